@@ -37,7 +37,7 @@ THIRD_PARTY = {
     "numpy": ("dtypes", "ops/attributes", "graph/", "formats/", "checkpoints/", "placement/", "runtime/"),
     "ml_dtypes": ("dtypes", "runtime/"),
     "scipy": ("runtime/kernels/",),
-    "threadpoolctl": ("runtime/threads",),
+    "threadpoolctl": ("runtime/intra_op",),
     "google": ("formats/",),
 }
 """Each third-party package and the modules, or rooms, that import it."""

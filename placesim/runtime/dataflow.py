@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor as Pool
+from contextvars import copy_context
 from queue import SimpleQueue
 from typing import Any
 
@@ -208,7 +209,7 @@ class _Run:
             self._finish(item, values)
         elif self.pool is not None and is_expensive(instruction.kernel) and _input_bytes(values) > LARGE_INPUT_BYTES:
             self.in_flight += 1
-            self.pool.submit(self._compute_in_pool, item, instruction)
+            self.pool.submit(copy_context().run, self._compute_in_pool, item, instruction)
         else:
             self._finish(item, self._compute(instruction, item))
 

@@ -264,7 +264,7 @@ class Session:
         values = {index: names[name] for index, name in enumerate(prepared.step.client.feeds)}
         prepared.step_resources.clear()
         with ExitStack() as stack:
-            stack.enter_context(self._pools.intra_op(self.config))
+            stack.enter_context(self._pools.intra_op(self.config).serving())
             stack.enter_context(flushed_denormals())
             return prepared.executor.run(values, self._with_deadline(check), progress)
 

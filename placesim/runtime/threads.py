@@ -1,18 +1,17 @@
 """Thread pools as TensorFlow keeps them: between ops, and inside one (section 11 of placement.md).
 
 The pool between ops is made by the first session of the process and shared by all, unless a session asks for its own or for
-named ones.  Threads inside an op are those of numpy's linear algebra, bounded through threadpoolctl; the first session decides.
+named ones.  The threads inside an op (`intra_op`) are shared by the process too; the first session decides their number.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 from placesim.errors import InvalidArgumentError
 from placesim.graph.steps import Config
+from placesim.runtime.intra_op import IntraOpPool
 
 
 class ThreadPools:
@@ -21,7 +20,7 @@ class ThreadPools:
     def __init__(self) -> None:
         self._shared: ThreadPoolExecutor | None = None
         self._named: dict[str, tuple[int, ThreadPoolExecutor]] = {}
-        self._intra_op: int | None = None
+        self._intra_op: IntraOpPool | None = None
 
     def inter_op(self, config: Config, index: int = 0) -> ThreadPoolExecutor | None:
         """The pool for a session's ops; None where they run in the caller's thread.
@@ -58,18 +57,12 @@ class ThreadPools:
             )
         return found[1]
 
-    @contextmanager
-    def intra_op(self, config: Config) -> Iterator[None]:
-        """Within, one op uses at most so many threads; 0 leaves it to the linear algebra library."""
+    def intra_op(self, config: Config) -> IntraOpPool:
+        """The pool for the work inside one op, as the first session sized it (11.2)."""
         if self._intra_op is None:
-            self._intra_op = config.intra_op_parallelism_threads or int(os.environ.get("TF_NUM_INTRAOP_THREADS", "0"))
-        if self._intra_op <= 0:
-            yield
-            return
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
-
-        with threadpool_limits(self._intra_op):
-            yield
+            wanted = config.intra_op_parallelism_threads or _from_environment("TF_NUM_INTRAOP_THREADS")
+            self._intra_op = IntraOpPool(wanted if wanted > 0 else available_processors())
+        return self._intra_op
 
 
 PROCESS_POOLS = ThreadPools()
@@ -82,13 +75,21 @@ def runs_ops_in_parallel(config: Config) -> bool:
     """
     if config.session_inter_op_thread_pool:
         return True
-    threads = config.inter_op_parallelism_threads or int(os.environ.get("TF_NUM_INTEROP_THREADS", "0"))
+    threads = config.inter_op_parallelism_threads or _from_environment("TF_NUM_INTEROP_THREADS")
     return threads > 1 or (config.use_per_session_threads and threads == 0)
 
 
 def default_inter_op(config: Config) -> int:
     """Threads between ops: as configured, else by the environment, else one for each processor (11.4)."""
-    return config.inter_op_parallelism_threads or int(os.environ.get("TF_NUM_INTEROP_THREADS", "0")) or available_processors()
+    return config.inter_op_parallelism_threads or _from_environment("TF_NUM_INTEROP_THREADS") or available_processors()
+
+
+def _from_environment(name: str) -> int:
+    """A number of threads; 0, as in TensorFlow, where the variable is not set or no number."""
+    try:
+        return int(os.environ.get(name, "0"))
+    except ValueError:
+        return 0
 
 
 def available_processors() -> int:

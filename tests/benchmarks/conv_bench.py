@@ -1,6 +1,6 @@
 """Convolutions beside the bare product of matrices with the same multiplications: `python -m tests.benchmarks.conv_bench`.
 
-Both sides run in turn in the same process, with BLAS's own number of threads, and the best of several runs counts.  The
+Both sides run in turn in the same process, the product with BLAS's own threads, and the best of several runs counts.  The
 product's left side (the matrix of patches) stands ready; the convolution has to make it.  `--only TEXT` takes the layers whose
 name has it; `!` marks a ratio over its limit.  Depthwise convolutions and poolings stand beside numpy's
 multiplications, maxima or sums of whole arrays, as many as there are taps.
@@ -16,12 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placesim.dtypes import FLOAT
+from placesim.graph.steps import Config
+from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.correlation import correlate, correlate_back, correlate_filter
 from placesim.runtime.kernels.windows import windows_of
+from placesim.runtime.threads import PROCESS_POOLS
 
 LIMITS = {"forward": 1.4, "input": 2.0, "filter": 2.0}
 """How many times the product's time a convolution and its gradients may take."""
+SPINNING_SECONDS = 0.2
+"""Twice as long as OpenBLAS's threads look for more work before they sleep."""
 
 
 class Layer(NamedTuple):
@@ -102,10 +107,17 @@ def seconds(function: Callable[[], Any]) -> float:
 
 
 def best_ratio(work: Callable[[], Any], product: Callable[[], Any], rounds: int) -> tuple[float, float]:
-    """(the product's milliseconds, the work's time as a multiple of it), each the best of so many rounds in turn."""
-    times = [(seconds(product), seconds(work)) for _ in range(rounds + 1)][1:]
-    fastest = min(pair[0] for pair in times)
-    return fastest * 1e3, min(pair[1] for pair in times) / fastest
+    """(the product's milliseconds, the work's time as a multiple of it), each the best of so many runs.
+
+    The work runs as in a step.  Between the sides stands a pause: BLAS's threads spin for a while after a product.
+    """
+    products, works = [], []
+    for _ in range(2):
+        products += [seconds(product) for _ in range(rounds)]
+        time.sleep(SPINNING_SECONDS)
+        with PROCESS_POOLS.intra_op(Config()).serving(), flushed_denormals():
+            works += [seconds(work) for _ in range(rounds)]
+    return min(products) * 1e3, min(works) / min(products)
 
 
 def measure(layer: Layer, batch: int, rounds: int) -> Iterator[tuple[str, float, float]]:

@@ -13,18 +13,23 @@ from typing import Any
 
 import numpy as np
 
+from placesim.runtime.intra_op import spread
 from placesim.runtime.kernels.kernel import Tensor
-from placesim.runtime.kernels.patches import BLOCK_BYTES, add_patches, is_pointwise, parts, patch_blocks, rows_of, strided
+from placesim.runtime.kernels.parts import BLOCK_BYTES, parts, shares
+from placesim.runtime.kernels.patches import Block, add_patches, is_pointwise, patches_of, rows_of, strided, whole
 from placesim.runtime.kernels.precision import is_narrow
+from placesim.runtime.kernels.products import PART_WORK, multiply_into, product
 from placesim.runtime.kernels.scratch import scratch
 from placesim.runtime.kernels.windows import Window
 
 ROUNDED_STEPS = 1 << 22
 """Elements that a product in half precision rounds at most; see `half_product`."""
-LONG_PRODUCT = 1 << 26
-"""Multiplications in a block, at least: with fewer, BLAS's threads wait for each other longer than they work."""
-LONG_BLOCK = 1 << 10
-"""Patches in a block of the filter's gradient, at least: each block adds a whole filter to the sum."""
+LONG_BLOCK = 1 << 9
+"""Patches in a block, at least, where there are more than two blocks: the product of each reads the whole filter."""
+TALL_BLOCK = 1 << 11
+"""The same for the filter's gradient, where each block adds a whole filter to the sum."""
+TALL_BLOCK_BYTES = 1 << 23
+"""Of the patches in such a block, which all threads of an op work on."""
 
 
 def half_product(left: Tensor, right: Tensor, rounds_products: bool = False) -> Tensor:
@@ -54,8 +59,7 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Ten
     if filters.size == 0 or tensor.size == 0 or 0 in shape:
         return np.zeros(shape, tensor.dtype)
     if is_narrow(tensor.dtype) and len(windows) == 3:
-        blocks = [half_product(patches, filters.reshape(-1, channels)) for _, _, patches in patch_blocks(tensor, windows)]
-        return np.concatenate(blocks).reshape(shape)
+        return _correlate_halves(tensor, filters, windows).reshape(shape)
     if is_narrow(tensor.dtype):
         return correlate(tensor.astype(np.float32), filters.astype(np.float32), windows).astype(tensor.dtype)
     if tensor.shape[-1] != depth:
@@ -65,13 +69,29 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Ten
     output = np.empty(shape, tensor.dtype)
     matrix = np.ascontiguousarray(filters).reshape(-1, channels)
     if is_pointwise(windows):
-        cells = np.ascontiguousarray(strided(tensor, windows)).reshape(-1, depth)
-        np.matmul(cells, matrix, out=output.reshape(-1, channels))
+        multiply_into(output.reshape(-1, channels), np.ascontiguousarray(strided(tensor, windows)).reshape(-1, depth), matrix)
         return output
-    block_bytes = max(BLOCK_BYTES, LONG_PRODUCT // channels * tensor.itemsize)
-    for images, rows, patches in patch_blocks(np.ascontiguousarray(tensor), windows, block_bytes):
-        np.matmul(patches, matrix, out=output[images, rows].reshape(-1, channels))
+    tensor = np.ascontiguousarray(tensor)
+
+    def fill(block: Block) -> None:
+        multiply_into(output[block].reshape(-1, channels), patches_of(tensor, windows, block), matrix)
+
+    spread(fill, _blocks(output.shape, windows, matrix))
     return output
+
+
+def _blocks(shape: Sequence[int], windows: Sequence[Window], matrix: Tensor) -> list[Block]:
+    """The blocks of an output `[batch, outputs..., channels]`: one where there is little to do, else two at least."""
+    patches, work = prod(shape[:-1]), prod(shape[:-1]) * matrix.size
+    count = ceil(patches / max(LONG_BLOCK, BLOCK_BYTES // matrix[:, :1].nbytes))
+    return whole(windows, shape[0]).cut(shares(max(count, min(2, work // PART_WORK))))
+
+
+def _correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
+    """The same in half precision, rounded after each addition: `[windows of all images, output channels]`."""
+    matrix = filters.reshape(-1, filters.shape[-1])
+    blocks = whole(windows, len(tensor)).cut(prod(window.outputs for window in windows) * len(tensor) // LONG_BLOCK)
+    return np.concatenate([half_product(patches_of(tensor, windows, block), matrix) for block in blocks])
 
 
 def correlate_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -> Tensor:
@@ -81,16 +101,31 @@ def correlate_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -
     if tensor.size == 0 or grads.size == 0 or 0 in shape:
         return np.zeros(shape, tensor.dtype)
     grads = np.ascontiguousarray(grads)
-    product = half_product if is_narrow(tensor.dtype) else np.matmul
+    multiply = half_product if is_narrow(tensor.dtype) else product
     if is_pointwise(windows):
         cells = np.ascontiguousarray(strided(tensor, windows)).reshape(-1, depth)
-        return product(cells.T, grads.reshape(-1, channels)).reshape(shape)
-    length = prod(shape[:-1])
+        return multiply(cells.T, grads.reshape(-1, channels)).reshape(shape)
+    tensor, length = np.ascontiguousarray(tensor), prod(shape[:-1])
     total = np.zeros((length, channels), tensor.dtype)
-    block_bytes = max(2 * BLOCK_BYTES, LONG_BLOCK * length * tensor.itemsize)
-    for images, rows, patches in patch_blocks(np.ascontiguousarray(tensor), windows, block_bytes):
-        total += product(patches.T, grads[images, rows].reshape(-1, channels))
+    patches = max(TALL_BLOCK, TALL_BLOCK_BYTES // (length * tensor.itemsize))
+    for block in whole(windows, len(tensor)).cut(ceil(prod(grads.shape[:-1]) / patches)):
+        total += multiply(_shared_patches(tensor, windows, block).T, grads[block].reshape(-1, channels))
     return total.reshape(shape)
+
+
+def _shared_patches(tensor: Tensor, windows: Sequence[Window], block: Block) -> Tensor:
+    """The patches of a large block `[windows, taps * channels]`, copied by the threads of an op."""
+    row = prod(window.outputs for window in windows[1:])
+    length = prod(window.kernel for window in windows) * tensor.shape[-1]
+    images, rows = (part.stop - part.start for part in block)
+    matrix = scratch("shared patches", (images, rows, row, length), tensor.dtype)
+
+    def fill(part: Block) -> None:
+        places = (slice(inner.start - outer.start, inner.stop - outer.start) for inner, outer in zip(part, block, strict=True))
+        patches_of(tensor, windows, part, matrix[tuple(places)])
+
+    spread(fill, block.cut(shares(ceil(matrix.nbytes / BLOCK_BYTES))))
+    return matrix.reshape(-1, length)
 
 
 def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
@@ -103,18 +138,20 @@ def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) ->
         return _add_halves(grads, filters, windows)
     grads, matrix = np.ascontiguousarray(grads), np.ascontiguousarray(filters).reshape(-1, channels).T
     if is_pointwise(windows):
-        cells: Tensor = np.matmul(grads.reshape(-1, channels), matrix).reshape(*grads.shape[:-1], depth)
+        cells = product(grads.reshape(-1, channels), matrix).reshape(*grads.shape[:-1], depth)
         if cells.shape == shape:
             return cells
         output = np.zeros(shape, grads.dtype)
         strided(output, windows)[...] = cells
         return output
     output = np.zeros(shape, grads.dtype)
-    image_bytes = prod(grads.shape[1:-1]) * matrix.shape[1] * grads.itemsize
     has_short_runs = len(windows) > 1 and windows[-1].kernel * depth < windows[-1].outputs
     add_patches_back = _add_as_planes if has_short_runs else _add_as_cells
-    for images in parts(len(grads), image_bytes):
-        add_patches_back(grads[images], matrix, windows, output[images])
+
+    def add(block: Block) -> None:
+        add_patches_back(grads[block.images], matrix, windows, output[block.images])
+
+    spread(add, whole(windows, len(grads)).cut(min(len(grads), len(_blocks(grads.shape, windows, matrix.T)))))
     return output
 
 
@@ -190,11 +227,10 @@ def _take_planes(planes: Tensor, windows: Sequence[Window], images: Tensor) -> N
 def _patches_back(grads: Tensor, matrix: Tensor, transposed: bool) -> Iterator[tuple[slice, Tensor]]:
     """(rows, their patches `grads @ matrix`): `[windows, taps * channels]`, or that transposed."""
     length = matrix.shape[1]
-    for rows in parts(grads.shape[1], len(grads) * prod(grads.shape[2:-1]) * length * grads.itemsize):
+    row_bytes, block_bytes = (count * length * grads.itemsize for count in (prod(grads.shape[2:-1]), LONG_BLOCK))
+    for rows in parts(grads.shape[1], len(grads) * row_bytes, max(BLOCK_BYTES, block_bytes)):
         part = grads[:, rows].reshape(-1, len(matrix))
-        if transposed:
-            patches = scratch("patches", (length, len(part)), grads.dtype)
-            yield rows, np.matmul(matrix.T, part.T, out=patches)
-        else:
-            patches = scratch("patches", (len(part), length), grads.dtype)
-            yield rows, np.matmul(part, matrix, out=patches)
+        shape = (length, len(part)) if transposed else (len(part), length)
+        patches = scratch("patches", shape, grads.dtype)
+        multiply_into(patches, *((matrix.T, part.T) if transposed else (part, matrix)))
+        yield rows, patches

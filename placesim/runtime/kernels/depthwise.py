@@ -18,7 +18,8 @@ from placesim.errors import UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.convolution import infer_from_sizes
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
-from placesim.runtime.kernels.patches import parts, rows_of
+from placesim.runtime.kernels.parts import parts
+from placesim.runtime.kernels.patches import rows_of
 from placesim.runtime.kernels.precision import is_narrow
 from placesim.runtime.kernels.requirements import require
 from placesim.runtime.kernels.scratch import scratch

@@ -16,6 +16,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.matmul import NARROW
+from placesim.runtime.kernels.products import product
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -154,7 +155,7 @@ def _contract(one: tuple[Tensor, Labels], two: tuple[Tensor, Labels], output: La
     left, left_batch, left_free = _as_matrices(a, a_labels, batch, rows, inner, transposed=False)
     right, right_batch, right_free = _as_matrices(b, b_labels, batch, columns, inner, transposed=True)
     shape = np.broadcast_shapes(left_batch, right_batch) + left_free + right_free
-    return np.matmul(left, right).reshape(shape), batch + rows + columns
+    return product(left, right).reshape(shape), batch + rows + columns
 
 
 def _as_matrices(

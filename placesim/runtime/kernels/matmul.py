@@ -14,6 +14,7 @@ from placesim.dtypes import BFLOAT16, FLOAT, HALF, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.products import product
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -34,10 +35,8 @@ NARROW = (HALF, BFLOAT16)
 def multiply(a: Tensor, b: Tensor, dtype: DType) -> Tensor:
     """`[..., m, k]` times `[..., k, n]`, with numpy's broadcasting of the batch dimensions; all of TensorFlow type `dtype`."""
     if dtype in NARROW:
-        wide: Tensor = np.matmul(a.astype(np.float32), b.astype(np.float32))
-        return wide.astype(dtype.numpy)
-    product: Tensor = np.matmul(a, b)
-    return product
+        return product(a.astype(np.float32), b.astype(np.float32)).astype(dtype.numpy)
+    return product(a, b)
 
 
 def adjoint(matrix: Tensor) -> Tensor:
@@ -58,9 +57,7 @@ def compute_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     right = b.T if attrs["transpose_b"] else b
     if left.shape[1] != right.shape[0]:
         raise _incompatible(a, b)
-    if attrs["T"] in NARROW:
-        return (multiply(left, right, attrs["T"]),)
-    return (left.dot(right),)  # for two matrices the same as matmul, with less overhead
+    return (multiply(left, right, attrs["T"]),)
 
 
 def _not_two_matrices(a: Tensor, b: Tensor) -> InvalidArgumentError:
@@ -152,8 +149,8 @@ def infer_batch_matmul(context: ShapeContext) -> tuple[Dims]:
 def infer_broadcast_matmul(context: ShapeContext) -> tuple[Dims]:
     """The batch dimensions must broadcast."""
     a, b = (with_rank_at_least(dims, 2) for dims in context.shapes)
-    product = _infer_product(a, b, context.attrs)
-    return (concatenate(broadcast(subshape(a, 0, -2), subshape(b, 0, -2)), product),)
+    matrices = _infer_product(a, b, context.attrs)
+    return (concatenate(broadcast(subshape(a, 0, -2), subshape(b, 0, -2)), matrices),)
 
 
 def _infer_product(a: Dims, b: Dims, attrs: Attrs) -> tuple[int, int]:

@@ -1,33 +1,43 @@
 """Patches: the cells under each window as one row of a matrix, so that a convolution is a product of matrices.
 
-A matrix of all patches would be many times the input, and far larger than a cache; so it is made in blocks, in a buffer that is
-used again for every block.  Tensors are `[batch, spatial..., channels]`, a patch is `[taps..., channels]` laid flat.
+A matrix of all patches would be many times the input, and far larger than a cache; so it is made in blocks, which the
+threads of an op share, in buffers that are used again for every block.  Tensors are `[batch, spatial..., channels]`, a patch is
+`[taps..., channels]` laid flat.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import ceil, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from placesim.runtime.kernels.kernel import Tensor
+from placesim.runtime.kernels.parts import even_parts, shares
 from placesim.runtime.kernels.scratch import scratch
 from placesim.runtime.kernels.windows import Window
 
-BLOCK_BYTES = 1 << 22
-"""Large enough for BLAS to run at full speed, small enough for the processor's last cache."""
+
+class Block(NamedTuple):
+    """Some rows of windows (of the first spatial axis) of some images."""
+
+    images: slice
+    rows: slice
+
+    def cut(self, count: int) -> list[Block]:
+        """At least so many blocks, of whole images or of some rows of one image."""
+        images, rows = self.images.stop - self.images.start, self.rows.stop - self.rows.start
+        image_parts = even_parts(images, min(images, count), self.images.start)
+        row_parts = list(even_parts(rows, shares(ceil(count / max(1, images))), self.rows.start))
+        return [Block(some_images, some_rows) for some_images in image_parts for some_rows in row_parts]
 
 
-def parts(total: int, bytes_each: int, block_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
-    """Equal parts of `range(total)`, each of at most so many bytes or of one element."""
-    count = ceil(total / max(1, block_bytes // max(1, bytes_each)))
-    step = ceil(total / max(1, count)) or 1
-    for start in range(0, total, step):
-        yield slice(start, min(start + step, total))
+def whole(windows: Sequence[Window], images: int) -> Block:
+    """All windows of so many images."""
+    return Block(slice(0, images), slice(0, windows[0].outputs))
 
 
 def rows_of(windows: Sequence[Window], rows: slice) -> tuple[Window, ...]:
@@ -46,42 +56,42 @@ def strided(tensor: Tensor, windows: Sequence[Window]) -> Tensor:
     return tensor[(slice(None), *steps)]
 
 
-def patch_blocks(
-    tensor: Tensor, windows: Sequence[Window], block_bytes: int = BLOCK_BYTES
-) -> Iterator[tuple[slice, slice, Tensor]]:
-    """Blocks of patches: (images, rows of windows, matrix `[windows, taps * channels]`).
-
-    A block is some whole images or some rows of one.  A matrix is valid until the next one is asked for.
-    """
+def patches_of(tensor: Tensor, windows: Sequence[Window], block: Block, matrix: Tensor | None = None) -> Tensor:
+    """The patches of a block `[windows, taps * channels]`; without a `matrix` to fill, in a `scratch` buffer."""
+    part = rows_of(windows, block.rows)
+    region = padded_region(tensor[block.images], windows, block.rows)
     length = prod(window.kernel for window in windows) * tensor.shape[-1]
-    row_bytes = prod(window.outputs for window in windows[1:]) * length * tensor.itemsize
-    for images in parts(len(tensor), windows[0].outputs * row_bytes, block_bytes):
-        for rows in parts(windows[0].outputs, (images.stop - images.start) * row_bytes, block_bytes):
-            part = rows_of(windows, rows)
-            region = padded_region(tensor[images], windows, rows)
-            matrix = scratch("patches", (len(region), *(window.outputs for window in part), length), tensor.dtype)
-            _copy_patches(region, part, matrix)
-            yield images, rows, matrix.reshape(-1, length)
+    shape = (len(region), *(window.outputs for window in part), length)
+    target = scratch("patches", shape, tensor.dtype) if matrix is None else matrix.reshape(shape)
+    _copy_patches(region, part, target)
+    return target.reshape(-1, length)
 
 
 def padded_region(tensor: Tensor, windows: Sequence[Window], rows: slice) -> Tensor:
     """The cells that some rows of windows reach, with zeros for padding: a view where there is none."""
-    starts = [rows.start * windows[0].stride - windows[0].before, *(-window.before for window in windows[1:])]
-    sizes = [windows[0].reach(rows.stop - rows.start), *(window.extent for window in windows[1:])]
-    inside = [
-        slice(min(max(start, 0), window.input), max(min(start + size, window.input), 0))
-        for start, size, window in zip(starts, sizes, windows, strict=True)
-    ]
-    cells = tensor[(slice(None), *inside)]
-    if cells.shape[1:-1] == tuple(sizes):
+    inside: list[slice] = [slice(None)]
+    places: list[slice] = [slice(None)]
+    sizes: list[int] = [len(tensor)]
+    for axis, window in enumerate(windows):
+        start, size = -window.before, window.extent
+        if axis == 0:
+            start, size = start + rows.start * window.stride, window.reach(rows.stop - rows.start)
+        first = min(max(start, 0), window.input)
+        last = max(min(start + size, window.input), first)
+        inside.append(slice(first, last))
+        places.append(slice(max(first - start, 0), max(last - start, 0)))
+        sizes.append(size)
+    cells = tensor[tuple(inside)]
+    if cells.shape[:-1] == tuple(sizes):
         return cells
-    region = scratch("region", (len(tensor), *sizes, tensor.shape[-1]), tensor.dtype)
-    for axis, (start, part) in enumerate(zip(starts, inside, strict=True), 1):
+    region = scratch("region", (*sizes, tensor.shape[-1]), tensor.dtype)
+    for axis, place in enumerate(places[1:], 1):
         everywhere = (slice(None),) * axis
-        region[(*everywhere, slice(0, part.start - start))] = 0
-        region[(*everywhere, slice(max(part.stop - start, 0), None))] = 0
-    places = (slice(part.start - start, part.stop - start) for start, part in zip(starts, inside, strict=True))
-    region[(slice(None), *places)] = cells
+        if place.start > 0:
+            region[(*everywhere, slice(0, place.start))] = 0
+        if place.stop < sizes[axis]:
+            region[(*everywhere, slice(place.stop, None))] = 0
+    region[tuple(places)] = cells
     return region
 
 

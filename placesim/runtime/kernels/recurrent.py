@@ -13,6 +13,7 @@ import numpy as np
 
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.products import product
 from placesim.runtime.kernels.requirements import require
 from placesim.runtime.shapes import Dims, ShapeContext, divide_dim, multiply_dims, with_rank
 
@@ -67,7 +68,7 @@ def _sigmoid(x: Tensor) -> Tensor:
 
 
 def _step(x: Tensor, cs_prev: Tensor, h_prev: Tensor, weights: _Weights, attrs: Attrs, layout: _Layout) -> _Step:
-    gates = np.split(np.concatenate((x, h_prev), axis=1) @ weights.w + weights.b, 4, axis=1)
+    gates = np.split(product(np.concatenate((x, h_prev), axis=1), weights.w) + weights.b, 4, axis=1)
     peephole = attrs["use_peephole"]
     i_gate = gates[0] + cs_prev * weights.wci if peephole else gates[0]
     f_gate = gates[layout.forget] + x.dtype.type(attrs.get("forget_bias", 0.0))
@@ -196,11 +197,11 @@ def _run_sequence_gradient(layout: _Layout) -> Compute:
             gradient = _step_gradient(
                 cs_prev, step, cs_grad[time] + d_cs, h_grad[time] + d_h, weights, attrs["use_peephole"], layout
             )
-            d_xh = gradient.gates @ weights.w.T
+            d_xh = product(gradient.gates, weights.w.T)
             d_x[time], d_h = d_xh[:, : x.shape[2]], d_xh[:, x.shape[2] :]
             d_cs = gradient.cs_prev
             xh = np.concatenate((x[time], h_prev), axis=1)
-            parts = (xh.T @ gradient.gates, *gradient[2:], np.sum(gradient.gates, axis=0))
+            parts = (product(xh.T, gradient.gates), *gradient[2:], np.sum(gradient.gates, axis=0))
             for total, part in zip(d_weights, parts, strict=True):
                 total += part
         return _narrowed((d_x, d_cs, d_h, *d_weights), attrs)
@@ -242,8 +243,8 @@ def run_gru_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """One step: the reset and update gates, the candidate and the new state, each `[batch, cell]`."""
     _check_gru(inputs)
     x, h_prev, w_ru, w_c, b_ru, b_c = inputs
-    r, u = np.split(_sigmoid(np.concatenate((x, h_prev), axis=1) @ w_ru + b_ru), 2, axis=1)
-    c = np.tanh(np.concatenate((x, h_prev * r), axis=1) @ w_c + b_c)
+    r, u = np.split(_sigmoid(product(np.concatenate((x, h_prev), axis=1), w_ru) + b_ru), 2, axis=1)
+    c = np.tanh(product(np.concatenate((x, h_prev * r), axis=1), w_c) + b_c)
     return r, u, c, u * h_prev + (1 - u) * c
 
 
@@ -257,10 +258,10 @@ def run_gru_cell_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Te
     size = x.shape[1]
     d_c_bar = d_h * (1 - u) * (1 - c * c)
     d_u_bar = d_h * (h_prev - c) * u * (1 - u)
-    d_xh_c = d_c_bar @ w_c.T
+    d_xh_c = product(d_c_bar, w_c.T)
     d_hr = d_xh_c[:, size:]
     d_gates = np.concatenate((d_hr * h_prev * r * (1 - r), d_u_bar), axis=1)
-    d_xh = d_gates @ w_ru.T
+    d_xh = product(d_gates, w_ru.T)
     return d_xh[:, :size] + d_xh_c[:, :size], d_xh[:, size:] + d_hr * r + d_h * u, d_c_bar, d_gates
 
 

@@ -1,0 +1,130 @@
+"""Threads inside one op (11.2 of placement.md): a kernel cuts its work into parts, and the op's threads share them.
+
+While a step runs, numpy's linear algebra is held to one thread.  Its own threads would wait for more work by spinning, on
+the processors that the parts need, and their number could show in the results: a product's parts must not depend on it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from functools import lru_cache
+from threading import Lock
+from typing import Any, TypeVar
+
+from placesim.runtime.denormals import flushed_denormals
+
+Part = TypeVar("Part")
+
+
+class IntraOpPool:
+    """So many threads for one op: the one that runs it, and helpers."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = max(1, threads)
+        self._helpers = ThreadPoolExecutor(max(1, threads - 1), "placesim-intra-op")  # starts no thread before it needs one
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Within, ops that run in this context spread their work over this pool."""
+        with _one_blas_thread:
+            token = _serving.set(self)
+            try:
+                yield
+            finally:
+                _serving.reset(token)
+
+    def spread(self, work: Callable[[Part], None], parts: Sequence[Part]) -> None:
+        """`work(part)` for each part, here and in helpers that are free; raises what a part raised, once all have stopped."""
+        remaining = iter(parts)  # each thread takes the next one
+        elsewhere = _other_processors()
+
+        def help_out() -> None:
+            if elsewhere:
+                os.sched_setaffinity(0, elsewhere)
+            with flushed_denormals():
+                take_parts()
+
+        def take_parts() -> None:
+            try:
+                for part in remaining:
+                    work(part)
+            except BaseException:
+                deque(remaining, maxlen=0)  # nobody takes another one
+                raise
+
+        helping = [self._helpers.submit(copy_context().run, help_out) for _ in range(min(self.threads, len(parts)) - 1)]
+        try:
+            take_parts()
+        finally:
+            started = [helper for helper in helping if not helper.cancel()]
+            wait(started)
+        for helper in started:
+            helper.result()
+
+
+_serving: ContextVar[IntraOpPool | None] = ContextVar("serving", default=None)
+
+
+def spread(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
+    """`work(part)` for each part, shared between the threads of the op that runs; in this thread where no step runs.
+
+    The parts run in any order and at the same time, so each writes to its own place; `scratch` buffers belong to a thread.
+    """
+    pool = _serving.get()
+    if pool is not None and len(parts) > 1:
+        pool.spread(work, parts)
+    else:
+        for part in parts:
+            work(part)
+
+
+def _other_processors() -> set[int]:
+    """Those that this thread may use, without the one that it is on; none where the system does not tell.
+
+    Helpers go there by themselves: a scheduler that packs threads together (virtual machines have such) would let them wake
+    on the processor that is taken, and by the time it spreads them the op has ended.
+    """
+    current = _current_processor()
+    return os.sched_getaffinity(0) - {current()} if current is not None else set()
+
+
+@lru_cache(maxsize=1)
+def _current_processor() -> Callable[[], int] | None:
+    return getattr(ctypes.CDLL(None), "sched_getcpu", None) if hasattr(os, "sched_setaffinity") else None
+
+
+class _OneBlasThread:
+    """A context for any number of steps at once: BLAS gets its threads back when the last one ends."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._steps = 0
+        self._limits: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._steps:
+                self._limits = _blas().limit(limits=1, user_api="blas")
+            self._steps += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._steps -= 1
+            if not self._steps:
+                self._limits.restore_original_limits()
+
+
+_one_blas_thread = _OneBlasThread()
+
+
+@lru_cache(maxsize=1)
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # it ships no types
+
+    return ThreadpoolController()

@@ -1,0 +1,116 @@
+"""Convolutions and their gradients in blocks and threads, against sums written out tap by tap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from placesim.runtime.intra_op import IntraOpPool
+from placesim.runtime.kernels import correlation, parts, products
+from placesim.runtime.kernels.correlation import correlate, correlate_back, correlate_filter
+from placesim.runtime.kernels.windows import Window, tap_slices, windows_of
+
+Tensor = np.ndarray[Any, Any]
+
+
+def reference(tensor: Tensor, filters: Tensor, windows: tuple[Window, ...]) -> Tensor:
+    output = np.zeros((len(tensor), *(window.outputs for window in windows), filters.shape[-1]), tensor.dtype)
+    taps = filters.reshape(-1, *filters.shape[-2:])
+    for matrix, (outputs, cells) in zip(taps, tap_slices(windows), strict=True):
+        output[(slice(None), *outputs)] += tensor[(slice(None), *cells)] @ matrix
+    return output
+
+
+def reference_back(grads: Tensor, filters: Tensor, windows: tuple[Window, ...]) -> Tensor:
+    result = np.zeros((len(grads), *(window.input for window in windows), filters.shape[-2]), grads.dtype)
+    taps = filters.reshape(-1, *filters.shape[-2:])
+    for matrix, (outputs, cells) in zip(taps, tap_slices(windows), strict=True):
+        result[(slice(None), *cells)] += grads[(slice(None), *outputs)] @ matrix.T
+    return result
+
+
+def reference_filter(tensor: Tensor, grads: Tensor, windows: tuple[Window, ...]) -> Tensor:
+    taps = []
+    for outputs, cells in tap_slices(windows):
+        some, given_ = tensor[(slice(None), *cells)], grads[(slice(None), *outputs)]
+        taps.append(some.reshape(-1, tensor.shape[-1]).T @ given_.reshape(-1, grads.shape[-1]))
+    return np.array(taps).reshape(*(window.kernel for window in windows), tensor.shape[-1], grads.shape[-1])
+
+
+@pytest.fixture(params=["blocks as they are", "small blocks"])
+def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "small blocks":
+        for module, name, value in (
+            (correlation, "BLOCK_BYTES", 2000),
+            (correlation, "LONG_BLOCK", 3),
+            (correlation, "TALL_BLOCK", 7),
+            (correlation, "TALL_BLOCK_BYTES", 4000),
+            (correlation, "PART_WORK", 100),
+            (products, "PART_WORK", 100),
+            (products, "PART_LENGTH", 3),
+            (products, "SMALL_PRODUCT", 200),
+            (products, "THIN_MATRIX", 60),
+            (parts, "BLOCK_BYTES", 2000),
+        ):
+            monkeypatch.setattr(module, name, value)
+
+
+sizes = st.integers(1, 9)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[tuple[Window, ...], int, int, int]:
+    """(windows along one to three axes, batch, depth, channels)."""
+    axes = draw(st.integers(1, 3))
+    padding = draw(st.sampled_from(["SAME", "VALID", "EXPLICIT"]))
+    found: list[Window] = []
+    for _ in range(axes):
+        kernel, stride, dilation = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
+        input_size = draw(st.integers((kernel - 1) * dilation + 1, 11))
+        pairs = (draw(st.integers(0, 6)), draw(st.integers(0, 6))) if padding == "EXPLICIT" else (0, 0)
+        found += windows_of((input_size,), (kernel,), (stride,), (dilation,), padding, [pairs])
+    return tuple(found), draw(st.integers(1, 5)), draw(sizes), draw(sizes)
+
+
+@given(case=cases(), threads=st.sampled_from([1, 2]))
+@settings(max_examples=150, deadline=None)
+def check(case: tuple[tuple[Window, ...], int, int, int], threads: int) -> None:
+    windows, batch, depth, channels = case
+    rng = np.random.default_rng(0)
+    tensor = rng.integers(-4, 5, (batch, *(window.input for window in windows), depth)).astype(np.float32)
+    filters = rng.integers(-4, 5, (*(window.kernel for window in windows), depth, channels)).astype(np.float32)
+    grads = rng.integers(-4, 5, (batch, *(window.outputs for window in windows), channels)).astype(np.float32)
+    with IntraOpPool(threads).serving():
+        np.testing.assert_array_equal(correlate(tensor, filters, windows), reference(tensor, filters, windows))
+        np.testing.assert_array_equal(correlate_back(grads, filters, windows), reference_back(grads, filters, windows))
+        np.testing.assert_array_equal(correlate_filter(tensor, grads, windows), reference_filter(tensor, grads, windows))
+
+
+@pytest.mark.usefixtures("blocks")
+def test_convolutions_and_gradients() -> None:
+    check()
+
+
+def test_rounding_does_not_depend_on_the_threads() -> None:
+    rng = np.random.default_rng(0)
+    windows = windows_of((30, 30), (3, 3), (1, 1), (1, 1), "SAME")
+    tensor = rng.standard_normal((6, 30, 30, 40)).astype(np.float32)
+    filters = rng.standard_normal((3, 3, 40, 50)).astype(np.float32)
+    grads = rng.standard_normal((6, 30, 30, 50)).astype(np.float32)
+    results = []
+    for threads in (1, 2, 3):
+        with IntraOpPool(threads).serving():
+            results.append(
+                (
+                    correlate(tensor, filters, windows),
+                    correlate_back(grads, filters, windows),
+                    correlate_filter(tensor, grads, windows),
+                )
+            )
+    for other in results[1:]:
+        for one, two in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)

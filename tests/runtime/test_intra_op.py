@@ -1,0 +1,157 @@
+"""Threads inside an op: parts are shared, errors come out, BLAS has its threads back, results stay the same."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from placesim.graph.steps import Config
+from placesim.runtime.denormals import flushed_denormals
+from placesim.runtime.intra_op import IntraOpPool, spread
+from placesim.runtime.kernels.products import PART_WORK, product
+from placesim.runtime.threads import ThreadPools
+
+
+Tensor = np.ndarray[Any, Any]
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    with IntraOpPool(number).serving():
+        yield
+
+
+def random_matrices(left: tuple[int, ...], right: tuple[int, ...], dtype: type) -> tuple[Tensor, Tensor]:
+    rng = np.random.default_rng(0)
+    return rng.integers(-9, 9, left).astype(dtype), rng.integers(-9, 9, right).astype(dtype)
+
+
+def blas_threads() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_every_part_is_worked_on_once(number: int) -> None:
+    done: list[int] = []
+    with threads(number):
+        spread(done.append, range(100))
+    assert sorted(done) == list(range(100))
+
+
+def test_without_a_step_parts_run_here() -> None:
+    seen: list[int] = []
+    spread(lambda _: seen.append(threading.get_ident()), range(3))
+    assert seen == [threading.get_ident()] * 3
+
+
+def test_two_parts_run_at_the_same_time() -> None:
+    meeting = threading.Barrier(2, timeout=30)
+    with threads(2):
+        spread(lambda _: meeting.wait(), range(2))
+
+
+def test_a_part_may_spread_its_own_work() -> None:
+    done: list[tuple[int, int]] = []
+    with threads(2):
+        spread(lambda i: spread(lambda j: done.append((i, j)), range(4)), range(4))
+    assert sorted(done) == [(i, j) for i in range(4) for j in range(4)]
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_failing_part_ends_the_work(number: int) -> None:
+    def fail(part: int) -> None:
+        if part == 2:
+            raise IndexError("no such part")
+
+    with threads(number), pytest.raises(IndexError, match="no such part"):
+        spread(fail, range(5))
+
+
+def test_helpers_flush_denormals_and_do_not_warn() -> None:
+    tiny = np.full(1000, 1e-39, np.float32)
+    results: list[float] = []
+    meeting = threading.Barrier(2, timeout=30)
+
+    def halve(_: int) -> None:
+        meeting.wait()  # so that one part runs in the helper
+        results.append(float((tiny * np.float32(0.5)).max()))
+        np.float32(1) / np.zeros(3, np.float32)
+
+    with threads(2), flushed_denormals(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        spread(halve, range(2))
+    assert results == [0.0, 0.0]
+
+
+def test_blas_has_one_thread_until_the_last_step_ends() -> None:
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        with ExitStack() as first, ExitStack() as second:
+            first.enter_context(threads(2))
+            second.enter_context(threads(2))
+            assert blas_threads() == {1}
+            first.close()
+            assert blas_threads() == {1}
+        assert blas_threads() == before
+
+
+def test_the_first_session_decides() -> None:
+    pools = ThreadPools()
+    assert pools.intra_op(Config(intra_op_parallelism_threads=3)).threads == 3
+    assert pools.intra_op(Config(intra_op_parallelism_threads=7)).threads == 3
+
+
+@pytest.mark.parametrize(("value", "expected"), [("2", 2), ("many", None), ("0", None)])
+def test_the_environment_decides_where_the_config_does_not(
+    monkeypatch: pytest.MonkeyPatch, value: str, expected: int | None
+) -> None:
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", value)
+    monkeypatch.setattr("placesim.runtime.threads.available_processors", lambda: 11)
+    assert ThreadPools().intra_op(Config()).threads == (expected or 11)
+    assert ThreadPools().intra_op(Config(intra_op_parallelism_threads=4)).threads == 4
+
+
+SIDE = 320
+assert SIDE**3 > 2 * PART_WORK
+SHAPES = [
+    ((SIDE, SIDE), (SIDE, SIDE)),
+    ((40, 600), (600, 900)),
+    ((900, 600), (600, 40)),
+    ((9000, 50), (50, 60)),
+    ((6, SIDE, 90), (6, 90, SIDE)),
+    ((1, 4, 200, 200), (3, 1, 200, 150)),
+    ((5, 300, 120), (120, 100)),
+    ((1, 4000), (4000, 5000)),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.int32])
+@pytest.mark.parametrize(("left", "right"), SHAPES)
+def test_products_in_parts(left: tuple[int, ...], right: tuple[int, ...], dtype: type) -> None:
+    a, b = random_matrices(left, right, dtype)
+    expected = np.matmul(a, b)
+    results = []
+    for number in (1, 2, 3):
+        with threads(number):
+            results.append(product(a, b))
+            transposed = product(np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2), b)
+        np.testing.assert_array_equal(results[-1], expected)
+        np.testing.assert_array_equal(transposed, expected)
+        assert results[-1].dtype == expected.dtype
+
+
+@pytest.mark.parametrize(("left", "right"), SHAPES)
+def test_rounding_does_not_depend_on_the_threads(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    a, b = (np.sin(matrix) for matrix in random_matrices(left, right, np.float32))
+    with threads(1):
+        expected = product(a, b)
+    for number in (2, 4):
+        with threads(number):
+            np.testing.assert_array_equal(product(a, b), expected)
