@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -23,30 +23,35 @@ _LAYOUT = {
 
 
 @lru_cache(maxsize=1)
-def _libm() -> ctypes.CDLL | None:
+def _libm() -> ctypes.PyDLL | None:
     if platform.system() != "Linux" or platform.machine() not in _LAYOUT or platform.libc_ver()[0] != "glibc":
         return None
     for dtype in (np.float16, np.float32, np.float64):
         str(np.finfo(dtype))  # numpy would otherwise work these out, and warn, while denormals are off
-    return ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6")
+    return ctypes.PyDLL(ctypes.util.find_library("m") or "libm.so.6")
+
+
+def flush_denormals() -> Callable[[], None]:
+    """From now on this thread's arithmetic flushes denormals to zero; what is returned ends that."""
+    libm = _libm()
+    if libm is None:
+        return lambda: None
+    size, offset, bits = _LAYOUT[platform.machine()]
+    before = (ctypes.c_char * size)()
+    libm.fegetenv(ctypes.byref(before))
+    changed = (ctypes.c_char * size).from_buffer_copy(before)
+    register = ctypes.c_uint32.from_buffer(changed, offset)
+    register.value |= bits
+    libm.fesetenv(ctypes.byref(changed))
+    return lambda: libm.fesetenv(ctypes.byref(before))
 
 
 @contextmanager
 def flushed_denormals() -> Iterator[None]:
     """Within, this thread's arithmetic flushes denormals to zero, and numpy gives no floating-point warnings."""
-    libm = _libm()
     with np.errstate(all="ignore"):
-        if libm is None:
-            yield
-            return
-        size, offset, bits = _LAYOUT[platform.machine()]
-        before = (ctypes.c_char * size)()
-        libm.fegetenv(ctypes.byref(before))
-        changed = (ctypes.c_char * size).from_buffer_copy(before)
-        register = ctypes.c_uint32.from_buffer(changed, offset)
-        register.value |= bits
-        libm.fesetenv(ctypes.byref(changed))
+        restore = flush_denormals()
         try:
             yield
         finally:
-            libm.fesetenv(ctypes.byref(before))
+            restore()

@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import lru_cache
-from threading import Lock
+from threading import Lock, local
 from typing import Any, TypeVar
 
-from placesim.runtime.denormals import flushed_denormals
+from placesim.runtime.denormals import flush_denormals
 
 Part = TypeVar("Part")
 
@@ -27,7 +27,8 @@ class IntraOpPool:
 
     def __init__(self, threads: int) -> None:
         self.threads = max(1, threads)
-        self._helpers = ThreadPoolExecutor(max(1, threads - 1), "placesim-intra-op")  # starts no thread before it needs one
+        # starts no thread before it needs one
+        self._helpers = ThreadPoolExecutor(max(1, threads - 1), "placesim-intra-op", initializer=flush_denormals)
 
     @contextmanager
     def serving(self) -> Iterator[None]:
@@ -45,10 +46,8 @@ class IntraOpPool:
         elsewhere = _other_processors()
 
         def help_out() -> None:
-            if elsewhere:
-                os.sched_setaffinity(0, elsewhere)
-            with flushed_denormals():
-                take_parts()
+            _move_to(elsewhere)
+            take_parts()
 
         def take_parts() -> None:
             try:
@@ -94,9 +93,18 @@ def _other_processors() -> set[int]:
     return os.sched_getaffinity(0) - {current()} if current is not None else set()
 
 
+def _move_to(processors: set[int]) -> None:
+    if processors and _this_thread.__dict__.get("processors") != processors:
+        os.sched_setaffinity(0, processors)
+        _this_thread.processors = processors
+
+
+_this_thread = local()
+
+
 @lru_cache(maxsize=1)
 def _current_processor() -> Callable[[], int] | None:
-    return getattr(ctypes.CDLL(None), "sched_getcpu", None) if hasattr(os, "sched_setaffinity") else None
+    return getattr(ctypes.PyDLL(None), "sched_getcpu", None) if hasattr(os, "sched_setaffinity") else None
 
 
 class _OneBlasThread:

@@ -18,7 +18,6 @@ from placesim.runtime.intra_op import IntraOpPool, spread
 from placesim.runtime.kernels.products import PART_WORK, product
 from placesim.runtime.threads import ThreadPools
 
-
 Tensor = np.ndarray[Any, Any]
 
 

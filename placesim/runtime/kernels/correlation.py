@@ -26,8 +26,10 @@ ROUNDED_STEPS = 1 << 22
 """Elements that a product in half precision rounds at most; see `half_product`."""
 LONG_BLOCK = 1 << 9
 """Patches in a block, at least, where there are more than two blocks: the product of each reads the whole filter."""
+SMALL_FILTER = 1 << 16
+"""Elements of a filter whose gradient each block sums for itself."""
 TALL_BLOCK = 1 << 11
-"""The same for the filter's gradient, where each block adds a whole filter to the sum."""
+"""Patches in a block of a larger filter's gradient, at least: each block adds a whole filter to the sum."""
 TALL_BLOCK_BYTES = 1 << 23
 """Of the patches in such a block, which all threads of an op work on."""
 
@@ -76,14 +78,14 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Ten
     def fill(block: Block) -> None:
         multiply_into(output[block].reshape(-1, channels), patches_of(tensor, windows, block), matrix)
 
-    spread(fill, _blocks(output.shape, windows, matrix))
+    spread(fill, _blocks(output.shape, windows, len(matrix), tensor.itemsize))
     return output
 
 
-def _blocks(shape: Sequence[int], windows: Sequence[Window], matrix: Tensor) -> list[Block]:
+def _blocks(shape: Sequence[int], windows: Sequence[Window], length: int, itemsize: int) -> list[Block]:
     """The blocks of an output `[batch, outputs..., channels]`: one where there is little to do, else two at least."""
-    patches, work = prod(shape[:-1]), prod(shape[:-1]) * matrix.size
-    count = ceil(patches / max(LONG_BLOCK, BLOCK_BYTES // matrix[:, :1].nbytes))
+    patches, work = prod(shape[:-1]), prod(shape) * length
+    count = ceil(patches / max(LONG_BLOCK, BLOCK_BYTES // (length * itemsize)))
     return whole(windows, shape[0]).cut(shares(max(count, min(2, work // PART_WORK))))
 
 
@@ -106,11 +108,28 @@ def correlate_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -
         cells = np.ascontiguousarray(strided(tensor, windows)).reshape(-1, depth)
         return multiply(cells.T, grads.reshape(-1, channels)).reshape(shape)
     tensor, length = np.ascontiguousarray(tensor), prod(shape[:-1])
+    if length * channels <= SMALL_FILTER and not is_narrow(tensor.dtype):
+        return _correlate_small_filter(tensor, grads, windows).reshape(shape)
     total = np.zeros((length, channels), tensor.dtype)
     patches = max(TALL_BLOCK, TALL_BLOCK_BYTES // (length * tensor.itemsize))
     for block in whole(windows, len(tensor)).cut(ceil(prod(grads.shape[:-1]) / patches)):
         total += multiply(_shared_patches(tensor, windows, block).T, grads[block].reshape(-1, channels))
     return total.reshape(shape)
+
+
+def _correlate_small_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -> Tensor:
+    """The gradient of a small filter `[taps * channels, output channels]`: each block has a sum of its own."""
+    channels, length = grads.shape[-1], prod(window.kernel for window in windows) * tensor.shape[-1]
+    blocks = _blocks(grads.shape, windows, length, tensor.itemsize)
+    sums = np.empty((len(blocks), length, channels), tensor.dtype)
+
+    def fill(number: int) -> None:
+        block = blocks[number]
+        multiply_into(sums[number], patches_of(tensor, windows, block).T, grads[block].reshape(-1, channels))
+
+    spread(fill, range(len(blocks)))
+    total: Tensor = sums.sum(axis=0, dtype=tensor.dtype)
+    return total
 
 
 def _shared_patches(tensor: Tensor, windows: Sequence[Window], block: Block) -> Tensor:
@@ -151,7 +170,10 @@ def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) ->
     def add(block: Block) -> None:
         add_patches_back(grads[block.images], matrix, windows, output[block.images])
 
-    spread(add, whole(windows, len(grads)).cut(min(len(grads), len(_blocks(grads.shape, windows, matrix.T)))))
+    spread(
+        add,
+        whole(windows, len(grads)).cut(min(len(grads), len(_blocks(grads.shape, windows, matrix.shape[1], grads.itemsize)))),
+    )
     return output
 
 
@@ -232,5 +254,5 @@ def _patches_back(grads: Tensor, matrix: Tensor, transposed: bool) -> Iterator[t
         part = grads[:, rows].reshape(-1, len(matrix))
         shape = (length, len(part)) if transposed else (len(part), length)
         patches = scratch("patches", shape, grads.dtype)
-        multiply_into(patches, *((matrix.T, part.T) if transposed else (part, matrix)))
+        multiply_into(patches.T if transposed else patches, part, matrix)
         yield rows, patches

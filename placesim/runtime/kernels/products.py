@@ -21,7 +21,9 @@ MOST_PARTS = 16
 SMALL_PRODUCT = 1_000_000
 """Multiplications that BLAS does without packing the matrices first."""
 THIN_MATRIX = 1 << 14
-"""Elements of a matrix which is so small that packing the other one is a good part of the work."""
+"""Elements of a right matrix which is so small that packing the left one would be a good part of the work."""
+THIN_OUTPUT = 10_000
+"""Elements of an output which is so small that both matrices are long rows of small products to add up."""
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
@@ -41,32 +43,68 @@ def product(left: Tensor, right: Tensor) -> Tensor:
 
 def multiply_into(output: Tensor, left: Tensor, right: Tensor) -> None:
     """The same into `output`, which may lie anywhere but over the others."""
-    work = output.size * left.shape[-1]
-    count = min(MOST_PARTS, work // PART_WORK)
+    count = min(MOST_PARTS, output.size * left.shape[-1] // PART_WORK)
     if count < 2:
         _multiply(output, left, right)
-        return
+    elif _is_thin(output, left):
+        _add_up(output, left, right, _floor(count))
+    else:
+        _multiply_parts(output, left, right, count)
+
+
+def _floor(count: int) -> int:
+    """A number of parts that two, four or eight threads share evenly."""
+    return 1 << (count.bit_length() - 1)
+
+
+def _is_thin(output: Tensor, left: Tensor) -> bool:
+    return output.ndim == left.ndim == 2 and 0 < output.size <= THIN_OUTPUT < SMALL_PRODUCT < output.size * left.shape[1]
+
+
+def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:
+    """At most so many parts along one axis of the output."""
     axis = max(range(-output.ndim, -2), key=lambda a: output.shape[a], default=-2)
     if output.shape[axis] == 1 or axis == -2:
         axis = -2 if output.shape[-2] >= output.shape[-1] else -1
         count = min(count, max(2, output.shape[axis] // PART_LENGTH))
-    count = 1 << (count.bit_length() - 1)
 
     def multiply(part: slice) -> None:
         one = left if axis == -1 else _take(left, axis, part)
         other = right if axis == -2 else _take(right, axis, part)
         _multiply(_take(output, axis, part), one, other)
 
-    spread(multiply, list(even_parts(output.shape[axis], count)))
+    spread(multiply, list(even_parts(output.shape[axis], _floor(count))))
+
+
+def _add_up(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:
+    """So many parts along the axis that is summed over."""
+    sums = np.empty((count, *output.shape), output.dtype)
+    cuts = list(even_parts(len(right), count))
+
+    def multiply(number: int) -> None:
+        _multiply(sums[number], left[:, cuts[number]], right[cuts[number]])
+
+    spread(multiply, range(count))
+    np.sum(sums, axis=0, dtype=output.dtype, out=output)
 
 
 def _multiply(output: Tensor, left: Tensor, right: Tensor) -> None:
-    """A part in one thread; many rows by a thin matrix are a row of small products."""
-    if left.ndim == right.ndim == 2 and right.size <= THIN_MATRIX and right.flags.c_contiguous:
-        rows = SMALL_PRODUCT // max(1, right.size)
-        whole = len(left) // rows * rows
+    """A part in one thread; long matrices beside a thin one are a row of small products."""
+    if _is_thin(output, left):
+        length = SMALL_PRODUCT // output.size
+        whole = len(right) // length * length
+        pieces = left[:, :whole].reshape(len(left), -1, length).swapaxes(0, 1)
+        np.matmul(pieces, right[:whole].reshape(-1, length, right.shape[1])).sum(axis=0, dtype=output.dtype, out=output)
+        output += np.matmul(left[:, whole:], right[whole:])
+        return
+    if left.ndim == right.ndim == 2 and right.size <= THIN_MATRIX:
+        length = SMALL_PRODUCT // max(1, right.size)
+        whole = len(left) // length * length
         if whole:
-            np.matmul(left[:whole].reshape(-1, rows, len(right)), right, out=output[:whole].reshape(-1, rows, right.shape[1]))
+            right = np.ascontiguousarray(right)
+            np.matmul(
+                left[:whole].reshape(-1, length, len(right)), right, out=output[:whole].reshape(-1, length, right.shape[1])
+            )
             left, output = left[whole:], output[whole:]
     np.matmul(left, right, out=output)
 
