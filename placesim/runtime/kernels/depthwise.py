@@ -10,16 +10,17 @@ import itertools
 from collections.abc import Iterator, Sequence
 from functools import partial
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from placesim.errors import UnimplementedError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.intra_op import spread
 from placesim.runtime.kernels.convolution import infer_from_sizes
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
-from placesim.runtime.kernels.parts import parts
-from placesim.runtime.kernels.patches import rows_of
+from placesim.runtime.kernels.parts import BLOCK_BYTES, shares
+from placesim.runtime.kernels.patches import Block, rows_of, whole
 from placesim.runtime.kernels.precision import is_narrow
 from placesim.runtime.kernels.requirements import require
 from placesim.runtime.kernels.scratch import scratch
@@ -37,19 +38,14 @@ from placesim.runtime.kernels.windows import (
 )
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge_dim, multiply_dims, with_rank
 
-BLOCK_BYTES = 1 << 20
-"""Input, output and product of a block fit into a core's own cache."""
 
+class Taps(NamedTuple):
+    """The padded cells under a block of windows, `[phases, images, rows, steps * channels]`."""
 
-class Block(NamedTuple):
-    """Some rows of windows of some images, and the padded cells under them: `[phases, images, rows, steps * channels]`."""
-
-    images: slice
-    rows: slice
     windows: tuple[Window, ...]
     cells: Tensor
 
-    def tap(self, row: int, column: int, channels: int) -> Tensor:
+    def under(self, row: int, column: int, channels: int) -> Tensor:
         """The cells under one tap of all windows: `[images, rows of windows, windows * channels]`."""
         vertical, horizontal = self.windows
         start, phase = divmod(column * horizontal.dilation, horizontal.stride)
@@ -57,21 +53,30 @@ class Block(NamedTuple):
         return self.cells[phase, :, vertical.cells(row), columns]
 
 
-def tap_blocks(tensor: Tensor, windows: Sequence[Window], is_filled: bool) -> Iterator[Block]:
-    """Blocks of `[images, rows, columns, channels]`, with the cells copied into them, or zeros to which gradients are added."""
+def taps_of(shape: Sequence[int], windows: Sequence[Window], block: Block, dtype: np.dtype[Any]) -> Taps:
+    """Zeros for the cells under a block, in a `scratch` buffer; `shape` is that of all images."""
+    part, horizontal = rows_of(windows, block.rows), windows[1]
+    steps = ceil(horizontal.extent / horizontal.stride)
+    images = block.images.stop - block.images.start
+    cells = scratch("taps", (horizontal.stride, images, part[0].extent, steps * shape[-1]), dtype)
+    cells.fill(0)
+    return Taps(part, cells)
+
+
+def filled_taps(tensor: Tensor, windows: Sequence[Window], block: Block) -> Taps:
+    """The cells of `[batch, rows, columns, channels]` under a block."""
+    taps = taps_of(tensor.shape, windows, block, tensor.dtype)
+    for inside, outside in _cell_pairs(tensor[block.images], taps.cells, windows, block.rows):
+        inside[...] = outside
+    return taps
+
+
+def _blocks(tensor: Tensor, windows: Sequence[Window]) -> list[Block]:
+    """Blocks of all windows, each with about as many bytes of cells as fit in a core's own cache."""
     vertical, horizontal = windows
-    channels, steps = tensor.shape[-1], ceil(horizontal.extent / horizontal.stride)
-    row_bytes = horizontal.stride * steps * channels * tensor.itemsize * vertical.stride
-    for images in parts(len(tensor), vertical.outputs * row_bytes, BLOCK_BYTES):
-        for rows in parts(vertical.outputs, (images.stop - images.start) * row_bytes, BLOCK_BYTES):
-            part = rows_of(windows, rows)
-            shape = (horizontal.stride, images.stop - images.start, part[0].extent, steps * channels)
-            cells = scratch("taps", shape, tensor.dtype)
-            cells.fill(0)
-            if is_filled:
-                for inside, outside in _cell_pairs(tensor[images], cells, windows, rows):
-                    inside[...] = outside
-            yield Block(images, rows, part, cells)
+    row_bytes = ceil(horizontal.extent / horizontal.stride) * horizontal.stride * tensor.shape[-1] * tensor.itemsize
+    size = len(tensor) * vertical.outputs * vertical.stride * row_bytes
+    return whole(windows, len(tensor)).cut(shares(ceil(size / BLOCK_BYTES)))
 
 
 def _cell_pairs(images: Tensor, cells: Tensor, windows: Sequence[Window], rows: slice) -> Iterator[tuple[Tensor, Tensor]]:
@@ -101,14 +106,18 @@ def correlate_channels(tensor: Tensor, filters: Tensor, windows: Sequence[Window
     channels, width = tensor.shape[-1], windows[1].outputs
     output = np.empty((len(tensor), windows[0].outputs, width, channels), tensor.dtype)
     tiled = np.tile(filters, width)  # one row of windows
-    for block in tap_blocks(tensor, windows, is_filled=True):
-        total = output[block.images, block.rows].reshape(-1, block.windows[0].outputs, width * channels)
+
+    def fill(block: Block) -> None:
+        taps = filled_taps(tensor, windows, block)
+        total = output[block].reshape(-1, taps.windows[0].outputs, width * channels)
         product = scratch("products", total.shape, total.dtype)
         for number, (row, column) in enumerate(itertools.product(*map(range, filters.shape[:2]))):
             target = product if number else total
-            np.multiply(block.tap(row, column, channels), tiled[row, column], out=target)
+            np.multiply(taps.under(row, column, channels), tiled[row, column], out=target)
             if number:
-                total += product
+                np.add(total, product, out=total)
+
+    spread(fill, _blocks(tensor, windows))
     return output
 
 
@@ -117,30 +126,44 @@ def correlate_channels_back(grads: Tensor, filters: Tensor, windows: Sequence[Wi
     channels, width = grads.shape[-1], windows[1].outputs
     output = np.zeros((len(grads), windows[0].input, windows[1].input, channels), grads.dtype)
     tiled = np.tile(filters, width)
-    for block in tap_blocks(output, windows, is_filled=False):
-        given = grads[block.images, block.rows].reshape(-1, block.windows[0].outputs, width * channels)
+
+    def add(block: Block) -> None:
+        taps = taps_of(output.shape, windows, block, output.dtype)
+        given = grads[block].reshape(-1, taps.windows[0].outputs, width * channels)
         product = scratch("products", given.shape, given.dtype)
         for row, column in itertools.product(*map(range, filters.shape[:2])):
             np.multiply(given, tiled[row, column], out=product)
-            target = block.tap(row, column, channels)
+            target = taps.under(row, column, channels)
             np.add(target, product, out=target)
-        for inside, outside in _cell_pairs(output[block.images], block.cells, windows, block.rows):
+        for inside, outside in _cell_pairs(output[block.images], taps.cells, windows, block.rows):
             outside += inside
+
+    def add_all(blocks: list[Block]) -> None:
+        for block in blocks:
+            add(block)
+
+    blocks = _blocks(output, windows)  # those of an image overlap
+    spread(add_all, [list(group) for _, group in itertools.groupby(blocks, key=lambda block: block.images.start)])
     return output
 
 
 def correlate_channels_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -> Tensor:
     """The gradient of the filter `[taps, taps, channels]`."""
     channels, width = tensor.shape[-1], windows[1].outputs
-    taps = (windows[0].kernel, windows[1].kernel)
-    total: Tensor = np.zeros((*taps, width * channels), tensor.dtype)
-    for block in tap_blocks(tensor, windows, is_filled=True):
-        given = grads[block.images, block.rows].reshape(-1, block.windows[0].outputs, width * channels)
+    kernels = (windows[0].kernel, windows[1].kernel)
+    blocks = _blocks(tensor, windows)
+    sums: Tensor = np.empty((len(blocks), *kernels, width * channels), tensor.dtype)
+
+    def fill(number: int) -> None:
+        taps = filled_taps(tensor, windows, blocks[number])
+        given = grads[blocks[number]].reshape(-1, taps.windows[0].outputs, width * channels)
         product = scratch("products", given.shape, given.dtype)
-        for row, column in itertools.product(*map(range, taps)):
-            np.multiply(block.tap(row, column, channels), given, out=product)
-            total[row, column] += product.sum(axis=(0, 1))
-    found: Tensor = total.reshape(*taps, width, channels).sum(axis=2)
+        for row, column in itertools.product(*map(range, kernels)):
+            np.multiply(taps.under(row, column, channels), given, out=product)
+            product.sum(axis=(0, 1), out=sums[number, row, column])
+
+    spread(fill, range(len(blocks)))
+    found: Tensor = sums.sum(axis=0).reshape(*kernels, width, channels).sum(axis=2)
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import ceil
 
 BLOCK_BYTES = 1 << 21
-"""Of what is made to be read again at once: about a processor's second cache."""
+"""Of what is made to be read again at once: it stays in a processor's caches."""
 
 
 def parts(total: int, bytes_each: int, block_bytes: int = BLOCK_BYTES) -> Iterator[slice]:

@@ -6,12 +6,15 @@ never chooses NaN, and starts at the lowest finite value; a mean divides by the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from placesim.runtime.intra_op import spread
 from placesim.runtime.kernels.kernel import Tensor
+from placesim.runtime.kernels.parts import BLOCK_BYTES, even_parts, shares
 from placesim.runtime.kernels.precision import is_narrow, lowest, wide_dtype
 from placesim.runtime.kernels.windows import Window, tap_slices
 
@@ -30,12 +33,16 @@ class Pool(NamedTuple):
         return (dims[0], *(window.outputs for window in self.windows), dims[-1] // self.depth)
 
 
-def images_with(windows: Sequence[Window], tensor: Tensor) -> Iterator[tuple[int, Index, Index]]:
-    """(number of the tap, an image's windows, the cells under them): all taps of an image, then those of the next."""
+def for_each_tap(windows: Sequence[Window], tensor: Tensor, work: Callable[[int, Index, Index], None]) -> None:
+    """`work(number of the tap, an image's windows, the cells under them)`, tap after tap; the op's threads share the images."""
     taps = list(enumerate(tap_slices(windows)))
-    for image in range(len(tensor)):
-        for number, (outputs, cells) in taps:
-            yield number, (image, *outputs), (image, *cells)
+
+    def work_on(images: slice) -> None:
+        for image in range(images.start, images.stop):
+            for number, (outputs, cells) in taps:
+                work(number, (image, *outputs), (image, *cells))
+
+    spread(work_on, list(even_parts(len(tensor), shares(ceil(tensor.nbytes / BLOCK_BYTES)))))
 
 
 def pool_max(tensor: Tensor, pool: Pool) -> Tensor:
@@ -52,16 +59,22 @@ def _pool_max(tensor: Tensor, pool: Pool, floor: Any) -> Tensor:
         groups = tensor.reshape(*output.shape, pool.depth)
         np.fmax(output, np.fmax.reduce(groups, axis=-1), out=output)
         return output
-    for _, place, cells in images_with(pool.windows, tensor):
+
+    def enlarge(_: int, place: Index, cells: Index) -> None:
         np.fmax(output[place], tensor[cells], out=output[place])
+
+    for_each_tap(pool.windows, tensor, enlarge)
     return output
 
 
 def pool_mean(tensor: Tensor, pool: Pool) -> Tensor:
     """The mean of the cells of each window that are not padding."""
     output: Tensor = np.zeros(pool.shape(tensor.shape), wide_dtype(tensor.dtype))
-    for _, place, cells in images_with(pool.windows, tensor):
+
+    def add(_: int, place: Index, cells: Index) -> None:
         output[place] += tensor[cells]
+
+    for_each_tap(pool.windows, tensor, add)
     output /= counts(pool).astype(output.dtype)
     return output.astype(tensor.dtype, copy=False)
 
@@ -78,9 +91,12 @@ def spread_mean(grads: Tensor, pool: Pool) -> Tensor:
     """The gradient of the input of a mean: every cell gets its share of the windows that it is in."""
     shape = (len(grads), *(window.input for window in pool.windows), grads.shape[-1])
     output: Tensor = np.zeros(shape, wide_dtype(grads.dtype))
-    shares = grads.astype(output.dtype, copy=False) * (1 / counts(pool).astype(output.dtype))
-    for _, place, cells in images_with(pool.windows, grads):
-        output[cells] += shares[place]
+    shared = grads.astype(output.dtype, copy=False) * (1 / counts(pool).astype(output.dtype))
+
+    def add(_: int, place: Index, cells: Index) -> None:
+        output[cells] += shared[place]
+
+    for_each_tap(pool.windows, grads, add)
     return output.astype(grads.dtype, copy=False)
 
 
@@ -88,10 +104,13 @@ def largest_taps(tensor: Tensor, pool: Pool) -> tuple[Tensor, Tensor]:
     """(the largest cell of each window, the number of its tap): the first of equals; a NaN only where it comes first."""
     shape = pool.shape(tensor.shape)
     values, taps = np.full(shape, lowest(tensor.dtype), tensor.dtype), np.full(shape, -1, np.int32)
-    for number, place, cells in images_with(pool.windows, tensor):
+
+    def enlarge(number: int, place: Index, cells: Index) -> None:
         is_larger = (values[place] < tensor[cells]) | (taps[place] < 0)
         np.copyto(values[place], tensor[cells], where=is_larger)
         np.copyto(taps[place], np.int32(number), where=is_larger)
+
+    for_each_tap(pool.windows, tensor, enlarge)
     return values, taps
 
 
@@ -112,13 +131,16 @@ def spread_max(tensor: Tensor, grads: Tensor, pool: Pool) -> Tensor:
     largest = largest_taps(tensor, pool)[0] if has_nan else _plain_max(tensor, pool)
     is_open: Tensor = np.ones(grads.shape, bool)
     zero = tensor.dtype.type(0)
-    for _, place, cells in images_with(pool.windows, tensor):
+
+    def add(_: int, place: Index, cells: Index) -> None:
         is_here = tensor[cells] == largest[place]
         if has_nan:
             is_here |= np.isnan(largest[place])  # it is the largest only where it is the first cell
         is_here &= is_open[place]
         is_open[place] ^= is_here
         output[cells] += np.where(is_here, grads[place], zero)
+
+    for_each_tap(pool.windows, tensor, add)
     return output
 
 
@@ -126,8 +148,11 @@ def _plain_max(tensor: Tensor, pool: Pool) -> Tensor:
     """The largest cell of each window where there is no NaN: -inf is as good as any."""
     dtype = tensor.dtype
     output: Tensor = np.full(pool.shape(tensor.shape), lowest(dtype) if dtype.kind in "iu" else -np.inf, dtype)
-    for _, place, cells in images_with(pool.windows, tensor):
+
+    def enlarge(_: int, place: Index, cells: Index) -> None:
         np.maximum(output[place], tensor[cells], out=output[place])
+
+    for_each_tap(pool.windows, tensor, enlarge)
     return output
 
 
@@ -135,9 +160,12 @@ def spread_max_to_equals(tensor: Tensor, largest: Tensor, grads: Tensor, pool: P
     """The same for three spatial axes: it goes to every cell that is about as large as the largest."""
     output: Tensor = np.zeros(tensor.shape, tensor.dtype)
     zero, about = tensor.dtype.type(0), tensor.dtype.type(1e-5)
-    for _, place, cells in images_with(pool.windows, tensor):
+
+    def add(_: int, place: Index, cells: Index) -> None:
         is_largest = np.abs(tensor[cells] - largest[place]) < about
         output[cells] += np.where(is_largest, grads[place], zero)
+
+    for_each_tap(pool.windows, tensor, add)
     return output
 
 
@@ -145,8 +173,11 @@ def take_at_max(tensor: Tensor, largest: Tensor, grads: Tensor, pool: Pool) -> T
     """The gradient of a maximum's gradient: for each window, what lies where its largest cell is."""
     output: Tensor = np.zeros(largest.shape, tensor.dtype)
     is_found: Tensor = np.zeros(largest.shape, bool)
-    for _, place, cells in images_with(pool.windows, tensor):
+
+    def take(_: int, place: Index, cells: Index) -> None:
         is_here = (tensor[cells] == largest[place]) & ~is_found[place]
         np.copyto(output[place], grads[cells], where=is_here)
         is_found[place] |= is_here
+
+    for_each_tap(pool.windows, tensor, take)
     return output

@@ -15,7 +15,7 @@ from placesim.runtime.kernels.parts import even_parts
 
 PART_WORK = 1 << 23
 """Multiplications in a part, at least: a tenth of a millisecond, many times what it costs to hand a part over."""
-PART_LENGTH = 1 << 9
+PART_LENGTH = 1 << 10
 """Rows or columns in a part, at least, where there are more than two: each part reads the whole of the other matrix."""
 MOST_PARTS = 16
 SMALL_PRODUCT = 1_000_000
