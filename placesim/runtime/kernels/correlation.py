@@ -170,10 +170,8 @@ def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) ->
     def add(block: Block) -> None:
         add_patches_back(grads[block.images], matrix, windows, output[block.images])
 
-    spread(
-        add,
-        whole(windows, len(grads)).cut(min(len(grads), len(_blocks(grads.shape, windows, matrix.shape[1], grads.itemsize)))),
-    )
+    count = len(_blocks(grads.shape, windows, matrix.shape[1], grads.itemsize))
+    spread(add, whole(windows, len(grads)).cut(min(len(grads), count)))  # rows of one image would overlap
     return output
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from placesim.errors import InternalError, InvalidArgumentError, NotFoundError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.intra_op import spread
 from placesim.runtime.kernels import update_rules
 from placesim.runtime.kernels.kernel import Flops, Kernel, KernelContext, Table, Tensor, elements
+from placesim.runtime.kernels.parts import parts
 from placesim.runtime.kernels.variables import find_variable, ref_output, value_of
 from placesim.runtime.resources import ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, format_dims, merge, with_rank
+
+PART_BYTES = 1 << 17
+"""Of each variable in a part of an update: all of them and what a rule makes in between stay in a cache."""
 
 Check = Callable[[Mapping[str, Tensor]], None]
 """Raises InvalidArgumentError unless an op's inputs, by name, are as the kernel wants them."""
@@ -134,10 +140,28 @@ def _build_apply(rule: Rule) -> Callable[..., Sequence[Any]]:
         named = training_values(rule, inputs, context)
         for check in rule.checks:
             check(named)
-        set_values(inputs[: rule.variables], rule.update(attrs, *named.values()), context)
+        set_values(inputs[: rule.variables], _update_in_parts(rule, attrs, list(named.values())), context)
         return ref_output(inputs[0])
 
     return apply
+
+
+def _update_in_parts(rule: Rule, attrs: Attrs, values: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The variables' new values: a rule looks at each element by itself, so large variables are updated part by part."""
+    shape, dtype = np.shape(values[0]), np.asarray(values[0]).dtype
+    size = prod(shape)
+    if size * dtype.itemsize <= PART_BYTES:
+        return rule.update(attrs, *values)
+    rows = [np.reshape(value, -1) if np.shape(value) == shape else None for value in values]
+    results: list[Tensor] = [np.empty(size, dtype) for _ in range(rule.variables)]
+
+    def update(part: slice) -> None:
+        some = (value if row is None else row[part] for value, row in zip(values, rows, strict=True))
+        for result, updated in zip(results, rule.update(attrs, *some), strict=True):
+            result[part] = updated
+
+    spread(update, list(parts(size, dtype.itemsize, PART_BYTES)))
+    return [result.reshape(shape) for result in results]
 
 
 def build_shape(rule: Rule, is_resource: bool, merge_gradient: MergeGradient) -> ShapeFunction:
