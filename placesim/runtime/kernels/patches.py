@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from placesim.runtime.kernels.kernel import Tensor
 from placesim.runtime.kernels.parts import even_parts, shares
-from placesim.runtime.kernels.scratch import scratch
+from placesim.runtime.kernels.scratch import padded_scratch, scratch
 from placesim.runtime.kernels.windows import Window
 
 
@@ -69,29 +69,21 @@ def patches_of(tensor: Tensor, windows: Sequence[Window], block: Block, matrix: 
 
 def padded_region(tensor: Tensor, windows: Sequence[Window], rows: slice) -> Tensor:
     """The cells that some rows of windows reach, with zeros for padding: a view where there is none."""
-    inside: list[slice] = [slice(None)]
-    places: list[slice] = [slice(None)]
-    sizes: list[int] = [len(tensor)]
+    cells, inside, sizes = [slice(None)], [slice(0, len(tensor))], [len(tensor)]
     for axis, window in enumerate(windows):
         start, size = -window.before, window.extent
         if axis == 0:
             start, size = start + rows.start * window.stride, window.reach(rows.stop - rows.start)
         first = min(max(start, 0), window.input)
         last = max(min(start + size, window.input), first)
-        inside.append(slice(first, last))
-        places.append(slice(max(first - start, 0), max(last - start, 0)))
+        cells.append(slice(first, last))
+        inside.append(slice(max(first - start, 0), max(last - start, 0)))
         sizes.append(size)
-    cells = tensor[tuple(inside)]
-    if cells.shape[:-1] == tuple(sizes):
-        return cells
-    region = scratch("region", (*sizes, tensor.shape[-1]), tensor.dtype)
-    for axis, place in enumerate(places[1:], 1):
-        everywhere = (slice(None),) * axis
-        if place.start > 0:
-            region[(*everywhere, slice(0, place.start))] = 0
-        if place.stop < sizes[axis]:
-            region[(*everywhere, slice(place.stop, None))] = 0
-    region[tuple(places)] = cells
+    reached = tensor[tuple(cells)]
+    if reached.shape[:-1] == tuple(sizes):
+        return reached
+    region = padded_scratch((*sizes, tensor.shape[-1]), inside, tensor.dtype)
+    region[tuple(inside)] = reached
     return region
 
 

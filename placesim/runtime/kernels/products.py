@@ -5,6 +5,7 @@ The cuts depend on the shapes alone, so that the rounding is the same for any nu
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -91,22 +92,27 @@ def _add_up(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:
 def _multiply(output: Tensor, left: Tensor, right: Tensor) -> None:
     """A part in one thread; long matrices beside a thin one are a row of small products."""
     if _is_thin(output, left):
-        length = SMALL_PRODUCT // output.size
+        length = _piece(len(right), SMALL_PRODUCT // output.size)
         whole = len(right) // length * length
         pieces = left[:, :whole].reshape(len(left), -1, length).swapaxes(0, 1)
         np.matmul(pieces, right[:whole].reshape(-1, length, right.shape[1])).sum(axis=0, dtype=output.dtype, out=output)
-        output += np.matmul(left[:, whole:], right[whole:])
+        if whole < len(right):
+            output += np.matmul(left[:, whole:], right[whole:])
         return
-    if left.ndim == right.ndim == 2 and right.size <= THIN_MATRIX:
-        length = SMALL_PRODUCT // max(1, right.size)
+    if left.ndim == right.ndim == 2 and right.size <= THIN_MATRIX and output.size * len(right) > SMALL_PRODUCT:
+        length, right = _piece(len(left), SMALL_PRODUCT // right.size), np.ascontiguousarray(right)
         whole = len(left) // length * length
-        if whole:
-            right = np.ascontiguousarray(right)
-            np.matmul(
-                left[:whole].reshape(-1, length, len(right)), right, out=output[:whole].reshape(-1, length, right.shape[1])
-            )
-            left, output = left[whole:], output[whole:]
+        np.matmul(left[:whole].reshape(-1, length, len(right)), right, out=output[:whole].reshape(-1, length, right.shape[1]))
+        if whole == len(left):
+            return
+        left, output = left[whole:], output[whole:]
     np.matmul(left, right, out=output)
+
+
+def _piece(total: int, longest: int) -> int:
+    """The length of equal pieces, at most `longest`; nothing is left over where there is a divisor nearby."""
+    fewest = ceil(total / longest)
+    return next((total // count for count in range(fewest, 2 * fewest) if total % count == 0), longest)
 
 
 def _take(tensor: Tensor, axis: int, part: slice) -> Tensor:

@@ -27,3 +27,20 @@ def scratch(name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> Tensor:
         buffer = _local.__dict__[name] = np.empty(size, np.uint8)
     found: Tensor = buffer[:size].view(dtype).reshape(shape)
     return found
+
+
+def padded_scratch(shape: Sequence[int], inside: Sequence[slice], dtype: np.dtype[Any]) -> Tensor:
+    """An array that is zero outside `inside`, which the caller fills: valid until this is asked for again.
+
+    `inside` has a slice for each axis but the last.  Most calls ask for what the one before did, and find the zeros in place.
+    """
+    region = scratch("padded", shape, dtype)
+    layout = [*shape, dtype, *inside]
+    if _local.__dict__.get("layout") == layout and region.nbytes <= LARGEST_KEPT_BYTES:
+        return region
+    for axis, part in enumerate(inside):
+        everywhere = (slice(None),) * axis
+        region[(*everywhere, slice(0, part.start))] = 0
+        region[(*everywhere, slice(part.stop, None))] = 0
+    _local.layout = layout
+    return region
