@@ -40,7 +40,7 @@ class IntraOpPool:
             finally:
                 _serving.reset(token)
 
-    def spread(self, work: Callable[[Part], None], parts: Sequence[Part]) -> None:
+    def spread(self, work: Callable[[Part], object], parts: Sequence[Part]) -> None:
         """`work(part)` for each part, here and in helpers that are free; raises what a part raised, once all have stopped."""
         remaining = iter(parts)  # each thread takes the next one
         elsewhere = _other_processors()
@@ -70,7 +70,7 @@ class IntraOpPool:
 _serving: ContextVar[IntraOpPool | None] = ContextVar("serving", default=None)
 
 
-def spread(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
+def spread(work: Callable[[Part], object], parts: Sequence[Part]) -> None:
     """`work(part)` for each part, shared between the threads of the op that runs; in this thread where no step runs.
 
     The parts run in any order and at the same time, so each writes to its own place; `scratch` buffers belong to a thread.

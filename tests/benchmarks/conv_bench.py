@@ -109,7 +109,7 @@ def seconds(function: Callable[[], Any]) -> float:
 
 def best_seconds(function: Callable[[], Any], rounds: int) -> float:
     """The best of so many runs, and of as many as it takes for the system to give each thread a processor."""
-    times = []
+    times: list[float] = []
     end = time.perf_counter() + SETTLING_SECONDS
     while len(times) < rounds or time.perf_counter() < end:
         times.append(seconds(function))

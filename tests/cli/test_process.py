@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -60,8 +61,8 @@ def test_a_timeout_ends_a_step() -> None:
     assert complaint.startswith(b"DeadlineExceededError: ")
 
 
-def on_a_terminal(*arguments: str, **environment: str) -> str:
-    """What a command writes to a terminal, results and errors alike."""
+def on_a_terminal(*arguments: str, interrupt_at: str | None = None, **environment: str) -> str:
+    """What a command writes to a terminal, results and errors alike; with a text at which it is interrupted."""
     master, slave = pty.openpty()
     variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
     process = subprocess.Popen(
@@ -82,6 +83,9 @@ def on_a_terminal(*arguments: str, **environment: str) -> str:
         if not piece:
             break
         pieces.append(piece)
+        if interrupt_at is not None and interrupt_at.encode() in b"".join(pieces):
+            process.send_signal(signal.SIGINT)
+            interrupt_at = None
     os.close(master)
     process.wait(60)
     return b"".join(pieces).decode().replace("\r\n", "\n")
@@ -94,10 +98,15 @@ def test_colour_on_a_terminal() -> None:
     assert ESCAPE.sub("", shown) == golden
 
 
-def test_a_bar_shows_long_work_and_leaves_nothing_in_the_result() -> None:
-    shown = on_a_terminal("run", "graphs/cifar10-towers.yaml", "--no-log-placement")
+def test_a_bar_shows_long_work(tmp_path: Path) -> None:
+    (tmp_path / "endless.yaml").write_text(ENDLESS)
+    shown = on_a_terminal("run", str(tmp_path / "endless.yaml"), interrupt_at="nodes")
     assert "steps" in shown
     assert "nodes" in shown
+    assert "Traceback" not in shown
+
+
+def test_a_pipe_gets_no_bar() -> None:
     command = [sys.executable, "-m", "placesim", "run", "graphs/cifar10-towers.yaml", "--no-log-placement"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert ended.stderr == ""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[import-untyped]  # it ships no types
 
 from placesim.graph.steps import Config
 from placesim.runtime.denormals import flushed_denormals
