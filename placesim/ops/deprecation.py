@@ -1,6 +1,7 @@
 """Ops that TensorFlow still defines but lets no graph of today contain, with what it says of them.
 
-The versions are in the registry; the explanations are those of the op definitions of TensorFlow 2.21.
+The versions are in the registry; the explanations are those of the op definitions of TensorFlow 2.21, which ends each with one
+more full stop.
 """
 
 from __future__ import annotations
@@ -15,22 +16,25 @@ _WORD2VEC = "Moving word2vec into tensorflow_models/tutorials and deprecating it
 _EXPLANATIONS = {
     "AdjustContrast": "Use AdjustContrastv2 instead",
     "AudioSummary": "Use AudioSummaryV2.",
-    "BatchNormWithGlobalNormalization": "Use tf.nn.batch_normalization().",
-    "BatchNormWithGlobalNormalizationGrad": "Use tf.nn.batch_normalization().",
+    "BatchNormWithGlobalNormalization": "Use tf.nn.batch_normalization()",
+    "BatchNormWithGlobalNormalizationGrad": "Use tf.nn.batch_normalization()",
+    "BatchSelfAdjointEig": "Use SelfAdjointEigV2 instead.",
     "MatrixExponential": "Use Python implementation tf.linalg.matrix_exponential instead.",
     "NegTrain": _WORD2VEC,
     "Old": "For reasons",
     "PlaceholderV2": "Placeholder now behaves the same as PlaceholderV2.",
-    "QuantizeAndDequantize": "Replaced by QuantizeAndDequantizeV2.",
-    "RandomCrop": "Random crop is now pure Python.",
+    "QuantizeAndDequantize": "Replaced by QuantizeAndDequantizeV2",
+    "RandomCrop": "Random crop is now pure Python",
     "RandomPoisson": "Replaced by RandomPoissonV2",
     "SelfAdjointEig": "Use SelfAdjointEigV2 instead.",
     "Skipgram": _WORD2VEC,
     "StatefulStandardNormal": "Use StatefulStandardNormalV2 instead",
+    "TensorArrayConcat": "Use TensorArrayGradV3",
     "TensorArrayPack": "Use TensorArrayGatherV3 with RangeOp",
+    "TensorArrayScatter": "Use TensorArrayGradV3",
     "TensorArrayUnpack": "Use TensorArrayScatterV3 with RangeOp",
-    "TileGrad": "TileGrad has been replaced with reduce_sum.",
-    "TopK": "Use TopKV2 instead.",
+    "TileGrad": "TileGrad has been replaced with reduce_sum",
+    "TopK": "Use TopKV2 instead",
 }
 
 
@@ -38,17 +42,17 @@ def check_not_removed(op: OpDef, producer: int = GRAPH_DEF_VERSION) -> None:
     """UnimplementedError, in TensorFlow's words, for an op that graphs of this producer version may not contain."""
     if op.deprecated_at is None or producer < op.deprecated_at:
         return
-    explanation = _EXPLANATIONS.get(op.name) or _replacement(op.name)
+    explanation = _EXPLANATIONS.get(op.name) or _replacement(op.name, op.deprecated_at)
     raise UnimplementedError(
         f"Op {op.name} is not available in GraphDef version {producer}. "
-        f"It has been removed in version {op.deprecated_at}. {explanation}"
+        f"It has been removed in version {op.deprecated_at}. {explanation}."
     )
 
 
-def _replacement(name: str) -> str:
-    """Families of ops that were all replaced alike."""
+def _replacement(name: str, removed_in: int) -> str:
+    """Families of ops that were all replaced alike; those of one version have a full stop of their own."""
     if name.startswith("TensorArray"):
         return f"Use {name.removesuffix('V2')}V3"
     if name.startswith("Batch"):
-        return f"Use {name.removeprefix('Batch')} instead."
+        return f"Use {name.removeprefix('Batch')}" + (" instead." if removed_in == 13 else "")
     return f"Use {name}V2"

@@ -73,6 +73,8 @@ class ResourceManager:
 
     def delete(self, handle: ResourceHandle) -> None:
         """Forget a resource; NotFoundError where there is none."""
+        if handle.container not in self._containers:
+            raise NotFoundError(f"Container {handle.container} does not exist.")
         self.lookup(handle)
         del self._containers[handle.container][handle.name, handle.type]
 

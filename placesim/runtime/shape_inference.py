@@ -20,29 +20,41 @@ def infer_node(
 ) -> tuple[Dims, ...]:
     """The output shapes of one node; GraphBuildError in TensorFlow's words where its shape function refuses."""
     try:
-        return tuple(kernel.shape(context))
-    except ShapeError as error:
-        error, known = _first_refusal(kernel, context, error)
+        return _check_dims(tuple(kernel.shape(context)))
+    except (ShapeError, GraphBuildError) as found:
+        error, known = _refuse_unaware(kernel, context) or (found, context)
+        if isinstance(error, GraphBuildError):
+            raise error from None
         shown = format_node(name, op, context.attrs, inputs)
         raise GraphBuildError(f"{error.message} for '{shown}' with {_format_inputs(known, input_dtypes)}.", node=name) from None
 
 
-def _first_refusal(kernel: Kernel, context: ShapeContext, error: ShapeError) -> tuple[ShapeError, ShapeContext]:
-    """The refusal that TensorFlow reports: it runs a shape function without values first, and again for those it asked for."""
+def _check_dims(shapes: tuple[Dims, ...]) -> tuple[Dims, ...]:
+    """GraphBuildError for a dimension below -1: Python's shape class says so, not the shape function, and names no node."""
+    for dims in shapes:
+        for dim in dims or ():
+            if dim < -1:
+                raise GraphBuildError(f"Dimension {dim} must be >= 0")
+    return shapes
+
+
+def _refuse_unaware(kernel: Kernel, context: ShapeContext) -> tuple[ShapeError, ShapeContext] | None:
+    """The refusal of a run without values, with which TensorFlow begins; then it runs again with those that were asked for."""
     unaware = ShapeContext(context.shapes, context.attrs, handles=context.handles)
     try:
         kernel.shape(unaware)
-    except ShapeError as first:
-        return first, unaware
-    return error, context
+    except ShapeError as error:
+        return error, unaware
+    return None
 
 
 def _format_inputs(context: ShapeContext, dtypes: Sequence[DType]) -> str:
     text = "input shapes: " + ", ".join(map(format_dims, context.shapes))
-    if context.used_values:
+    constants = sorted(context.used_values - context.used_partial_shapes.keys())
+    if constants:
         text += " and with computed input tensors: " + ", ".join(
             f"input[{i}] = <{format_elements(TensorValue(dtypes[i], context.value(i)), MAX_VALUES)}>"  # type: ignore[arg-type]
-            for i in sorted(context.used_values)
+            for i in constants
         )
     if context.used_partial_shapes:
         text += " and with input tensors computed as partial shapes: " + ",".join(

@@ -110,7 +110,7 @@ def test_a_pipe_gets_no_bar() -> None:
     command = [sys.executable, "-m", "placesim", "run", "graphs/cifar10-towers.yaml", "--no-log-placement"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert ended.stderr == ""
-    assert len(ended.stdout.splitlines()) == 8
+    assert len(ended.stdout.splitlines()) == 4
 
 
 def test_no_color_is_obeyed() -> None:

@@ -123,13 +123,13 @@ def test_records_are_taken_as_they_are() -> None:
 
 
 REMOVED = [
-    ("BatchCholesky", "It has been removed in version 13. Use Cholesky instead."),
-    ("TensorArrayReadV2", "It has been removed in version 26. Use TensorArrayReadV3"),
-    ("TensorArray", "It has been removed in version 16. Use TensorArrayV3"),
-    ("TextLineReader", "It has been removed in version 26. Use TextLineReaderV2"),
+    ("BatchCholesky", "It has been removed in version 13. Use Cholesky instead.."),
+    ("TensorArrayReadV2", "It has been removed in version 26. Use TensorArrayReadV3."),
+    ("TensorArray", "It has been removed in version 16. Use TensorArrayV3."),
+    ("TextLineReader", "It has been removed in version 26. Use TextLineReaderV2."),
     ("TopK", "It has been removed in version 7. Use TopKV2 instead."),
-    ("Conv3DBackpropInput", "It has been removed in version 10. Use Conv3DBackpropInputV2"),
-    ("SelfAdjointEig", "It has been removed in version 11. Use SelfAdjointEigV2 instead."),
+    ("Conv3DBackpropInput", "It has been removed in version 10. Use Conv3DBackpropInputV2."),
+    ("SelfAdjointEig", "It has been removed in version 11. Use SelfAdjointEigV2 instead.."),
     ("TileGrad", "It has been removed in version 3. TileGrad has been replaced with reduce_sum."),
 ]
 

@@ -122,6 +122,9 @@ def _power(x: Tensor, y: Tensor) -> Any:
         raise InvalidArgumentError("Integers to negative integer powers are not allowed")
     if x.dtype.kind == "c":  # by its definition, so that 0 to the power of 0 is NaN
         return np.exp(y * np.log(x.astype(complex))).astype(x.dtype)
+    if np.any(y == 0.5):  # for one exponent of 0.5 numpy takes the square root, which differs at -0 and -inf
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        return np.power(x, np.full(shape or (1,), y)).reshape(shape)
     return np.power(x, y)
 
 

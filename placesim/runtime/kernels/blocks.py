@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -40,6 +40,7 @@ def space_to_batch_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 
 def space_to_batch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The same for images, with one block size for rows and columns."""
+    _check_image(inputs[0])
     return (move_to_batch(inputs[0], np.full(2, attrs["block_size"]), inputs[1]),)
 
 
@@ -47,6 +48,9 @@ def move_to_batch(tensor: Tensor, block_shape: Tensor, paddings: Tensor) -> Tens
     """`[batch * blocks, padded / block..., rest...]`: each position within a block becomes its own part of the batch."""
     blocks, rows = _check_blocks(tensor, block_shape, paddings, "paddings")
     count = len(blocks)
+    for position, block in enumerate(blocks):
+        if block < 1:
+            raise InvalidArgumentError(f"All values in block_shape must be positive, got value, {block} at index {position}.")
     for position, ((before, after), block) in enumerate(zip(rows, blocks, strict=True)):
         if before < 0 or after < 0:
             raise InvalidArgumentError("Paddings must be non-negative")
@@ -69,6 +73,7 @@ def batch_to_space_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 
 def batch_to_space(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The same for images, with one block size for rows and columns."""
+    _check_image(inputs[0])
     return (move_to_space(inputs[0], np.full(2, attrs["block_size"]), inputs[1]),)
 
 
@@ -89,11 +94,18 @@ def move_to_space(tensor: Tensor, block_shape: Tensor, crops: Tensor) -> Tensor:
         if size < before + after:
             raise InvalidArgumentError(f"cropped_shape[{position}]={size - before - after} must be non-negative")
     batch, rest = tensor.shape[0] // product, tensor.shape[count + 1 :]
+    if 0 in sizes:  # then blocks may be negative
+        return np.empty((batch, *sizes, *rest), tensor.dtype)
     split = tensor.reshape(*blocks, batch, *tensor.shape[1:])
     pairs = (axis for pair in zip(range(count + 1, 2 * count + 1), range(count), strict=True) for axis in pair)
     whole = split.transpose(count, *pairs, *range(2 * count + 1, split.ndim)).reshape(batch, *sizes, *rest)
     inside = (slice(before, size - after) for (before, after), size in zip(rows, sizes, strict=True))
     return whole[(slice(None), *inside)]
+
+
+def _check_image(tensor: Tensor) -> None:
+    if tensor.ndim != 4:
+        raise InvalidArgumentError(f"Input rank should be: 4instead of: {tensor.ndim}")
 
 
 def _check_blocks(tensor: Tensor, block_shape: Tensor, margins: Tensor, name: str) -> tuple[list[int], list[list[int]]]:
@@ -106,16 +118,13 @@ def _check_blocks(tensor: Tensor, block_shape: Tensor, margins: Tensor, name: st
     if margins.shape != (count, 2):
         raise InvalidArgumentError(f"{name} should have shape [{count}, 2] instead of {shape_text(margins)}")
     blocks: list[int] = block_shape.tolist()
-    for position, block in enumerate(blocks):
-        if block < 1:
-            raise InvalidArgumentError(f"All values in block_shape must be positive, got value, {block} at index {position}.")
     rows: list[list[int]] = margins.tolist()
     return blocks, rows
 
 
 def _shape_of_space_to_batch_nd(context: ShapeContext) -> Sequence[Dims]:
-    known, margin_dims = _block_dims(context.shapes[0], context.shapes[1], context.shapes[2])
-    return (_batched_shape(known, margin_dims, context.value(1), context.value(2)),)
+    known, count = _block_dims(context.shapes[0], context.shapes[1], context.shapes[2])
+    return (_batched_shape(known, count, context.value(1), context.value(2)),)
 
 
 def _shape_of_space_to_batch(context: ShapeContext) -> Sequence[Dims]:
@@ -145,37 +154,38 @@ def _block_dims(dims: Dims, block_dims: Dims, margin_dims: Dims) -> tuple[Dims, 
     return dims, count
 
 
-def _static_blocks(blocks: Tensor | None, margins: Tensor | None, name: str) -> tuple[list[int], list[list[int]]]:
-    sizes: list[int] = [] if blocks is None else blocks.tolist()
-    rows: list[list[int]] = [] if margins is None else margins.tolist()
-    if any(size < 1 for size in sizes):
-        raise ShapeError("block_shape must be positive")
-    if any(min(row) < 0 for row in rows):
-        raise ShapeError(f"{name} cannot be negative")
-    return sizes, rows
+def _static_batch(dims: Dims, count: int, blocks: Tensor | None, scale: Callable[[int, int], int]) -> int:
+    """The batch scaled by the size of each block, -1 where it is not known."""
+    batch = -1 if dims is None or (count and blocks is None) else dims[0]
+    for block in [] if blocks is None else blocks.tolist():
+        if block < 1:
+            raise ShapeError("block_shape must be positive")
+        batch = scale(batch, block)
+    return batch
+
+
+def _static_margins(margins: Tensor | None, name: str) -> Iterator[list[int]]:
+    for row in [] if margins is None else margins.tolist():
+        if min(row) < 0:
+            raise ShapeError(f"{name} cannot be negative")
+        yield row
 
 
 def _batched_shape(dims: Dims, count: int, blocks: Tensor | None, paddings: Tensor | None) -> Dims:
-    sizes, rows = _static_blocks(blocks, paddings, "paddings")
-    batch = -1 if dims is None or (count and blocks is None) else dims[0]
-    for size in sizes:
-        batch = -1 if batch < 0 else multiply_dims(batch, size)
-    space = [-1] * count
-    for axis, (size, (before, after)) in enumerate(zip(sizes, rows, strict=False)):
-        padded = add_dims(add_dims(-1 if dims is None else dims[axis + 1], before), after)
-        space[axis] = divide_dim(padded, size)
+    batch, space = _static_batch(dims, count, blocks, multiply_dims), [-1] * count
+    for axis, (before, after) in enumerate(_static_margins(paddings, "paddings")):
+        if blocks is not None:
+            padded = add_dims(add_dims(-1 if dims is None else dims[axis + 1], before), after)
+            space[axis] = divide_dim(padded, int(blocks[axis]))
     return concatenate((batch, *space), subshape(dims, count + 1))
 
 
 def _spaced_shape(dims: Dims, count: int, blocks: Tensor | None, crops: Tensor | None) -> Dims:
-    sizes, rows = _static_blocks(blocks, crops, "crops")
-    batch = -1 if dims is None or (count and blocks is None) else dims[0]
-    for size in sizes:
-        batch = -1 if batch < 0 else divide_dim(batch, size)
-    space = [-1] * count
-    for axis, (size, (before, after)) in enumerate(zip(sizes, rows, strict=False)):
-        whole = multiply_dims(-1 if dims is None else dims[axis + 1], size)
-        space[axis] = subtract_dims(subtract_dims(whole, before), after)
+    batch, space = _static_batch(dims, count, blocks, divide_dim), [-1] * count
+    for axis, (before, after) in enumerate(_static_margins(crops, "crops")):
+        if blocks is not None:
+            whole = multiply_dims(-1 if dims is None else dims[axis + 1], int(blocks[axis]))
+            space[axis] = subtract_dims(subtract_dims(whole, before), after)
     return concatenate((batch, *space), subshape(dims, count + 1))
 
 

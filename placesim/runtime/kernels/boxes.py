@@ -315,6 +315,7 @@ def _infer_crops(context: ShapeContext) -> tuple[Dims]:
 
 
 def _infer_crops_grad_image(context: ShapeContext) -> tuple[Dims]:
+    with_rank(context.shapes[3], 1)
     return (with_rank(context.shape_value(3), 4),)
 
 

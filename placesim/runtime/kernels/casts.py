@@ -30,7 +30,9 @@ def _cast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         raise UnimplementedError(f"Cast {source.name} to {target.name} is not supported")
     x = inputs[0]
     if attrs["Truncate"] and _can_truncate(x.dtype, target):
-        x = drop_low_bits(x, MANTISSA_BITS[target.numpy.name])
+        # from double to complex64 TensorFlow clears the whole mantissa, and the exponent's lowest bit for the hidden one
+        is_cleared = x.dtype == np.float64 and target.numpy == np.complex64
+        x = drop_low_bits(x, 0 if is_cleared else MANTISSA_BITS[target.numpy.name])
     return (cast(x, target.numpy),)
 
 

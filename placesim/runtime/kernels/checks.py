@@ -142,12 +142,12 @@ def _append(name: str, data: bytes) -> None:
 def fingerprint(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[rows, 8]`: FarmHash's 64-bit fingerprint of each row's bytes, lowest byte first."""
     data, method = inputs
-    if not data.ndim:
-        raise InvalidArgumentError(f"`data` should have at least one dimension: {shape_text(data)}")
     if method.ndim:
         raise InvalidArgumentError(f"`method` should be a scalar string: {shape_text(method)}")
     if method.item() != b"farmhash64":
         raise InvalidArgumentError(f"Unsupported fingerprint method: {method.item().decode(errors='replace')}")
+    if not data.ndim:
+        raise InvalidArgumentError(f"`data` should have at least one dimension: {shape_text(data)}")
     rows = [_fingerprint_bytes(_row_bytes(row, attrs["T"] is STRING)) for row in data]
     return (np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), 8),)
 

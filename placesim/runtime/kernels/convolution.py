@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from functools import partial
 from math import prod
 
+import numpy as np
+
 from placesim.errors import UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.correlation import correlate, correlate_back, correlate_filter
+from placesim.runtime.kernels.dimensions import shape_of_values, shape_of_vector
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.requirements import require, require_supported
 from placesim.runtime.kernels.windows import (
@@ -23,56 +26,81 @@ from placesim.runtime.kernels.windows import (
     layout_of,
     padding_problem,
     static_windows,
+    window_of,
     windows_of,
 )
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, ShapeFunction, format_dims, merge_dim, with_rank
 
 UNSTRIDED = "Current implementation does not yet support strides in the batch and depth dimensions."
 UNDILATED = "Current implementation does not yet support dilations in the batch and depth dimensions."
+UNDILATED_3D = "Current implementation does not yet support dilation rates in the batch and depth dimensions."
+EMPTY_FILTER = "filter must not have zero elements (i.e. all dimensions must be non-zero)"
 
 
 def convolve(inputs: Sequence[Tensor], attrs: Attrs, spatial: int) -> Sequence[Tensor]:
     """Conv2D, Conv3D: `[batch, spatial..., channels]` by a filter `[taps..., channels of a group, outputs]`."""
     tensor, filters = inputs
     layout = layout_of(attrs["data_format"], spatial)
-    strides, dilations = attrs["strides"], attrs["dilations"]
     if spatial == 2:
         _check_forward_attrs(attrs, layout)
         _check_ranks_2d(tensor, filters, layout)
-        windows = _forward_windows(tensor, filters, attrs, layout, strides, dilations)
-        shape = (len(tensor), *(window.outputs for window in windows), filters.shape[-1])
-        if prod(shape):
-            _check_launch_2d(attrs["data_format"], tensor, filters)
     else:
-        _check_attrs_3d(attrs, layout, "Conv3D")
-        _check_ranks_3d(tensor, filters)
-        windows = _forward_windows(tensor, filters, attrs, layout, strides, dilations)
-        _check_launch_3d(attrs, layout)
+        _check_attrs_3d(attrs, layout)
+        _check_ranks_3d(tensor, filters, layout)
+    windows = _forward_windows(tensor, filters, attrs, layout)
+    shape = arrange(len(tensor), [window.outputs for window in windows], filters.shape[-1], layout) or ()
+    if 0 in shape or (tensor.size == 0 and spatial == 2):
+        return (np.zeros(shape, tensor.dtype),)
+    if spatial == 2:
+        _check_launch_2d(attrs["data_format"], tensor, filters)
+    else:
+        _check_launch_3d(tensor, filters, attrs, layout)
     return (correlate(tensor, filters, windows),)
 
 
 def convolve_any(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Conv: two or three spatial axes by the input's rank, with several batch axes where `batch_dims` says so."""
     tensor, filters = inputs
-    spatial = filters.ndim - 2
     batch_axes = attrs["batch_dims"]
-    require(spatial in (2, 3), f"Conv only supports 2D and 3D convolutions. Instead got filter rank {filters.ndim}")
+    spatial = tensor.ndim - batch_axes - 1
+    require_supported(attrs["groups"] == 1, "Grouped/Depthwise Convolutions are not supported yet.")
+    require(spatial in (2, 3), f"The input must have 2 or 3 spatial dimensions but got {spatial}")
+    require(filters.ndim in (4, 5), f"The filter must be rank 4 or 5 but got {filters.ndim}")
     batch = tensor.shape[:batch_axes]
     data_format = ("NHWC", "NDHWC")[spatial - 2] if attrs["data_format"] == "CHANNELS_LAST" else ("NCHW", "NCDHW")[spatial - 2]
     flat = tensor.reshape(prod(batch), *tensor.shape[batch_axes:])
     named = {**attrs, "data_format": data_format, "dilations": attrs["dilations"] or (1,) * (spatial + 2)}
+    _check_any(flat, filters, named, layout_of(data_format, spatial))
     (output,) = convolve((flat, filters), named, spatial)
     return (output.reshape(*batch, *output.shape[1:]),)
 
 
-def _forward_windows(
-    tensor: Tensor, filters: Tensor, attrs: Attrs, layout: Layout, strides: Sequence[int], dilations: Sequence[int]
-) -> tuple[Window, ...]:
+def _check_any(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: Layout) -> None:
+    strides, rates = attrs["strides"], attrs["dilations"]
+    unsupported = "Current implementation does not support {} in the batch and depth dimensions."
+    require(len(strides) == layout.rank, f"Sliding window strides field must specify {layout.rank} dimensions")
+    require(_outer(strides, layout) == (1, 1), unsupported.format("strides"))
+    require(min(layout.pick(strides)) > 0, "Spatial strides should be larger than 0.")
+    require(len(rates) == layout.rank, f"Dilation rates field must specify{layout.rank}dimensions")
+    require(_outer(rates, layout) == (1, 1), unsupported.format("dilation rates"))
+    require(min(layout.pick(rates)) > 0, "Dilated rates should be larger than 0.")
+    _check_padding(attrs, layout)
+    require(filters.size > 0, EMPTY_FILTER)
+    depth, part = tensor.shape[layout.channel], filters.shape[-2]
+    require(depth == part, f"Input depth must be equal to filter depth: {depth} vs {part}")
+
+
+def _check_padding(attrs: Attrs, layout: Layout) -> None:
+    problem = padding_problem(attrs, layout)
+    require(not problem, problem or "")
+
+
+def _forward_windows(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: Layout) -> tuple[Window, ...]:
     return windows_of(
         layout.pick(tensor.shape),
         filters.shape[:-2],
-        layout.pick(strides),
-        layout.pick(dilations),
+        layout.pick(attrs["strides"]),
+        layout.pick(attrs["dilations"]),
         attrs["padding"],
         explicit_pairs(attrs, layout) if "explicit_paddings" in attrs else (),
     )
@@ -88,15 +116,15 @@ def _check_forward_attrs(attrs: Attrs, layout: Layout) -> None:
     require(min(layout.pick(attrs["strides"])) > 0, "Row and column strides should be larger than 0.")
     require_supported(_outer(attrs["dilations"], layout) == (1, 1), UNDILATED)
     require(min(layout.pick(attrs["dilations"])) > 0, "Dilated rates should be larger than 0.")
-    problem = padding_problem(attrs, layout)
-    require(not problem, problem or "")
+    _check_padding(attrs, layout)
 
 
 def _check_ranks_2d(tensor: Tensor, filters: Tensor, layout: Layout) -> None:
     require(tensor.ndim == 4, f"convolution input must be 4-dimensional: {format_dims(tensor.shape)}")
-    require(filters.ndim == 4, f"filter must be 4-dimensional: {format_dims(filters.shape)}")
+    require(filters.ndim == 4, f"convolution filter must be 4-dimensional: {format_dims(filters.shape)}")
     depth, part = tensor.shape[layout.channel], filters.shape[2]
-    require(part == 0 or depth % part == 0, f"input depth must be evenly divisible by filter depth: {depth} vs {part}")
+    require(part > 0, f"filter depth must be stricly positive, got {part}")
+    require(depth % part == 0, f"input depth must be evenly divisible by filter depth: {depth} vs {part}")
 
 
 def _check_launch_2d(data_format: str, tensor: Tensor, filters: Tensor) -> None:
@@ -106,41 +134,38 @@ def _check_launch_2d(data_format: str, tensor: Tensor, filters: Tensor) -> None:
             f"The op was given the format: {data_format}"
         )
     depth, (part, outputs) = tensor.shape[-1], filters.shape[-2:]
-    require(part > 0, f"filter depth must be stricly positive, got {part}")
-    require(filters.size > 0, "filter must not have zero elements (i.e. all dimensions must be non-zero)")
+    require(filters.size > 0, EMPTY_FILTER)
     groups = depth // part
-    require(groups > 0, f"number of groups must be stricly positive, got {groups}")
     require(
         outputs % groups == 0 and outputs >= groups,
         f"output depth must be evenly divisible by number of groups: {outputs} vs {groups}",
     )
 
 
-def _check_attrs_3d(attrs: Attrs, layout: Layout, op: str) -> None:
+def _check_attrs_3d(attrs: Attrs, layout: Layout) -> None:
     require(len(attrs["strides"]) == 5, "Sliding window strides field must specify 5 dimensions")
     require(_outer(attrs["strides"], layout) == (1, 1), UNSTRIDED)
     require(min(layout.pick(attrs["strides"])) > 0, "Spatial strides should be larger than 0.")
     require(len(attrs["dilations"]) == 5, "Dilation rates field must specify 5 dimensions")
-    rates = "Current implementation does not yet support dilation rates in the batch and depth dimensions."
-    require(_outer(attrs["dilations"], layout) == (1, 1), rates)
+    require(_outer(attrs["dilations"], layout) == (1, 1), UNDILATED_3D)
     require(min(layout.pick(attrs["dilations"])) > 0, "Dilated rates should be larger than 0.")
 
 
-def _check_ranks_3d(tensor: Tensor, filters: Tensor) -> None:
+def _check_ranks_3d(tensor: Tensor, filters: Tensor, layout: Layout) -> None:
     require(tensor.ndim == 5, "input must be 5-dimensional")
     require(filters.ndim == 5, "filter must be 5-dimensional")
-    depth, part = tensor.shape[-1], filters.shape[-2]
-    require(part > 0, "filter depth must be greater than zero")
+    depth, part = tensor.shape[layout.channel], filters.shape[-2]
+    require(part > 0, "filter_depth must be non-zero")
     require(depth % part == 0, f"Input depth must be evenly divisible by filter depth: {depth} vs {part}")
-    require(filters.size > 0, "Input and filter must have at least one element")
-    message = f"Number of channels in filter ({part}) must match last dimension of input ({depth})"
-    require(depth == part, message)
+    require(filters.size > 0, EMPTY_FILTER)
 
 
-def _check_launch_3d(attrs: Attrs, layout: Layout) -> None:
+def _check_launch_3d(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: Layout) -> None:
     require(layout.channel != 1, "CPU implementation of Conv3D currently only supports the NHWC tensor format.")
     undilated = all(rate == 1 for rate in attrs["dilations"])
     require(undilated, "CPU implementation of Conv3D currently only supports dilated rates of 1.")
+    depth, part = tensor.shape[-1], filters.shape[-2]
+    require(depth == part, f"Number of channels in filter ({part}) must match last dimension of input ({depth})")
 
 
 # --- gradients ------------------------------------------------------------------------------------------------------
@@ -149,86 +174,116 @@ def _check_launch_3d(attrs: Attrs, layout: Layout) -> None:
 def convolve_back(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_sizes: bool = True) -> Sequence[Tensor]:
     """The gradient of the input, from (its shape or the input itself, the filter, the gradient of the output)."""
     sizes, filters, grads = inputs
-    label = "Conv2DCustomBackpropInput" if spatial == 2 else "Conv3DBackpropInputOp"
     layout = _check_back_attrs(attrs, spatial, "Input")
     shape = _input_shape(sizes, filters, grads, layout) if takes_sizes else sizes.shape
-    require(min(shape, default=0) >= 0, f"Dimension {min(shape, default=0)} must be >= 0")
-    windows = _back_windows(label, shape, filters.shape, grads.shape, attrs, layout)
+    windows = _back_windows("Input", shape, filters.shape, grads.shape, attrs, layout)
+    message = (
+        "Gradients for grouped convolutions are not supported on CPU. Please file a feature request if you run into this "
+        f"issue. Computed input depth {shape[-1]} doesn't match filter input depth {filters.shape[-2]}"
+    )
+    require(shape[-1] == filters.shape[-2], message)
     return (correlate_back(grads, filters, windows),)
 
 
 def convolve_filter(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_sizes: bool = True) -> Sequence[Tensor]:
     """The gradient of the filter, from (the input, the filter's shape or the filter itself, the gradient of the output)."""
     tensor, sizes, grads = inputs
-    label = "Conv2DCustomBackpropFilter" if spatial == 2 else "Conv3DBackpropFilterOp"
     layout = _check_back_attrs(attrs, spatial, "Filter")
-    if takes_sizes:
-        require(sizes.ndim == 1, f"{label}: filter_sizes input must be 1-dim, not {sizes.ndim}")
-    shape = tuple(map(int, sizes)) if takes_sizes else sizes.shape
-    require(min(shape, default=0) >= 0, f"Dimension {min(shape, default=0)} must be >= 0")
-    windows = _back_windows(label, tensor.shape, shape, grads.shape, attrs, layout)
+    shape = _filter_shape(sizes, spatial) if takes_sizes else sizes.shape
+    windows = _back_windows("Filter", tensor.shape, shape, grads.shape, attrs, layout)
+    requested, count = prod(shape[:-2]) * tensor.shape[-1] * grads.shape[-1], prod(shape)
+    require(requested == count, f"filter_size does not have enough elements, requested {requested}, got {count}")
     return (correlate_filter(tensor, grads, windows),)
 
 
 def _check_back_attrs(attrs: Attrs, spatial: int, of: str) -> Layout:
     if spatial == 3:
-        layout = layout_of(attrs.get("data_format", "NDHWC"), 3)
-        require(layout.channel != 1, f"Conv3DBackprop{of}OpV2 only supports NDHWC on the CPU.")
-        _check_attrs_3d(attrs, layout, "")
-    else:
-        layout = layout_of(attrs["data_format"])
-        require(layout.channel != 1, f"Conv2DCustomBackprop{of}Op only supports NHWC.")
-        require(_outer(attrs["strides"], layout) == (1, 1), UNSTRIDED)
-        require(min(layout.pick(attrs["strides"])) > 0, "Row and column strides should be larger than 0.")
-        require(_outer(attrs["dilations"], layout) == (1, 1), UNDILATED)
-        problem = padding_problem(attrs, layout)
-        require(not problem, problem or "")
+        return _check_back_attrs_3d(attrs, of)
+    layout = layout_of(attrs["data_format"])
+    require(layout.channel != 1, f"Conv2DCustomBackprop{of}Op only supports NHWC.")
+    unsupported = require_supported if of == "Input" else require
+    require(len(attrs["strides"]) == 4, "Sliding window strides field must specify 4 dimensions")
+    unsupported(_outer(attrs["strides"], layout) == (1, 1), UNSTRIDED)
+    require(min(layout.pick(attrs["strides"])) > 0, "Row and column strides should be larger than 0.")
+    require(len(attrs["dilations"]) == 4, "Sliding window dilations field must specify 4 dimensions")
+    unsupported(_outer(attrs["dilations"], layout) == (1, 1), UNDILATED)
+    if of == "Filter":
+        _check_padding(attrs, layout)
     undilated = all(rate == 1 for rate in attrs["dilations"])
     require(undilated, "Current CPU implementations do not yet support dilation rates larger than 1.")
+    _check_padding(attrs, layout)
+    return layout
+
+
+def _check_back_attrs_3d(attrs: Attrs, of: str) -> Layout:
+    layout = layout_of(attrs.get("data_format", "NDHWC"), 3)
+    require(layout.channel != 1, f"Conv3DBackprop{of}OpV2 only supports NDHWC on the CPU.")
+    rates = attrs.get("dilations", (1,) * 5)
+    require(len(rates) == 5, "Dilation rates field must specify 5 dimensions")
+    require(_outer(rates, layout) == (1, 1), UNDILATED_3D)
+    undilated = all(rate == 1 for rate in rates)
+    require(undilated, "Current CPU implementation does not yet support dilation rates larger than 1.")
+    require(len(attrs["strides"]) == 5, "Sliding window strides field must specify 5 dimensions")
+    require(_outer(attrs["strides"], layout) == (1, 1), UNSTRIDED)
     return layout
 
 
 def _input_shape(sizes: Tensor, filters: Tensor, grads: Tensor, layout: Layout) -> tuple[int, ...]:
     """The input's shape from `input_sizes`: all of it, or of a two-dimensional convolution rows and columns only."""
-    op = f"Conv{layout.rank - 2}DBackpropInput"
-    require(sizes.ndim == 1, f"{op}: input_sizes input must be 1-dim, not {sizes.ndim}")
-    shape = tuple(map(int, sizes))
-    if layout.rank == 4 and len(shape) == 2:
-        return (len(grads), *shape, filters.shape[2])
-    if layout.rank == 4:
-        count = len(shape)
-        require(count == 4, f"{op} requires input_sizes to contain 4 values or 2 values, but got: {count}")
-    return shape
+    if layout.rank == 5:
+        return shape_of_vector(sizes)
+    require(grads.ndim == 4, f"input_sizes must be 4-dimensional, got: {grads.ndim}")
+    require(sizes.ndim == 1, f"Conv2DBackpropInput: input_sizes input must be 1-dim, not {sizes.ndim}")
+    count = len(sizes)
+    require(count in (2, 4), f"Conv2DBackpropInput requires input_sizes to contain 4 values or 2 values, but got: {count}")
+    shape = shape_of_values(sizes)
+    if count == 4:
+        return shape
+    require(filters.ndim == 4, "Conv2DCustomBackpropInput: filter must be 4-dimensional")
+    return (len(grads), *shape, filters.shape[2])
+
+
+def _filter_shape(sizes: Tensor, spatial: int) -> tuple[int, ...]:
+    if spatial == 3:
+        require(sizes.ndim == 1, f"filter_sizes shape must be rank 1 but is rank {sizes.ndim}")
+    require(sizes.ndim == 1, f"Conv2DCustomBackpropFilter: filter_sizes input must be 1-dim, not {sizes.ndim}")
+    return shape_of_values(sizes)
 
 
 def _back_windows(
-    label: str, inputs: Sequence[int], filters: Sequence[int], grads: Sequence[int], attrs: Attrs, layout: Layout
+    of: str, inputs: Sequence[int], filters: Sequence[int], grads: Sequence[int], attrs: Attrs, layout: Layout
 ) -> tuple[Window, ...]:
     """The windows of a gradient whose three shapes agree."""
-    rank = layout.rank
+    label = f"Conv2DCustomBackprop{of}" if layout.rank == 4 else f"Conv3DBackprop{of}Op"
+    if layout.rank == 5:
+        _check_back_shapes_3d(inputs, filters, grads)
     for name, shape in (("input", inputs), ("filter", filters), ("out_backprop", grads)):
-        require(len(shape) == rank, f"{label}: {name} must be {rank}-dimensional")
+        require(len(shape) == layout.rank, f"{label}: {name} must be {layout.rank}-dimensional")
     batches = f"Input batch: {inputs[0]}, outbackprop batch: {grads[0]}, batch_dim: 0"
     require(inputs[0] == grads[0], f"{label}: input and out_backprop must have the same batch size. {batches}")
     require(filters[-2] > 0, f"{label}: filter depth must be strictly greated than zero")
     require(inputs[-1] % filters[-2] == 0, f"{label}: input depth must be evenly divisible by filter depth")
     require(filters[-1] == grads[-1], f"{label}: filter and out_backprop must have the same out_depth")
-    strides, dilations = layout.pick(attrs["strides"]), layout.pick(attrs["dilations"])
-    pairs = explicit_pairs(attrs, layout) if "explicit_paddings" in attrs else ()
-    windows = windows_of(layout.pick(inputs), filters[:-2], strides, dilations, attrs["padding"], pairs)
-    for axis, window in zip(layout.spatial, windows, strict=True):
+    strides, padding = layout.pick(attrs["strides"]), attrs["padding"]
+    pairs = ("explicit_paddings" in attrs and explicit_pairs(attrs, layout)) or [(0, 0)] * len(strides)
+    windows = []
+    for axis, taps, stride, pair in zip(layout.spatial, filters, strides, pairs, strict=False):
+        window = window_of(inputs[axis], taps, stride, 1, padding, pair)
         require(
             grads[axis] == window.outputs,
             f"{label}: Size of out_backprop doesn't match computed: actual = {grads[axis]}, computed = {window.outputs} "
-            f"spatial_dim: {axis} input: {window.input} filter: {window.kernel} output: {grads[axis]} "
-            f"stride: {window.stride} dilation: {window.dilation}",
+            f"spatial_dim: {axis} input: {window.input} filter: {taps} output: {grads[axis]} stride: {stride} dilation: 1",
         )
-    require(
-        inputs[-1] == filters[-2],
-        "Gradients for grouped convolutions are not supported on CPU. Please file a feature request if you run into this "
-        f"issue. Computed input depth {inputs[-1]} doesn't match filter input depth {filters[-2]}",
-    )
-    return windows
+        windows.append(window)
+    return tuple(windows)
+
+
+def _check_back_shapes_3d(inputs: Sequence[int], filters: Sequence[int], grads: Sequence[int]) -> None:
+    for name, shape in (("input", inputs), ("filter_sizes", filters), ("out_backprop", grads)):
+        require(len(shape) == 5, f"{name} tensor must have 5 dimensions")
+    for name, given, wanted in (("input", inputs[-1], filters[-2]), ("out_backprop", grads[-1], filters[-1])):
+        numbers = f"Got {given} for {name} and {wanted} for filter_sizes"
+        require(given == wanted, f"{name} and filter_sizes must have the same number of channels. {numbers}")
 
 
 # --- static shapes --------------------------------------------------------------------------------------------------
@@ -236,51 +291,83 @@ def _back_windows(
 
 def infer_convolution(context: ShapeContext, spatial: int) -> Sequence[Dims]:
     attrs = context.attrs
-    layout = layout_of(attrs["data_format"], spatial)
+    layout, op = layout_of(attrs["data_format"], spatial), f"Conv{spatial}D"
     dims, filters = (with_rank(shape, layout.rank) for shape in context.shapes)
-    return (_infer_layers(dims, filters, attrs, layout, f"Conv{spatial}D"),)
-
-
-def _infer_layers(dims: Sequence[int], filters: Sequence[int], attrs: Attrs, layout: Layout, op: str) -> Dims:
-    axes, strides, dilations = len(layout.spatial) + 2, attrs["strides"], attrs["dilations"]
-    on_format = f" on data format {attrs['data_format']}" if op == "Conv2D" else ""
-    if len(dilations) != axes:
-        raise ShapeError(f"{op} requires the dilation attribute to contain {axes} values, but got: {len(dilations)}")
-    if len(strides) != axes:
-        raise ShapeError(f"{op}{on_format} requires the stride attribute to contain {axes} values, but got: {len(strides)}")
+    on_format = f" on data format {attrs['data_format']}" if spatial == 2 else ""
+    _require_values(attrs["dilations"], layout.rank, f"{op} requires the dilation attribute to")
+    _require_values(attrs["strides"], layout.rank, f"{op}{on_format} requires the stride attribute to")
     _check_static_groups(dims[layout.channel], filters[-2], filters[-1])
+    rates = layout.pick(attrs["dilations"])
+    if spatial == 3:  # TensorFlow takes the rates of rows and of columns for each other
+        rates = (rates[0], rates[2], rates[1])
+    return (_infer_layers(dims, filters, attrs, layout, rates),)
+
+
+def _require_values(values: Sequence[int], count: int, demand: str) -> None:
+    if len(values) != count:
+        raise ShapeError(f"{demand} contain {count} values, but got: {len(values)}")
+
+
+def _infer_layers(
+    dims: Sequence[int], filters: Sequence[int], attrs: Attrs, layout: Layout, rates: Sequence[int]
+) -> tuple[int, ...]:
     check_static_padding(attrs, layout)
-    rates = layout.pick(dilations)
-    outputs = static_windows(layout.pick(dims), filters[:-2], layout.pick(strides), rates, attrs, layout)
-    return arrange(dims[0], outputs, filters[-1], layout)
+    outputs = static_windows(layout.pick(dims), filters[:-2], layout.pick(attrs["strides"]), rates, attrs, layout)
+    return arrange(dims[0], outputs, filters[-1], layout) or ()
 
 
 def _check_static_groups(depth: int, part: int, outputs: int) -> None:
+    groups = _static_groups(depth, part)
+    if groups == 0:
+        raise ShapeError("Number of groups must not be 0")
+    if groups > 0 and outputs >= 0 and outputs % groups:
+        raise ShapeError(f"Depth of output ({outputs}) is not a multiple of the number of groups ({groups})")
+
+
+def _static_groups(depth: int, part: int) -> int:
+    """How many groups of channels there are, -1 where it is not known."""
     if depth < 0 or part < 0:
-        return
+        return -1
     if part == 0:
         raise ShapeError("Depth of filter must not be 0")
     if depth % part:
         raise ShapeError(f"Depth of input ({depth}) is not a multiple of input depth of filter ({part})")
-    groups = depth // part
-    if groups == 0:
-        raise ShapeError("Number of groups must not be 0")
-    if outputs >= 0 and outputs % groups:
-        raise ShapeError(f"Depth of output ({outputs}) is not a multiple of the number of groups ({groups})")
+    return depth // part
 
 
 def infer_any_convolution(context: ShapeContext) -> Sequence[Dims]:
     """Conv: the rank of the input or of the filter tells how many spatial axes there are."""
     attrs, (dims, filters) = context.attrs, context.shapes
     batch_axes = attrs["batch_dims"]
+    if batch_axes < 0:
+        raise ShapeError("Batch dims must be non-negative.")
     if filters is None and dims is None:
         return (None,)
-    spatial = len(filters) - 2 if filters is not None else len(dims or ()) - batch_axes - 1
-    layout = layout_of(attrs["data_format"], spatial)
-    whole, taps = with_rank(dims, spatial + batch_axes + 1), with_rank(filters, spatial + 2)
-    named = {**attrs, "dilations": attrs["dilations"] or (1,) * (spatial + 2)}
-    inner = _infer_layers((-1, *whole[batch_axes:]), taps, named, layout, "Conv") or ()
-    return ((*whole[:batch_axes], *inner[1:]),)
+    rank = len(filters or ()) if dims is None else len(dims) - batch_axes + 1
+    if dims is not None and rank not in (4, 5):
+        raise ShapeError(f"Input tensor must be rank 4 or 5, excluding extra batch dimensions, but got: {rank}")
+    if filters is not None and len(filters) not in (4, 5):
+        raise ShapeError(f"Filter tensor must be rank 4 or 5, but got: {rank}")  # it tells the input's rank
+    if filters is not None and len(filters) != rank:
+        raise ShapeError("Input tensor rank must be the same as filter rank.")
+    layout = layout_of(attrs["data_format"], rank - 2)
+    whole, taps = with_rank(dims, rank + batch_axes - 1), with_rank(filters, rank)
+    inner, rates = (-1, *whole[batch_axes:]), attrs["dilations"] or (1,) * rank
+    _require_values(rates, rank, "Conv requires the dilation attribute to")
+    _require_values(attrs["strides"], rank, "Stride attribute should")
+    _check_named_groups(inner[layout.channel], taps, attrs["groups"])
+    return ((*whole[:batch_axes], *_infer_layers(inner, taps, attrs, layout, layout.pick(rates))[1:]),)
+
+
+def _check_named_groups(depth: int, filters: Sequence[int], groups: int) -> None:
+    """The channels are as many groups as attr `groups` says."""
+    if groups < 1:
+        raise ShapeError("Groups attribute should be a positive integer")
+    for which, count in (("input", depth), ("output", filters[-1])):
+        if count >= 0 and count % groups:
+            raise ShapeError(f"Number of groups should divide {which} depth")
+    if _static_groups(depth, filters[-2]) not in (groups, -1):
+        raise ShapeError(f"Input depth divided by filter input depth does not match with groups parameter ({groups})")
 
 
 def infer_input_gradient_2d(context: ShapeContext) -> Sequence[Dims]:

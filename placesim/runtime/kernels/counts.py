@@ -23,6 +23,7 @@ def count_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     data, weights = inputs
     if data.ndim not in (1, 2):
         raise InvalidArgumentError(f"Input must be a 1 or 2-dimensional tensor. Got: {format_dims(data.shape)}")
+    _check_values(data)
     _check_weights(weights, data, "data", "data")
     require(data.ndim == 1 or len(data) > 0, "Invalid input: Shapes dimension cannot be 0.")
     batches = len(data) if data.ndim == 2 else None
@@ -47,6 +48,7 @@ def count_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     )
     require(len(dims) > 0, "The shape argument requires at least one element.")
     _check_coordinates(indices, dims)
+    _check_values(values)
     _check_weights(weights, values, "values", "values")
     batches = int(dims[0]) if len(dims) > 1 else None
     require(
@@ -63,18 +65,27 @@ def _check_coordinates(indices: Tensor, dims: Tensor) -> None:
         row, axis = np.argwhere(outside)[0].tolist()
         raise InvalidArgumentError(
             f"Invalid index value at {row}: dimension {axis} has value {indices[row, axis]} which is not in "
-            f"[0, {dims[axis]}) (as given by dense shape {' '.join(map(str, dims.tolist()))}"
+            f"[0, {dims[axis]}) (as given by dense shape Tensor<type: int64 shape: [{len(dims)}] values: {_summarize(dims)}>"
         )
+
+
+def _summarize(dims: Tensor) -> str:
+    """The first three numbers."""
+    return " ".join(map(str, dims[:3].tolist())) + "..." * (len(dims) > 3)
 
 
 def count_ragged(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Counts of the values of each ragged row."""
     splits, values, weights = inputs
-    require_rank(splits, 1, "Splits must be a 1-dimensional tensor. Got: ")
     _check_weights(weights, values, "values", "values")
-    require(len(splits) >= 2, "Must provide at least 2 elements for the splits argument")
-    rows = _ragged_rows(splits, values)
-    return _count_values(rows, values.reshape(-1), weights.reshape(-1), len(splits) - 1, attrs)
+    require(splits.size >= 2, "Must provide at least 2 elements for the splits argument")
+    rows = _ragged_rows(splits.reshape(-1), values)
+    _check_values(values)
+    return _count_values(rows, values.reshape(-1), weights.reshape(-1), splits.size - 1, attrs)
+
+
+def _check_values(values: Tensor) -> None:
+    require(not np.any(values < 0), "Input values must all be non-negative")
 
 
 def _check_weights(weights: Tensor, values: Tensor, noun: str, label: str) -> None:
@@ -86,17 +97,16 @@ def _check_weights(weights: Tensor, values: Tensor, noun: str, label: str) -> No
 
 
 def _ragged_rows(splits: Tensor, values: Tensor) -> Tensor:
-    """The row of each value."""
+    """The row of each value; splits that fall are taken as their largest so far."""
     require(splits[0] == 0, f"Splits must start with 0, not with {splits[0]}")
     require(splits[-1] == values.size, f"Splits must end with the number of values, got {splits[-1]} instead of {values.size}")
-    return np.searchsorted(splits, np.arange(values.size), side="right") - 1
+    return np.searchsorted(np.maximum.accumulate(splits), np.arange(values.size), side="right") - 1
 
 
 def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | None, attrs: Attrs) -> Sequence[Tensor]:
     """The distinct values of each row, ascending, and how often (or with what weight) they occur; a vector has no rows."""
-    require(not np.any(values < 0), "Input values must all be non-negative")
     dtype, longest = attrs["output_type"].numpy, attrs["maxlength"]
-    counted = values < longest if longest > 0 else np.ones(values.shape, bool)
+    counted = values < longest if longest >= 0 else np.ones(values.shape, bool)
     pairs = np.stack((rows, values), axis=1).astype(np.int64)[counted]
     order = row_order(pairs)
     starts = group_starts(pairs[order])
@@ -108,7 +118,7 @@ def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | 
     else:
         counts = np.diff(np.append(starts, len(pairs))).astype(dtype)
     seen = int(pairs[:, 1].max(initial=0))
-    size = longest if longest > 0 else max(seen + 1, attrs["minlength"])
+    size = longest if longest >= 0 else max(seen + 1, attrs["minlength"])
     if batches is None:
         return found[:, 1:], counts, np.array([size], np.int64)
     return found, counts, np.array([batches, size], np.int64)
@@ -138,29 +148,28 @@ def _count_ragged_shape(context: ShapeContext) -> Sequence[Dims]:
 
 
 def bin_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[bins]`, or `[rows, bins]`, of a sparse tensor's values; what is too large for the bins of a vector is left out."""
+    """`[bins]`, or `[rows, bins]`, of a sparse tensor's values; what is too large is left out."""
     indices, values, dims, size_tensor, weights = inputs
     size = _read_size(size_tensor)
     check_parts(indices, values, dims)
     if len(dims) == 1:
         require(not np.any(values < 0), "Input arr must be non-negative!")
-        _check_bin_weights(weights, values)
+        require(
+            attrs["binary_output"] or not weights.size or weights.size == values.size,
+            "Input indices and weights must have the same size.",
+        )
         return (_fill_bins(np.zeros(len(values), np.int64), values, weights, 1, size, attrs)[0],)
-    rows = indices[:, 0]
-    _check_below(rows, int(dims[0]), "Index out of bound. `batch` ({}) must be less than the dimension size ({}).")
-    _check_below(values, size, "Index out ouf bound. `bin` ({}) must be less then the dimension size ({}).")
-    return (_fill_bins(rows, values, weights, int(dims[0]), size, attrs),)
+    return (_fill_bins(indices[:, 0], values, weights, int(dims[0]), size, attrs),)
 
 
 def bin_ragged(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[rows, bins]` of the values of each ragged row; what is too large is left out."""
     splits, values, size_tensor, weights = inputs
-    require_rank(splits, 1, "Splits must be a 1-dimensional tensor. Got: ")
     size = _read_size(size_tensor)
-    require(len(splits) > 0, "Splits must be non-empty")
-    rows = _ragged_rows(splits, values)
+    require(splits.size > 0, "Splits must be non-empty")
+    rows = _ragged_rows(splits.reshape(-1), values)
     require(not np.any(values < 0), "Input must be non-negative")
-    return (_fill_bins(rows, values.reshape(-1), weights.reshape(-1), len(splits) - 1, size, attrs),)
+    return (_fill_bins(rows, values.reshape(-1), weights, splits.size - 1, size, attrs),)
 
 
 def _read_size(size: Tensor) -> int:
@@ -170,24 +179,16 @@ def _read_size(size: Tensor) -> int:
     return number
 
 
-def _check_bin_weights(weights: Tensor, values: Tensor) -> None:
-    require(not weights.size or weights.size == values.size, "Input indices and weights must have the same size.")
-
-
-def _check_below(numbers: Tensor, limit: int, message: str) -> None:
-    wrong = numbers >= limit
-    if wrong.any():
-        raise InvalidArgumentError(message.format(numbers[np.argmax(wrong)], limit))
-
-
 def _fill_bins(rows: Tensor, values: Tensor, weights: Tensor, row_count: int, size: int, attrs: Attrs) -> Tensor:
-    inside = values < size
+    """Bins of rows; weights are read in order, and those that are missing count as zero."""
+    inside = (values >= 0) & (values < size)
     bins = np.zeros((row_count, size), attrs["T"].numpy)
     where = rows[inside], values[inside]
     if attrs["binary_output"]:
         bins[where] = 1
     else:
-        np.add.at(bins, where, weights.reshape(-1)[inside] if weights.size else np.ones((), bins.dtype))
+        padded = np.append(weights, np.zeros(len(values), bins.dtype))[: len(values)]
+        np.add.at(bins, where, padded[inside] if weights.size else np.ones((), bins.dtype))
     return bins
 
 
@@ -198,7 +199,7 @@ def _bin_sparse_shape(context: ShapeContext) -> Sequence[Dims]:
         return (None,)
     if dims.size not in (1, 2):
         raise ShapeError("Input must be less than rank 2")
-    return ((size,) if dims.size == 1 else (int(dims[0]), size),)
+    return ((size,) if dims.size == 1 else (int(dims.flat[0]), size),)
 
 
 def _known_size(context: ShapeContext, index: int) -> int | None:

@@ -156,8 +156,8 @@ def _read_labels(logits: Tensor, indices: Tensor, values: Tensor) -> list[list[i
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"label SparseTensor is not valid: {error.message}") from None
     labels: list[list[int]] = [[] for _ in range(batch)]
-    for (row,), members in groups(SparseTensor(indices, values, shape)):
-        labels[row] = members.tolist()
+    for (row,), entries in groups(SparseTensor(indices, values, shape)):
+        labels[row] = entries.values.tolist()
     return labels
 
 
@@ -205,13 +205,20 @@ def decode_greedily(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         -classes <= blank < classes,
         f"blank_index expected to be between {-classes} and {classes - 1} but was {blank}",
     )
-    best, inside = np.argmax(logits, axis=2), np.arange(len(logits))[:, None] < lengths
+    best, inside = _best_classes(logits), np.arange(len(logits))[:, None] < lengths
     kept = inside & (best != blank % classes)
     if attrs["merge_repeated"]:
         kept[1:] &= best[1:] != best[:-1]
-    score = -np.sum(np.where(inside, logits.max(axis=2), 0), axis=0, dtype=logits.dtype)
+    highest = np.take_along_axis(logits, best[:, :, None], 2)[:, :, 0]
+    score = -np.sum(np.where(inside, highest, 0), axis=0, dtype=logits.dtype)
     sequences = [best[kept[:, batch], batch].tolist() for batch in range(logits.shape[1])]
     return *_sparse_sequences(sequences), score[:, None]
+
+
+def _best_classes(logits: Tensor) -> Tensor:
+    """The first largest of each step; a NaN only where it is the first class."""
+    best: Tensor = np.where(np.isnan(logits[:, :, 0]), 0, np.argmax(np.where(np.isnan(logits), -np.inf, logits), axis=2))
+    return best
 
 
 def _check_decoder_inputs(logits: Tensor, lengths: Tensor) -> None:
@@ -280,7 +287,7 @@ def decode_by_beam_search(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Te
     scores = np.zeros((logits.shape[1], paths), logits.dtype)
     decoded: list[list[list[int]]] = [[] for _ in range(paths)]
     for batch, length in enumerate(lengths.tolist()):
-        beams = _search(logits[:length, batch].astype(np.float64), width)
+        beams = _search(logits[: max(length, 0), batch].astype(np.float64), width)
         require(paths <= width, "requested more paths than the beam width.")
         require(paths <= len(beams), "Less leaves in the beam search than requested.")
         for path, beam in enumerate(beams[:paths]):

@@ -28,6 +28,7 @@ from placesim.runtime.kernels.matrices import (
     widen,
     with_matrix,
 )
+from placesim.runtime.kernels.solvers import substitute
 from placesim.runtime.shapes import Dims, ShapeContext, subshape, with_rank_at_least
 
 # --- Cholesky -------------------------------------------------------------------------------------------------------
@@ -53,6 +54,7 @@ def _factor_or_nan(matrix: Tensor) -> Tensor:
 def compute_cholesky_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """The gradient of Cholesky: of the factor and its gradient, only the lower triangles are read.
 
+    A zero on the factor's diagonal gives infinities, not an error.
     Source: the closed form of Murray, "Differentiation of the Cholesky decomposition" (2016).
     """
     factor, grad = inputs
@@ -64,8 +66,9 @@ def compute_cholesky_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tenso
     lower = np.tril(widen(factor))
     middle = np.tril(lower.swapaxes(-1, -2) @ np.tril(widen(grad)))
     middle *= 1 - 0.5 * np.eye(lower.shape[-1], dtype=lower.dtype)
-    inverse = np.linalg.inv(lower)
-    full = inverse.swapaxes(-1, -2) @ middle @ inverse
+    upper = lower.swapaxes(-1, -2)
+    half = substitute(upper, middle, lower=False)
+    full = substitute(upper, half.swapaxes(-1, -2), lower=False)
     return ((0.5 * (full + full.swapaxes(-1, -2))).astype(factor.dtype, copy=False),)
 
 
@@ -104,10 +107,10 @@ def compute_svd(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor,
     broken: Tensor = ~np.asarray(np.isfinite(wide).all(axis=(-2, -1)))
     sound: Tensor = np.where(broken[..., None, None], 0, wide)
     if not attrs["compute_uv"]:
-        empty = np.zeros(0, matrix.dtype)
+        unwritten = np.zeros((), matrix.dtype)
         s = np.asarray(np.linalg.svd(sound, compute_uv=False))
         s[broken] = np.nan
-        return s.astype(matrix.dtype, copy=False), empty, empty
+        return s.astype(matrix.dtype, copy=False), unwritten, unwritten
     u, s, vh = np.linalg.svd(sound, full_matrices=bool(attrs["full_matrices"]))
     v = vh.conj().swapaxes(-1, -2)
     for part in (s, u, v):
@@ -136,7 +139,7 @@ def compute_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
     (matrix,) = inputs
     require_square(matrix)
     values, vectors = _decompose_self_adjoint(matrix)
-    return values, vectors if attrs["compute_v"] else np.zeros(0, matrix.dtype)
+    return values, vectors if attrs["compute_v"] else np.zeros((), matrix.dtype)
 
 
 def _decompose_self_adjoint(matrix: Tensor) -> tuple[Tensor, Tensor]:
@@ -173,7 +176,7 @@ def compute_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]
         order = np.argsort(np.abs(values), axis=-1, kind="stable")
         values = np.take_along_axis(values, order, -1)
         vectors = np.take_along_axis(vectors, order[..., None, :], -1)
-    return values.astype(dtype), vectors.astype(dtype) if attrs["compute_v"] else np.zeros(0, dtype)
+    return values.astype(dtype), vectors.astype(dtype) if attrs["compute_v"] else np.zeros((), dtype)
 
 
 def _infer_eig(context: ShapeContext) -> tuple[Dims, Dims]:

@@ -22,7 +22,7 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.parts import BLOCK_BYTES, shares
 from placesim.runtime.kernels.patches import Block, rows_of, whole
 from placesim.runtime.kernels.precision import is_narrow
-from placesim.runtime.kernels.requirements import require
+from placesim.runtime.kernels.requirements import require, require_supported
 from placesim.runtime.kernels.scratch import scratch
 from placesim.runtime.kernels.windows import (
     Layout,
@@ -230,6 +230,9 @@ def convolve_depthwise(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
     """`[batch, rows, columns, channels]` by `[taps, taps, channels, multiplier]`."""
     tensor, filters = inputs
     layout = _check_attrs(attrs)
+    rates = " ".join(map(str, attrs["dilations"]))
+    undilated = all(rate == 1 for rate in attrs["dilations"])
+    require_supported(undilated, f"Current kernel implementation does not support dilations, received [{rates}]")
     require(tensor.ndim == 4, f"input must be 4-dimensional{format_dims(tensor.shape)}")
     require(filters.ndim == 4, f"filter must be 4-dimensional: {format_dims(filters.shape)}")
     depth = tensor.shape[layout.channel]
@@ -314,7 +317,7 @@ def _back_windows(
     label: str, inputs: Sequence[int], filters: Sequence[int], grads: Sequence[int], attrs: Attrs, layout: Layout
 ) -> tuple[Window, ...]:
     """The windows of a gradient whose three shapes agree."""
-    for name, shape in (("out_backprop", grads), ("input", inputs), ("filter", filters)):
+    for name, shape in (("input", inputs), ("filter", filters), ("out_backprop", grads)):
         require(len(shape) == 4, f"{label}: {name} must be 4-dimensional")
     require(inputs[0] == grads[0], f"{label}: input and out_backprop must have the same batch size")
     depth, outputs = inputs[layout.channel], grads[layout.channel]

@@ -175,7 +175,7 @@ def compute_matrix_diag_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
     band = _read_band(inputs[1]) if len(inputs) > 1 else MAIN
     padding = inputs[2] if len(inputs) > 2 else np.zeros(1, matrix.dtype)
     if padding.size != 1:
-        raise InvalidArgumentError(f"Padding must be scalar or one-element vector. Got shape: {format_dims(padding.shape)}")
+        raise InvalidArgumentError("Padding must be scalar.")
     _require_matrix(matrix)
     rows, columns = matrix.shape[-2:]
     _require_inside(band, rows, columns, full_stop=".")
@@ -204,7 +204,13 @@ def compute_matrix_set_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Ten
 
 def _require_diagonal(matrix: Tensor, diagonal: Tensor, band: Band) -> None:
     count = (band.size,) if band.size > 1 else ()
-    if count and (diagonal.ndim < matrix.ndim or diagonal.shape[matrix.ndim - 2] != band.size):
+    least = matrix.ndim - 1
+    if count and diagonal.ndim < least:
+        raise InvalidArgumentError(
+            "Diagonal tensor rank must be large enough to contain a diagonal-count dimension. "
+            f"Input rank: {matrix.ndim}, Expected diagonal rank >= {least}, Received diagonal rank: {diagonal.ndim}"
+        )
+    if count and diagonal.shape[least - 1] != band.size:
         raise InvalidArgumentError(
             "The number of diagonals provided in `diag` is not consistent with `lower_diag_index` and `upper_diag_index`"
         )
@@ -245,8 +251,6 @@ def _infer_band(context: ShapeContext, index: int) -> Band | None:
     k = context.value(index) if is_fully_defined(dims) else None
     if k is None:
         return None
-    if not k.size:
-        raise InvalidArgumentError("Expected diag_index to have at least 1 element")
     if k.ndim and k.size not in (1, 2):
         raise ShapeError(f"diag_index must be a vector with one or two elements. It has {k.size} elements.")
     band = Band(int(k.reshape(-1)[0]), int(k.reshape(-1)[-1]))
@@ -278,11 +282,11 @@ def infer_matrix_diag_of_band(context: ShapeContext) -> tuple[Dims]:
     if dims is None or (band := _infer_band(context, 1)) is None:
         return (None,)
     if band.size > 1:
-        with_rank_at_least(dims, 2)
-        if dims[-2] != band.size:
+        count = dims[-2:][0]  # of a vector TensorFlow takes the only dimension, counting back from it
+        if count != band.size:
             raise ShapeError(
                 "The number of rows of `diagonal` doesn't match the number of diagonals implied from `d_lower` and "
-                f"`d_upper`.\nnum_diags = {dims[-2]}, d_lower = {band.lower}, d_upper = {band.upper} {len(dims)} {dims[-1]}"
+                f"`d_upper`.\nnum_diags = {count}, d_lower = {band.lower}, d_upper = {band.upper} {len(dims)} {dims[-1]}"
             )
     batch = dims[:-1] if band.size == 1 else dims[:-2]
     return ((*batch, *_infer_size(context, band, dims[-1])),)

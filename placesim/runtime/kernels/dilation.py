@@ -10,11 +10,12 @@ from functools import partial
 
 import numpy as np
 
+from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.precision import lowest
 from placesim.runtime.kernels.requirements import require, require_supported
-from placesim.runtime.kernels.windows import Window, static_outputs, tap_slices, window_of
+from placesim.runtime.kernels.windows import Window, tap_slices, window_of
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge_dim, with_rank
 
 
@@ -108,9 +109,12 @@ def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
     depth = merge_dim(dims[3], filters[2])
     if min(*dims[1:3], *filters[:2]) < 0:
         return ((dims[0], -1, -1, depth),)
-    sizes = [taps + (taps - 1) * (rate - 1) for taps, rate in zip(filters[:2], attrs["rates"][1:3], strict=True)]
-    rows = zip(dims[1:3], sizes, attrs["strides"][1:3], strict=True)
-    return ((dims[0], *(static_outputs(dim, size, stride, 1, attrs["padding"]) for dim, size, stride in rows), depth),)
+    rows = zip(dims[1:3], filters[:2], attrs["strides"][1:3], attrs["rates"][1:3], strict=True)
+    try:
+        windows = [_window(*row, attrs["padding"]) for row in rows]
+    except InvalidArgumentError as error:
+        raise ShapeError(error.message) from None
+    return ((dims[0], *(window.outputs for window in windows), depth),)
 
 
 def infer_as(context: ShapeContext, index: int) -> Sequence[Dims]:

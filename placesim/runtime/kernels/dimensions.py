@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,11 +24,13 @@ def is_legacy_scalar(tensor: Tensor) -> bool:
 
 
 def shape_of_values(values: Tensor) -> tuple[int, ...]:
-    """The shape that integers spell; InvalidArgumentError for a negative one."""
+    """The shape that integers spell; InvalidArgumentError for a negative one, or more elements than an int64 counts."""
     shape = tuple(int(value) for value in values.reshape(-1))
     for dim in shape:
         if dim < 0:
             raise InvalidArgumentError(f"Dimension {dim} must be >= 0")
+    if math.prod(shape) > np.iinfo(np.int64).max:
+        raise InvalidArgumentError(f"Shape {format_dims(shape)} would have more than 2**63 - 1 elements")
     return shape
 
 

@@ -10,21 +10,26 @@ import numpy as np
 
 from placesim.errors import InternalError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.dimensions import shape_of_values
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.requirements import require
-from placesim.runtime.kernels.sparse_tensors import groups, make_sparse_tensor, merge_sparse_rank, require_rank
+from placesim.runtime.kernels.sparse_tensors import groups, make_sparse_tensor, merge_sparse_rank, require_rank, walk_together
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims
 
 
 def measure_distances(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """float32 distances in the shape without its last dimension, over the truth's length where `normalize` is set."""
     _check_sequences(inputs)
+    for dims in (inputs[2], inputs[5]):
+        shape_of_values(dims)
     hypothesis, truth = make_sparse_tensor(*inputs[:3]), make_sparse_tensor(*inputs[3:])
     output = np.zeros(np.maximum(hypothesis.shape[:-1], truth.shape[:-1]), np.float32)
-    guesses, truths = ({group: members.tolist() for group, members in groups(tensor)} for tensor in (hypothesis, truth))
-    for group in {**guesses, **truths}:
+    guesses, truths = list(groups(hypothesis)), list(groups(truth))
+    for first, second in walk_together([group for group, _ in guesses], [group for group, _ in truths]):
+        group = guesses[first][0] if first >= 0 else truths[second][0]
         _check_place(group, output)
-        guess, wanted = guesses.get(group, []), truths.get(group, [])
+        guess = guesses[first][1].values.tolist() if first >= 0 else []
+        wanted = truths[second][1].values.tolist() if second >= 0 else []
         distance = count_edits(wanted, guess)
         # a sequence that has no truth is infinitely far from it
         output[group] = (distance / len(wanted) if wanted else np.inf) if attrs["normalize"] else distance
@@ -55,12 +60,12 @@ def _check_sequences(inputs: Sequence[Tensor]) -> None:
     for position, (noun, kind, rank) in enumerate(parts):
         for owner, tensor in (("hypothesis", inputs[position]), ("truth", inputs[position + 3])):
             require_rank(tensor, rank, f"{owner}_{noun} should be a {kind}, but got shape: ")
-    hypothesis_indices, _, hypothesis_shape, truth_indices, _, truth_shape = inputs
-    _check_columns("hypothesis", hypothesis_shape, hypothesis_indices)
+    hypothesis_shape, truth_shape = inputs[2], inputs[5]
+    _check_lengths("hypothesis", inputs[:3])
     require(
         len(truth_shape) >= 2, f"Input SparseTensors must have rank at least 2, but truth_shape rank is: {len(truth_shape)}"
     )
-    _check_columns("truth", truth_shape, truth_indices)
+    _check_lengths("truth", inputs[3:])
     require(
         len(truth_shape) == len(hypothesis_shape),
         "Expected truth and hypothesis to have matching ranks, but their shapes are: "
@@ -68,12 +73,14 @@ def _check_sequences(inputs: Sequence[Tensor]) -> None:
     )
 
 
-def _check_columns(owner: str, shape: Tensor, indices: Tensor) -> None:
-    require(
-        len(shape) == indices.shape[1],
-        f"Expected {owner}_shape.NumElements == #cols({owner}_indices), their shapes are: "
-        f"{format_dims(shape.shape)} and {format_dims(indices.shape)}",
-    )
+def _check_lengths(owner: str, parts: Sequence[Tensor]) -> None:
+    indices, values, shape = parts
+    for noun, tensor, side, length in (("values", values, "rows", len(indices)), ("shape", shape, "cols", indices.shape[1])):
+        require(
+            len(tensor) == length,
+            f"Expected {owner}_{noun}.NumElements == #{side}({owner}_indices), their shapes are: "
+            f"{format_dims(tensor.shape)} and {format_dims(indices.shape)}",
+        )
 
 
 def _distances_shape(context: ShapeContext) -> Sequence[Dims]:
@@ -84,6 +91,10 @@ def _distances_shape(context: ShapeContext) -> Sequence[Dims]:
         return (None,)
     if hypothesis.size != truth.size:
         raise ShapeError(f"Num elements of hypothesis_shape does not match truth_shape: {hypothesis.size} vs. {truth.size}")
+    if hypothesis.size < 2:
+        raise ShapeError(
+            f"Input Hypothesis SparseTensors must have rank at least 2, but hypothesis_shape rank is: {hypothesis.size}"
+        )
     return (tuple(np.maximum(hypothesis, truth)[:-1].tolist()),)
 
 

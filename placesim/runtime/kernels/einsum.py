@@ -155,6 +155,8 @@ def _contract(one: tuple[Tensor, Labels], two: tuple[Tensor, Labels], output: La
     left, left_batch, left_free = _as_matrices(a, a_labels, batch, rows, inner, transposed=False)
     right, right_batch, right_free = _as_matrices(b, b_labels, batch, columns, inner, transposed=True)
     shape = np.broadcast_shapes(left_batch, right_batch) + left_free + right_free
+    if not left.size or not right.size:  # sizes of 0 fit any other
+        return np.zeros(shape, left.dtype), batch + rows + columns
     return product(left, right).reshape(shape), batch + rows + columns
 
 

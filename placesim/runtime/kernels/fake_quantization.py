@@ -10,14 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placesim.errors import InvalidArgumentError
-from placesim.ops.attributes import Attrs, format_float
-from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements
 from placesim.runtime.kernels.requirements import require
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
+    format_dims,
     merge,
+    merge_dim,
     unchanged,
     unchanged_with_scalars,
     with_rank,
@@ -27,11 +28,15 @@ from placesim.runtime.shapes import (
 
 
 class _Range(NamedTuple):
-    """The moved range and the size of a step, as float32; `empty` where minimum and maximum are both zero."""
+    """The moved range, the size of a step, and how many there are in a unit, as float32.
+
+    `empty` where minimum and maximum are both zero.
+    """
 
     low: Tensor
     high: Tensor
     scale: Tensor
+    inverse: Tensor
     empty: Tensor
 
 
@@ -49,14 +54,19 @@ def _move(minimum: Tensor | float, maximum: Tensor | float, attrs: Attrs) -> _Ra
     scale = (high - low) / (last - first)
     zero = first - low / scale
     zero = np.where(zero < first, first, np.where(zero > last, last, _round_away(zero)))
-    return _Range((first - zero) * scale, (last - zero) * scale, scale, (low == 0) & (high == 0))
+    inverse = (last - first) / (high - low)
+    return _Range((first - zero) * scale, (last - zero) * scale, scale, inverse, (low == 0) & (high == 0))
 
 
-def _quantize(value: Tensor, moved: _Range) -> Tensor:
-    inverse = np.float32(1) / moved.scale
-    zero = np.floor(-moved.low * inverse + np.float32(0.5))
+def _quantize(value: Tensor, moved: _Range, is_multiplied: bool = False) -> Tensor:
+    """Steps are counted by division, or by a multiplication, which rounds ties otherwise."""
+
+    def count(x: Tensor) -> Tensor:
+        return x * moved.inverse if is_multiplied else x / moved.scale
+
+    zero = np.floor(count(-moved.low) + np.float32(0.5))
     clamped = np.maximum(np.minimum(value, moved.high), moved.low) - moved.low
-    steps = np.floor(clamped * inverse - zero + np.float32(0.5))
+    steps = np.floor(count(clamped) - zero + np.float32(0.5))
     return np.where(moved.empty, np.float32(0), steps * moved.scale).astype(np.float32)
 
 
@@ -69,7 +79,7 @@ def _is_inside(value: Tensor, moved: _Range) -> Tensor:
 
 def _range_of_attrs(attrs: Attrs) -> _Range:
     low, high = attrs["min"], attrs["max"]
-    require(low < high, f"min has to be smaller than max, was: {format_float(low)} >= {format_float(high)}")
+    require(low < high, f"min has to be smaller than max, was: {low:g} >= {high:g}")
     _check_bits(attrs)
     return _move(low, high, attrs)
 
@@ -80,19 +90,19 @@ def _check_bits(attrs: Attrs) -> None:
 
 def quantize_by_attrs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Values in the range `min`, `max`."""
-    return (_quantize(inputs[0], _range_of_attrs(attrs)),)
+    return (_quantize(inputs[0], _range_of_attrs(attrs), is_multiplied=True),)
 
 
-def quantize_by_attrs_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+def quantize_by_attrs_gradient(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """The gradient where the value was inside the range, zero elsewhere."""
     gradient, value = inputs
     moved = _range_of_attrs(attrs)
-    _check_same_size(gradient, value)
+    require(
+        gradient.shape == value.shape,
+        f"Inputs to operation {context.node} of type {_NAME}ArgsGradient must have the same size and shape.  "
+        f"Input 0: {format_dims(gradient.shape)} != input 1: {format_dims(value.shape)}",
+    )
     return (gradient * _is_inside(value, moved),)
-
-
-def _check_same_size(gradient: Tensor, value: Tensor) -> None:
-    require(gradient.shape == value.shape, "gradient and input must be the same size")
 
 
 # --- range in tensors -----------------------------------------------------------------------------------------------
@@ -101,12 +111,10 @@ def _check_same_size(gradient: Tensor, value: Tensor) -> None:
 def _check_range(value: Tensor, low: Tensor, high: Tensor, rank: int) -> None:
     for name, bound in (("min", low), ("max", high)):
         require(np.ndim(bound) == rank, f"`{name}` must be rank {rank} but is rank {np.ndim(bound)}")
-    if not rank:
-        return
-    require(value.ndim > 0, "Shape must be at least rank 1 but is rank 0")
-    for name, bound in (("min", low), ("max", high)):
-        if len(bound) != value.shape[-1]:
-            raise InvalidArgumentError(f"{name} has incorrect size, expected {value.shape[-1]} was {len(bound)}")
+        if rank:
+            require(value.ndim > 0, "Shape must be at least rank 1 but is rank 0")
+            size = value.shape[-1]
+            require(len(bound) == size, f"{name} has incorrect size, expected {size} was {len(bound)}")
 
 
 def _quantize_by_tensors(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
@@ -116,7 +124,7 @@ def _quantize_by_tensors(rank: int) -> Callable[[Sequence[Tensor], Attrs], Seque
         value, low, high = inputs
         _check_bits(attrs)
         _check_range(value, low, high, rank)
-        return (_quantize(value, _move(low, high, attrs)),)
+        return (_quantize(value, _move(low, high, attrs), is_multiplied=rank == 1),)
 
     return compute
 
@@ -127,7 +135,7 @@ def _quantize_by_tensors_gradient(rank: int) -> Callable[[Sequence[Tensor], Attr
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         gradient, value, low, high = inputs
         _check_bits(attrs)
-        _check_same_size(gradient, value)
+        require(gradient.shape == value.shape, "gradient and input must be the same size")
         _check_range(value, low, high, rank)
         moved = _move(low, high, attrs)
         axes = tuple(range(value.ndim - rank))
@@ -147,8 +155,9 @@ def _last_dim(dims: Dims) -> Dims:
 
 def _channels_shape(context: ShapeContext) -> Sequence[Dims]:
     value = with_rank_at_least(context.shapes[0], 1)
-    for dims in context.shapes[1:]:
-        merge(with_rank(dims, 1), _last_dim(value))
+    bounds = [with_rank(dims, 1) for dims in context.shapes[1:]]
+    for (size,) in bounds:
+        merge_dim(-1 if value is None else value[-1], size)
     return (value,)
 
 
@@ -174,7 +183,7 @@ _NAME = "FakeQuantWithMinMax"
 
 TABLE: Table = {
     f"{_NAME}Args": Kernel(quantize_by_attrs, unchanged, _four_per_element),
-    f"{_NAME}ArgsGradient": Kernel(quantize_by_attrs_gradient, unchanged, _four_per_element),
+    f"{_NAME}ArgsGradient": Kernel(quantize_by_attrs_gradient, unchanged, _four_per_element, needs_context=True),
     f"{_NAME}Vars": Kernel(_quantize_by_tensors(0), unchanged_with_scalars, _four_per_element),
     f"{_NAME}VarsGradient": Kernel(_quantize_by_tensors_gradient(0), _one_range_gradient_shape, _four_per_element),
     f"{_NAME}VarsPerChannel": Kernel(_quantize_by_tensors(1), _channels_shape, _four_per_element),

@@ -5,6 +5,7 @@ Source of the windows: Graham, "Fractional Max-Pooling" (2014), with TensorFlow'
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -13,11 +14,14 @@ from typing import Any
 import numpy as np
 
 from placesim.errors import InvalidArgumentError, UnimplementedError
-from placesim.ops.attributes import Attrs, format_float
+from placesim.ops.attributes import Attrs, TensorValue, format_float, format_tensor
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, elements
 from placesim.runtime.kernels.philox import WordStream, reserve
+from placesim.runtime.kernels.precision import lowest
 from placesim.runtime.kernels.requirements import require
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, with_rank
+
+SAME = "tensor_out_dup is not the same as tensor_out"
 
 _Reduce = Callable[..., Any]
 """A ufunc's `reduce`, of a window and an axis."""
@@ -97,6 +101,8 @@ def _count_windows(noun: str, value: Tensor, attrs: Attrs) -> list[int]:
     _check_ratios(ratios, InvalidArgumentError)
     if ratios[0] != 1 or ratios[3] != 1:
         raise UnimplementedError(f"Fractional {noun} pooling is not yet supported on the batch nor channel dimension.")
+    unseeded = attrs["seed"] == attrs["seed2"] == 0
+    require(attrs["deterministic"] or unseeded, "Both seed and seed2 should be 0 if deterministic is false.")
     require(value.ndim == 4, "tensor_in must be 4-dimensional")
     for axis, (size, ratio) in enumerate(zip(value.shape, ratios, strict=True)):
         require(
@@ -118,7 +124,7 @@ def _divide(size: int, ratio: float) -> int:
 
 
 def _max(value: Tensor, sequences: Sequence[Tensor], overlapping: bool) -> Tensor:
-    return _reduce_windows(value, sequences, overlapping, np.maximum.reduce)
+    return _reduce_windows(value, sequences, overlapping, partial(np.fmax.reduce, initial=lowest(value.dtype)))
 
 
 def _average(value: Tensor, sequences: Sequence[Tensor], overlapping: bool) -> Tensor:
@@ -149,52 +155,87 @@ def _pool_shape(context: ShapeContext) -> Sequence[Dims]:
 
 def pool_max_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Each output's gradient at the first largest cell of its window, added up."""
-    value, _, gradient, *sequences = inputs
-    require(value.ndim == 4, f"orig_input must be 4-dimensional, got shape {format_dims(value.shape)}")
-    _check_gradient(gradient, sequences, value.shape, attrs["overlapping"])
-    output = np.zeros(value.shape, gradient.dtype)
-    if not output.size:
-        return (output,)
-    batch, channel = np.ogrid[: value.shape[0], : value.shape[3]]
-    columns = list(_windows(sequences[1], value.shape[2], attrs["overlapping"]))
-    for row, row_window in enumerate(_windows(sequences[0], value.shape[1], attrs["overlapping"])):
-        for column, column_window in enumerate(columns):
-            window = value[:, row_window, column_window]
-            width = window.shape[2]
-            best = np.argmax(window.reshape(len(value), -1, value.shape[3]), axis=1)
-            where = batch, row_window.start + best // width, column_window.start + best % width, channel
-            np.add.at(output, where, gradient[:, row, column])
-    return (output,)
+    value, output, gradient, *sequences = inputs
+    for name, tensor in (("orig_input", value), ("orig_output", output)):
+        shown = format_tensor(TensorValue(attrs["T"], tensor))
+        require(tensor.ndim == 4, f"{name} should be a tensor of rank 4, got {shown}")
+        require(tensor.size > 0, f"{name} must not be empty, got {shown}")
+    for name, sequence in zip(("row", "col"), sequences, strict=True):
+        message = f"{name}_pooling_sequence must be a vector, received shape {format_dims(sequence.shape)}"
+        require(sequence.ndim == 1, message)
+    where = _largest_cells(value, output, sequences, attrs["overlapping"]).reshape(-1)
+    message = f"out_backprop must have at most {where.size} elements, got {gradient.size}"
+    require(gradient.size <= where.size, message)
+    found = np.zeros(value.size, gradient.dtype)
+    np.add.at(found, where[: gradient.size], gradient.reshape(-1))
+    return (found.reshape(value.shape),)
+
+
+def _largest_cells(value: Tensor, output: Tensor, sequences: Sequence[Tensor], overlapping: bool) -> Tensor:
+    """Where in the flattened input the first largest cell of each window lies, which must be what the output has.
+
+    A NaN is the largest where it is the first cell of its window, and never the same.
+    """
+    where = np.full(output.shape, -1)
+    rows, columns = (
+        list(_windows(sequence, size, overlapping))[:count]
+        for sequence, size, count in zip(sequences, value.shape[1:3], output.shape[1:3], strict=True)
+    )
+    require((len(value), len(rows), len(columns), value.shape[3]) == output.shape, SAME)
+    cells = np.arange(value.size).reshape(value.shape)
+    for row, column in itertools.product(range(len(rows)), range(len(columns))):
+        window = (slice(None), rows[row], columns[column])
+        taps = value[window].reshape(len(value), -1, value.shape[3])
+        require(min(rows[row].start, columns[column].start) >= 0 and taps.shape[1] > 0, SAME)
+        best = np.argmax(np.where(np.isnan(taps), -np.inf, taps), axis=1)[:, None]
+        largest = np.take_along_axis(taps, best, 1)[:, 0]
+        require(bool(np.all((largest == output[:, row, column]) & ~np.isnan(taps[:, 0]))), SAME)
+        where[:, row, column] = np.take_along_axis(cells[window].reshape(taps.shape), best, 1)[:, 0]
+    return where
 
 
 def pool_average_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Each output's gradient spread evenly over its window, added up as double."""
     shape, gradient, *sequences = inputs
-    require(shape.ndim == 1 and shape.size == 4, "original input tensor shape must be1-dimensional and 4 elements")
-    require(bool(np.all(shape >= 0)), f"Dimension {shape.min()} must be >= 0")
-    _check_gradient(gradient, sequences, shape.tolist(), attrs["overlapping"])
+    _check_average_gradient(shape, gradient, sequences)
     output = np.zeros(shape.tolist(), np.float64)
-    columns = list(_windows(sequences[1], output.shape[2], attrs["overlapping"]))
-    for row, row_window in enumerate(_windows(sequences[0], output.shape[1], attrs["overlapping"])):
-        for column, column_window in enumerate(columns):
-            cells = (row_window.stop - row_window.start) * (column_window.stop - column_window.start)
-            output[:, row_window, column_window] += (gradient[:, row, column] / cells)[:, None, None]
+    require(gradient.shape[::3] == output.shape[::3], "out_backprop and the input must have the same batch and channels")
+    for row in range(gradient.shape[1]):
+        rows = _cells(sequences[0], row, output.shape[1], attrs["overlapping"], "Row")
+        for column in range(gradient.shape[2]):
+            columns = _cells(sequences[1], column, output.shape[2], attrs["overlapping"], "Column")
+            share = gradient[:, row, column] / max(len(rows) * len(columns), 1)
+            output[:, rows.start : rows.stop, columns.start : columns.stop] += share[:, None, None]
     return (output.astype(gradient.dtype),)
 
 
-def _check_gradient(gradient: Tensor, sequences: Sequence[Tensor], shape: Sequence[int], overlapping: bool) -> None:
-    """The gradient has one entry for each window, and no window is empty."""
-    require(gradient.ndim == 4, f"out_backprop must be 4-dimensional, got shape {format_dims(gradient.shape)}")
-    for name, sequence, size in zip(("row", "col"), sequences, shape[1:3], strict=True):
-        require(sequence.ndim == 1, f"{name}_pooling_sequence must be a vector")
-        windows = list(_windows(sequence, size, overlapping))
-        inside = all(0 <= window.start < window.stop for window in windows)
-        require(inside, f"{name}_pooling_sequence must be increasing and lie in [0, {size}]")
-    expected = (shape[0], *(max(len(sequence) - 1, 0) for sequence in sequences), shape[3])
-    require(
-        gradient.shape == expected,
-        f"out_backprop must have shape {format_dims(expected)}, got {format_dims(gradient.shape)}",
-    )
+def _check_average_gradient(shape: Tensor, gradient: Tensor, sequences: Sequence[Tensor]) -> None:
+    require(shape.ndim == 1 and shape.size == 4, "original input tensor shape must be1-dimensional and 4 elements")
+    require(gradient.ndim == 4, "out_backprop must be 4-dimensional")
+    for size in gradient.shape:
+        require(size > 0, f"out_backprop must be positive for all dimension, got:{size}")
+    for name, sequence, count in zip(("row", "col"), sequences, gradient.shape[1:3], strict=True):
+        least = f"{name}_seq_tensor must have at least {count + 1} elements, but got {sequence.size}"
+        require(sequence.size > count, f"Given out_backprop shape {format_dims(gradient.shape)}, {least}")
+    for size in shape.tolist():
+        require(size >= 0, f"Expected a non-negative size, got {size}")
+    for which, size in (("Rows", shape[1]), ("Columns", shape[2])):
+        require(size > 0, f"{which} dimension of input must not be 0")
+
+
+def _cells(sequence: Tensor, number: int, size: int, overlapping: bool, which: str) -> range:
+    """The rows or columns of a window, which are none where it ends before its start."""
+    start, end = sequence.reshape(-1)[number : number + 2].tolist()
+    last = min(end if overlapping else end - 1, size - 1)
+    shown = " ".join(_aligned(sequence))
+    require(min(start, last) >= 0, f"{which} sequence tensor values must not be negative, got {shown}")
+    return range(start, max(last + 1, start))
+
+
+def _aligned(sequence: Tensor) -> list[str]:
+    """The elements, each as wide as the widest."""
+    texts = [str(value) for value in sequence.reshape(-1).tolist()]
+    return [text.rjust(max(map(len, texts))) for text in texts]
 
 
 def _max_gradient_shape(context: ShapeContext) -> Sequence[Dims]:
@@ -202,7 +243,14 @@ def _max_gradient_shape(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _average_gradient_shape(context: ShapeContext) -> Sequence[Dims]:
-    return ((-1,) * 4 if context.value(0) is None else context.shape_value(0),)
+    value = context.value(0)
+    if value is None:
+        return ((-1,) * 4,)
+    with_rank(value.shape, 1)
+    for dim in value.tolist():
+        if dim < -1:
+            raise ShapeError(f"Invalid value in tensor used for shape: {dim}")
+    return (tuple(value.tolist()),)
 
 
 def _one_per_cell(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from placesim.dtypes import DType
 from placesim.errors import InvalidArgumentError
-from placesim.ops.attributes import Attrs
+from placesim.ops.attributes import Attrs, TensorValue, format_tensor
 from placesim.runtime.kernels.constants import zeros
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements
@@ -48,7 +48,7 @@ def gather_slices(params: Tensor, indices: Tensor, axis: int | None = None, batc
     """`params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]`: slices of `params` along `axis`.
 
     Without an axis it is the first after the batch dimensions, in which `params` and `indices` go together.
-    InvalidArgumentError for axes that do not fit and for an index out of range.
+    InvalidArgumentError for axes that do not fit and for an index out of range, which a result without elements never reads.
     """
     if not params.ndim:
         raise InvalidArgumentError("params must be at least 1 dimensional")
@@ -57,6 +57,9 @@ def gather_slices(params: Tensor, indices: Tensor, axis: int | None = None, batc
         batch_dims = _gather_batch(params, indices, place if axis is not None else None, batch_dims)
         place = batch_dims if axis is None else place
     limit = params.shape[place]
+    result_shape = params.shape[:place] + indices.shape[batch_dims:] + params.shape[place + 1 :]
+    if not elements(result_shape):
+        return np.empty(result_shape, params.dtype)
     bad = first_outside(indices.reshape(-1), limit)
     if bad < indices.size:
         raise InvalidArgumentError(
@@ -142,7 +145,7 @@ def gather_nd(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) ->
     fine = np.asarray(((places >= 0) & (places < np.array(params.shape[:depth]))).all(axis=1))
     if not fine.all():
         if attrs["bad_indices_policy"] != "IGNORE":
-            _refuse_row(params, indices, int(fine.argmin()), context.node)
+            _refuse_row(params, indices, int(np.flatnonzero(~fine)[-1]), context.node)
         return (_gather_fine_rows(params, places, fine, attrs["Tparams"]).reshape(batch + params.shape[depth:]),)
     return (params[tuple(np.moveaxis(indices, -1, 0))],) if batch else (params[(*indices.tolist(), ...)],)
 
@@ -194,6 +197,8 @@ def unravel_index(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     indices, dims = inputs
     if indices.ndim > 1:
         raise InvalidArgumentError(f'The indices can only be scalar or vector, got "{shape_text(indices)}"')
+    if not indices.size:
+        raise InvalidArgumentError(f"received empty tensor indices: {format_tensor(TensorValue(attrs['Tidx'], indices))}")
     if dims.ndim != 1:
         raise InvalidArgumentError(f'The indices can only be 1-D, got "{shape_text(dims)}"')
     for position, dim in enumerate(dims.tolist()):

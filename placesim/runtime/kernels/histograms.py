@@ -68,8 +68,13 @@ def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
             f"in which case it acts as all weights equal to 1. Received {format_dims(weights.shape)}"
         )
     size = _require_size(inputs[1])
-    if np.any(values < 0):
-        raise InvalidArgumentError("Input arr must be non-negative!")
+    negative = values[values < 0]
+    if negative.size:
+        raise InvalidArgumentError(
+            f"Input 'in' must be non-negative! Negative input value found: {negative[-1]}"
+            if values.ndim == 2
+            else "Input arr must be non-negative!"
+        )
     return (count_bins(values.reshape(values.shape or (1,)), weights, size, weights.dtype, attrs["binary_output"]),)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
+from placesim.runtime.kernels.requirements import require
 from placesim.runtime.kernels.resizing import infer_size
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge_dim, multiply_dims, with_rank, with_value
 
@@ -100,6 +101,9 @@ def _infer_patches(rank: int, op: str) -> Callable[[ShapeContext], tuple[Dims]]:
         if -1 in dims[1:-1]:
             return ((dims[0], -1, -1, depth),)  # for volumes too, of which that is one dimension too few
         windows = [size + (size - 1) * (rate - 1) for size, rate in zip(sizes, rates, strict=True)]
+        for stride in strides:
+            if stride <= 0:
+                raise ShapeError(f"Stride must be > 0, but got {stride}")
         try:
             axes = zip(dims[1:-1], windows, strides, strict=True)
             return ((dims[0], *(_window_output(*axis, attrs["padding"])[0] for axis in axes), depth),)
@@ -120,6 +124,8 @@ def _extract_glimpses(version: int) -> Compute:
         _require_noise(attrs)
         _require_glimpses(images, size, offsets)
         window = (int(size[0]), int(size[1]))
+        for length in window:
+            require(length >= 0, f"Expected a non-negative size, got {length}")
         glimpses = np.zeros((images.shape[0], *window, images.shape[3]), np.float32)
         noise = attrs["noise"] or ("uniform" if attrs["uniform_noise"] else "gaussian")
         if glimpses.size:
@@ -204,7 +210,7 @@ def infer_glimpses(context: ShapeContext) -> tuple[Dims]:
     batch = merge_dim(images[0], offsets[0])
     with_value(offsets[1], 2)
     if context.attrs["uniform_noise"] and context.attrs["noise"] not in ("", "uniform"):
-        raise ShapeError("The uniform_noise and noise should not be specified at the same time")
+        raise ShapeError("The uniform_noise should not be True when noise is not uniform")
     return ((batch, *infer_size(context, 1), images[3]),)
 
 

@@ -107,7 +107,7 @@ def concat_offset(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     axis_tensor, *shapes = inputs
     if not is_legacy_scalar(axis_tensor) or axis_tensor.ndim:
         raise InvalidArgumentError(f"Concat dim tensor should be a scalar integer, but got shape {shape_text(axis_tensor)}")
-    for position, shape in enumerate(shapes):
+    for position, shape in enumerate(shapes, 1):
         if shape.ndim != 1:
             raise InvalidArgumentError(f"input {position} should be a vector, but got shape {shape_text(shape)}")
     given, rank = int(axis_tensor), shapes[0].size

@@ -289,9 +289,17 @@ def _window_sums(tensor: Tensor, radius: int) -> Tensor:
     return found
 
 
-def _norms(tensor: Tensor, attrs: Attrs) -> Tensor:
-    scale = np.float32(attrs["alpha"])
-    found: Tensor = _window_sums(np.square(tensor), attrs["depth_radius"]) * scale + np.float32(attrs["bias"])
+def _neighbour_sums(tensor: Tensor, radius: int) -> Tensor:
+    """The same element by element, so that what is not finite reaches its neighbours only."""
+    found = tensor.copy()
+    for distance in range(1, min(radius, tensor.shape[-1] - 1) + 1):
+        found[..., distance:] += tensor[..., :-distance]
+        found[..., :-distance] += tensor[..., distance:]
+    return found
+
+
+def _norms(sums_of_squares: Tensor, attrs: Attrs) -> Tensor:
+    found: Tensor = sums_of_squares * np.float32(attrs["alpha"]) + np.float32(attrs["bias"])
     return found
 
 
@@ -306,7 +314,8 @@ def normalize_local(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     _check_radius(attrs)
     require(tensor.ndim == 4, "in must be 4-dimensional")
     wide = widened(tensor)
-    return ((wide * _norms(wide, attrs) ** np.float32(-attrs["beta"])).astype(tensor.dtype),)
+    norms = _norms(_window_sums(np.square(wide), attrs["depth_radius"]), attrs)
+    return ((wide * norms ** np.float32(-attrs["beta"])).astype(tensor.dtype),)
 
 
 def normalize_local_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -317,8 +326,8 @@ def normalize_local_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Ten
     same = grads.shape == tensor.shape == output.shape
     require(same, "input_grads, input_image, and out_image should have the same shape")
     wide_grads, wide, wide_output = widened(grads), widened(tensor), widened(output)
-    norms = _norms(wide, attrs)
-    shared = _window_sums(wide_grads * wide_output / norms, attrs["depth_radius"])
+    norms = _norms(_neighbour_sums(np.square(wide), attrs["depth_radius"]), attrs)
+    shared = _neighbour_sums(wide_grads * wide_output / norms, attrs["depth_radius"])
     factor = np.float32(-2 * attrs["alpha"] * attrs["beta"])
     found: Tensor = wide_grads * norms ** np.float32(-attrs["beta"]) + factor * wide * shared
     return (found.astype(grads.dtype),)
@@ -327,7 +336,7 @@ def normalize_local_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Ten
 def _infer_local(context: ShapeContext) -> Sequence[Dims]:
     found: Dims = with_rank(context.shapes[0], 4)
     for dims in context.shapes[1:]:
-        found = merge(found, with_rank(dims, 4))
+        found = merge(found, dims)
     return (found,)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,10 +41,10 @@ def _check_paddings(tensor: Tensor, paddings: Tensor, max_rank: int, between: st
     return rows
 
 
-def _check_not_negative(rows: list[list[int]], subject: str) -> None:
-    for before, after in rows:
-        if before < 0 or after < 0:
-            raise InvalidArgumentError(f"{subject} must be non-negative: {before} {after}")
+def _check_not_negative(row: list[int], subject: str, between: str = " ") -> None:
+    before, after = row
+    if before < 0 or after < 0:
+        raise InvalidArgumentError(f"{subject} must be non-negative: {before}{between}{after}")
 
 
 # --- Pad ------------------------------------------------------------------------------------------------------------
@@ -59,7 +59,8 @@ def pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         if inputs[2].ndim:
             raise InvalidArgumentError(f"constant_values must be a scalar. Found: {shape_text(inputs[2])}")
         value = inputs[2].item() if attrs["T"] is STRING else inputs[2]
-    _check_not_negative(rows, "Paddings")
+    for row in rows:
+        _check_not_negative(row, "Paddings")
     return (pad_tensor(tensor, rows, value),)
 
 
@@ -85,11 +86,11 @@ def _shape_of_pad(context: ShapeContext) -> Sequence[Dims]:
     return (tuple(add_dims(dim, sum(row)) for dim, row in zip(known, _static_rows(paddings), strict=True)),)
 
 
-def _static_rows(paddings: Tensor) -> list[list[int]]:
-    rows: list[list[int]] = paddings.tolist()
-    if any(count < 0 for row in rows for count in row):
-        raise ShapeError("Paddings must be non-negative")
-    return rows
+def _static_rows(paddings: Tensor) -> Iterator[list[int]]:
+    for row in paddings.tolist():
+        if min(row) < 0:
+            raise ShapeError("Paddings must be non-negative")
+        yield row
 
 
 # --- MirrorPad ------------------------------------------------------------------------------------------------------
@@ -101,7 +102,7 @@ def mirror_pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     rows = _check_paddings(tensor, paddings, MAX_MIRRORED_RANK, ", ")
     offset = 1 if attrs["mode"] == "REFLECT" else 0
     for dim, (before, after) in zip(tensor.shape, rows, strict=True):
-        _check_not_negative([[before, after]], "paddings")
+        _check_not_negative([before, after], "paddings")
         _check_mirror(dim, before, after, offset, "dimension size")
     for axis, (before, after) in enumerate(rows):
         if before or after:
@@ -125,10 +126,14 @@ def _mirrored_positions(dim: int, before: int, after: int, offset: int) -> Tenso
 def mirror_pad_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input without its margin, each element of which is added to the one that it mirrors."""
     tensor, paddings = inputs
-    rows = _check_paddings(tensor, paddings, MAX_MIRRORED_RANK, ", ")
+    rows = _check_paddings(tensor, paddings, MAX_MIRRORED_RANK, " ")
     offset = 1 if attrs["mode"] == "REFLECT" else 0
     for dim, (before, after) in zip(tensor.shape, rows, strict=True):
-        _check_not_negative([[before, after]], "Paddings")
+        _check_not_negative([before, after], "Paddings", ", ")
+        if before + after >= dim:
+            raise InvalidArgumentError(
+                f"Total paddings must be less than the input dimension size: {before + after} was not less than {dim}"
+            )
         _check_mirror(dim - before - after, before, after, offset, "output dimension size")
     for axis, (before, after) in enumerate(rows):
         if before or after:

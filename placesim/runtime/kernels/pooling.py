@@ -26,9 +26,11 @@ from placesim.runtime.kernels.pools import (
     spread_mean,
     take_at_max,
 )
+from placesim.runtime.kernels.precision import wide_dtype
 from placesim.runtime.kernels.requirements import require, require_supported
 from placesim.runtime.kernels.windows import (
     Layout,
+    Window,
     arrange,
     check_static_padding,
     explicit_pairs,
@@ -38,7 +40,7 @@ from placesim.runtime.kernels.windows import (
     static_windows,
     windows_of,
 )
-from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge, multiply_dims, with_rank
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge, multiply_dims, with_rank, with_value
 
 NO_BATCH = "Pooling is not yet supported on the batch dimension."
 
@@ -59,7 +61,7 @@ def _check_sizes(attrs: Attrs, spatial: int, strides_field: str = "stride") -> N
     require(len(attrs["strides"]) == spatial + 2, sentence)
 
 
-def _check_batch(attrs: Attrs) -> None:
+def check_batch(attrs: Attrs) -> None:
     require_supported(attrs["ksize"][0] == 1 and attrs["strides"][0] == 1, NO_BATCH)
 
 
@@ -67,7 +69,7 @@ def _check_no_depth(attrs: Attrs, message: str) -> None:
     require_supported(attrs["ksize"][-1] == 1 and attrs["strides"][-1] == 1, message)
 
 
-def _pool_2d(dims: Sequence[int], attrs: Attrs) -> Pool:
+def pool_2d(dims: Sequence[int], attrs: Attrs) -> Pool:
     """The windows over an input of this shape, or the pooling of channels."""
     require(len(dims) == 4, f"tensor_in_shape must have 2 spatial dimensions. {len(dims)} 0")
     layout, depth = layout_of("NHWC"), attrs["ksize"][3]
@@ -112,10 +114,10 @@ def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """AvgPool: `[batch, rows, columns, channels]`."""
     _check_layout(attrs, 2, "AvgPoolingOp")
     _check_sizes(attrs, 2)
-    _check_batch(attrs)
+    check_batch(attrs)
     for size in attrs["ksize"]:
         require(size > 0, f"ksize must be a positive int32 value, got:{size}")
-    pool = _pool_2d(inputs[0].shape, attrs)
+    pool = pool_2d(inputs[0].shape, attrs)
     require_supported(pool.depth == 1, "Non-spatial pooling is not yet supported. Volunteers? :)")
     return (pool_mean(inputs[0], pool),)
 
@@ -125,40 +127,78 @@ def average_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     sizes, grads = inputs
     _check_layout(attrs, 2, "AvgPoolingGradOp")
     _check_sizes(attrs, 2, "strides")
-    _check_batch(attrs)
+    check_batch(attrs)
     require(sizes.shape == (4,), "out_backprop must be 1-dimensional and 4 elements")
     require(grads.ndim == 4, "out_backprop must be 4-dimensional")
-    shape = tuple(map(int, sizes))
+    shape = _size_values(sizes)
     if prod(shape) == 0:
         return (np.zeros(shape, grads.dtype),)
     require_supported(attrs["ksize"][3] == 1, "Non-spatial pooling is not yet supported. Volunteers? :)")
-    pool = _pool_2d(shape, attrs)
-    expected = pool.shape(shape)
-    message = f"Expected grad shape to be {format_dims(expected)}, but got {format_dims(grads.shape)}"
-    require(grads.shape == expected, message)
-    return (spread_mean(grads, pool),)
+    pool = pool_2d(shape, attrs)
+    if grads.shape == pool.shape(shape):
+        return (spread_mean(grads, pool),)
+    return (_spread_mean_of_any(grads, pool, shape),)
+
+
+def _size_values(sizes: Tensor) -> tuple[int, ...]:
+    for size in sizes.tolist():
+        require(size >= 0, f"Expected a non-negative size, got {size}")
+    return tuple(sizes.tolist())
+
+
+def _spread_mean_of_any(grads: Tensor, pool: Pool, shape: Sequence[int]) -> Tensor:
+    """`spread_mean` for gradients of another shape: by their images, windows and channels, in the memory of the input."""
+    output = np.zeros(prod(shape), wide_dtype(grads.dtype))
+    covered = [
+        [_covered_cells(window, index) for index in range(count)]
+        for window, count in zip(pool.windows, grads.shape[1:3], strict=True)
+    ]
+    cells = np.arange(len(grads) * prod(shape[1:3]) * grads.shape[3]).reshape(len(grads), *shape[1:3], grads.shape[3])
+    for row, rows in enumerate(covered[0]):
+        for column, columns in enumerate(covered[1]):
+            places = cells[:, rows.start : rows.stop, columns.start : columns.stop]
+            last = places.max(initial=-1)
+            message = f"Output only has {output.size} elements but computation requested would use element with index={last}"
+            require(last < output.size, message)
+            output[places] += (grads[:, row, column] / max(len(rows) * len(columns), 1))[:, None, None]
+    return output.reshape(shape).astype(grads.dtype)
+
+
+def _covered_cells(window: Window, index: int) -> range:
+    """The cells of the input that lie in a window, which may be one too many."""
+    message = "index * stride must be less than or equal to input size"
+    require(index * window.stride <= window.input, message)
+    start = index * window.stride - window.before
+    return range(max(start, 0), max(min(start + window.kernel, window.input), start, 0))
 
 
 def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """MaxPool, MaxPoolV2: `[batch, rows, columns, channels]`, over rows and columns or over channels."""
     (tensor,), sized = _sized(inputs, attrs, 1)
-    _check_layout(attrs, 2, "MaxPoolingOp")
+    shown = ""
+    if sized is attrs:
+        _check_layout(attrs, 2, "MaxPoolingOp")
+        shown = f" The specified or inferred ksize is: {','.join(map(str, attrs['ksize']))}"
+    data_format = attrs["data_format"]
+    supported = data_format in ("NHWC", "NCHW_VECT_C")
+    require(supported, f"MaxPoolingV2Op only supports NHWC or NCHW_VECT_C. Got: {data_format}")
     _check_sizes(sized, 2)
-    _check_batch(sized)
+    require(min(sized["ksize"]) > 0, "Sliding window ksize must be positive." + shown)
+    check_batch(sized)
     problem = padding_problem(attrs, layout_of("NHWC"))
     require(not problem, problem or "")
-    for size in sized["ksize"]:
-        require(size > 0, f"Sliding window ksize for dimension must be positive, got: {size}")
-    return (pool_max(tensor, _pool_2d(tensor.shape, sized)),)
+    return (pool_max(tensor, pool_2d(tensor.shape, sized)),)
 
 
 def maximum_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """MaxPoolWithArgmax: the maxima, and where in the flattened image (or batch of images) they lie."""
     (tensor,) = inputs
     _check_sizes(attrs, 2)
-    _check_batch(attrs)
-    _check_no_depth(attrs, "MaxPoolingWithArgmax is not yet supported on the depth dimension.")
-    pool = _pool_2d(tensor.shape, attrs)
+    check_batch(attrs)
+    require(tensor.ndim == 4, "tensor_in must be 4-dimensional (2)")
+    require(tensor.size > 0, "tensor_in must not be empty (2)")
+    pool = pool_2d(tensor.shape, attrs)
+    require_supported(pool.depth == 1, "MaxPoolingWithArgmax is not yet supported on the depth dimension.")
     values, taps = largest_taps(tensor, pool)
     places = flat_places(taps, pool, tensor.shape[-1])
     if attrs["include_batch_in_index"]:
@@ -170,9 +210,7 @@ def maximum_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """MaxPoolGrad, MaxPoolGradV2: (input, output, gradients of the output, ...) -> gradients of the input."""
     (tensor, output, grads), sized = _sized(inputs, attrs, 3)
     _check_gradient(tensor, output, grads, attrs, sized, ("MaxPoolingGradOp", "MaxPoolingGrad", "out_backprop"))
-    problem = padding_problem(attrs, layout_of("NHWC"))
-    require(not problem, problem or "")
-    pool = _pool_2d(tensor.shape, sized)
+    pool = pool_2d(tensor.shape, sized)
     _check_shapes(pool, tensor.shape, output.shape, grads.shape)
     return (spread_max(tensor, grads, pool),)
 
@@ -181,7 +219,7 @@ def maximum_back_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
     """MaxPoolGradGrad, MaxPoolGradGradV2: (input, output, gradients of the input's gradient) -> of the output's gradient."""
     (tensor, output, grads), sized = _sized(inputs, attrs, 3)
     _check_gradient(tensor, output, grads, attrs, sized, ("MaxPoolingGradGradOp", "MaxPoolingGradGrad", "out_grad_backprop"))
-    pool = _pool_2d(tensor.shape, sized)
+    pool = pool_2d(tensor.shape, sized)
     expected = pool.shape(tensor.shape)
     message = f"Expected orig_output shape to be {format_dims(expected)}, but got {format_dims(output.shape)}"
     require(output.shape == expected, message)
@@ -193,12 +231,22 @@ def maximum_back_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 def _check_gradient(
     tensor: Tensor, output: Tensor, grads: Tensor, attrs: Attrs, sized: Attrs, names: tuple[str, str, str]
 ) -> None:
+    """The attrs, then the ranks of the inputs; sizes that are inputs come last."""
     kernel, op, grads_name = names
     _check_layout(attrs, 2, kernel)
+    if sized is attrs:
+        _check_gradient_sizes(sized, op)
+        problem = padding_problem(attrs, layout_of("NHWC"))
+        require(not problem, problem or "")
     for name, given in (("tensor_in", tensor), ("tensor_out", output), (grads_name, grads)):
         require(given.ndim == 4, f"{name} must be 4-dimensional")
+    if sized is not attrs:
+        _check_gradient_sizes(sized, "MaxPoolingGrad")
+
+
+def _check_gradient_sizes(sized: Attrs, op: str) -> None:
     _check_sizes(sized, 2, "strides")
-    _check_batch(sized)
+    check_batch(sized)
     _check_no_depth(sized, f"{op} is not yet supported on the depth dimension.")
 
 
@@ -206,7 +254,7 @@ def _check_3d(attrs: Attrs, name: str) -> None:
     _check_layout(attrs, 3, name)
     _check_sizes(attrs, 3)
     require(min(attrs["ksize"]) > 0, "Sliding window ksize field must have non-negative dimensions")
-    _check_batch(attrs)
+    check_batch(attrs)
     _check_no_depth(attrs, "Pooling is not yet supported on the depth dimension.")
 
 
@@ -224,7 +272,7 @@ def average_back_3d(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     _check_3d(attrs, "AvgPooling3dGradOp")
     require(sizes.shape == (5,), "tensor_in must be 1-dimensional and 5 elements")
     require(grads.ndim == 5, "out_backprop must be 5-dimensional")
-    shape = tuple(map(int, sizes))
+    shape = _size_values(sizes)
     for which, axis in (("first", 0), ("last", 4)):
         message = f"Expected {which} dimension of tensor_in_shape and out_backprop to match, got {shape[axis]} and "
         require(shape[axis] == grads.shape[axis], message + str(grads.shape[axis]))
@@ -255,8 +303,8 @@ def maximum_back_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence
     """MaxPoolGradWithArgmax: (input, gradients of the output, where the maxima lie) -> gradients of the input."""
     tensor, grads, places = inputs
     _check_sizes(attrs, 2)
-    _check_batch(attrs)
-    expected = _pool_2d(tensor.shape, attrs).shape(tensor.shape)
+    check_batch(attrs)
+    expected = pool_2d(tensor.shape, attrs).shape(tensor.shape)
     for name, given in (("grad", grads), ("argmax", places)):
         message = f"Expected {name} shape to be {format_dims(expected)}, but got {format_dims(given.shape)}"
         require(given.shape == expected, message)
@@ -280,20 +328,37 @@ def infer_pool(context: ShapeContext, op: str, spatial: int = 2, outputs: int = 
     dims = with_rank(context.shapes[0], layout.rank)
     found = _static_pool(dims, attrs, layout, op)
     if is_second:
-        merge(context.shapes[1], found)
-        merge(context.shapes[2], dims)
+        _merge_second(context, found)
     return (found,) * outputs
 
 
-def infer_sized_pool(context: ShapeContext, first: int) -> Sequence[Dims]:
+def _merge_second(context: ShapeContext, found: Dims) -> None:
+    """A gradient's gradient: its third input is shaped as the first, its second as the output."""
+    merge(context.shapes[0], context.shapes[2])
+    merge(context.shapes[1], found)
+
+
+def infer_pool_with_places(context: ShapeContext) -> Sequence[Dims]:
+    for size in context.attrs["ksize"]:
+        if size <= 0:
+            raise ShapeError(f"ksize must be a positive int32 value, got:{size}")
+    return infer_pool(context, "MaxPool", outputs=2)
+
+
+def infer_sized_pool(context: ShapeContext, first: int, is_second: bool = False) -> Sequence[Dims]:
     """The same where sizes and strides are inputs: nothing is known as long as they are not."""
     layout = layout_of(context.attrs.get("data_format", "NHWC"))
     dims = with_rank(context.shapes[0], layout.rank)
+    for vector in context.shapes[first : first + 2]:
+        with_value(with_rank(vector, 1)[0], 4)
     sizes, strides = context.value(first), context.value(first + 1)
-    if sizes is None or strides is None:
-        return (None,)
-    sized = {**context.attrs, "ksize": tuple(map(int, sizes.reshape(-1))), "strides": tuple(map(int, strides.reshape(-1)))}
-    return (_static_pool(dims, sized, layout, "MaxPool"),)
+    found: Dims = None
+    if sizes is not None and strides is not None:
+        sized = {**context.attrs, "ksize": tuple(sizes.tolist()), "strides": tuple(strides.tolist())}
+        found = _static_pool(dims, sized, layout, "MaxPool")
+    if is_second:
+        _merge_second(context, found)
+    return (found,)
 
 
 def _static_pool(dims: Sequence[int], attrs: Attrs, layout: Layout, op: str) -> Dims:
@@ -302,6 +367,8 @@ def _static_pool(dims: Sequence[int], attrs: Attrs, layout: Layout, op: str) -> 
     for what, name in (("stride", "strides"), ("ksize", "ksize")):
         if len(attrs[name]) != axes:
             raise ShapeError(f"{requires} the {what} attribute to contain {axes} values, but got: {len(attrs[name])}")
+    if layout.vector > 1 and dims[-1] not in (4, 32):
+        raise ShapeError(f"VECT_C dimension must be 4 or 32, but is {dims[-1]}")
     check_static_padding(attrs, layout)
     sizes, strides = attrs["ksize"], attrs["strides"]
     outputs = static_windows(layout.pick(dims), layout.pick(sizes), layout.pick(strides), (1,) * (axes - 2), attrs, layout)
@@ -341,12 +408,12 @@ TABLE: Table = {
     "AvgPool3DGrad": _sized_by(average_back_3d, 5),
     "MaxPool": Kernel(maximum, partial(infer_pool, op="MaxPool"), window_flops),
     "MaxPoolV2": Kernel(maximum, partial(infer_sized_pool, first=1), window_flops),
-    "MaxPoolWithArgmax": Kernel(maximum_with_places, partial(infer_pool, op="MaxPool", outputs=2), window_flops),
+    "MaxPoolWithArgmax": Kernel(maximum_with_places, infer_pool_with_places, window_flops),
     "MaxPoolGrad": _like(maximum_back, 0, 4),
     "MaxPoolGradV2": _like(maximum_back, 0, 4),
     "MaxPoolGradWithArgmax": _like(maximum_back_with_places, 0, 4, grads=1),
     "MaxPoolGradGrad": Kernel(maximum_back_back, partial(infer_pool, op="MaxPool", is_second=True), window_flops),
-    "MaxPoolGradGradV2": Kernel(maximum_back_back, partial(infer_sized_pool, first=3), window_flops),
+    "MaxPoolGradGradV2": Kernel(maximum_back_back, partial(infer_sized_pool, first=3, is_second=True), window_flops),
     "MaxPool3D": Kernel(partial(pool_3d, function=pool_max), partial(infer_pool, op="MaxPool", spatial=3), window_flops),
     "MaxPool3DGrad": _like(partial(maximum_back_3d, is_second=False), 0, 5),
     "MaxPool3DGradGrad": Kernel(

@@ -26,6 +26,11 @@ def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32) if is_narrow(dtype) else dtype
 
 
+def packet_size(dtype: np.dtype[Any]) -> int:
+    """How many floats of a type Eigen takes at once with AVX: 32 bytes, but no more than 8."""
+    return min(32 // dtype.itemsize, 8)
+
+
 def lowest(dtype: np.dtype[Any]) -> Any:
     """The lowest finite value of a real type, as a scalar of that type."""
     if dtype.kind in "iu":

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import BFLOAT16, QINT32, QUINT8, DType
-from placesim.errors import InvalidArgumentError, UnimplementedError
-from placesim.ops.attributes import Attrs, format_float
+from placesim.errors import UnimplementedError
+from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, one_per_output
 from placesim.runtime.kernels.quantized_ranges import (
     cast_to_integer,
@@ -38,13 +38,17 @@ from placesim.runtime.shapes import (
 def quantize_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Steps of the given range (one for each slice along `axis`), and the range that they really stand for."""
     value, lows, highs = inputs
-    axis = attrs["axis"]
+    axis, mode = attrs["axis"], attrs["mode"]
+    require(
+        attrs["round_mode"] != "HALF_TO_EVEN" or mode == "SCALED",
+        f"Round mode 'HALF_TO_EVEN' only supported for mode 'SCALED', but mode is '{mode}'.",
+    )
     _check_quantize_ranges(value, lows, highs, axis)
     slices = value.shape[axis] if axis > -1 else 1
     if slices == 1:
         output, low, high = _quantize_slice(value, lows.reshape(-1)[0], highs.reshape(-1)[0], attrs)
-        return output, np.full(lows.shape, low), np.full(lows.shape, high)
-    if attrs["mode"] == "MIN_FIRST":
+        return output, np.asarray(low), np.asarray(high)
+    if mode == "MIN_FIRST":
         raise UnimplementedError("MIN_FIRST mode is not implemented for Quantize with axis != -1.")
     output = np.empty(value.shape, attrs["T"].numpy)
     found_lows, found_highs = np.empty_like(lows), np.empty_like(highs)
@@ -70,21 +74,29 @@ def _check_quantize_ranges(value: Tensor, lows: Tensor, highs: Tensor, axis: int
         f"but given axis value was {axis} and input's dims was {value.ndim}",
     )
     for name, bound in (("min_range", lows), ("max_range", highs)):
-        rule = f"{name} must be a 1-D tensor whose size matches the axis dimension of the input and output tensors, but {name}"
-        require(bound.ndim == 1, f"If axis is specified, {rule} dims are {bound.ndim}")
+        rule = (
+            f"If axis is specified, {name} must be a 1-D tensor whose size matches the axis dimension "
+            f"of the input and output tensors, but {name}"
+        )
+        require(bound.ndim == 1, f"{rule} dims are {bound.ndim}")
         require(
             len(bound) == value.shape[axis],
-            f"{rule} is a 1-D tensor of size {len(bound)} and input's axis dimension was {value.shape[axis]}",
+            f"{rule} is a 1-D tensor of size {len(bound)} and input's axis dimension is of size {value.shape[axis]}",
         )
 
 
 def _quantize_slice(value: Tensor, low: np.float32, high: np.float32, attrs: Attrs) -> tuple[Tensor, Any, Any]:
-    """One range: it is made to include zero and not to be too small."""
+    """One range: it is made to include zero and not to be too small.
+
+    The order of what is compared decides on NaN: `max` takes its second value only where that is larger.
+    """
     require(not high < low, "input_max_range must be larger than input_min_range.")
     zero = np.float32(0)
-    least = max(np.float32(1), abs(low), abs(high)) * np.float32(attrs["ensure_minimum_range"])
+    largest = max(abs(low), abs(high))
+    least = max(np.float32(1), largest) * np.float32(attrs["ensure_minimum_range"])
     low = min(zero, low)
-    high = max(zero, high, np.float32(low + least))
+    enough = max(high, np.float32(low + least))
+    high = max(zero, enough)
     if attrs["mode"] == "MIN_COMBINED":
         return _quantize_combined(value, low, high, attrs["T"]), low, high
     if attrs["mode"] == "MIN_FIRST":
@@ -143,9 +155,9 @@ def dequantize_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
             f"{name} must have as many elements as input on the dequantization axis ({axis}), "
             f"got {bound.size}, expected {slices}",
         )
-    if slices > 1 and mode == "MIN_FIRST":
+    if slices != 1 and mode == "MIN_FIRST":
         raise UnimplementedError("MIN_FIRST mode is not implemented for Dequantize with axis != -1.")
-    shape = (slices, *[1] * (value.ndim - axis - 1)) if slices > 1 else ()
+    shape = (slices, *[1] * (value.ndim - axis - 1)) if slices != 1 else ()
     found = _dequantize_steps(value, lows.reshape(shape), highs.reshape(shape), attrs)
     return (found.astype(attrs["dtype"].numpy, copy=False),)
 
@@ -169,31 +181,74 @@ def _dequantize_steps(value: Tensor, low: Tensor, high: Tensor, attrs: Attrs) ->
 
 
 def round_trip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Values rounded to the steps of a range in tensors; the number of bits is an attr or a fourth input."""
-    value, lows, highs, *bits = inputs
-    for tensor in bits:
-        require(tensor.ndim == 0, f"num_bits must be a scalar, but has rank {tensor.ndim}")
-    return (_round_trip(value, lows, highs, int(bits[0]) if bits else attrs["num_bits"], attrs),)
+    """Values rounded to the steps of a range in tensors, which can be given only for the tensor as a whole."""
+    value, lows, highs = inputs
+    axis, bits = attrs["axis"], attrs["num_bits"]
+    _check_bits(bits, attrs, "signed_input_")
+    require(axis < value.ndim, f"Shape must be at least rank {axis + 1} but is rank {value.ndim}")
+    if attrs["range_given"]:
+        require(lows.ndim == 0, "input_min must be a scalar.")
+        require(highs.ndim == 0, "input_max must be a scalar.")
+        require(axis == -1, "Shape must be rank 1 for input_min_tensor when the axis is specified")
+        _check_order(lows, highs)
+    return (_round_trip(value, lows, highs, bits, attrs),)
+
+
+def round_trip_by_bits(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The same with the number of bits in a fourth tensor, and a range for each slice along `axis`."""
+    value, lows, highs, bits = inputs
+    axis = attrs["axis"]
+    require(
+        max(axis, 0) < value.ndim,
+        f"Axis requested is larger than input dimensions. Axis: {axis} Input Dimensions: {value.ndim}",
+    )
+    require(bits.ndim == 0, f"Invalid shape. The `num_bits` tensor should be a scalar. Got dimensions: {bits.ndim}")
+    _check_bits(int(bits), attrs, "`signed_input_`")
+    if attrs["range_given"]:
+        if axis > -1:
+            _check_slices(lows, highs, axis, value.shape[axis])
+        else:
+            _check_order(lows, highs)
+    return (_round_trip(value, lows, highs, int(bits), attrs),)
 
 
 def round_trip_by_attrs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The same with a range in attrs, in the first version of the op."""
-    dtype = inputs[0].dtype
-    lows, highs = (np.asarray(attrs[name], dtype) for name in ("input_min", "input_max"))
-    full = {"narrow_range": False, "axis": -1, **attrs}
-    return (_round_trip(inputs[0], lows, highs, attrs["num_bits"], full),)
+    (value,) = inputs
+    lows, highs = (np.asarray(attrs[name], value.dtype) for name in ("input_min", "input_max"))
+    _check_bits(attrs["num_bits"], attrs, "signed_input_")
+    if attrs["range_given"]:
+        _check_order(lows, highs)
+    return (_round_trip(value, lows, highs, attrs["num_bits"], {"narrow_range": False, "axis": -1, **attrs}),)
+
+
+def _check_bits(bits: int, attrs: Attrs, name: str) -> None:
+    signed = attrs["signed_input"]
+    require(0 < bits < (62 if signed else 63), f"num_bits is out of range: {bits} with {name} {int(signed)}")
+
+
+def _check_slices(lows: Tensor, highs: Tensor, axis: int, slices: int) -> None:
+    named = (("input_min_tensor", lows), ("input_max_tensor", highs))
+    for name, bound in named:
+        require(bound.ndim == 1, f"Shape must be rank 1 for {name} when the axis is specified")
+    for name, bound in named:
+        size = len(bound)
+        where = f"to match dim {axis} of the input [{size}]"
+        require(size == slices, f"{name} has incorrect size, was {size} expected {slices} {where}")
+
+
+def _check_order(lows: Tensor, highs: Tensor) -> None:
+    for name, bound in (("input_min", lows), ("input_max", highs)):
+        require(bound.size == 1, f"{name} must be a scalar, got {bound.size} elements")
+    low, high = lows.item(), highs.item()
+    require(low <= high, f"Invalid range: input_min {low:g} > input_max {high:g}")
 
 
 def _round_trip(value: Tensor, lows: Tensor, highs: Tensor, bits: int, attrs: Attrs) -> Tensor:
-    signed, axis = attrs["signed_input"], attrs["axis"]
-    require(0 < bits < (62 if signed else 63), f"num_bits is out of range: {bits} with signed_input_ {int(signed)}")
-    require(axis < value.ndim, f"Axis requested is larger than input dimensions. Axis: {axis} Input Dimensions: {value.ndim}")
-    slices = value.shape[axis] if axis > -1 else 1
-    if attrs["range_given"]:
-        _check_given_range(lows, highs, axis, slices)
+    axis = attrs["axis"]
     if not value.size:
         return value
-    shape = (slices, *[1] * (value.ndim - axis - 1)) if axis > -1 else ()
+    shape = (-1, *[1] * (value.ndim - axis - 1)) if axis > -1 else ()
     if attrs["range_given"]:
         lows, highs = lows.reshape(shape), highs.reshape(shape)
     else:
@@ -205,21 +260,6 @@ def _round_trip(value: Tensor, lows: Tensor, highs: Tensor, bits: int, attrs: At
     to_even = attrs.get("round_mode", "HALF_TO_EVEN") == "HALF_TO_EVEN"  # the third version of the op does not ask
     rounded: Tensor = np.rint(steps) if to_even else np.floor(steps + value.dtype.type(0.5))
     return (rounded * inverse).astype(value.dtype, copy=False)
-
-
-def _check_given_range(lows: Tensor, highs: Tensor, axis: int, slices: int) -> None:
-    if axis > -1:
-        for name, bound in (("input_min_tensor", lows), ("input_max_tensor", highs)):
-            require(bound.ndim == 1, f"Shape must be rank 1 for {name} when the axis is specified")
-            require(len(bound) == slices, f"{name} must have dimension {slices}. Received {len(bound)}.")
-        return
-    require(lows.size == 1, f"input_min must be a scalar if a scalar is given, got {lows.size} elements")
-    require(highs.size == 1, f"input_max must be a scalar if a scalar is given, got {highs.size} elements")
-    low, high = lows.reshape(()), highs.reshape(())
-    if not low <= high:
-        raise InvalidArgumentError(
-            f"Invalid range: input_min {format_float(float(low))} > input_max {format_float(float(high))}"
-        )
 
 
 def _scale_range(lows: Tensor, highs: Tensor, bits: int, attrs: Attrs, dtype: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -240,8 +280,20 @@ def round_trip_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
     """The gradient where the value is in the range, and zeros for the range's ends."""
     gradient, value, lows, highs = inputs
     axis = attrs["axis"]
+    require(
+        axis < value.ndim,
+        f"Axis should be -1 or 0 or a positive value less than {value.ndim}but given axis value was {axis}",
+    )
     require(gradient.shape == value.shape, "gradient and input must be the same size")
-    require(lows.shape == highs.shape, "input_min and input_max must have the same shape")
+    bounds = (("min", lows), ("max", highs))
+    for name, bound in bounds:
+        require(bound.ndim < 2, f"Input {name} tensor must have dimension 0 or 1. Received {bound.ndim}.")
+    for name, bound in bounds:
+        rank = f"Shape must be rank 1 for input_{name}_tensor when the axis is specified"
+        require(bound.ndim == (axis > -1), rank if axis > -1 else f"input_{name} must be a scalar if axis is unspecified")
+    for name, bound in bounds if axis > -1 else ():
+        size = value.shape[axis]
+        require(len(bound) == size, f"{name} has incorrect size, expected {size} was {len(bound)}")
     shape = (lows.size, *[1] * (value.ndim - axis - 1)) if axis > -1 else ()
     inside = (value >= lows.reshape(shape)) & (value <= highs.reshape(shape))
     return gradient * inside, np.zeros_like(lows), np.zeros_like(highs)
@@ -255,11 +307,10 @@ def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     value, *bounds = inputs
     names = ("input_min", "input_max", "requested_output_min", "requested_output_max")
     low, high, new_low, new_high = map(read_bound, bounds, names)
-    require(bool(new_low <= 0), f"requested_output_min must be <= 0, but got {format_float(float(new_low))}")
+    require(bool(new_low <= 0), f"requested_output_min must be <= 0, but got {new_low:g}")
     require(
         bool(new_high >= new_low),
-        f"requested_output_max must be >= requested_output_min, but got {format_float(float(new_high))} "
-        f"and {format_float(float(new_low))}",
+        f"requested_output_max must be >= requested_output_min, but got {new_high:g} and {new_low:g}",
     )
     output = _change_range(value, (low, high), (new_low, new_high), attrs["Tinput"], attrs["out_type"])
     return output, np.asarray(new_low), np.asarray(new_high)
@@ -297,7 +348,9 @@ def _as_int64(value: np.float64) -> np.int64:
 def find_range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The range that the steps really use, made to include zero."""
     value, low, high = inputs
-    used = _used_range(value, read_bound(low, "input_min"), read_bound(high, "input_max"), attrs["Tinput"])
+    require(low.size > 0, "Input min must not be empty.")
+    require(high.size > 0, "Input max must not be empty.")
+    used = _used_range(value, low.reshape(-1)[0], high.reshape(-1)[0], attrs["Tinput"])
     return np.asarray(used[0]), np.asarray(used[1])
 
 
@@ -320,41 +373,58 @@ def _used_range(value: Tensor, low: np.float32, high: np.float32, dtype: DType) 
 # --- shapes ---------------------------------------------------------------------------------------------------------
 
 
-def _check_axis(context: ShapeContext, *bounds: int) -> Dims:
-    """The shape of a range's ends, from inputs of these numbers: scalars, or a vector as long as the axis."""
+def _check_axis(context: ShapeContext) -> None:
     axis = context.attrs["axis"]
     if axis < -1:
         raise ShapeError(f"axis should be at least -1, got {axis}")
-    shapes = [with_rank(context.shapes[number], 0 if axis == -1 else 1) for number in bounds]
+
+
+def _bound(context: ShapeContext, index: int) -> tuple[int, ...]:
+    """The shape of an end of the range: a scalar, or a vector along the axis."""
+    return with_rank(context.shapes[index], 0 if context.attrs["axis"] == -1 else 1)
+
+
+def _merge_slices(context: ShapeContext, bound: Sequence[int]) -> None:
+    """ShapeError where an end of the range is not as long as the axis."""
+    axis = context.attrs["axis"]
     if axis != -1:
         value = with_rank_at_least(context.shapes[0], axis + 1)
-        merge_dim(shapes[0][0], -1 if value is None else value[axis])
-    return shapes[0]
+        merge_dim(bound[0], -1 if value is None else value[axis])
 
 
 def _quantize_shape(context: ShapeContext) -> Sequence[Dims]:
-    bound = _check_axis(context, 1, 2)
+    _check_axis(context)
+    _, bound = _bound(context, 1), _bound(context, 2)
+    _merge_slices(context, bound)
     return context.shapes[0], bound, bound
 
 
 def _dequantize_shape(context: ShapeContext) -> Sequence[Dims]:
+    _check_axis(context)
     axis, rank = context.attrs["axis"], rank_of(context.shapes[0])
     known = -1 if rank is None else rank
-    if axis > -1 and axis >= known:
+    if axis > known:
         raise ShapeError(f"Axis must be less than input dimension({known}), got {axis}")
-    _check_axis(context, 1, 2)
-    return (context.shapes[0],)
+    return _quantize_shape(context)[:1]
+
+
+def _merged_bound(context: ShapeContext, low: int, high: int) -> Dims:
+    """The shape of both ends of the range, the inputs of these numbers."""
+    bound = merge(context.shapes[high], _bound(context, low))
+    _check_axis(context)
+    _merge_slices(context, with_rank(bound, 0 if context.attrs["axis"] == -1 else 1))
+    return bound
 
 
 def _round_trip_shape(context: ShapeContext) -> Sequence[Dims]:
-    _check_axis(context, 1, 2)
+    _merged_bound(context, 1, 2)
     for bits in context.shapes[3:]:
         with_rank(bits, 0)
     return (context.shapes[0],)
 
 
 def _round_trip_gradient_shape(context: ShapeContext) -> Sequence[Dims]:
-    bound = _check_axis(context, 2, 3)
+    bound = _merged_bound(context, 2, 3)
     return merge(context.shapes[0], context.shapes[1]), bound, bound
 
 
@@ -382,7 +452,7 @@ TABLE: Table = {
     "Dequantize": Kernel(dequantize_tensor, _dequantize_shape, one_per_output),
     "QuantizeAndDequantize": Kernel(round_trip_by_attrs, _same_shape, _two_per_element),
     "QuantizeAndDequantizeV2": Kernel(round_trip, _round_trip_shape, _two_per_element),
-    "QuantizeAndDequantizeV3": Kernel(round_trip, _round_trip_shape, _two_per_element),
+    "QuantizeAndDequantizeV3": Kernel(round_trip_by_bits, _round_trip_shape, _two_per_element),
     "QuantizeAndDequantizeV4": Kernel(round_trip, _round_trip_shape, _two_per_element),
     "QuantizeAndDequantizeV4Grad": Kernel(round_trip_gradient, _round_trip_gradient_shape, one_per_output),
     "QuantizeDownAndShrinkRange": Kernel(shrink_range, _requantize_shape, one_per_output),

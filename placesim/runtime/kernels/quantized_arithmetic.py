@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from placesim.dtypes import DType
-from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.broadcasting import check_broadcast
+from placesim.runtime.kernels.convolution import infer_convolution
 from placesim.runtime.kernels.correlation import correlate
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor, elements, one_per_output
+from placesim.runtime.kernels.pooling import check_batch, infer_pool, pool_2d, window_flops
+from placesim.runtime.kernels.pools import counts, pool_max
 from placesim.runtime.kernels.quantized_ranges import (
     dequantize,
     limits_of,
     product_range,
     quantize,
     quantize_unclamped,
-    read_bound,
     step_size,
 )
-from placesim.runtime.kernels.requirements import require
-from placesim.runtime.kernels.windows import Window, layout_of, static_windows, windows_of
+from placesim.runtime.kernels.requirements import require, require_supported
+from placesim.runtime.kernels.windows import tap_slices, windows_of
 from placesim.runtime.shapes import Dims, ShapeContext, broadcast, format_dims, merge_dim, with_rank
 
 Range = tuple[np.float32, np.float32]
+RANK_REFUSAL = "`{name}` must be rank 0 but is rank {rank}"
 SUM_STEPS = 1 << 14
 """The range of a sum is this many times that of its terms, so that its steps are fine enough."""
 
@@ -33,12 +38,20 @@ def _with_range(output: Tensor, found: Range) -> Sequence[Tensor]:
     return output, np.asarray(found[0], np.float32), np.asarray(found[1], np.float32)
 
 
-def _read_ranges(bounds: Sequence[Tensor], *names: str) -> list[Range]:
-    """The ranges of operands from two scalars each."""
-    return [
-        (read_bound(bounds[2 * number], f"min_{name}"), read_bound(bounds[2 * number + 1], f"max_{name}"))
-        for number, name in enumerate(names)
-    ]
+def _read_ranges(bounds: Sequence[Tensor], operands: Sequence[str], refusal: str = RANK_REFUSAL) -> list[Range]:
+    """The ranges of operands from two scalars each; the ops refuse other ranks in words of their own."""
+    for bound, name in zip(bounds, _bound_names(operands), strict=True):
+        require(bound.ndim == 0, refusal.format(name=name, rank=bound.ndim, shape=format_dims(bound.shape)))
+    return _pairs(bounds)
+
+
+def _bound_names(operands: Sequence[str]) -> list[str]:
+    return [f"{end}_{name}" for name in operands for end in ("min", "max")]
+
+
+def _pairs(bounds: Sequence[Tensor]) -> list[Range]:
+    values = [np.float32(bound.item()) for bound in bounds]
+    return list(zip(values[::2], values[1::2], strict=True))
 
 
 # --- activations ----------------------------------------------------------------------------------------------------
@@ -49,7 +62,7 @@ def _clamp(highest: float | None) -> Compute:
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         value, *bounds = inputs
-        (found,) = _read_ranges(bounds, "input")
+        (found,) = _read_ranges(bounds, ("input",))
         dtype = attrs["Tinput"]
         output = np.maximum(value, quantize(0.0, *found, dtype))
         if highest is not None:
@@ -65,38 +78,61 @@ def _clamp(highest: float | None) -> Compute:
 def add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`x + y` in 32 bits, broadcast, and its range."""
     x, y, *bounds = inputs
-    ranges = _read_operand_ranges(x, y, bounds)
+    ranges = _read_ranges(bounds, "xy")
+    check_broadcast(x, y)
+    for name, found in zip("xy", ranges, strict=True):
+        _check_order(found, f"max_{name}", f"min_{name}")
+    _check_runs(x, y)
     largest = max(abs(end) for found in ranges for end in found)
     limit = np.float32(largest * np.float32(SUM_STEPS))
     target = attrs["Toutput"]
-    terms = []
-    for value, found, source in zip((x, y), ranges, (attrs["T1"], attrs["T2"]), strict=True):
-        zero, one = (
-            int(quantize_unclamped(dequantize(np.asarray(step), *found, source), -limit, limit, target)) for step in (0, 1)
-        )
-        terms.append(np.clip(zero + value.astype(np.int64) * (one - zero), *limits_of(target)))
+    single = 0 if x.size == 1 else 1 if y.size == 1 else None  # TensorFlow scales a lone number with less error than many
+    terms = [
+        _in_sum(value, found, source, limit, target, is_exact=number == single)
+        for number, (value, found, source) in enumerate(zip((x, y), ranges, (attrs["T1"], attrs["T2"]), strict=True))
+    ]
     return _with_range((terms[0] + terms[1]).astype(np.int32), (-limit, limit))
+
+
+def _in_sum(value: Tensor, found: Range, source: DType, limit: np.float32, target: DType, is_exact: bool) -> Tensor:
+    """int64 steps of the sum's range: each by itself, or as far from the step of zero as the first is, times as many."""
+
+    def steps(numbers: Tensor) -> Tensor:
+        return quantize_unclamped(dequantize(numbers, *found, source), -limit, limit, target)
+
+    if is_exact:
+        return np.clip(steps(value), *limits_of(target))
+    zero, one = (int(step) for step in steps(np.arange(2)))
+    return np.clip(zero + value.astype(np.int64) * (one - zero), *limits_of(target))
 
 
 def multiply(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`x * y` in 32 bits, broadcast, and its range."""
     x, y, *bounds = inputs
-    ranges = _read_operand_ranges(x, y, bounds)
+    ranges = _read_ranges(bounds, "xy", "{name} must be a scalar")
+    check_broadcast(x, y)
+    for name, found in zip("ab", ranges, strict=True):  # the names of another op, one of them wrong
+        _check_order(found, "max_x", f"min_{name}")
+    _check_runs(x, y)
     sources = attrs["T1"], attrs["T2"]
     one, two = _centred(x, ranges[0], sources[0]), _centred(y, ranges[1], sources[1])
     steps = step_size(*ranges[0], sources[0]), step_size(*ranges[1], sources[1])
     return _with_range((one * two).astype(np.int32), product_range(*steps, attrs["Toutput"]))
 
 
-def _read_operand_ranges(x: Tensor, y: Tensor, bounds: Sequence[Tensor]) -> list[Range]:
-    ranges = _read_ranges(bounds, "x", "y")
-    for name, (low, high) in zip("xy", ranges, strict=True):
-        require(bool(high > low), f"max_{name} must be larger than min_{name}.")
-    try:
-        np.broadcast_shapes(x.shape, y.shape)
-    except ValueError:
-        raise InvalidArgumentError(f"Incompatible shapes: {format_dims(x.shape)} vs. {format_dims(y.shape)}") from None
-    return ranges
+def _check_order(found: Range, high: str, low: str) -> None:
+    require(bool(found[1] > found[0]), f"{high} must be larger than {low}.")
+
+
+def _check_runs(x: Tensor, y: Tensor) -> None:
+    shapes = f"{format_dims(x.shape)} and {format_dims(y.shape)}"
+    require_supported(_count_runs(x.shape, y.shape) <= 2, f"Broadcast between {shapes} is not supported yet.")
+
+
+def _count_runs(one: Sequence[int], two: Sequence[int]) -> int:
+    """The axes that are left when neighbours that broadcast in the same way become one."""
+    pairs = itertools.zip_longest(reversed(one), reversed(two), fillvalue=1)
+    return len(list(itertools.groupby((a == 1, b == 1) for a, b in pairs if (a, b) != (1, 1))))
 
 
 def _centred(value: Tensor, found: Range, source: DType) -> Tensor:
@@ -110,16 +146,17 @@ def _centred(value: Tensor, found: Range, source: DType) -> Tensor:
 def convolve(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Conv2D of `[batch, rows, columns, channels]` in 32 bits, and its range."""
     value, filters, *bounds = inputs
-    ranges = _read_ranges(bounds, "input", "filter")
+    _check_convolution_attrs(attrs)
     require(value.ndim == 4, f"input must be rank 4 but is rank {value.ndim}")
     require(filters.ndim == 4, f"filter must be rank 4 but is rank {filters.ndim}")
+    ranges = _read_ranges(bounds, ("input", "filter"), "{name} must be rank 0 but is rank {rank}")
+    require(value.size > 0, "Invalid input: Shapes dimension cannot be 0.")
     require(
         value.shape[3] == filters.shape[2],
         f"input and filter must have the same depth: {value.shape[3]} vs {filters.shape[2]}",
     )
-    require(filters.size > 0, "filter must not have zero elements (i.e. all dimensions must be non-zero)")
-    strides = attrs["strides"]
-    windows = windows_of(value.shape[1:3], filters.shape[:2], strides[1:3], (1, 1), attrs["padding"])
+    windows = windows_of(value.shape[1:3], filters.shape[:2], attrs["strides"][1:3], (1, 1), attrs["padding"])
+    require(min(filters.shape[:3]) > 0, "filter patch must contain at least one element")
     sources = attrs["Tinput"], attrs["Tfilter"]
     # products of bytes are exact in doubles, of which numpy multiplies matrices faster than of integers
     one, two = (
@@ -131,10 +168,19 @@ def convolve(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return _with_range(output, product_range(*steps, attrs["out_type"]))
 
 
+def _check_convolution_attrs(attrs: Attrs) -> None:
+    strides, dilations, axes = attrs["strides"], attrs["dilations"], "in the row and column dimensions."
+    only, not_yet = "Current implementation only supports", "Current implementation does not yet support"
+    require(strides[1] == strides[2], f"{only} equal length strides {axes}")
+    require(strides[0] == strides[3] == 1, f"{not_yet} strides in the batch and depth dimensions.")
+    require(dilations[1] == dilations[2] == 1, f"{only} dilated rate as 1 {axes}")
+    require(dilations[0] == dilations[3] == 1, f"{not_yet} dilations in the batch and depth dimensions.")
+
+
 def multiply_matrices(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The product of two matrices in 32 bits, either transposed first, and its range."""
     a, b, *bounds = inputs
-    ranges = _read_ranges(bounds, "a", "b")
+    ranges = _read_matrix_ranges(bounds)
     require(a.ndim == 2, "In[0] is not a matrix")
     require(b.ndim == 2, "In[1] is not a matrix")
     sources = attrs["T1"], attrs["T2"]
@@ -151,55 +197,48 @@ def multiply_matrices(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
     return _with_range((one @ two).astype(np.int64).astype(np.int32), product_range(*steps, attrs["Toutput"]))
 
 
+def _read_matrix_ranges(bounds: Sequence[Tensor]) -> list[Range]:
+    """The ranges of two matrices; tensors of one element are scalars too, but for the first."""
+    for bound, name in zip(bounds, _bound_names("ab"), strict=True):
+        is_scalar = bound.ndim == 0 if name == "min_a" else bound.size == 1
+        require(is_scalar, f"{name} must be a scalar, but got shape{format_dims(bound.shape)}")
+    ranges = _pairs(bounds)
+    for name, found in zip("ab", ranges, strict=True):
+        _check_order(found, f"max_{name}", f"min_{name}")
+    return ranges
+
+
 # --- pooling --------------------------------------------------------------------------------------------------------
 
 
-def _pool(is_average: bool) -> Compute:
-    """The mean (rounded toward zero) or the largest of the cells of each window that lie in the image."""
-
-    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        value, *bounds = inputs
-        (found,) = _read_ranges(bounds, "input")
-        require(value.ndim == 4, "tensor_in must be 4-dimensional")
-        kernel, strides = attrs["ksize"], attrs["strides"]
-        windows = windows_of(value.shape[1:3], kernel[1:3], strides[1:3], (1, 1), attrs["padding"])
-        output = _average(value, windows) if is_average else _maximum(value, windows)
-        return _with_range(output.astype(value.dtype), found)
-
-    return compute
+def _read_pooled_range(bounds: Sequence[Tensor]) -> Range:
+    (found,) = _read_ranges(bounds, ("input",), "{name} shape must be rank 0 but is rank {rank}, received shape: {shape}")
+    return found
 
 
-def _taps(value: Tensor, windows: Sequence[Window]) -> Iterator[tuple[tuple[slice, ...], Tensor]]:
-    """For each cell of a window: the outputs for which it lies in the image, and its values there."""
-    rows, columns = windows
-    for row in range(rows.kernel):
-        for column in range(columns.kernel):
-            outputs = rows.covered(row), columns.covered(column)
-            cells = tuple(
-                slice(part.start * window.stride + tap - window.before, None, window.stride)
-                for part, window, tap in zip(outputs, windows, (row, column), strict=True)
-            )
-            counts = [part.stop - part.start for part in outputs]
-            if all(counts):
-                yield (slice(None), *outputs), value[:, *cells][:, : counts[0], : counts[1]]
+def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The mean, rounded toward zero, of the cells of each window that lie in the image."""
+    value, *bounds = inputs
+    check_batch(attrs)
+    pool = pool_2d(value.shape, attrs)
+    found = _read_pooled_range(bounds)
+    require_supported(pool.depth == 1, "Non-spatial pooling is not yet supported. Volunteers? :)")
+    sums = np.zeros(pool.shape(value.shape), np.int64)
+    for outputs, cells in tap_slices(pool.windows):
+        sums[:, *outputs] += value[:, *cells]
+    means = np.sign(sums) * (np.abs(sums) // counts(pool))
+    return _with_range(means.astype(value.dtype), found)
 
 
-def _average(value: Tensor, windows: Sequence[Window]) -> Tensor:
-    sums = np.zeros((len(value), windows[0].outputs, windows[1].outputs, value.shape[3]), np.int64)
-    counts = np.zeros(sums.shape, np.int64)
-    for where, cells in _taps(value, windows):
-        sums[where] += cells
-        counts[where] += 1
-    means: Tensor = np.sign(sums) * (np.abs(sums) // np.maximum(counts, 1))
-    return means
-
-
-def _maximum(value: Tensor, windows: Sequence[Window]) -> Tensor:
-    shape = (len(value), windows[0].outputs, windows[1].outputs, value.shape[3])
-    output = np.full(shape, np.iinfo(value.dtype).min, value.dtype)
-    for where, cells in _taps(value, windows):
-        output[where] = np.maximum(output[where], cells)
-    return output
+def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The largest of the cells of each window that lie in the image, or of the channels."""
+    value, *bounds = inputs
+    sizes = attrs["ksize"]
+    listed = ",".join(map(str, sizes))
+    require(min(sizes) > 0, f"Sliding window ksize must be positive. The specified or inferred ksize is: {listed}")
+    check_batch(attrs)
+    found = _read_pooled_range(bounds)
+    return _with_range(pool_max(value, pool_2d(value.shape, attrs)), found)
 
 
 # --- shapes ---------------------------------------------------------------------------------------------------------
@@ -215,18 +254,21 @@ def _unary_shape(context: ShapeContext) -> Sequence[Dims]:
     return context.shapes[0], (), ()
 
 
-def _binary_shape(context: ShapeContext) -> Sequence[Dims]:
+def _sum_shape(context: ShapeContext) -> Sequence[Dims]:
     output = broadcast(context.shapes[0], context.shapes[1])
+    _check_bounds(context, 2)
     return output, (), ()
 
 
+def _product_shape(context: ShapeContext) -> Sequence[Dims]:
+    return broadcast(context.shapes[0], context.shapes[1]), (), ()
+
+
 def _convolve_shape(context: ShapeContext) -> Sequence[Dims]:
-    value, filters = with_rank(context.shapes[0], 4), with_rank(context.shapes[1], 4)
-    attrs, layout = context.attrs, layout_of("NHWC")
-    merge_dim(value[3], filters[2])
-    outputs = static_windows(value[1:3], filters[:2], attrs["strides"][1:3], attrs["dilations"][1:3], attrs, layout)
+    floats = ShapeContext(context.shapes[:2], {**context.attrs, "data_format": "NHWC"})
+    (output,) = infer_convolution(floats, spatial=2)
     _check_bounds(context, 2)
-    return (value[0], *outputs, filters[3]), (), ()
+    return output, (), ()
 
 
 def _multiply_matrices_shape(context: ShapeContext) -> Sequence[Dims]:
@@ -238,12 +280,10 @@ def _multiply_matrices_shape(context: ShapeContext) -> Sequence[Dims]:
     return (rows, columns), (), ()
 
 
-def _pool_shape(context: ShapeContext) -> Sequence[Dims]:
-    value, attrs = with_rank(context.shapes[0], 4), context.attrs
-    kernel = attrs["ksize"]
-    outputs = static_windows(value[1:3], kernel[1:3], attrs["strides"][1:3], (1, 1), attrs, layout_of("NHWC"))
+def _pool_shape(context: ShapeContext, op: str) -> Sequence[Dims]:
+    (output,) = infer_pool(context, op)
     _check_bounds(context, 1)
-    return (value[0], *outputs, value[3]), (), ()
+    return output, (), ()
 
 
 def _convolve_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
@@ -255,17 +295,13 @@ def _multiply_matrices_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], at
     return 2 * inner * elements(outputs[0])
 
 
-def _pool_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    return elements(outputs[0]) * elements(attrs["ksize"])
-
-
 TABLE: Table = {
-    "QuantizedAdd": Kernel(add, _binary_shape, one_per_output),
-    "QuantizedAvgPool": Kernel(_pool(is_average=True), _pool_shape, _pool_flops),
+    "QuantizedAdd": Kernel(add, _sum_shape, one_per_output),
+    "QuantizedAvgPool": Kernel(average, partial(_pool_shape, op="AvgPool"), window_flops),
     "QuantizedConv2D": Kernel(convolve, _convolve_shape, _convolve_flops),
     "QuantizedMatMul": Kernel(multiply_matrices, _multiply_matrices_shape, _multiply_matrices_flops),
-    "QuantizedMaxPool": Kernel(_pool(is_average=False), _pool_shape, _pool_flops),
-    "QuantizedMul": Kernel(multiply, _binary_shape, one_per_output),
+    "QuantizedMaxPool": Kernel(maximum, partial(_pool_shape, op="MaxPool"), window_flops),
+    "QuantizedMul": Kernel(multiply, _product_shape, one_per_output),
     "QuantizedRelu": Kernel(_clamp(None), _unary_shape, one_per_output),
     "QuantizedRelu6": Kernel(_clamp(6.0), _unary_shape, one_per_output),
 }

@@ -36,8 +36,7 @@ def make_ranges(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     require(len(counts) <= 1, "starts, limits, and deltas must have the same shape")
     rows = counts.pop() if counts else 1
     starts, limits, deltas = (np.broadcast_to(tensor, rows) for tensor in inputs)
-    require(bool(np.all(deltas != 0)), "Requires delta != 0")
-    lengths = _range_lengths(starts, limits, deltas)
+    lengths = _range_lengths(starts, limits, deltas, np.iinfo(attrs["Tsplits"].numpy).max)
     splits = np.concatenate(([0], np.cumsum(lengths)))
     # each value is the one before it plus the delta, so that roundings add up as they do in TensorFlow
     steps = np.repeat(deltas, lengths)
@@ -47,16 +46,20 @@ def make_ranges(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return splits.astype(attrs["Tsplits"].numpy), np.concatenate(values) if values else steps
 
 
-def _range_lengths(starts: Tensor, limits: Tensor, deltas: Tensor) -> Tensor:
+def _range_lengths(starts: Tensor, limits: Tensor, deltas: Tensor, longest: int) -> Tensor:
+    """The number of values in each row; InvalidArgumentError for the first row that steps by zero or is too long."""
     if np.issubdtype(starts.dtype, np.integer):
-        distance, step = np.abs(limits.astype(np.int64) - starts), np.abs(deltas.astype(np.int64))
-        lengths = -(-distance // step)
+        distance, step = np.abs(limits.astype(object) - starts), np.abs(deltas.astype(object))  # which cannot overflow
+        sizes = -(-distance // np.where(deltas == 0, 1, step))
     else:
-        sizes = np.ceil(np.abs((limits - starts) / deltas))
-        require(bool(np.all(sizes < 2.0**63)), f"Requires ((limit - start) / delta) <= {np.iinfo(np.int64).max}")
-        lengths = sizes.astype(np.int64)
-    empty = np.where(deltas > 0, limits < starts, limits > starts)
-    return np.where(empty, 0, lengths)
+        sizes = np.ceil(np.abs((limits - starts) / np.where(deltas == 0, 1, deltas)))
+    empty = ((deltas > 0) & (limits < starts)) | ((deltas < 0) & (limits > starts))
+    too_long = ~empty & ~(sizes <= longest).astype(bool)
+    wrong = (deltas == 0) | too_long
+    if wrong.any():
+        require(bool(deltas[np.argmax(wrong)] != 0), "Requires delta != 0")
+        raise InvalidArgumentError(f"Requires ((limit - start) / delta) <= {longest}")
+    return np.where(empty, 0, sizes).astype(np.int64)
 
 
 def _ranges_shape(context: ShapeContext) -> Sequence[Dims]:
@@ -76,17 +79,17 @@ def _ranges_shape(context: ShapeContext) -> Sequence[Dims]:
 def gather(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The rows of a ragged tensor at indices of any rank: output splits, from the outermost, and values."""
     *nested, values, indices = inputs
-    for level in nested:
-        require(level.ndim == 1, f"Ragged splits must be a vector, but have rank {level.ndim}")
-    outer = attrs["OUTPUT_RAGGED_RANK"]
-    require(
-        outer == len(nested) + indices.ndim - 1,
-        f"Expected {outer} output splits, but the indices' rank {indices.ndim} gives {len(nested) + indices.ndim - 1}",
-    )
+    require(nested[0].ndim > 0, "Split tensors must not be scalars")
     flat = indices.reshape(-1).astype(np.int64)
     _check_row_indices(indices, flat, len(nested[0]) - 1)
     require(values.ndim > 0, "params.rank must be nonzero")
+    nested = [level.reshape(-1) for level in nested]
     _check_gathered_splits(nested, len(values))
+    outer = attrs["OUTPUT_RAGGED_RANK"]
+    require(  # where TensorFlow itself goes down
+        outer == len(nested) + indices.ndim - 1,
+        f"Expected {outer} output splits, but the indices' rank {indices.ndim} gives {len(nested) + indices.ndim - 1}",
+    )
     splits = [np.arange(np.prod(indices.shape[:axis]) + 1) * dim for axis, dim in enumerate(indices.shape) if axis]
     starts, limits = flat, flat + 1
     for level in nested:
@@ -140,9 +143,7 @@ def _gather_shape(context: ShapeContext) -> Sequence[Dims]:
 def to_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Coordinates `[elements, ragged rank + values' rank]`, the values flat, and the smallest dense shape."""
     *nested, values = inputs
-    for splits in nested:
-        require(splits.ndim == 1, f"Ragged splits must be a vector, but have rank {splits.ndim}")
-    require(values.ndim > 0, "rt_dense_values must be at least a vector")
+    nested = [splits.reshape(-1) for splits in nested]
     _check_splits(nested, values)
     inner = values.shape[1:]
     positions = np.arange(len(values))
@@ -156,7 +157,7 @@ def to_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     suffixes = np.indices(inner).reshape(len(inner), count).T
     indices = np.concatenate((np.repeat(outer, count, axis=0), np.tile(suffixes, (len(outer), 1))), axis=1)
     widths = [int(np.max(np.diff(splits), initial=0)) for splits in nested]
-    shape = np.array([len(nested[0]) - 1, *widths, *inner], np.int64)
+    shape = np.array([len(np.atleast_1d(inputs[0])) - 1, *widths, *inner], np.int64)
     return indices.astype(np.int64, copy=False), values.reshape(-1), shape
 
 
@@ -170,7 +171,7 @@ def _check_splits(nested: Sequence[Tensor], values: Tensor) -> None:
             one, two = splits[falling[0]], splits[falling[0] + 1]
             raise InvalidArgumentError(f"Ragged splits should be non decreasing, but we got {one} followed by {two}")
         require(not level or len(splits) == nested[level - 1][-1] + 1, mismatch)
-    require(len(values) == nested[-1][-1], mismatch)
+    require(values.ndim > 0 and len(values) == nested[-1][-1], mismatch)
 
 
 def _to_sparse_shape(context: ShapeContext) -> Sequence[Dims]:
@@ -193,11 +194,12 @@ def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """A dense tensor of the shape asked for, whose -1 become the widest row; what does not fit is left out."""
     shape_tensor, values, default, *partitions = inputs
     types = attrs["row_partition_types"]
-    problem = _partition_types_problem(types) or _partition_shapes_problem(types, [part.shape for part in partitions])
+    problem = _partition_types_problem(types)
     require(problem is None, problem or "")
     first = _first_dimension(types[0], partitions[0])
     if types[0] == "FIRST_DIM_SIZE":
         types, partitions = types[1:], partitions[1:]
+    partitions = [partition.reshape(-1) for partition in partitions]
     _check_default(default.shape, values.shape)
     dims = _combine_shapes(len(types), _read_shape(shape_tensor), values.shape)
     assert dims is not None  # the values' rank is known
@@ -210,25 +212,31 @@ def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     if elements(tuple(sizes[: len(types) + 1])):
         where = _place_values(types, partitions, first, sizes)[: len(values)]
         flat = output.reshape(-1, *values.shape[1:])
-        flat[where[where >= 0]] = values[: len(where)][where >= 0]
+        written = np.flatnonzero(where >= 0)
+        places = _write_forward(where[written])
+        fits = places < len(flat)
+        flat[places[fits]] = values[written[fits]]
     return (output,)
 
 
 def _first_dimension(kind: str, partition: Tensor) -> int:
     require(partition.size > 0, "Invalid first partition input. Tensor requires at least one element.")
     if kind == "FIRST_DIM_SIZE":
-        require(bool(partition >= 0), f"Dimension {int(partition)} must be >= 0")
-        return int(partition)
+        first = int(partition.flat[0])
+        require(first >= 0, f"Dimension {first} must be >= 0")
+        return first
     if kind == "VALUE_ROWIDS":
         raise InvalidArgumentError("Cannot handle VALUE_ROWIDS in first dimension.")
     require(kind == "ROW_SPLITS", f"Cannot handle type {kind}")
-    return len(partition) - 1
+    return len(partition) - 1 if partition.ndim else 0
 
 
 def _read_shape(tensor: Tensor) -> Dims:
-    require(tensor.ndim <= 1, f"Expected vector shape tensor, got rank {tensor.ndim}")
+    require(tensor.ndim <= 1, f"Shape must be at most rank 1 but is rank {tensor.ndim}")
     if tensor.ndim:
-        return tuple(max(int(dim), -1) for dim in tensor)
+        for dim in tensor.tolist():
+            require(dim >= -1, f"Dimension {dim} must be >= -1")
+        return tuple(tensor.tolist())
     require(bool(tensor == -1), "The only valid scalar shape tensor is the fully unknown shape specified as -1.")
     return None
 
@@ -259,6 +267,13 @@ def _place_values(types: Sequence[str], partitions: Sequence[Tensor], first: int
     return where
 
 
+def _write_forward(places: Tensor) -> Tensor:
+    """Places that are written one after the other: one that is passed already becomes the next one."""
+    order = np.arange(len(places))
+    forward: Tensor = np.maximum.accumulate(places - order) + order
+    return forward
+
+
 def _parents_and_positions(kind: str, partition: Tensor, parents: int) -> tuple[Tensor, Tensor]:
     """For each element the row that it is in, and its position there."""
     if kind == "VALUE_ROWIDS":
@@ -267,10 +282,9 @@ def _parents_and_positions(kind: str, partition: Tensor, parents: int) -> tuple[
     require(kind == "ROW_SPLITS", f"Unsupported partition type:{kind}")
     rows = len(partition) - 1
     require(rows <= parents, f"Row partition size is greater than output size: {rows} > {parents}")
-    lengths = np.diff(partition)
-    require(not len(partition) or (partition[0] == 0 and not np.any(lengths < 0)), "Invalid row split size.")
-    row_of = np.repeat(np.arange(max(rows, 0)), lengths)
-    return row_of, np.arange(len(row_of)) - partition[row_of]
+    row_of = np.repeat(np.arange(max(rows, 0)), np.maximum(np.diff(partition), 0))
+    require(not len(partition) or len(row_of) == partition[-1], "Invalid row split size.")
+    return row_of, _run_positions(row_of)
 
 
 def _check_row_ids(row_ids: Tensor, parents: int) -> None:

@@ -124,16 +124,10 @@ def random_gamma(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
         raise InvalidArgumentError(f"shape must be a vector of {{int32,int64}}, got shape: {text}")
     dims = requested_shape(shape)
     samples, outputs = element_count(dims), dims + np.shape(alpha)
-    if not samples:
+    if not samples or not np.size(alpha):
         return (np.empty(outputs, attrs["T"].numpy),)
-    _require_parameters("alpha", alpha)
     generator = reserve(context, attrs, samples * np.size(alpha) * RESERVED_SAMPLES)
     return _gamma_outputs(generator, alpha, samples, outputs, attrs["T"])
-
-
-def _require_parameters(name: str, parameters: Tensor) -> None:
-    if not np.size(parameters):
-        raise InvalidArgumentError(f"Input {name} should have non-zero element count, got: 0")
 
 
 def _samples_of(shape: tuple[int, ...], parameters: Tensor, name: str) -> int:
@@ -141,7 +135,8 @@ def _samples_of(shape: tuple[int, ...], parameters: Tensor, name: str) -> int:
     tail = np.shape(parameters)
     if shape[len(shape) - len(tail) :] != tail or len(tail) > len(shape):
         raise InvalidArgumentError("Shape passed in must end with broadcasted shape.")
-    _require_parameters(name, parameters)
+    if not np.size(parameters):
+        raise InvalidArgumentError(f"Input {name} should have non-zero element count, got: 0")
     return element_count(shape) // np.size(parameters)
 
 
@@ -216,9 +211,8 @@ def random_poisson(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
     """Poisson counts `[shape..., rate...]`."""
     shape, rate = requested_shape(inputs[0]), inputs[1]
     samples, outputs = element_count(shape), shape + np.shape(rate)
-    if not samples:
+    if not samples or not np.size(rate):
         return (np.empty(outputs, attrs["dtype"].numpy),)
-    _require_parameters("rate", rate)
     generator = reserve(context, attrs, samples * np.size(rate) * RESERVED_SAMPLES)
     return _poisson_outputs(generator, rate, samples, outputs, attrs["dtype"])
 

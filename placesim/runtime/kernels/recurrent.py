@@ -100,9 +100,9 @@ def _step_gradient(
     d_ci, d_f, d_i = (1 - ci * ci) * d_cs * i, f * (1 - f) * d_cs * cs_prev, i * (1 - i) * d_cs * ci
     gates = [d_i, d_i, d_i, d_o]
     gates[layout.cell], gates[layout.forget] = d_ci, d_f
-    d_cs_prev, nothing = d_cs * f, np.zeros(cs.shape[1], cs.dtype)
+    d_cs_prev = d_cs * f
     if not peephole:
-        return _StepGradient(d_cs_prev, np.concatenate(gates, axis=1), nothing, nothing, nothing)
+        return _StepGradient(d_cs_prev, np.concatenate(gates, axis=1), *map(np.zeros_like, weights[1:4]))
     d_cs_prev = d_cs_prev + d_i * weights.wci + d_f * weights.wcf
     peepholes = (np.sum(d_i * cs_prev, axis=0), np.sum(d_f * cs_prev, axis=0), np.sum(d_o * cs, axis=0))
     return _StepGradient(d_cs_prev, np.concatenate(gates, axis=1), *peepholes)
@@ -120,7 +120,7 @@ def _narrowed(tensors: Sequence[Tensor], attrs: Attrs) -> list[Tensor]:
 def run_lstm_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """One step: i, cs, f, o, ci, co and h, each `[batch, cell]`."""
     x, cs_prev, h_prev, *weights = inputs
-    _check_cell(x, cs_prev, h_prev, _Weights(*weights))
+    _check_cell(x, cs_prev, h_prev, _Weights(*weights), attrs["use_peephole"])
     x, cs_prev, h_prev, *weights = _widened(inputs)
     return _narrowed(_step(x, cs_prev, h_prev, _Weights(*weights), attrs, _ICFO), attrs)
 
@@ -128,10 +128,8 @@ def run_lstm_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def run_lstm_cell_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The gradients of the state before the step, of the gates `[batch, 4 * cell]`, and of the peepholes."""
     x, cs_prev, h_prev, *weights = inputs[:8]
-    _check_cell(x, cs_prev, h_prev, _Weights(*weights))
-    for name, tensor in zip(("i", "cs", "f", "o", "ci", "co", "cs_grad", "h_grad"), inputs[8:], strict=True):
-        require(tensor.ndim == 2, f"{name}_tensor must be rank 2 but is rank {tensor.ndim}.")
-        _check_dims(name, tensor, ("batch_size", "cell_size"), cs_prev.shape, "dim_size")
+    _check_cell(x, cs_prev, h_prev, _Weights(*weights), attrs["use_peephole"])
+    _check_step(inputs[8:], cs_prev.shape)
     x, cs_prev, h_prev, *rest = _widened(inputs)
     i, cs, f, o, ci, co, cs_grad, h_grad = rest[5:]
     step = _Step(i, cs, f, o, ci, co, h_prev)
@@ -139,25 +137,43 @@ def run_lstm_cell_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[T
     return _narrowed(gradient, attrs)
 
 
-def _check_cell(x: Tensor, cs_prev: Tensor, h_prev: Tensor, weights: _Weights) -> None:
-    matrices = (("x", x, 2), ("cs_prev", cs_prev, 2), ("h_prev", h_prev, 2), ("w", weights.w, 2))
-    vectors = (("wci", weights.wci, 1), ("wcf", weights.wcf, 1), ("wco", weights.wco, 1), ("b", weights.b, 1))
-    for name, tensor, rank in (*matrices, *vectors):
-        require(tensor.ndim == rank, f"{name}_tensor must be rank {rank} but is rank {tensor.ndim}.")
-    batch, inputs = x.shape
-    cell = cs_prev.shape[1]
+def _check_step(tensors: Sequence[Tensor], shape: Sequence[int]) -> None:
+    """What the step gave, and its gradients, are of the state's shape."""
+    for name, tensor in zip(("i", "cs", "f", "o", "ci", "co"), tensors[:6], strict=True):
+        _check_dims(name, tensor, ("batch_size",), shape[:1], "dim_size")
+        columns = "i" if name == "f" else name  # TensorFlow's text takes the one for the other
+        message = f"{columns}.dim_size(1) != cell_size: {tensor.shape[-1]} vs. {shape[1]}"
+        require(tensor.ndim < 2 or tensor.shape[1] == shape[1], message)
+    for name, tensor in zip(("cs_grad", "h_grad"), tensors[6:], strict=True):
+        _check_dims(f"{name}_tensor", tensor, ("batch_size", "cell_size"), shape, "dims")
+    for name, tensor in zip(("i", "cs", "f", "o", "ci", "co", "cs_grad", "h_grad"), tensors, strict=True):
+        require(tensor.ndim == 2, f"{name}_tensor must be rank 2 but is rank {tensor.ndim}.")
+
+
+def _check_cell(x: Tensor, cs_prev: Tensor, h_prev: Tensor, weights: _Weights, peephole: bool) -> None:
+    """The sizes agree, then each tensor is of its rank; peepholes that are not used may be of any size."""
+    batch, inputs, cell = *_first_dims("x", x), _first_dims("cs_prev", cs_prev)[1]
     _check_dims("cs_prev", cs_prev, ("batch_size", "cell_size"), (batch, cell), "dims")
     _check_dims("h_prev", h_prev, ("batch_size", "cell_size"), (batch, cell), "dims")
     _check_dims("w", weights.w, ("input_size + cell_size", "cell_size * 4"), (inputs + cell, 4 * cell), "dim_size")
     _check_dims("b", weights.b, ("cell_size * 4",), (4 * cell,), "dim_size")
-    for name, tensor, _ in vectors[:3]:
+    matrices = (("x", x, 2), ("cs_prev", cs_prev, 2), ("h_prev", h_prev, 2), ("w", weights.w, 2))
+    peepholes = (("wci", weights.wci), ("wcf", weights.wcf), ("wco", weights.wco))
+    for name, tensor, rank in (*matrices, *((name, tensor, 1) for name, tensor in peepholes), ("b", weights.b, 1)):
+        require(tensor.ndim == rank, f"{name}_tensor must be rank {rank} but is rank {tensor.ndim}.")
+    for name, tensor in peepholes if peephole else ():
         _check_dims(name, tensor, ("cell_size",), (cell,), "dim_size")
     require(cs_prev.size > 0, f"cs_prev_tensor is empty, has shape: ({batch},{cell}).")
 
 
+def _first_dims(name: str, tensor: Tensor) -> tuple[int, int]:
+    require(tensor.ndim >= 2, f"{name}_tensor must be rank 2 but is rank {tensor.ndim}.")
+    return tensor.shape[0], tensor.shape[1]
+
+
 def _check_dims(name: str, tensor: Tensor, meanings: Sequence[str], dims: Sequence[int], word: str) -> None:
-    for axis, (meaning, dim) in enumerate(zip(meanings, dims, strict=True)):
-        found = tensor.shape[axis]
+    """The tensor's first dimensions, as many as it has, are `dims`."""
+    for axis, (found, meaning, dim) in enumerate(zip(tensor.shape, meanings, dims, strict=False)):
         require(found == dim, f"{name}.{word}({axis}) != {meaning}: {found} vs. {dim}")
 
 
@@ -184,8 +200,7 @@ def _run_sequence_gradient(layout: _Layout) -> Compute:
     """The gradients of x, of the first state, of w, of the peepholes and of b."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        _check_sequence(inputs[:9])
-        _check_steps(inputs)
+        _check_sequence_gradient(inputs, attrs["use_peephole"])
         x, cs_first, h_first, *rest = _widened(inputs[1:])
         weights = _Weights(*rest[:5])
         i, cs, f, o, ci, co, h, cs_grad, h_grad = rest[5:]
@@ -209,31 +224,58 @@ def _run_sequence_gradient(layout: _Layout) -> Compute:
     return compute
 
 
+def _check_length(length: Tensor) -> None:
+    require(length.ndim == 0, f"`seq_len_max_tensor` must be rank 0 but is rank {length.ndim}")
+
+
 def _check_sequence(inputs: Sequence[Tensor]) -> None:
-    length, x, cs_prev, h_prev, w, wci, wcf, wco, b = inputs
-    require(length.ndim == 0, f"seq_len_max_tensor must be rank 0 but is rank {length.ndim}.")
+    length, x, cs_prev, *rest = inputs
+    _check_length(length)
     require(x.ndim == 3, "x must be 3D")
-    for name, tensor in (("cs_prev", cs_prev), ("h_prev", h_prev), ("w", w)):
-        require(tensor.ndim == 2, f"{name} must be 2D")
-    for name, tensor in (("wci", wci), ("wcf", wcf), ("wco", wco), ("b", b)):
-        require(tensor.ndim == 1, f"{name} must be 1D")
+    require(cs_prev.ndim == 2, "cs_prev must be 2D")
     batch, inputs_size, cell = x.shape[1], x.shape[2], cs_prev.shape[1]
-    _check_dims("cs_prev", cs_prev, ("batch_size", "cell_size"), (batch, cell), "dims")
-    _check_dims("h_prev", h_prev, ("batch_size", "cell_size"), (batch, cell), "dims")
-    _check_dims("w", w, ("input_size + cell_size", "cell_size * 4"), (inputs_size + cell, 4 * cell), "dim_size")
-    _check_dims("b", b, ("cell_size * 4",), (4 * cell,), "dim_size")
-    for name, tensor in (("wci", wci), ("wcf", wcf), ("wco", wco)):
-        _check_dims(name, tensor, ("cell_size",), (cell,), "dim_size")
+    rows: tuple[tuple[str, Sequence[str], Sequence[int], str], ...] = (
+        ("cs_prev", ("batch_size", "cell_size"), (batch, cell), "dims"),
+        ("h_prev", ("batch_size", "cell_size"), (batch, cell), "dims"),
+        ("w", ("input_size + cell_size", "cell_size * 4"), (inputs_size + cell, 4 * cell), "dim_size"),
+        ("wci", ("cell_size",), (cell,), "dim_size"),
+        ("wcf", ("cell_size",), (cell,), "dim_size"),
+        ("wco", ("cell_size",), (cell,), "dim_size"),
+        ("b", ("cell_size * 4",), (4 * cell,), "dim_size"),
+    )
+    for tensor, (name, meanings, dims, word) in zip((cs_prev, *rest), rows, strict=True):
+        require(tensor.ndim == len(dims), f"{name} must be {len(dims)}D")
+        _check_dims(name, tensor, meanings, dims, word)
+    _check_steps_in(length, x)
+
+
+def _check_steps_in(length: Tensor, x: Tensor) -> None:
     require(0 <= int(length) <= len(x), f"seq_len_max ({int(length)}) must be in [0, {len(x)}]")
 
 
-def _check_steps(inputs: Sequence[Tensor]) -> None:
-    """What the steps gave, and its gradients, are of the sequence's size."""
-    x, cs_prev = inputs[1:3]
-    dims, meanings = (*x.shape[:2], cs_prev.shape[1]), ("timelen", "batch_size", "cell_size")
-    for name, tensor in zip(("i", "cs", "f", "o", "ci", "co", "h", "cs_grad", "h_grad"), inputs[9:], strict=True):
-        require(tensor.ndim == 3, f"{name} must be 3D")
-        _check_dims(name, tensor, meanings, dims, "dim_size")
+def _check_sequence_gradient(inputs: Sequence[Tensor], peephole: bool) -> None:
+    """The ranks, and the sizes of the weights; then whether what the steps gave is of the sequence's size."""
+    length, x, cs_prev, h_prev, w, wci, wcf, wco, b, *steps = inputs
+    _check_length(length)
+    for name, tensor, rank in (("x", x, 3), ("cs_prev", cs_prev, 2), ("h_prev", h_prev, 2), ("w", w, 2)):
+        require(tensor.ndim == rank, f"{name} must be rank {rank} but is rank {tensor.ndim}")
+    cell = w.shape[1] // 4
+    rows = x.shape[2] + cell
+    require(rows == len(w), f"w matrix rows don't match: {rows} vs. {len(w)}")
+    for name, tensor in (("wci", wci), ("wcf", wcf), ("wco", wco), ("b", b)):
+        require(tensor.ndim == 1, f"{name} must be rank 1 but is rank {tensor.ndim}")
+    require(len(b) // 4 == cell, f"w and b cell_size don't match: {cell} vs. {len(b)}")
+    names = ("i", "cs", "f", "o", "ci", "co", "h", "cs_grad", "h_grad")
+    for name, tensor in zip(names, steps, strict=True):
+        require(tensor.ndim == 3, f"{name} must be rank 3. Received: {tensor.ndim}")
+    for name, tensor in zip(names, steps, strict=True):
+        _check_dims(name, tensor, ("timelen", "batch_size", "cell_size"), (*x.shape[:2], cell), "dim_size")
+    for name, tensor in (("cs_prev", cs_prev), ("h_prev", h_prev)):
+        _check_dims(name, tensor, ("batch_size", "cell_size"), (x.shape[1], cell), "dims")
+    for name, tensor in (("wci", wci), ("wcf", wcf), ("wco", wco)) if peephole else ():
+        _check_dims(name, tensor, ("cell_size",), (cell,), "dim_size")
+    _check_dims("b", b, ("cell_size * 4",), (4 * cell,), "dim_size")
+    _check_steps_in(length, x)
 
 
 # --- GRU ------------------------------------------------------------------------------------------------------------

@@ -74,7 +74,9 @@ def _product(x: Tensor, axes: Axes, keep: bool) -> Any:
 def _mean(x: Tensor, axes: Axes, keep: bool) -> Any:
     count = elements(tuple(x.shape[axis] for axis in axes))
     if x.dtype.kind not in "iu":
-        return (_fold(np.add, x, axes, keep, dtype=wide_dtype(x.dtype)) / count).astype(x.dtype)
+        # of nothing it is NaN, but for complex numbers, whose sum of nothing TensorFlow does not divide
+        parts = max(count, 1) if x.dtype.kind == "c" else count
+        return (_fold(np.add, x, axes, keep, dtype=wide_dtype(x.dtype)) / parts).astype(x.dtype)
     wide = np.int64 if x.dtype.kind == "i" else np.uint64
     total = _fold(np.add, x, axes, keep, dtype=wide)
     if not count:

@@ -286,8 +286,9 @@ def _shape_of_broadcast_to(context: ShapeContext) -> Sequence[Dims]:
         return (wanted,)
     with_rank_at_most(given, len(wanted))
     missing = len(wanted) - len(given)
-    tail = (merge_dim(a, b) if a > 1 else b for a, b in zip(given, wanted[missing:], strict=True))
-    return ((*wanted[:missing], *tail),)
+    pairs = reversed(tuple(zip(given, wanted[missing:], strict=True)))  # the error names the last pair that does not fit
+    tail = [merge_dim(a, b) if a > 1 else b for a, b in pairs]
+    return ((*wanted[:missing], *reversed(tail)),)
 
 
 def _two_shapes(inputs: Sequence[Tensor]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

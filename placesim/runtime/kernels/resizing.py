@@ -139,8 +139,8 @@ def _normalize(weights: Tensor) -> Tensor:
 
 
 def sample_area(in_size: int, out_size: int, attrs: Attrs) -> Samples:
-    """All that an output covers, by how much of it."""
-    scale = _scale(in_size, out_size, attrs["align_corners"])
+    """All that an output covers, by how much of it; a single input has no corners to align."""
+    scale = _scale(in_size, out_size, attrs["align_corners"] and in_size > 1)
     edges = np.arange(out_size + 1).astype(FLOAT) * scale
     start, end = edges[:-1, None], edges[1:, None]
     first = np.floor(start)
@@ -339,7 +339,7 @@ def infer_size(context: ShapeContext, index: int) -> tuple[int, int]:
     """The height and width that an input says, -1 where it is not known."""
     with_value(with_rank(context.shapes[index], 1)[0], 2)
     size = context.value(index)
-    return (-1, -1) if size is None else (max(int(size[0]), -1), max(int(size[1]), -1))
+    return (-1, -1) if size is None else (int(size[0]), int(size[1]))
 
 
 def _tap_flops(taps: int) -> Flops:

@@ -36,6 +36,8 @@ def reverse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input back to front along each axis whose flag is true."""
     tensor, flags = inputs
     if tensor.ndim:
+        if not tensor.shape[0]:
+            raise InvalidArgumentError("Invalid input first dimension. Found 0.")
         _check_reversed_axes(tensor, flags)
         if tensor.ndim != flags.size:
             raise InvalidArgumentError(
@@ -102,13 +104,14 @@ def reverse_sequence(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]
 
 
 def _check_sequences(tensor: Tensor, lengths: Tensor, sequence: int, batch: int) -> None:
+    for name, axis in (("batch_dim", batch), ("seq_dim", sequence)):
+        if axis < 0:
+            raise InvalidArgumentError(f"Invalid {name} {axis}")
     if lengths.ndim != 1:
         raise InvalidArgumentError(f"seq_lengths must be 1-dim, not {lengths.ndim}")
     if batch == sequence:
         raise InvalidArgumentError(f"batch_dim == seq_dim == {sequence}")
     for name, axis in (("seq_dim", sequence), ("batch_dim", batch)):
-        if axis < 0:
-            raise InvalidArgumentError(f"{name} must be >=0, got {axis}")
         if axis >= tensor.ndim:
             raise InvalidArgumentError(f"{name} must be < input rank ( {axis} vs. {tensor.ndim})")
     if lengths.size != tensor.shape[batch]:
@@ -128,6 +131,8 @@ def _shape_of_reverse_sequence(context: ShapeContext) -> Sequence[Dims]:
     for name, axis in (("batch_dim", batch), ("seq_dim", sequence)):
         if axis >= len(dims):
             raise ShapeError(f"{name} must be < input rank: {axis} vs. {len(dims)}")
+    if batch < 0:
+        raise ShapeError(f"batch_dim must be >=0, got {batch}")
     return (replace_dim(dims, batch, merge_dim(dims[batch], count)),)
 
 

@@ -130,14 +130,14 @@ def build_scatter(combine: Combine) -> Callable[..., Sequence[Any]]:
 
 
 def _check_shapes(params: tuple[int, ...], indices: tuple[int, ...], updates: tuple[int, ...], is_ref: bool) -> None:
-    if not params:
-        raise InvalidArgumentError(f"params must be at least 1-D, got shape {format_dims(params)}")
     fits = updates == indices + params[1:] if is_ref else len(updates) == len(indices) + len(params) - 1
-    if updates and not fits:
+    if updates and not fits and (params or not is_ref):
         raise InvalidArgumentError(
             "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got "
             f"updates.shape {format_dims(updates)}, indices.shape {format_dims(indices)}, params.shape {format_dims(params)}"
         )
+    if not params:
+        raise InvalidArgumentError(f"params must be at least 1-D, got shape {format_dims(params)}")
 
 
 def _scatter_rows(combine: Combine, params: Tensor, index: Tensor, updates: Tensor, count: int) -> None:

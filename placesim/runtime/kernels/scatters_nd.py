@@ -62,8 +62,7 @@ def ignores_bad_indices(attrs: Attrs) -> bool:
 def scatter_slices(combine: Combine, params: Tensor, indices: Tensor, updates: Tensor, ignore_bad: bool) -> None:
     """Combine `updates` into slices of `params`, which is changed; InvalidArgumentError for shapes that do not fit.
 
-    Slices before the first index out of range are updated before InvalidArgumentError names it; with `ignore_bad` such an
-    index is left out.
+    An index out of range is left out; unless `ignore_bad`, InvalidArgumentError then names the last such one.
     """
     check_scatter_nd(params.shape, indices.shape, updates.shape)
     depth = indices.shape[-1] if indices.ndim > 1 else 1
@@ -78,12 +77,11 @@ def scatter_slices(combine: Combine, params: Tensor, indices: Tensor, updates: T
     updates = updates.reshape(indices.size // depth, int(np.prod(params.shape[depth:])))[: len(places)]
     limits = np.array(params.shape[:depth])
     fine = np.asarray(((places >= 0) & (places < limits)).all(axis=1))
-    bad = len(fine) if fine.all() else int(fine.argmin())
-    chosen = np.flatnonzero(fine) if ignore_bad else np.arange(bad)
     rows = params.reshape(int(np.prod(limits)), -1)
-    flat = np.ravel_multi_index(tuple(places[chosen].T), params.shape[:depth])
-    combine(rows, flat, updates[chosen])
-    if bad < len(fine) and not ignore_bad:
+    flat = np.ravel_multi_index(tuple(places[fine].T), params.shape[:depth])
+    combine(rows, flat, updates[fine])
+    if not (ignore_bad or fine.all()):
+        bad = int(np.flatnonzero(~fine)[-1])
         place = ", ".join(str(int(i)) for i in places[bad])
         raise InvalidArgumentError(
             f"indices{position_text(indices.shape[:-1], bad)} = [{place}] does not index into shape {format_dims(params.shape)}"

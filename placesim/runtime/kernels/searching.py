@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +14,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.precision import is_floating, packet_size, wide_dtype
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -31,6 +35,60 @@ def find_largest(tensor: Tensor, count: int, index_type: DType) -> tuple[Tensor,
     return np.take_along_axis(tensor, order, -1), order.astype(index_type.numpy)
 
 
+def _find_best(tensor: Tensor, index_type: DType) -> tuple[Tensor, Tensor]:
+    """The largest element of each row of floats and where it first is; the row's first element where NaN is found largest.
+
+    Eigen goes through whole packets first, where NaN is left out; then through the rest, where a NaN comes in and goes with
+    the element that follows it.
+    """
+    row = tensor.astype(wide_dtype(tensor.dtype))
+    packed = row.shape[-1] - row.shape[-1] % packet_size(tensor.dtype)
+    best = np.full((*row.shape[:-1], 1), -np.inf, row.dtype)
+    for column in range(packed, row.shape[-1]):
+        best = np.where(best > row[..., [column]], best, row[..., [column]])
+    if packed:
+        best_packed = np.fmax.reduce(row[..., :packed], axis=-1, keepdims=True, initial=-np.inf)
+        best = np.where(best_packed > best, best_packed, best)
+    place = (row == best).argmax(axis=-1, keepdims=True)
+    return np.take_along_axis(tensor, place, -1), place.astype(index_type.numpy)
+
+
+class _Candidate(NamedTuple):
+    """An element of a row; the lesser of two is the smaller or else the later one, and a NaN is neither smaller nor larger."""
+
+    value: Any
+    place: int
+
+    def __lt__(self, other: _Candidate) -> bool:  # type: ignore[override]
+        if self.value < other.value or other.value < self.value:
+            return bool(self.value < other.value)
+        return other.place < self.place
+
+
+def _find_by_heap(tensor: Tensor, count: int, index_type: DType, is_sorted: bool) -> tuple[Tensor, Tensor]:
+    """The `count` largest elements of each row in the order in which TensorFlow's heap keeps them, or pops them if sorted."""
+    rows = tensor.reshape(-1, tensor.shape[-1])
+    heaps = [_collect(row.tolist(), count) for row in rows]
+    if is_sorted:
+        heaps = [[heappop(heap) for _ in range(count)][::-1] for heap in heaps]
+    places = [candidate.place for heap in heaps for candidate in heap]
+    order = np.array(places, index_type.numpy).reshape(*tensor.shape[:-1], count)
+    return np.take_along_axis(tensor, order, -1), order
+
+
+def _collect(row: Sequence[Any], count: int) -> list[_Candidate]:
+    """A heap of the `count` largest of a row: of its first count + 1 but the worst, which each better one replaces."""
+    candidates = map(_Candidate, row, range(len(row)))
+    heap = list(islice(candidates, count + 1))
+    heapify(heap)
+    heappop(heap)
+    for candidate in candidates:
+        if heap[0] < candidate:
+            heappop(heap)
+            heappush(heap, candidate)
+    return heap
+
+
 def top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[..., k]`: the k largest elements of each row, and their positions."""
     tensor, k = inputs
@@ -42,6 +100,11 @@ def top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(f"input must be >= 1-D, got shape {shape_text(tensor)}")
     if tensor.shape[-1] < k:
         raise InvalidArgumentError(f"input must have at least k columns. Had {tensor.shape[-1]}, needed {int(k)}")
+    has_nan = is_floating(tensor.dtype) and np.isnan(tensor).any()
+    if k == 1 and has_nan:
+        return _find_best(tensor, attrs["index_type"])
+    if 1 < k < tensor.shape[-1] and (has_nan or not attrs["sorted"]):
+        return _find_by_heap(tensor, int(k), attrs["index_type"], attrs["sorted"])
     return find_largest(tensor, int(k), attrs["index_type"])
 
 
@@ -86,7 +149,7 @@ def find_nth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(f"Input must be at least rank 1 but is rank {tensor.ndim}")
     size = tensor.shape[-1]
     if size <= n:
-        raise InvalidArgumentError("Input must have at least n+1 columns")
+        raise InvalidArgumentError(f"Input must have last dimension > n = {int(n)}")
     place = size - 1 - int(n) if attrs["reverse"] else int(n)
     return (np.sort(tensor, axis=-1)[..., place],)
 

@@ -10,7 +10,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
-from placesim.runtime.kernels.precision import highest, is_floating, lowest, wide_dtype
+from placesim.runtime.kernels.precision import highest, is_floating, lowest, packet_size, wide_dtype
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -32,6 +32,30 @@ def _reduce_by(ufunc: np.ufunc) -> Reduce:
 
     def reduce(rows: Tensor, starts: Tensor) -> Any:
         return ufunc.reduceat(rows.astype(wide_dtype(rows.dtype), copy=False), starts, 0).astype(rows.dtype)
+
+    return reduce
+
+
+def _reduce_to_extreme(ufunc: np.ufunc) -> Reduce:
+    """Runs reduced by maximum or minimum; in a run of more than one row a NaN goes as Eigen's instructions have it.
+
+    Columns that fill whole packets ignore it, and are infinite where there is nothing else; the others are left as by
+    `_keep_extremes`.
+    """
+    plain = _reduce_by(ufunc)
+    ignoring, beats, worst = (np.fmax, np.greater, -np.inf) if ufunc is np.maximum else (np.fmin, np.less, np.inf)
+
+    def reduce(rows: Tensor, starts: Tensor) -> Any:
+        if not (is_floating(rows.dtype) and np.isnan(rows).any()):
+            return plain(rows, starts)
+        flat = rows.reshape(len(rows), -1).astype(wide_dtype(rows.dtype))
+        packed = flat.shape[1] - flat.shape[1] % packet_size(rows.dtype)
+        result = flat[starts]
+        for kept, run in zip(result, np.split(flat, starts[1:]), strict=True):
+            if len(run) > 1:
+                kept[:packed] = ignoring.reduce(run[:, :packed], axis=0, initial=worst)
+                _keep_extremes(beats, kept[None, packed:], run[1:, packed:], np.zeros(len(run) - 1, np.intp))
+        return result.reshape(len(starts), *rows.shape[1:]).astype(rows.dtype)
 
     return reduce
 
@@ -171,8 +195,8 @@ TABLE: Table = {
     "SegmentSum": segment(_reduce_by(np.add), 0),
     "SegmentMean": segment(_mean, 0),
     "SegmentProd": segment(_reduce_by(np.multiply), 1),
-    "SegmentMax": segment(_reduce_by(np.maximum), 0),
-    "SegmentMin": segment(_reduce_by(np.minimum), 0),
+    "SegmentMax": segment(_reduce_to_extreme(np.maximum), 0),
+    "SegmentMin": segment(_reduce_to_extreme(np.minimum), 0),
     "UnsortedSegmentSum": unsorted_segment(np.add, lambda dtype: 0),
     "UnsortedSegmentProd": unsorted_segment(np.multiply, lambda dtype: 1),
     "UnsortedSegmentMax": unsorted_segment(np.maximum, lowest),

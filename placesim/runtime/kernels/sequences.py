@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.errors import FailedPreconditionError, InvalidArgumentError
+from placesim.errors import FailedPreconditionError, GraphBuildError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, one_per_output
 from placesim.runtime.shapes import (
@@ -53,20 +53,15 @@ def _range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     start, limit, delta = (value.reshape(())[()] for value in inputs)
     if delta == 0:
         raise InvalidArgumentError(f"Requires delta != 0: {_format_number(delta)}")
-    problem = _direction_problem(start, limit, delta)
-    if problem:
-        raise InvalidArgumentError(problem)
+    if not (start <= limit if delta > 0 else start >= limit):
+        raise InvalidArgumentError(_wrong_direction(start, limit, delta))
     steps = np.arange(_range_size(start, limit, delta)).astype(start.dtype)
     return (start + steps * delta,)
 
 
-def _direction_problem(start: Any, limit: Any, delta: Any) -> str | None:
-    numbers = f"{_format_number(start)}/{_format_number(limit)}"
-    if delta > 0 and start > limit:
-        return f"Requires start <= limit when delta > 0: {numbers}"
-    if delta < 0 and start < limit:
-        return f"Requires start >= limit when delta < 0: {numbers}"
-    return None
+def _wrong_direction(start: Any, limit: Any, delta: Any) -> str:
+    rule = "start <= limit when delta > 0" if delta > 0 else "start >= limit when delta < 0"
+    return f"Requires {rule}: {_format_number(start)}/{_format_number(limit)}"
 
 
 def _range_size(start: Any, limit: Any, delta: Any) -> int:
@@ -87,10 +82,16 @@ def _range_shape(context: ShapeContext) -> Sequence[Dims]:
     if context.attrs["Tidx"].name == "half":
         raise ShapeError(f"Unsupported dtype{context.attrs['Tidx'].number}")
     start, limit, delta = (value[()] for value in values if value is not None)
-    problem = _direction_problem(start, limit, delta)
-    if problem or delta == 0:
-        raise ShapeError(problem or "Requires delta != 0")
-    return ((_range_size(start, limit, delta),),)
+    if delta == 0:
+        raise ShapeError("Requires delta != 0")
+    if start > limit if delta > 0 else delta < 0 and start < limit:
+        raise ShapeError(_wrong_direction(start, limit, delta))
+    if np.isnan((limit - start) / delta):  # as C++ converts it; the text names no node
+        raise GraphBuildError(f"Dimension {np.iinfo(np.int64).min} must be >= 0")
+    try:
+        return ((_range_size(start, limit, delta),),)
+    except InvalidArgumentError as error:
+        raise ShapeError(error.message) from None
 
 
 # --- LinSpace

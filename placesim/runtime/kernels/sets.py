@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from placesim.errors import InvalidArgumentError
+from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
 from placesim.runtime.kernels.requirements import require
-from placesim.runtime.kernels.sparse_tensors import check_indices, groups, make_sparse_tensor, merge_sparse_rank
+from placesim.runtime.kernels.sparse_tensors import (
+    SparseTensor,
+    check_indices,
+    dense_shape,
+    groups,
+    make_sparse_tensor,
+    merge_sparse_rank,
+    walk_together,
+)
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -24,7 +32,8 @@ from placesim.runtime.shapes import (
 )
 
 _Group = tuple[int, ...]
-_Sets = dict[_Group, set[Any]]
+_Pairs = Iterable[tuple[_Group, set[Any], set[Any]]]
+"""Groups, and the two operands' sets of each."""
 
 _OPERATIONS: dict[str, Callable[[set[Any], set[Any]], set[Any]]] = {
     "a-b": lambda a, b: a - b,
@@ -34,23 +43,28 @@ _OPERATIONS: dict[str, Callable[[set[Any], set[Any]], set[Any]]] = {
 }
 
 
-def _sparse_sets(parts: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[int, ...], _Sets]:
-    """The dense shape of a sparse tensor (its indices, values and shape), and its sets by group."""
+def _read_sparse(parts: Sequence[Tensor], attrs: Attrs) -> SparseTensor:
+    """A sparse tensor of its indices, values and shape, which has groups."""
     indices, values, dims = parts
     require(dims.ndim == 1, "Shape must be a 1D tensor.")
+    dense_shape(dims.tolist())
     require(len(dims) >= 2, f"Invalid rank {len(dims)}.")
     tensor = make_sparse_tensor(indices, values, dims)
     if attrs["validate_indices"]:
         check_indices(indices, tensor.shape)
-    return tensor.shape, {group: set(members.tolist()) for group, members in groups(tensor)}
+    return tensor
 
 
-def _dense_sets(values: Tensor) -> tuple[tuple[int, ...], _Sets]:
-    """The shape of a dense tensor, and its sets by group."""
-    if values.ndim < 2:
-        return values.shape, {}
-    rows = values.reshape(-1, values.shape[-1]) if values.size else np.zeros((int(np.prod(values.shape[:-1])), 0))
-    return values.shape, dict(zip(np.ndindex(values.shape[:-1]), map(set, rows.tolist()), strict=True))
+def _members(group: SparseTensor) -> set[Any]:
+    """The set of one group's entries; InternalError for an index that is too large."""
+    for axis, dim in enumerate(group.shape):
+        if dim == 0:
+            raise InternalError(f"Invalid dim_size[{axis}] = 0.")
+        outside = group.indices[:, axis] >= dim
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise InternalError(f"indices[{row}, {axis}] expected < {dim}, got {group.indices[row, axis]}.")
+    return set(group.values.tolist())
 
 
 def _group_shape(one: Sequence[int], two: Sequence[int]) -> tuple[int, ...]:
@@ -61,17 +75,15 @@ def _group_shape(one: Sequence[int], two: Sequence[int]) -> tuple[int, ...]:
     return a
 
 
-def _operate(read: Callable[[Sequence[Tensor], Attrs], Iterator[tuple[tuple[int, ...], _Sets]]]) -> Compute:
+def _operate(read: Callable[[Sequence[Tensor], Attrs], tuple[tuple[int, ...], _Pairs]]) -> Compute:
     """A set operation on two operands, as a sparse tensor: the members of each group's set, ascending."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         operation = _OPERATIONS.get(attrs["set_operation"].lower())
         if operation is None:
             raise InvalidArgumentError(f"Invalid set_operation {attrs['set_operation'].lower()}.")
-        (shape_a, a), (shape_b, b) = read(inputs, attrs)
-        shape = _group_shape(shape_a, shape_b)
-        nothing: set[Any] = set()
-        found = [(group, sorted(operation(a.get(group, nothing), b.get(group, nothing)))) for group in sorted({**a, **b})]
+        shape, pairs = read(inputs, attrs)
+        found = [(group, sorted(operation(a, b))) for group, a, b in pairs]
         return _sparse_output(found, shape, attrs)
 
     return compute
@@ -87,24 +99,53 @@ def _sparse_output(found: Sequence[tuple[_Group, list[Any]]], shape: tuple[int, 
     return indices, values, np.array((*shape, widest), np.int64)
 
 
-def _read_dense_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Iterator[tuple[tuple[int, ...], _Sets]]:
-    return map(_dense_sets, inputs)
+def _read_dense_dense(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[int, ...], _Pairs]:
+    a, b = inputs
+    shape = _group_shape(a.shape, b.shape)
+    return shape, ((group, set(a[group].tolist()), set(b[group].tolist())) for group in np.ndindex(shape))
 
 
-def _read_dense_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Iterator[tuple[tuple[int, ...], _Sets]]:
-    return iter((_dense_sets(inputs[0]), _sparse_sets(inputs[1:], attrs)))
+def _read_dense_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[int, ...], _Pairs]:
+    """Each dense group, and the next sparse group where it is the same; a sparse group that is passed holds up the rest."""
+    dense, tensor = inputs[0], _read_sparse(inputs[1:], attrs)
+    shape = _group_shape(dense.shape, tensor.shape)
+
+    def pairs() -> _Pairs:
+        waiting = groups(tensor)
+        following = next(waiting, None)
+        for group in np.ndindex(shape):
+            members: set[Any] = set()
+            if following and following[0] == group:
+                members = _members(following[1])
+                following = next(waiting, None)
+            yield group, set(dense[group].tolist()), members
+
+    return shape, pairs()
 
 
-def _read_sparse_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Iterator[tuple[tuple[int, ...], _Sets]]:
-    return iter((_sparse_sets(inputs[:3], attrs), _sparse_sets(inputs[3:], attrs)))
+def _read_sparse_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[int, ...], _Pairs]:
+    a, b = _read_sparse(inputs[:3], attrs), _read_sparse(inputs[3:], attrs)
+    shape = _group_shape(a.shape, b.shape)
+
+    def pairs() -> _Pairs:
+        one, two = list(groups(a)), list(groups(b))
+        for first, second in walk_together([group for group, _ in one], [group for group, _ in two]):
+            group = one[first][0] if first >= 0 else two[second][0]
+            yield (
+                group,
+                _members(one[first][1]) if first >= 0 else set(),
+                _members(two[second][1]) if second >= 0 else set(),
+            )
+
+    return shape, pairs()
 
 
 def count_members(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The size of each group's set, as int32, in the shape without its last dimension."""
-    shape, sets = _sparse_sets(inputs, attrs)
-    sizes = np.zeros(shape[:-1], np.int32)
-    for group, members in sets.items():
-        sizes[group] = len(members)
+    tensor = _read_sparse(inputs, attrs)
+    sizes = np.zeros(tensor.shape[:-1], np.int32)
+    for group, entries in groups(tensor):
+        sizes[group] = len(_members(entries))
     return (sizes,)
 
 

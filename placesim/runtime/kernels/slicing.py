@@ -14,7 +14,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.constants import zeros
 from placesim.runtime.kernels.dimensions import broadcast_dims, shape_of_values, shape_text
-from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -65,21 +65,17 @@ def _shape_of_slice(context: ShapeContext) -> Sequence[Dims]:
     count = with_rank(merge(with_rank(begin_dims, 1), with_rank(size_dims, 1)), 1)[0]
     if count >= 0:
         dims = with_rank(dims, count)
-    begin = vector_shape_value(context, 1)
-    sizes = context.value(2)
+    begin, partial, sizes = vector_shape_value(context, 1), vector_shape_value(context, 2), context.value(2)
     if sizes is not None:
         begin, dims = with_rank(begin, sizes.size), with_rank(dims, sizes.size)
-        return (tuple(map(_static_size, range(len(dims)), dims, begin, sizes.tolist())),)
-    partial = vector_shape_value(context, 2)
+        return (tuple(map(_static_size, dims, begin, sizes.tolist())),)
     if partial is not None:
         with_rank(begin, len(partial))
         return (partial,)
     return (None if dims is None else unknown_dims(len(dims)),)
 
 
-def _static_size(axis: int, dim: int, begin: int, size: int) -> int:
-    if size < -1:
-        raise ShapeError(f"Out of bounds slicing on dimension {axis} of length {dim}: size cannot be < -1, but was {size}")
+def _static_size(dim: int, begin: int, size: int) -> int:
     return subtract_dims(dim, begin) if size == -1 else size
 
 
@@ -243,15 +239,18 @@ def strided_slice_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
 
 
 def update_strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A copy of the input with `value` over the slice."""
+    """The input with `value` over the slice; leading dimensions of 1 that the value has too many are dropped."""
     tensor, begin, end, strides, value = inputs
     spec = parse_strided_slice(tensor.shape, begin, end, strides, attrs)
-    if broadcast_dims(value.shape, spec.final) != spec.final:
+    if not elements(spec.final):  # TensorFlow does not look at the value then
+        return (tensor,)
+    extra = max(value.ndim - len(spec.final), 0)
+    if broadcast_dims(value.shape, spec.final) != (1,) * extra + spec.final:
         raise InvalidArgumentError(
             f"Cannot broadcast input shape {shape_text(value)} into final shape {format_dims(spec.final)}"
         )
     result = tensor.copy()
-    assign_strided_slice(result, spec, value)
+    assign_strided_slice(result, spec, value.reshape(value.shape[extra:]))
     return (result,)
 
 

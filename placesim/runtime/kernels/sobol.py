@@ -12,7 +12,6 @@ import numpy as np
 
 from placesim.errors import GraphBuildError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output
 from placesim.runtime.kernels.requirements import require
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank
@@ -42,7 +41,7 @@ def sobol_sample(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     from scipy.stats import qmc
 
     for name, value in zip(("dim", "num_results", "skip"), inputs, strict=True):
-        require(np.ndim(value) == 0, f"{name} must be a scalar, got shape {shape_text(value)}")
+        require(np.ndim(value) == 0, f"{name} must be a scalar")
     dims, count, skip = map(int, inputs)
     check_sobol(dims, count, skip)
     points = qmc.Sobol(dims, scramble=False, bits=BITS).fast_forward(skip + 1).random(count)

@@ -20,6 +20,7 @@ from placesim.runtime.kernels.matrices import cubic, infer_nothing, infer_square
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
+    ShapeError,
     broadcast,
     concatenate,
     format_dims,
@@ -87,6 +88,8 @@ def _require_regularizer(regularizer: Tensor) -> None:
 
 def _least_squares(matrix: Tensor, rhs: Tensor, regularizer: float, fast: bool) -> Tensor:
     if not fast:
+        if not np.isfinite(matrix).all():  # of which TensorFlow's decomposition finds no rank
+            return np.zeros((matrix.shape[1], rhs.shape[1]), matrix.dtype)
         return np.linalg.lstsq(matrix, rhs)[0]
     rows, columns = matrix.shape
     transposed = adjoint(matrix)
@@ -304,6 +307,11 @@ def infer_triangular_solve(context: ShapeContext) -> tuple[Dims]:
 def infer_banded_solve(context: ShapeContext) -> tuple[Dims]:
     """`[..., bands, n]` and `[..., n, k]` -> `[..., n, k]`, where the batch dimensions broadcast."""
     bands, rhs = (with_rank_at_least(dims, 2) for dims in context.shapes)
+    count, size = _dim(bands, -2), _dim(bands, -1)
+    if count == 0:
+        raise ShapeError("Number of bands must be positive, but is 0")
+    if 0 <= size < count:
+        raise ShapeError(f"Number of bands {count} cannot exceed the size of the matrix {size}")
     return (_infer_broadcast_system(bands, rhs),)
 
 
@@ -324,9 +332,10 @@ def infer_tridiagonal_solve(context: ShapeContext) -> tuple[Dims]:
 def infer_tridiagonal_matmul(context: ShapeContext) -> tuple[Dims]:
     """Three of `[..., 1, m]` and `[..., m, k]` -> `[..., m, k]`."""
     above, main, below, rhs = (with_rank_at_least(dims, 2) for dims in context.shapes)
+    diagonals = merge(above, main)
     for diagonal in (above, main, below):
         merge(subshape(diagonal, 0, -2), subshape(rhs, 0, -2))
-    diagonals = merge(below, merge(above, main))
+    diagonals = merge(below, diagonals)
     merge_dim(_dim(diagonals, -1), _dim(rhs, -2))
     with_value(_dim(diagonals, -2), 1)
     return (rhs,)

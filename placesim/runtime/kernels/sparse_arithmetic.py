@@ -12,33 +12,46 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, per_element
 from placesim.runtime.kernels.requirements import require
 from placesim.runtime.kernels.sparse_tensors import (
-    check_sizes,
+    check_parts,
     dense_shape,
     gather_or_zero,
     group_starts,
     make_sparse_tensor,
     merge_rows,
     require_rank,
+    row_order,
 )
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, merge_dim, with_rank
 
-MAX_CWISE_RANK = 5
+MAX_DENSE_RANK = 5
+"""Of a dense tensor that meets a sparse one."""
 
 
-def _check_operands(inputs: Sequence[Tensor]) -> None:
-    """Two sparse operands of one shape: indices are matrices, values vectors of as many entries."""
-    a_indices, a_values, a_shape, b_indices, b_values, b_shape = inputs[:6]
-    pairs = (
-        (a_indices, b_indices, 2, "Input indices should be matrices but received shapes: "),
-        (a_values, b_values, 1, "Input values should be vectors but received shapes: "),
-        (a_shape, b_shape, 1, "Input shapes should be a vector but received shapes "),
-    )
-    for a, b, rank, message in pairs:
-        require(a.ndim == b.ndim == rank, f"{message}{format_dims(a.shape)} and {format_dims(b.shape)}")
+def _check_addends(inputs: Sequence[Tensor]) -> None:
+    """Two sparse tensors of one shape: indices are matrices, values vectors of as many entries."""
+    a_indices, a_values, a_shape, b_indices, b_values, b_shape = inputs
+    _check_ranks((a_indices, b_indices), 2, "Input indices should be matrices but received shapes: {} and {}")
+    a_rank, b_rank = a_indices.shape[1], b_indices.shape[1]
+    require(a_rank == b_rank, f"Input indices must have the same dimension, got {a_rank} and {b_rank}")
+    _check_ranks((a_values, b_values), 1, "Input values should be vectors but received shapes: {} and {}")
     require(
         len(a_values) == len(a_indices) and len(b_values) == len(b_indices),
         f"Expected {len(a_indices)} and {len(b_indices)} non-empty input values, got {len(a_values)} and {len(b_values)}",
     )
+    _check_ranks((a_shape, b_shape), 1, "Input shapes should be a vector but received shapes {} and {}")
+    require(
+        a_rank == len(a_shape),
+        f"Second dimension of a_indices and length of a_shape must match, got {a_rank} and {len(a_shape)}",
+    )
+    require(a_rank > 0, "Tesors must not be empty")  # TensorFlow's spelling
+    _check_same_shape(a_shape, b_shape)
+
+
+def _check_ranks(tensors: Sequence[Tensor], rank: int, message: str) -> None:
+    require(all(tensor.ndim == rank for tensor in tensors), message.format(*(format_dims(tensor.shape) for tensor in tensors)))
+
+
+def _check_same_shape(a_shape: Tensor, b_shape: Tensor) -> None:
     one, two = a_shape.tolist(), b_shape.tolist()
     require(
         len(one) == len(two),
@@ -46,14 +59,12 @@ def _check_operands(inputs: Sequence[Tensor]) -> None:
     )
     for axis, (a_dim, b_dim) in enumerate(zip(one, two, strict=True)):
         require(a_dim == b_dim, f"Operands' shapes do not match: got {a_dim} and {b_dim} for dimension {axis}")
-    check_sizes(a_indices, a_values, a_shape)
-    check_sizes(b_indices, b_values, b_shape)
 
 
 def add_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`A + B`; an entry of both is left out where its magnitude is below the threshold."""
     a_indices, a_values, a_shape, b_indices, b_values, _, threshold = inputs
-    _check_operands(inputs)
+    _check_addends(inputs[:6])
     require_rank(threshold, 0, "The magnitude threshold must be a scalar: got shape ")
     rows, in_a, in_b = merge_rows(a_indices, b_indices)
     sums = gather_or_zero(a_values, in_a) + gather_or_zero(b_values, in_b)
@@ -64,39 +75,53 @@ def add_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def add_sparse_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The gradient of the sum at the entries of A and of B; zero at entries that the sum left out."""
     gradient, a_indices, b_indices, sum_indices = inputs
-    require(
-        a_indices.ndim == b_indices.ndim == sum_indices.ndim == 2,
-        "Input indices should be matrices but received shapes: "
-        f"{format_dims(a_indices.shape)}, {format_dims(b_indices.shape)}, {format_dims(sum_indices.shape)}",
-    )
+    _check_ranks(inputs[1:], 2, "Input indices should be matrices but received shapes: {} and {} and {}")
     require_rank(gradient, 1, "Input backprop_val_grad should be a vector but received shape: ")
     require(
         a_indices.shape[1] == b_indices.shape[1] == sum_indices.shape[1],
-        "The densified operands should have the same ndims: "
-        f"A, B, Sum have {a_indices.shape[1]}, {b_indices.shape[1]}, {sum_indices.shape[1]}",
+        "The densified operands should have the same ndims; for A, B, sum got: "
+        f"{a_indices.shape[1]}{b_indices.shape[1]}{sum_indices.shape[1]}",
     )
     require(
         len(gradient) == len(sum_indices),
-        "# elements in backprop_val_grad and # rows in sum_indices should match (#nnz of sum): got "
+        "# elements of backprop_val_grad and # rows of sum_indices should match (#nnz of sum): got "
         f"{len(gradient)} and {len(sum_indices)}",
     )
-    return _pick_gradient(gradient, sum_indices, a_indices), _pick_gradient(gradient, sum_indices, b_indices)
+    return [gather_or_zero(gradient, where) for where in _find_in_sum(sum_indices, a_indices, b_indices)]
 
 
-def _pick_gradient(gradient: Tensor, sum_indices: Tensor, indices: Tensor) -> Tensor:
-    _, in_sum, in_operand = merge_rows(sum_indices, indices)
-    picked = np.zeros(len(indices), gradient.dtype)
-    present = in_operand >= 0
-    picked[in_operand[present]] = gather_or_zero(gradient, in_sum[present])
-    return picked
+def _find_in_sum(sum_indices: Tensor, *operands: Tensor) -> list[Tensor]:
+    """The position in the sum of each row of A and of B, or -1.
+
+    Each row of the sum is compared with the next row of either operand until none of these is smaller; all are taken to be
+    sorted, and what is out of order is not found.
+    """
+    rows = [operand.tolist() for operand in operands]
+    found = [np.full(len(operand), -1) for operand in operands]
+    following = [0, 0]
+    for position, wanted in enumerate(sum_indices.tolist()):
+        passing = True
+        while passing:
+            passing = False
+            for operand, next_row in enumerate(following):
+                if next_row < len(rows[operand]) and rows[operand][next_row] <= wanted:
+                    if rows[operand][next_row] == wanted:
+                        found[operand][next_row] = position
+                    else:
+                        passing = True
+                    following[operand] += 1
+    return found
 
 
 def _combine_sparse(function: Callable[[Tensor, Tensor], Tensor]) -> Kernel:
     """An elementwise function of two sparse tensors, where an entry that is missing counts as zero."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        _check_operands(inputs)
-        a_indices, a_values, _, b_indices, b_values, _ = inputs
+        a_indices, a_values, a_shape, b_indices, b_values, b_shape = inputs
+        check_parts(a_indices, a_values, a_shape)
+        check_parts(b_indices, b_values, b_shape)
+        require(len(a_shape) > 0, "Tensors must not be empty")
+        _check_same_shape(a_shape, b_shape)
         rows, in_a, in_b = merge_rows(a_indices, b_indices)
         return rows, function(gather_or_zero(a_values, in_a), gather_or_zero(b_values, in_b))
 
@@ -120,9 +145,16 @@ def add_to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
             f"Sparse tensor has an invalid index on dimension {axis}: a_indices({row},{axis}) = {indices[row, axis]}, "
             f"dense tensor shape: {' '.join(map(str, dense.shape))}"
         )
+    _check_rank(len(dims))
     output = dense.copy()
     np.add.at(output, tuple(indices.T), values)
     return (output,)
+
+
+def _check_rank(rank: int) -> None:
+    require(
+        0 < rank <= MAX_DENSE_RANK, f"Only tensors with ranks between 1 and 5 are currently supported.  Tensor rank: {rank}"
+    )
 
 
 def _check_sparse_and_dense(indices: Tensor, values: Tensor, dims: Tensor, dense: Tensor) -> None:
@@ -197,6 +229,7 @@ def _multiply_entries(m: Tensor, k: Tensor, values: Tensor, b: Tensor, rows: int
 def _multiply_with_dense_shape(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[0], 2)
     with_rank(context.shapes[1], 1)
+    with_rank(context.shapes[2], 1)
     a = with_rank(context.shape_value(2), 2)
     b = with_rank(context.shapes[3], 2)
     left, a_inner = a[::-1] if context.attrs["adjoint_a"] else a
@@ -241,17 +274,14 @@ def _pick_broadcast(indices: Tensor, values: Tensor, dims: Tensor, dense: Tensor
         f"Got {len(dims)} dimensions, indices shape: {format_dims(indices.shape)}",
     )
     require(len(dims) > 0, "The shape argument requires at least one element.")
-    shape = dense_shape(dims)
+    shape = dense_shape(dims.tolist())
     padded = (1,) * (len(shape) - dense.ndim) + dense.shape
     require(
         len(padded) == len(shape) and all(one == two or (two == 1 and one) for one, two in zip(shape, padded, strict=True)),
         "SparseDenseBinaryOpShared broadcasts dense to sparse only; got incompatible shapes: "
         f"[{','.join(map(str, shape))}] vs. [{','.join(map(str, dense.shape))}]",
     )
-    require(
-        0 < len(shape) <= MAX_CWISE_RANK,
-        f"Only tensors with ranks between 1 and 5 are currently supported.  Tensor rank: {len(shape)}",
-    )
+    _check_rank(len(shape))
     inside = np.all((indices >= 0) & (indices < np.array(shape)))
     require(bool(inside), "Provided indices are out-of-bounds w.r.t. dense side with broadcasted shape")
     picked: Tensor = np.broadcast_to(dense, shape)[tuple(indices.T)]
@@ -272,7 +302,7 @@ def _entries_shape(context: ShapeContext) -> Sequence[Dims]:
 
 
 def softmax_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Softmax of the entries of each run that differs only in the last coordinate."""
+    """Softmax of the entries that differ only in the last coordinate; in the order of sorted rows."""
     indices, values, dims = inputs
     require_rank(indices, 2, "Input sp_indices should be a matrix but received shape: ")
     require(
@@ -284,6 +314,8 @@ def softmax_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     make_sparse_tensor(indices, values, dims)
     if not len(values):
         return (values,)
+    order = row_order(indices)
+    indices, values = indices[order], values[order]
     starts = group_starts(indices[:, :-1])
     lengths = np.diff(np.append(starts, len(values)))
     shifted = np.exp(values - np.repeat(np.maximum.reduceat(values, starts), lengths))

@@ -6,6 +6,7 @@ An index that comes twice is updated twice, in order, the second time from what 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from placesim.runtime.kernels.optimizers import (
 )
 from placesim.runtime.kernels.scatters import first_outside, split_turns
 from placesim.runtime.kernels.variables import ref_output
-from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, merge, merge_dim, replace_dim, with_rank
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge, merge_dim, replace_dim, with_rank
 
 # --- checks -----------------------------------------------------------------------------------------------------------
 
@@ -54,6 +55,18 @@ def _gradient_fits(inputs: Mapping[str, Tensor]) -> None:
         raise InvalidArgumentError("grad must be the same size as indices in the first dimension.")
 
 
+def _gradient_has_rank(inputs: Mapping[str, Tensor]) -> None:
+    if np.ndim(inputs["grad"]) != np.ndim(inputs["var"]):
+        raise InvalidArgumentError("grad must have the same number of dimensions as var")
+
+
+def _rate_is_positive(inputs: Mapping[str, Any]) -> None:
+    rate = inputs["lr"]
+    if np.ndim(rate) or not (rate > 0 or (rate == 0 and inputs["multiply_linear_by_lr"])):
+        dims = format_dims(np.shape(rate))
+        raise InvalidArgumentError(f"lr is not a positive scalar (or zero if multiply_linear_by_lr is set): {dims}")
+
+
 def _rows_not_empty(inputs: Mapping[str, Tensor]) -> None:
     if 0 in np.shape(inputs["var"])[1:]:
         raise InvalidArgumentError("Inner dimension should be greater than zero.")
@@ -66,8 +79,9 @@ def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         named = training_values(rule, inputs, context)
         for check in rule.checks:
-            check(named)
+            check({**attrs, **named})
         index = np.asarray(named.pop("indices"))
+        named["grad"] = _rows_of_gradient(named["grad"], np.shape(named["var"])[1:])
         bad = first_outside(index, len(named["var"]))
         if bad == len(index) or name not in CHECKS_INDICES_FIRST:
             set_values(inputs[: rule.variables], update_rows(rule, attrs, named, index[:bad]), context)
@@ -76,6 +90,13 @@ def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
         return ref_output(inputs[0])
 
     return apply
+
+
+def _rows_of_gradient(grad: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A gradient of a higher rank as rows of this shape: as much of each as fits."""
+    if grad.ndim == 1 + len(shape):
+        return grad
+    return grad.reshape(len(grad), -1)[:, : prod(shape)].reshape(len(grad), *shape)
 
 
 def update_rows(rule: Rule, attrs: Attrs, named: Mapping[str, Tensor], index: Tensor) -> list[Tensor]:
@@ -135,7 +156,7 @@ _FULL_ROWS = (*_ROWS, _rows_not_empty)
 _MOMENTUM = (same_shape("accum"), _var_has_rows, scalar("lr", colon=" : "), *_ROWS, scalar("momentum"))
 _RMS_SCALARS = scalars("lr rho momentum epsilon")
 _FTRL = (
-    *(*same_shapes("accum linear"), _var_has_rows, _indices_are_vector, *signed_scalars("lr l1 l2 lr_power")),
+    *(*same_shapes("accum linear"), _var_has_rows, _indices_are_vector, _rate_is_positive, *signed_scalars("l1 l2 lr_power")),
     *(_gradient_fits, _rows_not_empty),
 )
 
@@ -150,11 +171,11 @@ RULES: dict[str, Rule] = {
     ),
     "Adagrad": make_rule(
         *("var accum lr grad indices", 2, update_rules.adagrad, 6),
-        *(same_shape("accum"), _var_has_rows, scalar("lr"), *_FULL_ROWS),
+        *(same_shape("accum"), _var_has_rows, scalar("lr"), _indices_are_vector, _gradient_has_rank, *_FULL_ROWS),
     ),
     "AdagradV2": make_rule(
         *("var accum lr epsilon grad indices", 2, update_rules.adagrad_v2, 7),
-        *(same_shape("accum"), _var_has_rows, *scalars("lr epsilon"), *_FULL_ROWS),
+        *(same_shape("accum"), _var_has_rows, *scalars("lr epsilon"), _indices_are_vector, _gradient_has_rank, *_FULL_ROWS),
     ),
     "ProximalAdagrad": make_rule(
         *("var accum lr l1 l2 grad indices", 2, update_rules.proximal_adagrad, 13),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.errors import InvalidArgumentError
+from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.dimensions import shape_of_values
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.requirements import require
 from placesim.runtime.kernels.sparse_tensors import (
     check_indices,
     check_parts,
+    check_sizes,
     dense_shape,
     make_sparse_tensor,
     require_rank,
@@ -51,7 +54,7 @@ def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         f"sparse_values has incorrect shape {format_dims(values.shape)}, should be [] or [{len(rows)}]",
     )
     require(default.ndim == 0, "default_value should be a scalar.")
-    shape = dense_shape(dims)
+    shape = shape_of_values(dims)
     if attrs["validate_indices"]:
         check_indices(rows, shape)
     inside = np.all((rows >= 0) & (rows < np.array(shape, np.int64)))
@@ -62,6 +65,7 @@ def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _to_dense_shape(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[1], 1)
     return (context.shape_value(1),)
 
 
@@ -72,14 +76,14 @@ def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The coordinates in another dense shape of as many elements, and that shape with its -1 filled in."""
     indices, dims, target = inputs
     require(indices.ndim == 2, "Input must be a matrix.")
-    require(dims.ndim == 1, "Input must be a vector.")
-    require(target.ndim == 1, "Target shape must be a vector.")
+    require(dims.ndim == 1, "Input shape must be a vector.")
     require(len(dims) == indices.shape[1], "Input tensor rank must match input shape length.")
-    old = dense_shape(dims)
+    require_rank(target, 1, "Target shape should be a vector but received shape ")
+    old = dense_shape(dims.tolist())
     new = _infer_shape(old, target.tolist())
     if old == new:
         return indices, dims
-    size = int(np.prod(old, dtype=np.int64))
+    size = math.prod(old)
     require(
         not len(indices) or size > 0,
         f"Input tensor has {len(indices)} non zero elements but input shape ({format_dims(old)}) "
@@ -88,7 +92,8 @@ def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     flat = indices @ _strides(old)
     output = np.zeros((len(indices), len(new)), np.int64)
     for axis, stride in enumerate(_strides(new) if size else ()):
-        output[:, axis], flat = flat // stride, flat % stride
+        rest = np.fmod(flat, stride)  # an index that is negative is cut toward zero, as C does it
+        output[:, axis], flat = (flat - rest) // stride, rest
     return output, np.array(new, np.int64)
 
 
@@ -105,9 +110,9 @@ def _infer_shape(old: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
             unknown = axis
         else:
             require(dim >= 0, f"size {axis} must be non-negative, not {dim}")
-    size = int(np.prod(old, dtype=np.int64))
-    new = [1 if dim == -1 else dim for dim in target]
-    product = int(np.prod(new, dtype=np.int64))
+    size = math.prod(old)
+    new = list(dense_shape([1 if dim == -1 else dim for dim in target]))
+    product = math.prod(new)
     shapes = f"input_shape={format_dims(tuple(old))} output_shape={format_dims(tuple(new))}"
     if unknown >= 0:
         require(
@@ -138,7 +143,7 @@ def _reshape_shape(context: ShapeContext) -> Sequence[Dims]:
 def reorder(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Coordinates and values sorted by rows."""
     indices, values, dims = inputs
-    check_parts(indices, values, dims)
+    check_sizes(indices, values, dims)
     order = row_order(indices)
     return indices[order], values[order]
 
@@ -158,6 +163,8 @@ def concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     parts = inputs[:count], inputs[count : 2 * count], inputs[2 * count :]
     _check_parts(*parts)
     indices, values, shapes = parts
+    for dims in shapes:
+        _check_size(dims)
     axis = _check_concat_shapes([tuple(dims.tolist()) for dims in shapes], attrs["concat_dim"])
     for part in zip(*parts, strict=True):
         make_sparse_tensor(*part)
@@ -178,6 +185,14 @@ def _check_parts(indices: Sequence[Tensor], values: Sequence[Tensor], shapes: Se
                 tensor.ndim == rank,
                 f"Input {noun} should be {kind} but received shape {format_dims(tensor.shape)} at position {position}",
             )
+
+
+def _check_size(dims: Tensor) -> None:
+    """InternalError for a shape that is none."""
+    try:
+        dense_shape(dims.tolist())
+    except InvalidArgumentError:
+        raise InternalError("Encountered overflow from large input shape.") from None
 
 
 def _check_concat_shapes(shapes: Sequence[tuple[int, ...]], concat_dim: int) -> int:
@@ -214,16 +229,18 @@ def _concat_shape(context: ShapeContext) -> Sequence[Dims]:
 def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Pieces along one dimension, the first of which are one longer where it does not divide evenly."""
     axis_tensor, indices, values, dims = inputs
-    require_rank(axis_tensor, 0, "split_dim should be a scalar, got shape ")
+    require_rank(axis_tensor, 0, "Input axis should be a scalar but received shape ")
     require_rank(indices, 2, "Input indices should be a matrix but received shape ")
-    require_rank(values, 1, "Input values should be a vector but received shape ")
+    # TensorFlow names the shape of the indices here
+    require(values.ndim == 1, f"Input values should be a vector but received shape {format_dims(indices.shape)}")
     require_rank(dims, 1, "Input shape should be a vector but received shape ")
+    check_parts(indices, values, dims)
     rank, count = len(dims), attrs["num_split"]
     axis = int(axis_tensor) + rank if axis_tensor < 0 else int(axis_tensor)
-    require(0 <= axis < rank, f"Input split_dim should be between 0 and rank ({rank}), got {int(axis_tensor)}")
+    require(0 <= axis < rank, f"Input axis should be in range [{-rank}, {rank}), got {int(axis_tensor)}")
     size = int(dims[axis])
     require(1 <= count <= size, f"Input num_split should be between 1 and the splitting dimension size ({size}), got {count}")
-    make_sparse_tensor(indices, values, dims)
+    dense_shape(dims.tolist())
     sizes = size // count + (np.arange(count) < size % count)
     starts = np.cumsum(sizes) - sizes
     piece = np.searchsorted(starts, indices[:, axis], side="right") - 1
@@ -247,16 +264,16 @@ def _split_shape(context: ShapeContext) -> Sequence[Dims]:
 def cut(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The entries of a box, at coordinates relative to its start; the box ends where the tensor does."""
     indices, values, dims, start, size = inputs
-    require_rank(indices, 2, "Input indices should be a matrix but received shape ")
-    require_rank(values, 1, "Input values should be a vector but received shape ")
-    require_rank(dims, 1, "Input shape should be a vector but received shape ")
+    check_sizes(indices, values, dims)
     require_rank(start, 1, "Input start should be a vector but received shape ")
     require_rank(size, 1, "Input size should be a vector but received shape ")
     for noun, tensor in (("start", start), ("size", size)):
         require(len(tensor) == len(dims), f"Expected {noun} to be a vector of length {len(dims)} but got length {len(tensor)}")
-    make_sparse_tensor(indices, values, dims)
-    shape = np.maximum(np.minimum(size, dims - start), 0)
-    inside = np.all((indices >= start) & (indices < start + shape), axis=1)
+    dense_shape(dims.tolist())
+    shape = np.where(start + size < dims, size, np.maximum(dims - start, 0))
+    for dim in shape.tolist():
+        require(dim >= 0, f"Expected a non-negative size, got {dim}")
+    inside = np.all((indices >= start) & (indices < start + size), axis=1)
     return indices[inside] - start, values[inside], shape
 
 
@@ -269,20 +286,39 @@ def _cut_shape(context: ShapeContext) -> Sequence[Dims]:
 def cut_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The gradient of the sliced values at the input's entries; zero outside the slice."""
     gradient, indices, start, output_indices = inputs
-    require_rank(gradient, 1, "Input backprop_val_grad should be a vector but received shape: ")
+    _check_cut_gradient(inputs)
+    wanted, used = (output_indices + start).tolist(), 0
+    found = np.zeros(len(indices), gradient.dtype)
+    for position, row in enumerate(indices.tolist()):
+        if used < len(wanted) and row == wanted[used]:
+            found[position] = gradient[used]
+            used += 1
+    if used < len(gradient):
+        raise InternalError(f"Elements of backprop_val_grad aren't all propagated. Num elements:{len(gradient)}, used: {used}")
+    return (found,)
+
+
+def _check_cut_gradient(inputs: Sequence[Tensor]) -> None:
+    gradient, indices, start, output_indices = inputs
     require(
         indices.ndim == output_indices.ndim == 2,
         "Input and output indices should be matrices but received shapes: "
         f"{format_dims(indices.shape)} and {format_dims(output_indices.shape)}",
     )
-    require_rank(start, 1, "Input start should be a vector but received shape ")
-    wanted = {tuple(row): number for number, row in enumerate((output_indices + start).tolist())}
-    positions = [wanted.get(tuple(row), -1) for row in indices.tolist()]
-    found = np.zeros(len(indices), gradient.dtype)
-    for row, position in enumerate(positions):
-        if position >= 0:
-            found[row] = gradient[position]
-    return (found,)
+    require_rank(gradient, 1, "Input backprop_val_grad should be a vector but received shape: ")
+    (rows, rank), (output_rows, output_rank) = indices.shape, output_indices.shape
+    require(rank == output_rank, f"The input and output should have the same ndims: got: {rank} and {output_rank}")
+    require(
+        output_rows <= rows,
+        f"# rows of output_indices should be not greater than of input_indices, got {output_rows} and {rows}",
+    )
+    require(
+        len(gradient) == output_rows,
+        "# elements of backprop_val_grad and # rows of output_indices should match (#nnz of sum): got "
+        f"{len(gradient)} and {output_rows}",
+    )
+    require_rank(start, 1, "The input_start should be a vector but received shape ")
+    require(len(start) == rank, f"Expected input_start to be a vector of length {rank} but got length {len(start)}")
 
 
 def _cut_gradient_shape(context: ShapeContext) -> Sequence[Dims]:
@@ -297,7 +333,12 @@ def fill_empty_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     indices, values, dims, default = inputs
     require_rank(dims, 1, "dense_shape must be a vector, saw: ")
     require_rank(indices, 2, "indices must be a matrix, saw: ")
-    _check_rows(indices, values, default)
+    _check_lengths("indices", indices, values)
+    require(
+        len(dims) == indices.shape[1],
+        f"The length of `dense_shape` ({len(dims)}) must match the second dimension of `indices` ({indices.shape[1]}).",
+    )
+    _check_default(default)
     require(len(dims) > 0, "Dense shape cannot be empty.")
     output, values, empty, moved = place_rows(indices, values, int(dims[0]), default)
     return output, values, empty, moved
@@ -306,27 +347,30 @@ def fill_empty_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def fill_empty_ragged_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The same for values whose rows are given by a vector of row ids."""
     row_ids, values, row_count, default = inputs
-    require_rank(row_ids, 1, "value_rowids must be a vector, saw: ")
     require_rank(row_count, 0, "nrows must be a scalar, saw: ")
-    _check_rows(row_ids, values, default)
+    require_rank(row_ids, 1, "value_rowids must be a vector, saw: ")
+    _check_lengths("value_rowids", row_ids, values)
+    _check_default(default)
     output, values, empty, moved = place_rows(row_ids[:, None], values, int(row_count), default)
     return output[:, 0], values, empty, moved
 
 
-def _check_rows(indices: Tensor, values: Tensor, default: Tensor) -> None:
+def _check_lengths(noun: str, indices: Tensor, values: Tensor) -> None:
     require_rank(values, 1, "values must be a vector, saw: ")
     require(
         len(indices) == len(values),
-        f"The length of `values` ({len(values)}) must match the first dimension of `indices` ({len(indices)}).",
+        f"The length of `values` ({len(values)}) must match the first dimension of `{noun}` ({len(indices)}).",
     )
+
+
+def _check_default(default: Tensor) -> None:
     require_rank(default, 0, "default_value must be a scalar, saw: ")
 
 
 def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Coordinates `[filled, rank]` and values with every row present; the empty rows `[rows]`; each entry's new place."""
-    require(indices.shape[1] > 0, "indices must have at least one column")
     rows = indices[:, 0]
-    require(row_count >= 0, f"Dimension {row_count} must be >= 0")
+    require(row_count >= 0, f"Expected shape dimensions to be non-negative, got {row_count}")
     require(
         row_count > 0 or not len(rows),
         f"Received SparseTensor with dense_shape[0] = 0 but indices.shape[0] = {len(rows)}",

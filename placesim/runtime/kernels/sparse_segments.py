@@ -50,13 +50,14 @@ def _reduce_segments(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], S
 def _count_rows(inputs: Sequence[Tensor]) -> int:
     """The rows of the output: as many as asked for, or as the last segment needs."""
     data, indices, segment_ids, *counts = inputs
-    require(data.ndim >= 1, "Shape must be at least rank 1")
     rows = 0
     for count in counts:
         require(count.ndim == 0, f"num_segments should be a scalar, not shape {format_dims(count.shape)}")
         rows = int(count)
         require(rows >= 0, "segment ids must be >= 0")
     _check_vectors(indices, segment_ids)
+    _check_lengths(indices, segment_ids)
+    require(data.ndim >= 1, "Shape must be at least rank 1")
     needed = int(segment_ids[-1]) + 1 if len(segment_ids) else 0
     if counts:
         require(rows >= needed, "segment ids must be < num_segments")
@@ -69,6 +70,9 @@ def _count_rows(inputs: Sequence[Tensor]) -> int:
 def _check_vectors(indices: Tensor, segment_ids: Tensor) -> None:
     require(indices.ndim == 1, "indices should be a vector.")
     require(segment_ids.ndim == 1, "segment_ids should be a vector.")
+
+
+def _check_lengths(indices: Tensor, segment_ids: Tensor) -> None:
     require(len(indices) == len(segment_ids), "segment_ids and indices should have same size.")
 
 
@@ -95,8 +99,13 @@ def _segment_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], 
     """`output[indices[i]] += gradient[segment_ids[i]] / divisor`, for `output_dim0` rows."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        gradient, indices, segment_ids, dim0 = inputs
-        rows = _check_gradient(gradient, indices, segment_ids, dim0)
+        gradient, indices, segment_ids, _ = inputs
+        rows = _count_gradient_rows(inputs, "output_dim0")
+        if rows:
+            _check_last_segment(gradient, segment_ids)
+            if divisor:  # the segments are counted before anything is added
+                _check_entries((("Segment id", segment_ids, len(gradient)),))
+            _check_entries((("Index", indices, rows), ("Segment id", segment_ids, len(gradient))))
         return (_scatter_gradient(gradient, indices, segment_ids, rows, divisor),)
 
     return compute
@@ -106,8 +115,12 @@ def _sparse_segment_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], A
     """The same, as the rows that have a gradient and their sorted indices."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        gradient, indices, segment_ids, dim0 = inputs
-        _check_gradient(gradient, indices, segment_ids, dim0)
+        gradient, indices, segment_ids, _ = inputs
+        rows = _count_gradient_rows(inputs, "dense_output_dim0")
+        if not rows:
+            return gradient[:0], indices[:0]
+        _check_last_segment(gradient, segment_ids)
+        _check_entries((("Index", indices, rows), ("Segment id", segment_ids, len(gradient))))
         unique, inverse = np.unique(indices, return_inverse=True)
         return _scatter_gradient(gradient, inverse.reshape(-1), segment_ids, len(unique), divisor), unique
 
@@ -126,30 +139,49 @@ def _scatter_gradient(gradient: Tensor, indices: Tensor, segment_ids: Tensor, ro
     return output.astype(gradient.dtype, copy=False)
 
 
-def _check_gradient(gradient: Tensor, indices: Tensor, segment_ids: Tensor, dim0: Tensor) -> int:
-    require(indices.ndim == 1, "indices should be a vector.")
-    require(segment_ids.ndim == 1, "segment_ids should be a vector.")
-    require(dim0.ndim == 0, "output_dim0 should be a scalar.")
-    require(len(indices) == len(segment_ids), "segment_ids and indices should have same size.")
-    rows, segments = int(dim0), len(gradient)
-    require(rows >= 0, f"Dimension {rows} must be >= 0")
-    if not rows or not len(indices):
-        return rows
-    require(int(segment_ids[-1]) < segments, "Invalid number of segments")
-    for noun, vector, limit in (("Segment id", segment_ids, segments), ("Index", indices, rows)):
-        outside = (vector < 0) | (vector >= limit)
-        if outside.any():
-            raise InvalidArgumentError(f"{noun} {vector[np.argmax(outside)]} out of range [0, {limit}).")
+def _count_gradient_rows(inputs: Sequence[Tensor], noun: str) -> int:
+    """The rows of what was reduced."""
+    gradient, indices, segment_ids, dim0 = inputs
+    _check_vectors(indices, segment_ids)
+    require(dim0.ndim == 0, f"{noun} should be a scalar.")
+    _check_lengths(indices, segment_ids)
+    require(gradient.ndim > 0, "Index must be less than 0, got 0")
+    rows = int(dim0)
+    require(rows >= 0, f"Expected a non-negative size, got {rows}")
     return rows
+
+
+def _check_last_segment(gradient: Tensor, segment_ids: Tensor) -> None:
+    require(not len(segment_ids) or int(segment_ids[-1]) < len(gradient), "Invalid number of segments")
+
+
+def _check_entries(limits: Sequence[tuple[str, Tensor, int]]) -> None:
+    """InvalidArgumentError for the first entry of vectors that are read together that is not below its vector's limit."""
+    outside = np.array([(vector < 0) | (vector >= limit) for _, vector, limit in limits])
+    if outside.any():
+        position = int(np.argmax(outside.any(axis=0)))
+        noun, vector, limit = limits[int(np.argmax(outside[:, position]))]
+        raise InvalidArgumentError(f"{noun} {vector[position]} out of range [0, {limit}).")
 
 
 # --- shapes ---------------------------------------------------------------------------------------------------------
 
 
 def _check_shapes(context: ShapeContext) -> Dims:
-    """The shape of one row of the data."""
+    """The shape of one row of the data; a number of segments, if there is one, is a scalar."""
     data = with_rank_at_least(context.shapes[0], 1)
-    merge(with_rank(context.shapes[1], 1), with_rank(context.shapes[2], 1))
+    indices, segment_ids = with_rank(context.shapes[1], 1), with_rank(context.shapes[2], 1)
+    for count in context.shapes[3:]:
+        with_rank(count, 0)
+    merge(indices, segment_ids)
+    return subshape(data, 1)
+
+
+def _check_gradient_shapes(context: ShapeContext) -> Dims:
+    """The same for a gradient, where the vectors are compared before the scalar is looked at."""
+    data = with_rank_at_least(context.shapes[0], 1)
+    merge(context.shapes[2], with_rank(context.shapes[1], 1))
+    with_rank(context.shapes[3], 0)
     return subshape(data, 1)
 
 
@@ -157,12 +189,11 @@ def _segments_shape(context: ShapeContext) -> Sequence[Dims]:
     return (concatenate((-1,), _check_shapes(context)),)
 
 
-def _counted_shape(noun: str) -> Callable[[ShapeContext], Sequence[Dims]]:
+def _counted_shape(noun: str, check: Callable[[ShapeContext], Dims]) -> Callable[[ShapeContext], Sequence[Dims]]:
     """As many rows as the fourth input says."""
 
     def shape(context: ShapeContext) -> Sequence[Dims]:
-        row = _check_shapes(context)
-        with_rank(context.shapes[3], 0)
+        row = check(context)
         count = context.scalar_value(3)
         if count is not None and count < 0:
             raise ShapeError(f"Cannot specify a negative value for {noun}")
@@ -172,9 +203,7 @@ def _counted_shape(noun: str) -> Callable[[ShapeContext], Sequence[Dims]]:
 
 
 def _sparse_gradient_shape(context: ShapeContext) -> Sequence[Dims]:
-    row = _check_shapes(context)
-    with_rank(context.shapes[3], 0)
-    return concatenate((-1,), row), (-1,)
+    return concatenate((-1,), _check_gradient_shapes(context)), (-1,)
 
 
 def _one_per_chosen_element(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
@@ -186,8 +215,8 @@ def _rows(name: str, divisor: _Divisor) -> Table:
     reduce, flops = _reduce_segments(divisor), _one_per_chosen_element
     return {
         name: Kernel(reduce, _segments_shape, flops),
-        f"{name}WithNumSegments": Kernel(reduce, _counted_shape("num_segments"), flops),
-        f"{name}Grad": Kernel(_segment_gradient(divisor), _counted_shape("output_dim0"), flops),
+        f"{name}WithNumSegments": Kernel(reduce, _counted_shape("num_segments", _check_shapes), flops),
+        f"{name}Grad": Kernel(_segment_gradient(divisor), _counted_shape("output_dim0", _check_gradient_shapes), flops),
         f"{name}GradV2": Kernel(_sparse_segment_gradient(divisor), _sparse_gradient_shape, flops),
     }
 

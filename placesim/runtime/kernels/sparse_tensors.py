@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,12 @@ from placesim.errors import InvalidArgumentError
 from placesim.runtime.kernels.kernel import Tensor
 from placesim.runtime.kernels.requirements import require
 from placesim.runtime.shapes import Dims, ShapeError, format_dims, with_rank
+
+MAX_ELEMENTS = np.iinfo(np.int64).max
+_OUT_OF_ORDER = """out of order. Many sparse ops require sorted indices.
+    Use `tf.sparse.reorder` to create a correctly ordered copy.
+
+"""
 
 
 class SparseTensor(NamedTuple):
@@ -27,24 +33,27 @@ def require_rank(tensor: Tensor, rank: int, message: str) -> None:
         raise InvalidArgumentError(message + format_dims(np.shape(tensor)))
 
 
-def dense_shape(dims: Tensor) -> tuple[int, ...]:
-    """A vector of dimensions as a shape; none may be negative."""
-    shape = tuple(dims.tolist())
-    for dim in shape:
-        require(dim >= 0, f"Dimension {dim} must be >= 0")
-    return shape
+def dense_shape(dims: Sequence[int]) -> tuple[int, ...]:
+    """Dimensions as a shape; none may be negative, and an int64 must be able to count the elements."""
+    size = 1
+    for dim in dims:
+        require(dim >= 0, f"Expected shape dimensions to be non-negative, got {dim}")
+        require(size * dim <= MAX_ELEMENTS, f"Encountered overflow when multiplying {size} with {dim}, result: -1")
+        size *= dim
+    return tuple(dims)
 
 
 def make_sparse_tensor(indices: Tensor, values: Tensor, dims: Tensor) -> SparseTensor:
     """The parts as one value; InvalidArgumentError where they do not fit together."""
-    shape = dense_shape(dims)
-    require_rank(indices, 2, "indices must be a matrix, but got: ")
+    shape = dense_shape(dims.tolist())
     require_rank(values, 1, "vals must be a vec, but got: ")
-    require(
-        len(indices) == len(values),
-        f"indices and values rows (indexing dimension) must match. (indices = {len(indices)}, values = {len(values)})",
-    )
-    require(indices.shape[1] == len(shape), "Shape rank must be SparseTensor rank.")
+    if indices.ndim:
+        require(
+            len(indices) == len(values),
+            f"indices and values rows (indexing dimension) must match. (indices = {len(indices)}, values = {len(values)})",
+        )
+    require_rank(indices, 2, "indices must be a matrix, but got: ")
+    require(indices.shape[1] == len(shape), "Order length must be SparseTensor rank.")
     return SparseTensor(indices, values, shape)
 
 
@@ -81,7 +90,7 @@ def check_indices(indices: Tensor, shape: Sequence[int]) -> None:
     text = f"indices[{row}] = [{','.join(map(str, indices[row].tolist()))}]"
     if outside[row]:
         raise InvalidArgumentError(f"{text} is out of bounds: need 0 <= index < [{','.join(map(str, shape))}]")
-    raise InvalidArgumentError(f"{text} is {'out of order' if steps[row - 1] < 0 else 'repeated'}")
+    raise InvalidArgumentError(f"{text} is {_OUT_OF_ORDER if steps[row - 1] < 0 else 'repeated'}")
 
 
 def compare_neighbours(indices: Tensor) -> Tensor:
@@ -108,27 +117,33 @@ def group_starts(indices: Tensor) -> Tensor:
     return np.concatenate(([0], np.flatnonzero(compare_neighbours(indices)) + 1))
 
 
-def groups(tensor: SparseTensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
-    """Runs of entries that share all coordinates but the last: these coordinates, and the values."""
+def groups(tensor: SparseTensor) -> Iterator[tuple[tuple[int, ...], SparseTensor]]:
+    """Runs of entries that share all coordinates but the last: these coordinates, and the entries."""
     prefixes = tensor.indices[:, :-1]
     starts = group_starts(prefixes)
     for start, end in zip(starts, np.append(starts[1:], len(prefixes)), strict=True):
-        yield tuple(prefixes[start].tolist()), tensor.values[start:end]
+        yield tuple(prefixes[start].tolist()), SparseTensor(tensor.indices[start:end], tensor.values[start:end], tensor.shape)
+
+
+def walk_together(one: Sequence[Any], two: Sequence[Any]) -> Iterator[tuple[int, int]]:
+    """Positions in two lists that are walked from their starts: always the smaller element, both where they are equal.
+
+    -1 stands for the list that waits.  Sorted lists are merged by this; others are taken as they come.
+    """
+    first = second = 0
+    while first < len(one) or second < len(two):
+        take_one = second == len(two) or (first < len(one) and one[first] <= two[second])
+        take_two = first == len(one) or (second < len(two) and two[second] <= one[first])
+        yield first if take_one else -1, second if take_two else -1
+        first, second = first + take_one, second + take_two
 
 
 def merge_rows(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The union of two lexicographically sorted lists of rows, and each row's position in either list, or -1."""
-    both = np.concatenate((one, two))
-    order = row_order(both)
-    starts = group_starts(both[order])
-    group = np.zeros(len(both), np.int64)
-    group[starts[1:]] = 1
-    group = np.cumsum(group)
-    where_one, where_two = (np.full(len(starts), -1) for _ in range(2))
-    from_one = order < len(one)
-    where_one[group[from_one]] = order[from_one]
-    where_two[group[~from_one]] = order[~from_one] - len(one)
-    return both[order[starts]], where_one, where_two
+    """Two lists of rows, walked together: the rows met, and each one's position in either list, or -1."""
+    met = np.array(list(walk_together(one.tolist(), two.tolist())), np.int64).reshape(-1, 2)
+    in_one, in_two = met.T
+    rows = np.concatenate((one, two))[np.where(in_one >= 0, in_one, in_two + len(one))]
+    return rows, in_one, in_two
 
 
 def gather_or_zero(values: Tensor, where: Tensor) -> Tensor:

@@ -74,10 +74,15 @@ def exponential_integral(x: Tensor) -> Any:
 
 
 def zeta(x: Tensor, q: Tensor) -> Any:
-    """Hurwitz's zeta function: the sum of (k + q) ** -x over k >= 0, for x > 1."""
+    """Hurwitz's zeta function: the sum of (k + q) ** -x over k >= 0, for x > 1.
+
+    Its poles, at whole q <= 0, are infinite for even x and else NaN.
+    """
     from scipy import special
 
-    return special.zeta(x, q)
+    is_signed_pole = (x > 1) & np.isfinite(x) & (np.fmod(x, 2) != 0) & (q <= 0) & (q == np.floor(q))
+    values = np.where((x == np.inf) & (q > 1), x.dtype.type(0), special.zeta(x, q))
+    return np.where(is_signed_pole | np.isnan(x), x.dtype.type(np.nan), values)
 
 
 def polygamma(n: Tensor, x: Tensor) -> Any:

@@ -103,6 +103,11 @@ def split_v(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
             f"got {sizes.ndim} -D and {sizes.size} elements"
         )
     axis = _split_axis(int(axis_tensor.reshape(-1)[0]), tensor.ndim)
+    if sizes.size == 1 and sizes[0] != tensor.shape[axis]:
+        raise InvalidArgumentError(
+            "If there is only one output, it must have the same size as the input. "
+            f"Input size: {tensor.shape[axis]} output size: {int(sizes[0])}"
+        )
     return cut(tensor, axis, _piece_sizes([int(size) for size in sizes], tensor.shape[axis]))
 
 

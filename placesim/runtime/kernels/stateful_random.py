@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import INT64
-from placesim.errors import InvalidArgumentError, NotFoundError
+from placesim.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, one_per_output
@@ -23,9 +23,17 @@ from placesim.runtime.kernels.random_distributions import (
 )
 from placesim.runtime.kernels.random_numbers import element_count
 from placesim.runtime.kernels.random_samplers import binomial_shape_of, sample_binomials
-from placesim.runtime.kernels.random_shapes import algorithm_of, integer_bounds, requested_shape, require_philox, spelled_by
+from placesim.runtime.kernels.random_shapes import (
+    AUTOMATIC,
+    THREEFRY,
+    algorithm_of,
+    integer_bounds,
+    requested_shape,
+    require_philox,
+    spelled_by,
+)
 from placesim.runtime.resources import ResourceHandle, Variable
-from placesim.runtime.shapes import Dims, ShapeContext, no_outputs, vector_shape_value, with_rank, with_rank_at_most
+from placesim.runtime.shapes import Dims, ShapeContext, vector_shape_value, with_rank, with_rank_at_most
 
 STATE_SIZE = 3
 
@@ -45,6 +53,13 @@ def _state_of(handle: ResourceHandle, context: KernelContext) -> Variable:
     return variable
 
 
+def _require_philox(algorithm: int) -> None:
+    if algorithm == THREEFRY:
+        raise UnimplementedError("Non-XLA devices don't support the ThreeFry algorithm.")
+    if algorithm != AUTOMATIC:
+        require_philox(algorithm)
+
+
 def advance(handle: ResourceHandle, context: KernelContext, algorithm: int | None, blocks: int, tag: int = 0) -> Philox:
     """The generator that the state holds; the state itself moves on by `blocks`.
 
@@ -55,7 +70,7 @@ def advance(handle: ResourceHandle, context: KernelContext, algorithm: int | Non
     assert state is not None
     if tag and not len(state):
         raise InvalidArgumentError("Size of tensor must be at least 1")
-    require_philox(int(state[0]) if algorithm is None else algorithm)
+    _require_philox(int(state[0]) if algorithm is None else algorithm)
     if len(state) < tag + STATE_SIZE:
         raise InvalidArgumentError(
             f"For the Philox algorithm, the size of state must be at least {tag + STATE_SIZE}; got {len(state)}"
@@ -150,9 +165,14 @@ def _binomial_shape(context: ShapeContext) -> Sequence[Dims]:
     return (vector_shape_value(context, 2),)
 
 
-def _read_and_skip_shape(context: ShapeContext) -> Sequence[Dims]:
+def _skip_shape(context: ShapeContext) -> Sequence[Dims]:
     for dims in context.shapes:
         with_rank(dims, 0)
+    return ()
+
+
+def _read_and_skip_shape(context: ShapeContext) -> Sequence[Dims]:
+    _skip_shape(context)
     return ((STATE_SIZE,),)
 
 
@@ -172,6 +192,6 @@ TABLE: Table = {
     "StatefulUniformInt": _drawing(_between),
     "StatefulStandardNormal": Kernel(tagged_normal, spelled_by(1), one_per_output, needs_context=True),
     "StatefulRandomBinomial": Kernel(binomial, _binomial_shape, one_per_output, needs_context=True),
-    "RngSkip": Kernel(skip, no_outputs, needs_context=True),
+    "RngSkip": Kernel(skip, _skip_shape, needs_context=True),
     "RngReadAndSkip": Kernel(read_and_skip, _read_and_skip_shape, needs_context=True),
 }

@@ -23,16 +23,16 @@ def stitch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     count = attrs["N"]
     indices, data = inputs[:count], inputs[count:]
     rows = 1 + max((int(index.max()) for index in indices if index.size), default=-1)
+    for index in indices:
+        bad = first_outside(index.reshape(-1), rows)
+        if bad < index.size:
+            raise InvalidArgumentError(f"indices[{bad}] is out of range")
     for position in range(count):
         _check_piece(position, indices, data)
     row_shape = data[0].shape[indices[0].ndim :]
     result = zeros((rows, *row_shape), attrs["T"])
     for index, values in zip(indices, data, strict=True):
-        flat = index.reshape(-1)
-        bad = first_outside(flat, rows)
-        if bad < flat.size:
-            raise InvalidArgumentError(f"indices[{bad}] is out of range")
-        result[flat] = values.reshape(-1, *row_shape) if values.size else values.reshape(flat.size, *row_shape)
+        result[index.reshape(-1)] = values.reshape(index.size, *row_shape)
     return (result,)
 
 

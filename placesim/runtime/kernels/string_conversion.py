@@ -135,6 +135,8 @@ def _element_text(dtype: DType) -> Callable[[Any], str]:
 def summarize(value: Tensor, dtype: DType, ends: int) -> str:
     """A tensor as `tf.print` shows it: the first and last `ends` rows of each axis, all of them where it is negative."""
     ends = value.size if ends < 0 else min(ends, value.size)
+    if dtype is BOOL and not ends:  # where TensorFlow shows nothing, brackets included
+        return ""
     write = _element_text(dtype)
     if not value.ndim:
         return write(value[()]) if ends else "..."
@@ -147,7 +149,7 @@ def _summarize_rows(value: Any, write: Callable[[Any], str], ends: int, axis: in
     size = len(value)
     shown = [_summarize_rows(row, write, ends, axis + 1) for row in value[:ends]]
     if size > 2 * ends:
-        shown.append("...")
+        shown = [*(shown or [""]), "..."]
     shown += [_summarize_rows(row, write, ends, axis + 1) for row in value[max(ends, size - ends) :]]
     gap = " " if value.ndim == 1 else "\n" * (value.ndim - 1) + " " * (axis + 1)
     return f"[{gap.join(shown)}]"

@@ -93,21 +93,21 @@ def replace_all(pattern: re.Pattern[str], rewrite: str, text: str) -> str:
     return "".join(found) + text[at:]
 
 
-def _replace(value: Any, pattern: bytes, rewrite: bytes, attrs: Attrs) -> Sequence[Tensor]:
-    compiled, template = _pattern(pattern), _text(rewrite)
+def _replace(value: Any, pattern: re.Pattern[str], rewrite: bytes, attrs: Attrs) -> Sequence[Tensor]:
+    template = _text(rewrite)
     replace = replace_all if attrs["replace_global"] else replace_first
-    return (map_strings(lambda data: replace(compiled, template, _text(data)).encode(errors="surrogateescape"), value),)
+    return (map_strings(lambda data: replace(pattern, template, _text(data)).encode(errors="surrogateescape"), value),)
 
 
 def regex_replace(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Matches of a pattern rewritten; pattern and rewrite are scalar inputs."""
-    pattern, rewrite = _scalar("Pattern", inputs[1]), _scalar("Rewrite", inputs[2])
-    return _replace(inputs[0], pattern, rewrite, attrs)
+    pattern = _pattern(_scalar("Pattern", inputs[1]))
+    return _replace(inputs[0], pattern, _scalar("Rewrite", inputs[2]), attrs)
 
 
 def static_regex_replace(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Matches of a pattern rewritten; pattern and rewrite are attrs."""
-    return _replace(inputs[0], raw(attrs["pattern"]), raw(attrs["rewrite"]), attrs)
+    return _replace(inputs[0], _pattern(raw(attrs["pattern"])), raw(attrs["rewrite"]), attrs)
 
 
 # --- matching -------------------------------------------------------------------------------------------------------

@@ -40,9 +40,10 @@ def _vector_and_scalar(inputs: Sequence[Any], name: str) -> tuple[list[bytes], b
 
 
 def _split_at_any(text: bytes, delimiters: bytes) -> list[bytes]:
+    """The pieces between delimiters; an empty text has none."""
     for delimiter in delimiters[1:]:
         text = text.replace(bytes([delimiter]), delimiters[:1])
-    return text.split(delimiters[:1])
+    return text.split(delimiters[:1]) if text else []
 
 
 def split(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from placesim.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
-from placesim.ops.attributes import Attrs, TensorValue, format_tensor
+from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
 from placesim.runtime.kernels.reductions import reduction_shape
@@ -22,7 +22,6 @@ from placesim.runtime.shapes import (
     merge,
     merge_prefix,
     rank_of,
-    scalar,
     scalar_dim,
     subshape,
     unchanged,
@@ -107,7 +106,11 @@ def segment_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     value, ids, segments = np.asarray(inputs[0], object), np.asarray(inputs[1]), inputs[2]
     if not np.size(segments):
         raise InvalidArgumentError("Number of segments cannot be empty.")
-    count = int(np.reshape(segments, -1)[0])
+    if np.ndim(segments):
+        raise InvalidArgumentError("Number of segments must be a scalar")
+    count = int(segments)
+    if count < 0:
+        raise InvalidArgumentError(f"Number of segments must be non-negative but got {count}")
     _check_segments(value, ids, count)
     shape = (count, *value.shape[ids.ndim :])
     width = int(np.prod(shape[1:], dtype=np.int64))
@@ -192,11 +195,8 @@ def _char_range(text: bytes, position: int, count: int) -> tuple[int, int] | Non
     ends = [*starts, len(text)]
     if position >= 0:
         return None if position > size else (ends[position], ends[min(position + max(count, 0), size)])
-    skipped = max(-position - count, 0)
-    if skipped > size or -position > size:
-        return None
-    first = size - max(-position, skipped)
-    return None if first < 0 else (ends[first], ends[size - skipped])
+    first = size + position
+    return None if first < 0 or count < 0 else (ends[first], ends[min(first + count, size)])
 
 
 def substring(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
@@ -206,10 +206,6 @@ def substring(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(
             f"pos and len should have the same shape, got: {shape_text(position)} vs. {shape_text(count)}"
         )
-    for name, part in (("pos", position), ("len", count)):
-        if not np.size(part):
-            text = format_tensor(TensorValue(attrs["T"], part))
-            raise InvalidArgumentError(f"received empty tensor {name}_tensor: {text}")
     shape = _substring_shape(np.shape(value), np.shape(position))
     parts = (np.broadcast_to(np.asarray(part), shape).reshape(-1).tolist() for part in (position, count))
     texts = flat_strings(np.broadcast_to(np.asarray(value, object), shape))
@@ -278,6 +274,12 @@ def sharded_filespec(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     return (string_array([name + b"-?????-of-%05d" % count], ()),)
 
 
+def _shape_of_sharded(context: ShapeContext) -> Sequence[Dims]:
+    for dims in context.shapes:
+        with_rank(dims, 0)
+    return ((),)
+
+
 TABLE: Table = {
     "StringJoin": Kernel(join, join_shape),
     "ReduceJoin": Kernel(reduce_join, reduction_shape),
@@ -287,6 +289,6 @@ TABLE: Table = {
     "StringUpper": Kernel(change_case(bytes.upper, str.upper), unchanged),
     "StringStrip": Kernel(strip, unchanged),
     "Substr": Kernel(substring, substring_shape),
-    "ShardedFilename": Kernel(sharded_filename, scalar),
-    "ShardedFilespec": Kernel(sharded_filespec, scalar),
+    "ShardedFilename": Kernel(sharded_filename, _shape_of_sharded),
+    "ShardedFilespec": Kernel(sharded_filespec, _shape_of_sharded),
 }

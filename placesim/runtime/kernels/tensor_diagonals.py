@@ -38,7 +38,7 @@ def compute_diag_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """A tensor of shape s + s -> the elements for which the two halves of the index are the same."""
     (tensor,) = inputs
     half, odd = divmod(tensor.ndim, 2)
-    if odd or not half:
+    if odd:
         raise InvalidArgumentError(  # the blanks are TensorFlow's
             f"The rank of the tensor should be {' ' * 40} even and positive, got shape {format_dims(tensor.shape)}"
         )

@@ -108,8 +108,8 @@ def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 
 
 def _shape_of_tensor_scatter(context: ShapeContext) -> Sequence[Dims]:
-    tensor, indices, updates = (with_rank_at_least(dims, 1) for dims in context.shapes)
-    return (scatter_nd_dims(indices, updates, tensor),)
+    tensor, indices = (with_rank_at_least(dims, 1) for dims in context.shapes[:2])
+    return (scatter_nd_dims(indices, context.shapes[2], tensor),)
 
 
 # --- Inplace --------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ Source: TensorFlow's `tensor.proto`: field 1 the type, 2 the shape, 4 the conten
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -179,10 +180,12 @@ def parse_tensor(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """The tensor that a scalar string serializes."""
     if np.ndim(inputs[0]):
         raise InvalidArgumentError(f"Expected `serialized` to be a scalar, got shape: {shape_text(inputs[0])}")
+    (serialized,) = flat_strings(inputs[0])
     try:
-        dtype, array = read_tensor(flat_strings(inputs[0])[0])
+        dtype, array = read_tensor(serialized)
     except (ValueError, IndexError):
-        raise InvalidArgumentError("Could not parse `serialized` as TensorProto") from None
+        shown = b64encode(serialized).decode()
+        raise InvalidArgumentError(f"Could not parse `serialized` as TensorProto, base64: {shown}") from None
     if dtype is not attrs["out_type"]:
         raise InvalidArgumentError(f"Type mismatch between parsed tensor ({dtype}) and dtype ({attrs['out_type']})")
     return (array,)

@@ -135,8 +135,11 @@ def _check_splits(splits: Tensor, size: int) -> None:
         raise InvalidArgumentError("First value in input_splits must be zero.")
     if splits[-1] != size:
         raise InvalidArgumentError("Last value in input_splits must be equal to length of input_tensor.")
-    if (np.diff(splits) < 0).any():
-        raise InvalidArgumentError("Values in input_splits must be equal or in ascending order.")
+    for start, end in pairwise(splits.tolist()):
+        if start > end:
+            raise InvalidArgumentError("Values in input_splits must be equal or in ascending order.")
+        if end > size:
+            raise InvalidArgumentError("Values in input_splits must be less than or equal to input_tensor length.")
 
 
 def _checked_points(points: Sequence[int], attrs: Attrs) -> list[int]:
@@ -154,7 +157,9 @@ def _checked_points(points: Sequence[int], attrs: Attrs) -> list[int]:
 def encode_rows(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Ragged rows of code points, `[points]` with splits `[rows + 1]`, as strings `[rows]`."""
     _check_errors(attrs)
-    points, splits = np.reshape(inputs[0], -1).tolist(), np.reshape(inputs[1], -1)
+    if np.ndim(inputs[0]) != 1 or np.ndim(inputs[1]) != 1:
+        raise InvalidArgumentError("Both the input_tensor and input_splits should be of rank 1. ")
+    points, splits = inputs[0].tolist(), inputs[1]
     _check_splits(splits, len(points))
     ends = splits.tolist()
     rows = [_checked_points(points[start:end], attrs) for start, end in pairwise(ends)]

@@ -93,9 +93,10 @@ def _shape_of_unique_v2(context: ShapeContext) -> Sequence[Dims]:
 def _static_count(context: ShapeContext) -> int:
     """The size of the axis whose slices are compared, -1 where it is not known."""
     dims, axis = context.shapes[0], context.value(1)
-    with_rank(context.shapes[1], 1)
     if axis is None:
         return -1
+    if axis.ndim != 1:
+        raise ShapeError("axis expects a 1D vector.")
     if axis.size > 1:
         raise ShapeError("axis does not support input tensors larger than 1 elements.")
     if dims is None:

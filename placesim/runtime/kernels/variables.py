@@ -294,7 +294,7 @@ def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seq
     """The scalar value, which is then one more; OutOfRangeError once it is attr `limit`."""
     value = value_of(inputs[0], context)
     if value.ndim:
-        raise FailedPreconditionError(f"input is not a scalar: {format_dims(value.shape)}")
+        raise InvalidArgumentError(f"input is not a scalar: {format_dims(value.shape)}")
     if value >= attrs["limit"]:
         raise OutOfRangeError(f"Reached limit of {attrs['limit']}")
     find_variable(inputs[0], context).value = value + value.dtype.type(1)

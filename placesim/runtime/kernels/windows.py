@@ -201,5 +201,5 @@ def arrange(batch: int, spatial: Sequence[int], channels: int, layout: Layout) -
     """A static shape in the layout's order of axes; `channels` counts those of an innermost vector axis too."""
     if layout.channel == 1:
         inner = (layout.vector,) if layout.vector > 1 else ()
-        return (batch, divide_dim(channels, layout.vector), *spatial, *inner)
+        return (batch, channels if channels < 0 else channels // layout.vector, *spatial, *inner)
     return (batch, *spatial, channels)
