@@ -81,6 +81,15 @@ def load_cases(family: str) -> Iterator[dict[str, Any]]:
     """The family's recorded cases, from the corpus where it is present and else from the tests' own copy."""
     name = f"ops-{family}.jsonl.gz"
     path = CORPUS / name if (CORPUS / name).exists() else DATA / name
+    yield from _load_lines(path)
+
+
+def load_varied_cases() -> Iterator[dict[str, Any]]:
+    """Cases of the corpus with other values, shapes and attrs; what they give was read off TensorFlow 2.21 without oneDNN."""
+    yield from _load_lines(DATA / "varied-ops.jsonl.gz")
+
+
+def _load_lines(path: Path) -> Iterator[dict[str, Any]]:
     with gzip.open(path, "rt") as lines:
         for line in lines:
             yield json.loads(line)

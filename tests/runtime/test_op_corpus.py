@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.runtime.op_cases import FAMILIES, Case, load_cases
+from tests.runtime.op_cases import FAMILIES, Case, load_cases, load_varied_cases
 
 DAMAGED = {
     "SerializeTensor/bool/basic/4": "the recorded string lost the NUL bytes at its end: it declares 4 bytes, 3 follow",
@@ -31,3 +31,15 @@ def test_damaged_recording_is_still_damaged(case_id: str) -> None:
     """The day the corpus is mended, the entry in `DAMAGED` has to go."""
     (recorded,) = (case for case in load_cases("string") if case["id"] == case_id)
     assert list(Case(recorded).differences())
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_varied_cases_agree_with_tensorflow() -> None:
+    total, differing = 0, {}
+    for recorded in load_varied_cases():
+        total += 1
+        found = list(Case(recorded).differences())
+        if found:
+            differing[recorded["id"]] = found
+    assert total
+    assert not differing

@@ -314,8 +314,10 @@ def normalize_local(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     _check_radius(attrs)
     require(tensor.ndim == 4, "in must be 4-dimensional")
     wide = widened(tensor)
-    norms = _norms(_window_sums(np.square(wide), attrs["depth_radius"]), attrs)
-    return ((wide * norms ** np.float32(-attrs["beta"])).astype(tensor.dtype),)
+    found = _norms(_window_sums(np.square(wide), attrs["depth_radius"]), attrs)
+    found **= np.float32(-attrs["beta"])
+    found *= wide
+    return (found.astype(tensor.dtype, copy=False),)
 
 
 def normalize_local_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
