@@ -25,7 +25,10 @@ from placesim.runtime.threads import PROCESS_POOLS
 
 LIMITS = {"forward": 1.4, "input": 2.0, "filter": 2.0}
 """How many times the product's time a convolution and its gradients may take."""
-SETTLING_SECONDS = 0.2
+TURNS = 3
+"""How often either side is measured: what else the machine does comes and goes."""
+SETTLING_SECONDS = 0.3
+"""How long a side runs at least: only after a while has the system given each thread a processor."""
 SPINNING_SECONDS = 0.2
 """Twice as long as OpenBLAS's threads look for more work before they sleep."""
 
@@ -122,7 +125,7 @@ def best_ratio(work: Callable[[], Any], product: Callable[[], Any], rounds: int)
     The work runs as in a step.  Between the sides stands a pause: BLAS's threads spin for a while after a product.
     """
     products, works = [], []
-    for _ in range(2):
+    for _ in range(TURNS):
         products.append(best_seconds(product, rounds))
         time.sleep(SPINNING_SECONDS)
         with PROCESS_POOLS.intra_op(Config()).serving(), flushed_denormals():
