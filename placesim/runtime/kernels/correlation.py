@@ -28,6 +28,8 @@ LONG_BLOCK = 1 << 9
 """Patches in a block, at least, where there are more than two blocks: the product of each reads the whole filter."""
 SMALL_FILTER = 1 << 16
 """Elements of a filter whose gradient each block sums for itself."""
+WIDE_BLOCK_BYTES = 1 << 23
+"""Of the patches that are added to planes: the fewer the blocks, the longer the runs."""
 TALL_BLOCK = 1 << 11
 """Patches in a block of a larger filter's gradient, at least: each block adds a whole filter to the sum."""
 TALL_BLOCK_BYTES = 1 << 23
@@ -247,8 +249,9 @@ def _take_planes(planes: Tensor, windows: Sequence[Window], images: Tensor) -> N
 def _patches_back(grads: Tensor, matrix: Tensor, transposed: bool) -> Iterator[tuple[slice, Tensor]]:
     """(rows, their patches `grads @ matrix`): `[windows, taps * channels]`, or that transposed."""
     length = matrix.shape[1]
-    row_bytes, block_bytes = (count * length * grads.itemsize for count in (prod(grads.shape[2:-1]), LONG_BLOCK))
-    for rows in parts(grads.shape[1], len(grads) * row_bytes, max(BLOCK_BYTES, block_bytes)):
+    row_bytes, long_bytes = (count * length * grads.itemsize for count in (prod(grads.shape[2:-1]), LONG_BLOCK))
+    block_bytes = max(WIDE_BLOCK_BYTES if transposed else BLOCK_BYTES, long_bytes)
+    for rows in parts(grads.shape[1], len(grads) * row_bytes, block_bytes):
         part = grads[:, rows].reshape(-1, len(matrix))
         shape = (length, len(part)) if transposed else (len(part), length)
         patches = scratch("patches", shape, grads.dtype)
