@@ -11,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from functools import lru_cache
 from threading import Lock, local
@@ -94,8 +94,10 @@ def _other_processors() -> set[int]:
 
 
 def _move_to(processors: set[int]) -> None:
+    """Nothing depends on it, so that a system which forbids it is no error."""
     if processors and _this_thread.__dict__.get("processors") != processors:
-        os.sched_setaffinity(0, processors)
+        with suppress(OSError):
+            os.sched_setaffinity(0, processors)
         _this_thread.processors = processors
 
 

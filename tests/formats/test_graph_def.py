@@ -25,6 +25,7 @@ from placesim.formats.yaml_writer import graph_file_document, write_yaml
 from placesim.graph.graph import Graph
 from placesim.graph.steps import GraphFile
 from placesim.ops.attributes import UNKNOWN_RANK, FunctionName, Shape, TensorValue
+from tests.checkpoints.checkpoint_files import varint
 from tests.formats.readings import read_lines
 
 FILES = Path(__file__).parent.parent / "data" / "tensorflow-files"
@@ -390,11 +391,3 @@ def test_deep_nesting(depth: int) -> None:
     with pytest.raises((GraphFileError, WireError)):
         read_graph_def(b"\x0a" + varint(len(node)) + node, "deep.pb")
     assert message.WhichOneof("value") is None
-
-
-def varint(value: int) -> bytes:
-    found = b""
-    while value > 127:
-        found += bytes([value & 127 | 128])
-        value >>= 7
-    return found + bytes([value])

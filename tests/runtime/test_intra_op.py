@@ -154,3 +154,13 @@ def test_rounding_does_not_depend_on_the_threads(left: tuple[int, ...], right: t
     for number in (2, 4):
         with threads(number):
             np.testing.assert_array_equal(product(a, b), expected)
+
+
+def test_a_system_that_forbids_choosing_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("Operation not permitted")
+
+    monkeypatch.setattr("os.sched_setaffinity", refuse)
+    meeting = threading.Barrier(2, timeout=30)
+    with threads(2):
+        spread(lambda _: meeting.wait(), range(2))

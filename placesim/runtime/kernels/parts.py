@@ -24,3 +24,8 @@ def even_parts(total: int, count: int, start: int = 0) -> Iterator[slice]:
 def shares(wanted: int) -> int:
     """At least so many parts, a number that two, four or eight threads share evenly."""
     return 1 << (wanted - 1).bit_length() if wanted > 1 else 1
+
+
+def shares_within(most: int) -> int:
+    """The same, but at most so many."""
+    return 1 << (most.bit_length() - 1)

@@ -12,7 +12,7 @@ import numpy as np
 
 from placesim.runtime.intra_op import spread
 from placesim.runtime.kernels.kernel import Tensor
-from placesim.runtime.kernels.parts import even_parts
+from placesim.runtime.kernels.parts import even_parts, shares_within
 
 PART_WORK = 1 << 23
 """Multiplications in a part, at least: a tenth of a millisecond, many times what it costs to hand a part over."""
@@ -48,14 +48,9 @@ def multiply_into(output: Tensor, left: Tensor, right: Tensor) -> None:
     if count < 2:
         _multiply(output, left, right)
     elif _is_thin(output, left):
-        _add_up(output, left, right, _floor(count))
+        _add_up(output, left, right, shares_within(count))
     else:
         _multiply_parts(output, left, right, count)
-
-
-def _floor(count: int) -> int:
-    """A number of parts that two, four or eight threads share evenly."""
-    return 1 << (count.bit_length() - 1)
 
 
 def _is_thin(output: Tensor, left: Tensor) -> bool:
@@ -74,7 +69,7 @@ def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int) -> 
         other = right if axis == -2 else _take(right, axis, part)
         _multiply(_take(output, axis, part), one, other)
 
-    spread(multiply, list(even_parts(output.shape[axis], _floor(count))))
+    spread(multiply, list(even_parts(output.shape[axis], shares_within(count))))
 
 
 def _add_up(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:

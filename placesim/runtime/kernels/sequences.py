@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.errors import FailedPreconditionError, GraphBuildError, InvalidArgumentError
+from placesim.errors import FailedPreconditionError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, one_per_output
 from placesim.runtime.shapes import (
@@ -86,8 +86,8 @@ def _range_shape(context: ShapeContext) -> Sequence[Dims]:
         raise ShapeError("Requires delta != 0")
     if start > limit if delta > 0 else delta < 0 and start < limit:
         raise ShapeError(_wrong_direction(start, limit, delta))
-    if np.isnan((limit - start) / delta):  # as C++ converts it; the text names no node
-        raise GraphBuildError(f"Dimension {np.iinfo(np.int64).min} must be >= 0")
+    if np.isnan((limit - start) / delta):
+        return ((int(np.iinfo(np.int64).min),),)  # as C++ converts it
     try:
         return ((_range_size(start, limit, delta),),)
     except InvalidArgumentError as error:

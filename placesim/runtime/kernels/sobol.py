@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.errors import GraphBuildError, InvalidArgumentError
+from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output
 from placesim.runtime.kernels.requirements import require
@@ -51,17 +51,8 @@ def sobol_sample(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def _sobol_shape(context: ShapeContext) -> Sequence[Dims]:
     for shape in context.shapes:
         with_rank(shape, 0)
-    dims, count = (_dimension(context, index) for index in (0, 1))
+    dims, count = (-1 if value is None else int(value) for value in map(context.value, (0, 1)))
     return ((count, dims),)
-
-
-def _dimension(context: ShapeContext, index: int) -> int:
-    value = context.value(index)
-    if value is None:
-        return -1
-    if value < -1:  # said by Python's shape class, which the shape function's result does not fit
-        raise GraphBuildError(f"Dimension {value} must be >= 0")
-    return int(value)
 
 
 TABLE: Table = {"SobolSample": Kernel(sobol_sample, _sobol_shape, one_per_output)}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.errors import GraphBuildError, InternalError
+from placesim.errors import InternalError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor, per_element
 from placesim.runtime.kernels.requirements import require
@@ -94,10 +94,6 @@ def _dense_shape(context: ShapeContext) -> Sequence[Dims]:
     # the remainder keeps the sign of an axis that is too negative, so that such an axis is not found
     reduced = {int(math.fmod(int(axis) + dims.size, dims.size)) for axis in axes.reshape(-1)}
     sizes = [(int(dim), axis in reduced) for axis, dim in enumerate(dims.reshape(-1))]
-    for dim, is_reduced in sizes:
-        if dim < -1 and not is_reduced:
-            # TensorFlow's Python finds this when it reads the inferred shape, so its text names no node
-            raise GraphBuildError(f"Dimension {dim} must be >= 0")
     if context.attrs["keep_dims"]:
         return (tuple(1 if is_reduced else dim for dim, is_reduced in sizes),)
     return (tuple(dim for dim, is_reduced in sizes if not is_reduced),)
