@@ -13,8 +13,8 @@ from placesim.errors import GraphFileError, Location, PlacesimError, Problem, Us
 from placesim.options import Options
 
 if TYPE_CHECKING:
-    from placesim.formats.meta_graph import MetaGraph
-    from placesim.formats.tensorflow_files import TensorFlowFile
+    from placesim.formats.tensorflow.files import TensorFlowFile
+    from placesim.formats.tensorflow.meta_graph import MetaGraph
     from placesim.graph.steps import GraphFile, Step
 
     Source = str | Path | IO[str] | IO[bytes] | Mapping[str, Any]
@@ -48,7 +48,7 @@ def load(source: Source, name: str | None = None, options: Options | None = None
 
 
 def _load(source: Source, name: str | None, directory: Path, options: Options) -> Loaded:
-    from placesim.formats.graph_file import graph_file_from_mapping, read_graph_file
+    from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
     from placesim.formats.recognition import Format, recognise
 
     if isinstance(source, Mapping):
@@ -70,7 +70,7 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
 
 
 def _check_directory(directory: Path) -> None:
-    from placesim.formats.saved_model import is_saved_model
+    from placesim.formats.tensorflow.saved_model import is_saved_model
 
     if not is_saved_model(directory):
         message = "cannot read the graph: got a directory without saved_model.pb, expected a graph file or a SavedModel"
@@ -79,7 +79,7 @@ def _check_directory(directory: Path) -> None:
 
 def map_bytes(path: str | Path) -> bytes | memoryview:
     """A file's content, a large one mapped into memory; GraphFileError where it cannot be read."""
-    from placesim.formats.file_bytes import file_bytes
+    from placesim.formats.tensorflow.file_bytes import file_bytes
 
     try:
         return file_bytes(path)
@@ -133,7 +133,7 @@ def _with_checkpoint(file: GraphFile, restore_op: str, options: Options) -> Grap
         return file
     from placesim.checkpoints.checkpoint import Checkpoint
     from placesim.checkpoints.state import latest_checkpoint
-    from placesim.formats.restoring import initial_values
+    from placesim.formats.tensorflow.restoring import initial_values
 
     given = Path(options.checkpoint)
     prefix = latest_checkpoint(given) if given.is_dir() else given
@@ -167,7 +167,7 @@ def _with_devices(loaded: Loaded, options: Options) -> Loaded:
 
 def _load_tensorflow(source: Any, content: bytes | memoryview | None, options: Options, directory: Path) -> Loaded:
     from placesim.formats.recognition import Format
-    from placesim.formats.tensorflow_files import read_tensorflow_file
+    from placesim.formats.tensorflow.files import read_tensorflow_file
 
     name = source if isinstance(source, str | Path) else str(getattr(source, "name", "<stream>"))
     found = read_tensorflow_file(name, data=content, tags=options.tags, signature_name=options.signature)

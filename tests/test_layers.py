@@ -31,14 +31,14 @@ ROOMS = {
 }
 """Each room and what it may import beside itself; an arrow only points up this table."""
 THIRD_PARTY = {
-    "yaml": ("formats/yaml_tree", "formats/yaml_writer"),
+    "yaml": ("formats/graph_file/yaml_tree", "formats/graph_file/writer"),
     "click": ("cli/",),
     "rich": ("cli/", "report/terminal"),
     "numpy": ("dtypes", "ops/attributes", "graph/", "formats/", "checkpoints/", "placement/", "runtime/"),
     "ml_dtypes": ("dtypes", "runtime/"),
     "scipy": ("runtime/kernels/",),
     "threadpoolctl": ("runtime/intra_op",),
-    "google": ("formats/",),
+    "google": ("formats/tensorflow/",),
 }
 """Each third-party package and the modules, or rooms, that import it."""
 MODULES = sorted(PACKAGE.rglob("*.py"))

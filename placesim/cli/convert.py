@@ -90,10 +90,10 @@ def _form(out: str | None, form: str | None) -> str:
 
 def _encoded(file: GraphFile, form: str) -> bytes:
     if form in ("pb", "pbtxt"):
-        from placesim.formats.graph_def import write_graph_def
+        from placesim.formats.tensorflow.graph_def import write_graph_def
 
         return write_graph_def(file, text=form == "pbtxt")
-    from placesim.formats.yaml_writer import graph_file_document, write_yaml
+    from placesim.formats.graph_file.writer import graph_file_document, write_yaml
 
     if form == "yaml":
         return write_yaml(file).encode()
@@ -115,7 +115,7 @@ def _write(out: str, content: bytes) -> None:
 
 def _write_partitions(report: Report, directory: Path, is_text: bool) -> None:
     """A file a device; in a folder for each step where steps differ."""
-    from placesim.formats.graph_def import write_partitions
+    from placesim.formats.tensorflow.graph_def import write_partitions
 
     for number, prepared in enumerate(report.prepared):
         folder = directory / f"step-{number}" if len(report.prepared) > 1 else directory
@@ -135,7 +135,7 @@ def _write_file(path: Path, content: bytes) -> None:
 
 def _name_losses(file: GraphFile, form: str) -> None:
     """Say what the form has no place for."""
-    from placesim.formats.graph_def import left_out
+    from placesim.formats.tensorflow.graph_def import left_out
 
     lost = left_out(file) if form in ("pb", "pbtxt") else []
     if file.initial_values:

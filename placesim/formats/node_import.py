@@ -8,7 +8,7 @@ from typing import Any
 
 from placesim.dtypes import DType
 from placesim.formats.problems import Problems, did_you_mean
-from placesim.formats.wire import shortened
+from placesim.formats.tensorflow.wire import shortened
 from placesim.graph.graph import Graph, Node, NodeDef, Signature, split_tensor_name
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue, format_op_def
 from placesim.ops.registry import OpDef

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from placesim.errors import GraphFileError, Location, PlacesimError, Problem
-from placesim.formats.yaml_tree import key_position, own_position, value_position
+from placesim.formats.graph_file.yaml_tree import key_position, own_position, value_position
 from placesim.graph.graph import COLUMNS
 
 WRONG: Any = object()

@@ -19,8 +19,8 @@ from placesim.dtypes import FLOAT
 from placesim.graph.steps import Config
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels import load_kernels
-from placesim.runtime.kernels.correlation import correlate, correlate_back, correlate_filter
-from placesim.runtime.kernels.windows import windows_of
+from placesim.runtime.kernels.nn.correlation import correlate, correlate_back, correlate_filter
+from placesim.runtime.kernels.nn.windows import windows_of
 from placesim.runtime.threads import PROCESS_POOLS
 
 LIMITS = {"forward": 1.4, "input": 2.0, "filter": 2.0}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from placesim.devices.inventory import TaskInventory, build_devices
-from placesim.formats.graph_file import graph_file_from_mapping
+from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Config, Fetch, Step
 from placesim.runtime.session import Session
 

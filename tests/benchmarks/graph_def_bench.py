@@ -13,8 +13,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from placesim.formats.graph_def import read_graph_def, write_graph_def
-from placesim.formats.graph_file import read_graph_file
+from placesim.formats.graph_file.reader import read_graph_file
+from placesim.formats.tensorflow.graph_def import read_graph_def, write_graph_def
 
 MILLION = 1_000_000
 ROUNDS = 3

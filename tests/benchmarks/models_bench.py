@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placesim.devices.inventory import TaskInventory, build_devices
-from placesim.formats.graph_file import graph_file_from_mapping
+from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Feed, Fetch, Step
 from placesim.runtime.executor import Executor
 from placesim.runtime.program import Instruction

@@ -16,7 +16,7 @@ from itertools import pairwise
 import yaml
 
 from placesim.devices.inventory import TaskInventory, build_devices
-from placesim.formats.graph_file import read_graph_file
+from placesim.formats.graph_file.reader import read_graph_file
 from placesim.report.log import format_placements
 from placesim.runtime.session import Session
 

@@ -13,7 +13,7 @@ from placesim.checkpoints.crc32c import crc32c, mask
 from placesim.checkpoints.slices import FULL, Region, slice_key
 from placesim.checkpoints.table import TABLE_MAGIC
 from placesim.dtypes import STRING, DType
-from placesim.formats.messages import Message, message_class, serialise
+from placesim.formats.tensorflow.messages import Message, message_class, serialise
 
 
 def varint(value: int) -> bytes:

@@ -15,7 +15,7 @@ from placesim.checkpoints.checkpoint import OBJECT_GRAPH_KEY, Checkpoint, index_
 from placesim.checkpoints.slices import FULL, Extent, Region
 from placesim.dtypes import BFLOAT16, BOOL, FLOAT, INT64, STRING
 from placesim.errors import DataLossError, InternalError, InvalidArgumentError, NotFoundError, PlacesimError
-from placesim.formats.messages import parse
+from placesim.formats.tensorflow.messages import parse
 from tests.checkpoints.checkpoint_files import CheckpointFiles, table
 
 FILES = Path(__file__).parent.parent / "data" / "tensorflow-files"

@@ -12,7 +12,7 @@ from placesim.checkpoints.entries import Entry, Header, decode_entry, decode_hea
 from placesim.checkpoints.slices import Extent, Region
 from placesim.dtypes import DTYPES, FLOAT
 from placesim.errors import DataLossError, InvalidArgumentError
-from placesim.formats.messages import message_class, parse, serialise
+from placesim.formats.tensorflow.messages import message_class, parse, serialise
 
 SIZES = st.one_of(st.integers(0, 300), st.integers(0, (1 << 63) - 1))
 EXTENTS = st.one_of(st.just(Extent()), st.builds(Extent, SIZES, SIZES))

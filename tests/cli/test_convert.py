@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from placesim.formats.messages import Message, parse, parse_text
+from placesim.formats.tensorflow.messages import Message, parse, parse_text
 from placesim.loading import load
 from tests.cli.shell import ROOT, Shell
 

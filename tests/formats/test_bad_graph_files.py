@@ -7,7 +7,7 @@ import json
 import pytest
 
 from placesim.errors import GraphFileError
-from placesim.formats.graph_file import graph_file_from_mapping, read_graph_file
+from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
 from tests.formats.readings import DATA
 
 ROWS = json.loads((DATA / "bad-graph-files.json").read_text())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from placesim.errors import GraphFileError
-from placesim.formats.graph_file import graph_file_from_mapping, read_graph_file
+from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
 from placesim.graph.steps import GraphFile
 from tests.formats.readings import as_recorded, expanded, read_lines
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from placesim.formats.graph_file import graph_file_from_mapping
+from placesim.formats.graph_file.reader import graph_file_from_mapping
 from tests.formats.readings import DATA
 
 FILES = sorted(DATA.glob("placement-*.jsonl.gz"))

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from placesim.dtypes import DTYPES, FLOAT, INT32, STRING, parse_dtype
 from placesim.errors import GraphFileError
 from placesim.formats.annotations import assign_devices, clear_devices, device_annotations, set_devices
-from placesim.formats.graph_def import read_graph_def, write_graph_def, write_partitions
-from placesim.formats.graph_file import graph_file_from_mapping, read_graph_file
-from placesim.formats.messages import Message, message_class, parse, parse_text, serialise
-from placesim.formats.node_defs import REST
-from placesim.formats.tensor_proto import read_tensor, write_tensor
-from placesim.formats.wire import WireError
-from placesim.formats.yaml_writer import graph_file_document, write_yaml
+from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
+from placesim.formats.graph_file.writer import graph_file_document, write_yaml
+from placesim.formats.tensorflow.graph_def import read_graph_def, write_graph_def, write_partitions
+from placesim.formats.tensorflow.messages import Message, message_class, parse, parse_text, serialise
+from placesim.formats.tensorflow.node_def import REST
+from placesim.formats.tensorflow.tensor_proto import read_tensor, write_tensor
+from placesim.formats.tensorflow.wire import WireError
 from placesim.graph.graph import Graph
 from placesim.graph.steps import GraphFile
 from placesim.ops.attributes import UNKNOWN_RANK, FunctionName, Shape, TensorValue

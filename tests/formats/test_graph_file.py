@@ -10,7 +10,7 @@ import pytest
 from placesim.devices.catalogue import GPU_MODELS, MIB
 from placesim.devices.inventory import TaskInventory
 from placesim.errors import GraphFileError
-from placesim.formats.graph_file import graph_file_from_mapping, read_graph_file
+from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
 from placesim.graph.graph import Graph
 from placesim.graph.steps import Config, Feed, FromFile, Generated, ThreadPoolOptions
 from tests.formats.readings import exact
@@ -189,7 +189,7 @@ def test_nodes_keep_their_place() -> None:
 
 
 def test_repeated_scopes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("placesim.formats.scope_entries.MAX_EXPANSION", 20)
+    monkeypatch.setattr("placesim.formats.graph_file.scope_entries.MAX_EXPANSION", 20)
     inner = "{device: [/cpu:0, /cpu:1, /cpu:2, /cpu:3, /cpu:4], nodes: [{op: NoOp}]}"
     with pytest.raises(Exception, match="scopes repeat too much"):
         read_graph_file(f"nodes: [{{device: [/cpu:0, /cpu:1, /cpu:2, /cpu:3, /cpu:4], nodes: [{inner}]}}]")

@@ -18,13 +18,13 @@ from placesim.checkpoints.slices import Extent
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.dtypes import DOUBLE, FLOAT, STRING
 from placesim.errors import GraphFileError, InvalidArgumentError, NotFoundError, PlacesimError, UsageError
-from placesim.formats.graph_def import write_graph_def
-from placesim.formats.messages import Message, message_class, parse, parse_text, serialise, to_text
-from placesim.formats.meta_graph import read_meta_graph
 from placesim.formats.recognition import Format, recognise
-from placesim.formats.restoring import Restored, restored_variables
-from placesim.formats.saved_model import read_saved_model, with_checkpoint
-from placesim.formats.tensorflow_files import TensorFlowFile, read_tensorflow_file, sniff
+from placesim.formats.tensorflow.files import TensorFlowFile, read_tensorflow_file, sniff
+from placesim.formats.tensorflow.graph_def import write_graph_def
+from placesim.formats.tensorflow.messages import Message, message_class, parse, parse_text, serialise, to_text
+from placesim.formats.tensorflow.meta_graph import read_meta_graph
+from placesim.formats.tensorflow.restoring import Restored, restored_variables
+from placesim.formats.tensorflow.saved_model import read_saved_model, with_checkpoint
 from placesim.graph.steps import Config
 from placesim.runtime.session import open_session
 from tests.checkpoints.checkpoint_files import CheckpointFiles

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.formats.yaml_tree import key_position, read_tree, resolve_plain, value_position
+from placesim.formats.graph_file.yaml_tree import key_position, read_tree, resolve_plain, value_position
 from placesim.graph.graph import COLUMNS
 
 SCALARS = [

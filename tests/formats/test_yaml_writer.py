@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placesim.dtypes import DTYPES
-from placesim.formats.graph_file import graph_file_from_mapping, read_graph_file
-from placesim.formats.yaml_writer import graph_file_document, write_yaml
+from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
+from placesim.formats.graph_file.writer import graph_file_document, write_yaml
 from placesim.graph.graph import Function, NodeDef
 from placesim.graph.steps import GraphFile
 from tests.formats.readings import exact, plain, read_lines

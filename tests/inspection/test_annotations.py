@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from placesim.formats.graph_file import read_graph_file
+from placesim.formats.graph_file.reader import read_graph_file
 from placesim.graph.graph import Graph
 from placesim.inspection.annotations import Annotations, Kind
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from placesim.formats.graph_file import read_graph_file
+from placesim.formats.graph_file.reader import read_graph_file
 from placesim.inspection.patterns import select
 from placesim.inspection.summary import Amount, held_bytes, operations, summarise_outcome
 from placesim.simulation import place

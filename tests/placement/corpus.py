@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from placesim.devices.inventory import DeviceSet, build_devices
 from placesim.devices.names import parse_runtime_name
 from placesim.errors import OpError
-from placesim.formats.graph_file import graph_file_from_mapping
+from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.graph import Graph, TensorRef, split_tensor_name
 from placesim.graph.steps import GraphFile
 from placesim.placement.placer import Placement, place_graph

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from placesim.devices.inventory import TaskInventory, build_devices
-from placesim.formats.graph_file import graph_file_from_mapping
+from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Config, Feed, Fetch, Step
 from placesim.runtime.session import Session
 

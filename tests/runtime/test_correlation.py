@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placesim.runtime.intra_op import IntraOpPool
-from placesim.runtime.kernels import correlation, parts, products
-from placesim.runtime.kernels.correlation import correlate, correlate_back, correlate_filter
-from placesim.runtime.kernels.windows import Window, tap_slices, windows_of
+from placesim.runtime.kernels import parts
+from placesim.runtime.kernels.linalg import products
+from placesim.runtime.kernels.nn import correlation
+from placesim.runtime.kernels.nn.correlation import correlate, correlate_back, correlate_filter
+from placesim.runtime.kernels.nn.windows import Window, tap_slices, windows_of
 
 Tensor = np.ndarray[Any, Any]
 

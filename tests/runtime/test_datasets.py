@@ -21,7 +21,7 @@ from placesim.errors import (
     OutOfRangeError,
     PlacesimError,
 )
-from placesim.formats.graph_file import graph_file_from_mapping
+from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Config, Fetch, Step
 from placesim.runtime.kernels.philox import WordStream, seeded_philox
 from placesim.runtime.session import Session

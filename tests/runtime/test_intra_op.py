@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[imp
 from placesim.graph.steps import Config
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.intra_op import IntraOpPool, spread
-from placesim.runtime.kernels.products import PART_WORK, product
+from placesim.runtime.kernels.linalg.products import PART_WORK, product
 from placesim.runtime.threads import ThreadPools
 
 Tensor = np.ndarray[Any, Any]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from placesim.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, PlacesimError, UnimplementedError
-from placesim.runtime.kernels.string_hashing import murmur_hash64
+from placesim.runtime.kernels.string.hashing import murmur_hash64
 from placesim.runtime.shapes import ShapeError
 from tests.runtime.kernel_calls import Machine, shapes
 

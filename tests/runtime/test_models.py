@@ -12,7 +12,7 @@ import pytest
 
 from placesim.devices.inventory import build_devices
 from placesim.errors import InvalidArgumentError
-from placesim.formats.graph_file import graph_file_from_mapping
+from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.graph import Graph
 from placesim.graph.steps import Feed, Fetch, Step
 from placesim.ops.attributes import Shape

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from placesim.runtime.intra_op import IntraOpPool
-from placesim.runtime.kernels import optimizers
-from placesim.runtime.kernels.optimizers import RULES
+from placesim.runtime.kernels.state import optimizers
+from placesim.runtime.kernels.state.optimizers import RULES
 from tests.runtime.kernel_calls import Machine, complete
 
 SHAPE = (37, 11)

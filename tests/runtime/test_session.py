@@ -9,7 +9,7 @@ import pytest
 
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.errors import FailedPreconditionError, InvalidArgumentError, PlacesimError, RequestError, SessionUsageError
-from placesim.formats.graph_file import graph_file_from_mapping
+from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.graph import NodeDef
 from placesim.graph.steps import Feed, Fetch, Step
 from placesim.runtime.session import Session

@@ -15,8 +15,8 @@ import pytest
 from placesim.dtypes import UINT8
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import TensorValue
-from placesim.runtime.kernels.summaries import bucket_limits, histogram_message, normalize_image, png_file
-from placesim.runtime.kernels.tensor_serialization import read_fields, read_tensor
+from placesim.runtime.kernels.resources.summaries import bucket_limits, histogram_message, normalize_image, png_file
+from placesim.runtime.kernels.string.tensor_serialization import read_fields, read_tensor
 from tests.runtime.kernel_calls import Machine, shapes
 
 

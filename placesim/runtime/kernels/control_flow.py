@@ -31,18 +31,18 @@ def only_between_devices(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     raise InternalError("Sends, receives, arguments and results are carried out by the executor")
 
 
-def switch_shape(context: ShapeContext) -> Sequence[Dims]:
+def infer_switch(context: ShapeContext) -> Sequence[Dims]:
     """The data's shape at both outputs; the predicate is a scalar."""
     with_rank(context.shapes[1], 0)
     return (context.shapes[0], context.shapes[0])
 
 
-def _switch_n_shape(context: ShapeContext) -> Sequence[Dims]:
+def _infer_switch_n(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[1], 0)
     return (context.shapes[0],) * int(context.attrs["num_outs"])
 
 
-def merge_shape(context: ShapeContext) -> Sequence[Dims]:
+def infer_merge(context: ShapeContext) -> Sequence[Dims]:
     """What all inputs agree on: a dimension in which they differ is unknown, so is the rank."""
     found = context.shapes[0]
     for dims in context.shapes[1:]:
@@ -63,9 +63,9 @@ def merge_one(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 TABLE: Table = {
-    **dict.fromkeys(("Switch", "RefSwitch"), Kernel(only_in_dataflow, switch_shape)),
-    "_SwitchN": Kernel(only_in_dataflow, _switch_n_shape),
-    **dict.fromkeys(("Merge", "RefMerge"), Kernel(merge_one, merge_shape)),
+    **dict.fromkeys(("Switch", "RefSwitch"), Kernel(only_in_dataflow, infer_switch)),
+    "_SwitchN": Kernel(only_in_dataflow, _infer_switch_n),
+    **dict.fromkeys(("Merge", "RefMerge"), Kernel(merge_one, infer_merge)),
     **dict.fromkeys(("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration"), Kernel(pass_on, unchanged)),
     "LoopCond": Kernel(pass_on, unchanged_scalar),
     "_Arg": Kernel(only_between_devices, unknown_shape),

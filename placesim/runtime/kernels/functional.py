@@ -56,7 +56,7 @@ def loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
     return values
 
 
-def declared_shapes(context: ShapeContext) -> Sequence[Dims]:
+def infer_declared(context: ShapeContext) -> Sequence[Dims]:
     """The shapes in `output_shapes`, where they are given."""
     count = len(context.attrs.get("Tout", context.attrs.get("T", ())))
     shapes = context.attrs.get("output_shapes") or ()
@@ -65,9 +65,9 @@ def declared_shapes(context: ShapeContext) -> Sequence[Dims]:
 
 TABLE: Table = {
     **dict.fromkeys(
-        ("PartitionedCall", "StatefulPartitionedCall"), Kernel(partitioned_call, declared_shapes, needs_context=True)
+        ("PartitionedCall", "StatefulPartitionedCall"), Kernel(partitioned_call, infer_declared, needs_context=True)
     ),
-    **dict.fromkeys(("If", "StatelessIf", "_If"), Kernel(conditional, declared_shapes, needs_context=True)),
-    **dict.fromkeys(("Case", "StatelessCase"), Kernel(case, declared_shapes, needs_context=True)),
-    **dict.fromkeys(("While", "StatelessWhile", "_While"), Kernel(loop, declared_shapes, needs_context=True)),
+    **dict.fromkeys(("If", "StatelessIf", "_If"), Kernel(conditional, infer_declared, needs_context=True)),
+    **dict.fromkeys(("Case", "StatelessCase"), Kernel(case, infer_declared, needs_context=True)),
+    **dict.fromkeys(("While", "StatelessWhile", "_While"), Kernel(loop, infer_declared, needs_context=True)),
 }

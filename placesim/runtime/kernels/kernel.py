@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from placesim.dtypes import STRING, DType
 from placesim.ops.attributes import Attrs
 from placesim.runtime.resources import ResourceManager
 from placesim.runtime.shapes import Dims, ShapeFunction
@@ -76,3 +77,8 @@ def per_element(position: int, count: int = 1) -> Flops:
 def one_per_output(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """One floating point operation for each element of the first output."""
     return elements(outputs[0])
+
+
+def zeros(shape: tuple[int, ...], dtype: DType) -> Tensor:
+    """A tensor of TensorFlow's zeros; the zero of a string is the empty one."""
+    return np.full(shape, b"", object) if dtype is STRING else np.zeros(shape, dtype.numpy)

@@ -16,7 +16,7 @@ from placesim.dtypes import RESOURCE, STRING, VARIANT, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, KernelContext
-from placesim.runtime.kernels.strings import flat_strings, string_array
+from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.resources import ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, with_rank, with_value
 

@@ -1,0 +1,129 @@
+"""`devices`: the simulated inventory, of one machine or of several tasks."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import Any
+
+from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuModel
+from placesim.devices.inventory import MAX_COUNT, TaskInventory
+from placesim.formats.graph_file.values import int_value, number_value, size_value, text_value
+from placesim.formats.problems import Problems, Wrong, did_you_mean, shown, value_position
+
+_COUNT_KEYS = ("cpu", "gpu", "xla_cpu", "xla_gpu")
+_TASK_KEYS = ("job", "tasks", *_COUNT_KEYS)
+_GPU_KEYS = ("count", "model", "memory")
+_MODEL_KEYS = ("name", "memory", "compute_capability", "pci_bus_id", "flops", "bandwidth")
+_JOB = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_CAPABILITY = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
+
+
+def read_devices(tree: Any, position: int, problems: Problems) -> tuple[TaskInventory, ...]:
+    """All three forms; what is wrong is reported, and its default taken."""
+    if isinstance(tree, list | tuple):
+        return tuple(_read_task(tree, index, problems) for index in range(len(tree)))
+    return (_read_counts(problems.mapping(tree, position, "'devices'"), _COUNT_KEYS, problems),)
+
+
+def _read_task(tree: Any, index: int, problems: Problems) -> TaskInventory:
+    task = problems.mapping(tree[index], value_position(tree, index), "an entry of 'devices'")
+    entry = _read_counts(task, _TASK_KEYS, problems)
+    job = _read(task, "job", _job, "localhost", problems)
+    tasks = _read(task, "tasks", lambda value: int_value(value, 0, MAX_COUNT, "'tasks'"), 1, problems)
+    return entry._replace(job=job, tasks=tasks)
+
+
+def _job(value: Any) -> str:
+    if not isinstance(value, str) or not _JOB.fullmatch(value):
+        raise Wrong(f"bad job name: got {shown(value)}, expected a letter and then letters, digits or _")
+    return value
+
+
+def _read_counts(tree: dict[Any, Any], known: tuple[str, ...], problems: Problems) -> TaskInventory:
+    problems.unknown_keys(tree, known, "'devices'")
+    entry = TaskInventory()
+    for key in ("cpu", "xla_cpu", "xla_gpu"):
+        entry = entry._replace(**{key: _read(tree, key, lambda v, k=key: count_value(v, k), getattr(entry, key), problems)})
+    if isinstance(tree.get("gpu"), dict):
+        return _read_gpus(tree["gpu"], entry, problems)
+    return entry._replace(gpu=_read(tree, "gpu", lambda value: count_value(value, "gpu"), 0, problems))
+
+
+def count_value(value: Any, what: str) -> int:
+    """A number of devices or tasks."""
+    return int_value(value, 0, MAX_COUNT, f"count of '{what}'")
+
+
+def _read_gpus(tree: dict[Any, Any], entry: TaskInventory, problems: Problems) -> TaskInventory:
+    problems.unknown_keys(tree, _GPU_KEYS, "'gpu'")
+    count = _read(tree, "count", lambda value: count_value(value, "gpu"), 1, problems)
+    if isinstance(tree.get("model"), dict):
+        model = _read_model(tree["model"], value_position(tree, "model"), problems)
+    else:
+        model = _read(tree, "model", model_value, DEFAULT_MODEL, problems)
+    memory = _read(tree, "memory", size_value, model.memory, problems)
+    return entry._replace(gpu=count, gpu_model=model._replace(memory=memory))
+
+
+def model_value(value: Any) -> GpuModel:
+    """A model of the catalogue by its name."""
+    if isinstance(value, GpuModel):
+        return value
+    if not isinstance(value, str) or value not in GPU_MODELS:
+        expected = "expected one of the catalogue or a mapping with its figures"
+        raise Wrong(f"unknown GPU model: got {shown(value)}, {expected}{did_you_mean(value, GPU_MODELS)}")
+    return GPU_MODELS[value]
+
+
+def _read_model(tree: dict[Any, Any], position: int, problems: Problems) -> GpuModel:
+    problems.unknown_keys(tree, _MODEL_KEYS, "a GPU model")
+    if "name" not in tree:
+        problems.add(position, "no name of a GPU model: got nothing, expected 'name'")
+    name = _read(tree, "name", lambda value: text_value(value, "'name'"), "", problems)
+    known = GPU_MODELS.get(name, DEFAULT_MODEL._replace(name=name, flops=0.0, bandwidth=0.0, pci_bus_ids=()))
+    return known._replace(
+        memory=_read(tree, "memory", size_value, known.memory, problems),
+        compute_capability=_read(tree, "compute_capability", _capability, known.compute_capability, problems),
+        pci_bus_ids=_read(tree, "pci_bus_id", _bus_ids, known.pci_bus_ids, problems),
+        flops=_read(tree, "flops", lambda value: _rate(value, "'flops'"), known.flops, problems),
+        bandwidth=_read(tree, "bandwidth", lambda value: _rate(value, "'bandwidth'"), known.bandwidth, problems),
+    )
+
+
+def _capability(value: Any) -> str:
+    text = str(value) if type(value) is float else value
+    if not isinstance(text, str) or not _CAPABILITY.fullmatch(text):
+        raise Wrong(f"bad compute capability: got {shown(value)}, expected MAJOR.MINOR such as 3.5")
+    return text
+
+
+_BUS_ID = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]")
+
+
+def _bus_ids(value: Any) -> tuple[str, ...]:
+    listed = list(value) if isinstance(value, list | tuple) else [value]
+    for text in listed:
+        if not isinstance(text, str) or not _BUS_ID.fullmatch(text):
+            raise Wrong(f"bad PCI bus id: got {shown(text)}, expected one such as 0000:05:00.0")
+    return tuple(listed)
+
+
+def _rate(value: Any, what: str) -> float:
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = float(value)  # YAML 1.1 reads 67e12 as a text
+    rate = number_value(value, what)
+    if not 0 <= rate < float("inf"):
+        raise Wrong(f"{what} out of range: got {shown(value)}, expected a number from 0")
+    return rate
+
+
+def _read(tree: dict[Any, Any], key: str, read: Any, default: Any, problems: Problems) -> Any:
+    if key not in tree:
+        return default
+    try:
+        return read(tree[key])
+    except Wrong as wrong:
+        problems.add(value_position(tree, key), str(wrong))
+        return default

@@ -1,0 +1,202 @@
+"""A graph file's text, or a Python mapping of the same form -> GraphFile.
+
+Entries of `nodes` become builder calls while the text is still being read, so that the tree of a large file never exists at
+once.  Where `raw` or `functions` turn out to follow `nodes`, the file is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from placesim.collector import collector_paused
+from placesim.formats.graph_file import yaml_tree
+from placesim.formats.graph_file.config import read_config
+from placesim.formats.graph_file.devices import read_devices
+from placesim.formats.graph_file.entries import Entries
+from placesim.formats.graph_file.functions import FunctionReader
+from placesim.formats.graph_file.raw_nodes import RawNodes
+from placesim.formats.graph_file.steps import NodeTaker, StepReader
+from placesim.formats.graph_file.values import bytes_value, int_value
+from placesim.formats.problems import Problems, Wrong, own_position, shown, value_position
+from placesim.graph.builder import GraphBuilder
+from placesim.graph.graph import Graph
+from placesim.graph.steps import Config, GraphFile, Step
+from placesim.ops.registry import Registry, load_registry
+
+_KEYS = ("name", "description", "devices", "config", "nodes", "run", "fetch", "feed", "functions", "raw", "versions", "rest")
+_VERSION_KEYS = ("producer", "min_consumer")
+_INT32 = 1 << 31
+
+
+def read_graph_file(source: str | bytes, name: str | None = None, registry: Registry | None = None) -> GraphFile:
+    """The text of a graph file; `name` is the file's, for locations.
+
+    Raises GraphFileError with everything that is wrong with it.
+    """
+    file = name or "<text>"
+    text = yaml_tree.decode_utf8(source, file) if isinstance(source, bytes) else source
+    with collector_paused():
+        return _TextReader(text, file, registry or load_registry()).read()
+
+
+def graph_file_from_mapping(mapping: Mapping[str, Any], name: str = "<mapping>", registry: Registry | None = None) -> GraphFile:
+    """A graph file as Python has it: dicts and lists; tensors and feeds may be numpy arrays.
+
+    Raises GraphFileError with everything that is wrong with it.
+    """
+    with collector_paused():
+        content = _Content(name, registry or load_registry())
+        return content.finish(dict(mapping) if isinstance(mapping, Mapping) else mapping)
+
+
+class _EntryStream(yaml_tree.Sequence):
+    """The sequence under `nodes`, which hands each entry on instead of keeping it."""
+
+    __slots__ = ("_take",)
+
+    def __init__(self, taker: Entries | RawNodes) -> None:
+        super().__init__()
+        self._take = taker.take
+
+    def append(self, entry: Any) -> None:
+        marks = self.marks
+        if entry.__class__ is yaml_tree.Mapping:
+            self._take(entry)
+        else:
+            self._take(entry, yaml_tree.packed(marks[-1]))
+        del marks[1:]
+
+
+class _TextReader:
+    """Reads a text once, or twice where what decides the meaning of `nodes` follows them."""
+
+    def __init__(self, text: str, file: str, registry: Registry) -> None:
+        self._text = text
+        self._file = file
+        self._registry = registry
+        self._content = _Content(file, registry)
+        self._head: dict[Any, Any] | None = None
+
+    def read(self) -> GraphFile:
+        tree = yaml_tree.read_tree(self._text, self._file, self._open_sequence)
+        if self._content.is_begun and not self._content.is_begun_with(tree):
+            self._content, self._head = _Content(self._file, self._registry), tree
+            tree = yaml_tree.read_tree(self._text, self._file, self._open_sequence)
+        return self._content.finish(tree)
+
+    def _open_sequence(self, root: Any, key: Any) -> list[Any] | None:
+        if key != "nodes" or root.__class__ is not yaml_tree.Mapping:
+            return None
+        head = root if self._head is None else self._head
+        self._content.begin(head, head.get("raw") is True if "raw" in head or self._head else _seems_raw(self._text))
+        return _EntryStream(self._content.taker)
+
+
+def _seems_raw(text: str) -> bool:
+    """A guess, which saves reading a converted graph twice where `raw` stands last."""
+    return "\nraw: true" in text or '"raw": true' in text
+
+
+class _Content:
+    """What has been read of one file."""
+
+    def __init__(self, file: str, registry: Registry) -> None:
+        self._file = file
+        self._registry = registry
+        self._problems = Problems(file)
+        self.is_begun = False
+        self._is_raw = self._has_functions = False
+        self.graph: Graph
+        self.taker: Entries | RawNodes
+
+    def is_begun_with(self, tree: dict[Any, Any]) -> bool:
+        """Whether `nodes` were read as the whole tree says that they should be."""
+        return self._is_raw == (tree.get("raw") is True) and self._has_functions == ("functions" in tree)
+
+    def begin(self, head: dict[Any, Any], is_raw: bool) -> None:
+        """Settle what decides the meaning of `nodes`: the library in `head`, and whether they are raw."""
+        self.is_begun, self._is_raw, self._has_functions = True, is_raw, "functions" in head
+        functions = {}
+        if self._has_functions:
+            reader = FunctionReader(self._registry, self._problems)
+            functions = reader.read(head["functions"], value_position(head, "functions"))
+        builder = GraphBuilder(self._registry, functions, self._file)
+        self.graph = builder.graph
+        self.taker = RawNodes(self.graph, self._problems) if is_raw else Entries(builder, self._problems)
+
+    def finish(self, tree: Any) -> GraphFile:
+        """The file, once all of its tree is there; GraphFileError with all that is wrong."""
+        problems = self._problems
+        self._check_root(tree)
+        if not self.is_begun:
+            self.begin(tree, tree.get("raw") is True)
+        problems.unknown_keys(tree, _KEYS, "a graph file")
+        if "raw" in tree and not isinstance(tree["raw"], bool):
+            message = f"wrong type of 'raw': got {shown(tree['raw'])}, expected true or false"
+            problems.add(value_position(tree, "raw"), message)
+        if "nodes" not in tree:
+            problems.add(own_position(tree), "no nodes: got no key 'nodes', expected one")
+        elif not isinstance(tree["nodes"], _EntryStream):
+            self.taker.take_all(tree["nodes"], value_position(tree, "nodes"))
+        self.taker.finish()
+        self.graph.versions = self._versions(tree)
+        inventory = read_devices(tree["devices"], value_position(tree, "devices"), problems) if "devices" in tree else None
+        config = read_config(tree["config"], value_position(tree, "config"), problems) if "config" in tree else Config()
+        steps = self._steps(tree, self.taker)
+        name, description = self._text(tree, "name", PurePath(self._file).stem), self._text(tree, "description", "")
+        rest = self._rest(tree)
+        problems.raise_if_any()
+        return GraphFile(name, self.graph, description, inventory, config, steps, is_raw=self._is_raw, rest=rest)
+
+    def _check_root(self, tree: Any) -> None:
+        if isinstance(tree, dict):
+            return
+        position = own_position(tree) or yaml_tree.FIRST_POSITION
+        if tree is None:
+            self._problems.add(position, "empty file: got nothing, expected a mapping with 'nodes'")
+        else:
+            self._problems.add(position, f"wrong type of a graph file: got {shown(tree)}, expected a mapping with 'nodes'")
+        self._problems.raise_if_any()
+
+    def _text(self, tree: dict[Any, Any], key: str, default: str) -> str:
+        value = tree.get(key, default)
+        if not isinstance(value, str):
+            self._problems.add(value_position(tree, key), f"wrong type of '{key}': got {shown(value)}, expected a text")
+            return default
+        return value
+
+    def _rest(self, tree: dict[Any, Any]) -> bytes:
+        rest = tree.get("rest", {"bytes": ""})
+        try:
+            if isinstance(rest, dict) and list(rest) == ["bytes"]:
+                return bytes_value(rest["bytes"])
+            raise Wrong(f"wrong type of 'rest': got {shown(rest)}, expected {{bytes: BASE64}}")
+        except Wrong as wrong:
+            self._problems.add(value_position(tree, "rest"), str(wrong))
+            return b""
+
+    def _versions(self, tree: dict[Any, Any]) -> dict[str, int]:
+        if "versions" not in tree:
+            return {}
+        versions = self._problems.mapping(tree["versions"], value_position(tree, "versions"), "'versions'")
+        self._problems.unknown_keys(versions, _VERSION_KEYS, "'versions'")
+        found = {}
+        for key in _VERSION_KEYS:
+            if key in versions:
+                try:
+                    found[key] = int_value(versions[key], 0, _INT32 - 1, f"'{key}'")
+                except Wrong as wrong:
+                    self._problems.add(value_position(versions, key), str(wrong))
+        return found
+
+    def _steps(self, tree: dict[Any, Any], taker: NodeTaker) -> tuple[Step, ...] | None:
+        reader = StepReader(self.graph, taker, self._problems)
+        shorthand = [key for key in ("fetch", "feed") if key in tree]
+        if "run" not in tree:
+            return (reader.read_step(tree, shorthand),) if shorthand else None
+        for key in shorthand:
+            message = f"two ways to say what to run: got '{key}' beside 'run', expected one of them"
+            self._problems.add(yaml_tree.key_position(tree, key), message)
+        return reader.read(tree["run"], value_position(tree, "run"))

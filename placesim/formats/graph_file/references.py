@@ -1,0 +1,183 @@
+"""References to nodes in a graph file's entries -> operands, node ids, and what only the whole list can tell."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from placesim.errors import GraphBuildError
+from placesim.formats.graph_file.scoped_names import ScopedNames, Unresolved
+from placesim.formats.graph_file.values import literal
+from placesim.formats.problems import WRONG, Problems, Wrong, shown, value_position
+from placesim.graph.builder import GraphBuilder
+from placesim.graph.graph import split_tensor_name
+
+
+class Inputs(NamedTuple):
+    """A node's inputs as the builder takes them, and the control inputs among them.
+
+    An item is an Operand, a Variable or a literal; WRONG or an Unresolved where it is none of these.
+    """
+
+    items: list[Any]
+    controls: tuple[int, ...]
+
+
+class References:
+    """Looks up what entries refer to; `settle` reports what has turned out to stand for nothing."""
+
+    def __init__(self, builder: GraphBuilder, problems: Problems, names: ScopedNames) -> None:
+        self._builder = builder
+        self._problems = problems
+        self._names = names
+        self._unresolved: list[Unresolved] = []
+
+    # --- inputs -----------------------------------------------------------------------------------------------------
+
+    def plain_inputs(self, inputs: Any) -> list[int] | None:
+        """The nodes, where all inputs are first outputs of nodes that are no variables, as most are; else None."""
+        if inputs is None:
+            return []
+        if not isinstance(inputs, list):
+            return None
+        look_up = self._builder.graph.ids.get if self._names.is_flat else self._names.resolve_one
+        variables = self._builder.variables
+        nodes = []
+        for text in inputs:
+            node_id = look_up(text) if text.__class__ is str else None
+            if node_id is None or node_id in variables:
+                return None
+            nodes.append(node_id)
+        return nodes
+
+    def inputs(self, entry: dict[Any, Any], reader: str, waits: list[Unresolved]) -> Inputs:
+        """The inputs of an entry for the node `reader`; what is not there yet is added to `waits`."""
+        given = entry.get("inputs")
+        tree = () if given is None else self._problems.sequence(given, value_position(entry, "inputs"), "'inputs'")
+        items: list[Any] = []
+        controls: list[int] = []
+        for index, item in enumerate(tree):
+            if isinstance(item, str) and item[:1] == "^":
+                controls += self._nodes(tree, index, item[1:], reader, waits)
+            elif isinstance(item, str):
+                items += self._tensors(tree, index, item, reader, waits)
+            else:
+                items.append(self._literal(tree, index, item))
+        return Inputs(items, tuple(controls))
+
+    def _literal(self, tree: Any, index: int, item: Any) -> Any:
+        try:
+            if item is None:
+                raise Wrong("wrong type of an input: got null, expected a reference or a literal")
+            return literal(item)
+        except Wrong as wrong:
+            self._problems.add(value_position(tree, index), str(wrong))
+            return WRONG
+
+    def _tensors(self, tree: Any, index: int, text: str, reader: str, waits: list[Unresolved]) -> list[Any]:
+        name, slot = split_tensor_name(text)
+        found = self._names.resolve(name)
+        if found is None:
+            waits.append(self._wait_for(value_position(tree, index), text, reader))
+            return [waits[-1]]
+        variables = self._builder.variables
+        is_value = name == text
+        items: list[Any] = []
+        for node_id in found:
+            if node_id is None:
+                waits.append(self._names.unresolved(value_position(tree, index), text, reader))
+                items.append(WRONG)
+            elif is_value and node_id in variables:
+                items.append(variables[node_id])
+            else:
+                items.append(self._operand(tree, index, node_id, slot))
+        return items
+
+    def _operand(self, tree: Any, index: int, node_id: int, slot: int) -> Any:
+        try:
+            return self._builder.operand(node_id, slot)
+        except GraphBuildError as error:
+            self._problems.add(value_position(tree, index), error.message)
+            return WRONG
+
+    def input_position(self, entry: dict[Any, Any], index: int, default: int) -> int:
+        """Where the entry writes the input with this index, counting all that a name stands for."""
+        tree = entry.get("inputs")
+        for i, item in enumerate(tree or ()):
+            is_control = isinstance(item, str) and item[:1] == "^"
+            index -= 0 if is_control else max(len(self._look_up(item)), 1)
+            if index < 0:
+                return value_position(tree, i)
+        return value_position(entry, "inputs") if "inputs" in entry else default
+
+    def _look_up(self, item: Any) -> tuple[int | None, ...]:
+        return (self._names.resolve(split_tensor_name(item)[0]) or ()) if isinstance(item, str) else ()
+
+    # --- nodes ------------------------------------------------------------------------------------------------------
+
+    def nodes(self, entry: dict[Any, Any], key: str, reader: str, waits: list[Unresolved]) -> list[int]:
+        """The nodes under `control_inputs` or `colocate_with`: a name or a list of them."""
+        tree = entry[key]
+        if isinstance(tree, str):
+            return self._nodes(entry, key, tree, reader, waits)
+        nodes: list[int] = []
+        for index, item in enumerate(self._problems.sequence(tree, value_position(entry, key), f"'{key}'")):
+            if isinstance(item, str):
+                nodes += self._nodes(tree, index, item, reader, waits)
+            else:
+                message = f"wrong type in '{key}': got {shown(item)}, expected a node's name"
+                self._problems.add(value_position(tree, index), message)
+        return nodes
+
+    def _nodes(self, tree: Any, key: Any, text: str, reader: str, waits: list[Unresolved]) -> list[int]:
+        found = self._names.resolve(split_tensor_name(text.removeprefix("^"))[0])
+        if found is None:
+            waits.append(self._wait_for(value_position(tree, key), text, reader))
+            return []
+        if None in found:
+            waits.append(self._names.unresolved(value_position(tree, key), text, reader))
+        return [node_id for node_id in found if node_id is not None]
+
+    # --- what only the whole list shows -----------------------------------------------------------------------------
+
+    def _wait_for(self, position: int, text: str, reader: str) -> Unresolved:
+        unresolved = self._names.unresolved(position, text, reader)
+        self._unresolved.append(unresolved)
+        return unresolved
+
+    def forget(self, waits: list[Unresolved]) -> None:
+        """Leave names to someone else who waits for them."""
+        self._unresolved = [unresolved for unresolved in self._unresolved if all(unresolved is not wait for wait in waits)]
+
+    def settle(self) -> None:
+        """Report the names that stand for nothing, for later nodes, or for a cycle."""
+        in_cycles: set[str] = set()
+        for unresolved in self._unresolved:
+            self._settle(unresolved, in_cycles)
+        self._unresolved = []
+
+    def _settle(self, unresolved: Unresolved, in_cycles: set[str]) -> None:
+        if self._names.later_node(unresolved) is not None:
+            self.report_later(unresolved)
+            return
+        path = self._names.broken_path(unresolved)
+        if path is None:
+            self.report_unknown(unresolved)
+        elif not path:
+            self.report_later(unresolved)
+        elif unresolved.reader not in in_cycles:
+            in_cycles.update(path)
+            cycle = " -> ".join([*reversed(path), unresolved.reader])
+            self._problems.add(unresolved.position, f"a cycle: {cycle}; expected only NextIteration to lead back, into a Merge")
+
+    def report_later(self, unresolved: Unresolved) -> None:
+        """A name that stands for a node below its reader."""
+        expected = "expected a node above (only a Merge may read a NextIteration below)"
+        message = f"reference to a later node: got '{unresolved.text}', {expected}"
+        self._problems.add(unresolved.position, message)
+
+    def report_unknown(self, unresolved: Unresolved) -> None:
+        """A name that stands for nothing in the file."""
+        name = split_tensor_name(unresolved.text.removeprefix("^"))[0]
+        near = self._problems.did_you_mean(name, self._names.all_names())
+        message = f"unknown node: got '{unresolved.text}', expected the name or id of a node{near}"
+        self._problems.add(unresolved.position, message)

@@ -1,0 +1,125 @@
+"""The scopes of a graph file's entries -> scopes of the builder, and the copies that a list of devices asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from placesim.errors import GraphBuildError
+from placesim.formats.graph_file.references import References
+from placesim.formats.graph_file.scoped_names import ScopedNames, Targets, Unresolved
+from placesim.formats.graph_file.yaml_tree import MAX_EXPANSION
+from placesim.formats.problems import Problems, own_position, shown, value_position
+from placesim.graph.builder import GraphBuilder
+from placesim.graph.graph import DeviceScope
+
+SCOPE_KEYS = dict.fromkeys(("scope", "device", "colocate_with", "control_inputs", "nodes")).keys()
+
+
+class ScopeEntries:
+    """Enters and leaves the scopes that entries ask for."""
+
+    def __init__(
+        self,
+        builder: GraphBuilder,
+        problems: Problems,
+        names: ScopedNames,
+        references: References,
+        take_all: Callable[[Any, int], None],
+    ) -> None:
+        self._builder = builder
+        self._problems = problems
+        self._names = names
+        self._references = references
+        self._take_all = take_all
+        self._copied = 0
+
+    def take(self, entry: dict[Any, Any]) -> None:
+        """An entry with `nodes`: once, or once for each device of a list."""
+        self._problems.unknown_keys(entry, SCOPE_KEYS, "a scope")
+        device = entry.get("device", "")
+        if isinstance(device, list | tuple):
+            self._take_copies(entry, device)
+            return
+        with self.entered(entry), self._name_scope(entry):
+            self._take_all(entry["nodes"], value_position(entry, "nodes"))
+
+    def _take_copies(self, entry: dict[Any, Any], devices: Any) -> None:
+        copies: dict[str, Targets] = {}
+        for index in range(len(devices)):
+            if self._copied > MAX_EXPANSION:
+                break
+            with (
+                self._names.copy() as bindings,
+                self._entered(entry, devices, index),
+                self._name_scope(entry, bindings),
+            ):
+                self._take_all(entry["nodes"], value_position(entry, "nodes"))
+            for name, targets in bindings.items():
+                copies[name] = (*copies.get(name, ()), *targets)
+        for name, targets in copies.items():
+            self._names.bind(name, targets)
+
+    def count_copy(self, entry: Any) -> bool:
+        """Whether repeated scopes have made no more entries than a file's aliases may."""
+        self._copied += 1
+        if self._copied == MAX_EXPANSION + 1:
+            self._problems.add(own_position(entry), f"scopes repeat too much: got more than {MAX_EXPANSION} entries")
+        return self._copied <= MAX_EXPANSION
+
+    @contextmanager
+    def entered(self, entry: dict[Any, Any]) -> Iterator[None]:
+        """The colocation, device and control scopes of an entry; what is wrong with one is reported and the scope left out."""
+        with self._entered(entry, entry, "device"):
+            yield
+
+    @contextmanager
+    def _entered(self, entry: dict[Any, Any], device_tree: Any, device_key: Any) -> Iterator[None]:
+        builder = self._builder
+        waits: list[Unresolved] = []
+        with ExitStack() as scopes:
+            if "colocate_with" in entry:
+                scopes.enter_context(builder.colocate_with(self._references.nodes(entry, "colocate_with", "", waits)))
+            if "device" in entry:
+                self._enter_device(scopes, device_tree, device_key)
+            if "control_inputs" in entry:
+                scopes.enter_context(builder.control_dependencies(self._references.nodes(entry, "control_inputs", "", waits)))
+            yield
+
+    def _enter_device(self, scopes: ExitStack, tree: Any, key: Any) -> None:
+        device = tree[key]
+        try:
+            if device is None or isinstance(device, str):
+                scopes.enter_context(self._builder.device(device))
+                scopes.callback(self._note_device_scope, len(self._builder.graph), device, value_position(tree, key))
+            else:
+                message = f"wrong type of 'device': got {shown(device)}, expected a device specification"
+                self._problems.add(value_position(tree, key), message)
+        except GraphBuildError as error:
+            self._problems.add_error(value_position(tree, key), error)
+
+    def _note_device_scope(self, first: int, device: str | None, position: int) -> None:
+        graph = self._builder.graph
+        graph.device_scopes.append(DeviceScope(first, len(graph), device, position))
+
+    @contextmanager
+    def _name_scope(self, entry: dict[Any, Any], bindings: dict[str, Targets] | None = None) -> Iterator[None]:
+        """The name scope of an entry; none where it asks for none, or for one that cannot be, which is reported."""
+        with ExitStack() as scopes:
+            prefix = self._enter_name_scope(scopes, entry) if "scope" in entry else None
+            if prefix is not None:
+                scopes.enter_context(self._names.name_scope(prefix, bindings))
+            yield
+
+    def _enter_name_scope(self, scopes: ExitStack, entry: dict[Any, Any]) -> str | None:
+        name = entry["scope"]
+        if name is not None and not isinstance(name, str):
+            message = f"wrong type of 'scope': got {shown(name)}, expected a text"
+            self._problems.add(value_position(entry, "scope"), message)
+            return None
+        try:
+            return scopes.enter_context(self._builder.name_scope(name))
+        except GraphBuildError as error:
+            self._problems.add_error(value_position(entry, "scope"), error)
+            return None

@@ -1,0 +1,159 @@
+"""`run`: the session steps, what they fetch and feed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Protocol
+
+import numpy as np
+
+from placesim.errors import GraphBuildError
+from placesim.formats.graph_file.values import int_value, known_shape, literal
+from placesim.formats.problems import Problems, Wrong, did_you_mean, shown, value_position
+from placesim.formats.problems import key_position as key_at
+from placesim.graph.constants import make_constant
+from placesim.graph.graph import Graph, NodeDef, split_tensor_name
+from placesim.graph.steps import Feed, Fetch, FromFile, Generated, Step
+from placesim.ops.attributes import TensorValue
+
+STEP_KEYS = ("fetch", "feed", "repeat", "nodes")
+GENERATORS = ("zeros", "ones", "random_normal", "random_uniform")
+_MAX_REPEAT = 10**9
+_INT64 = 1 << 63
+
+
+class NodeTaker(Protocol):
+    """What takes the entries of `nodes`, and knows what their names stand for."""
+
+    def take_all(self, entries: Any, position: int = 0) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def tensor_names(self, text: str) -> list[str] | None: ...
+
+
+class StepReader:
+    """Reads steps in order; the nodes of a step are built on the graph and then taken off it again."""
+
+    def __init__(self, graph: Graph, taker: NodeTaker, problems: Problems) -> None:
+        self._graph = graph
+        self._taker = taker
+        self._problems = problems
+
+    def read(self, tree: Any, position: int) -> tuple[Step, ...]:
+        """The list under `run`."""
+        listed = self._problems.sequence(tree, position, "'run'")
+        first = len(self._graph)
+        steps = tuple(self._read_entry(listed, index) for index in range(len(listed)))
+        cut_nodes(self._graph, first)
+        return steps
+
+    def _read_entry(self, listed: Any, index: int) -> Step:
+        step = self._problems.mapping(listed[index], value_position(listed, index), "a step")
+        self._problems.unknown_keys(step, STEP_KEYS, "a step")
+        return self.read_step(step)
+
+    def read_step(self, step: dict[Any, Any], keys: Collection[str] = STEP_KEYS) -> Step:
+        """One step, of which these keys count."""
+        first = len(self._graph)
+        if "nodes" in step and "nodes" in keys:
+            self._taker.take_all(step["nodes"], value_position(step, "nodes"))
+            self._taker.finish()
+        nodes = tuple(node_defs(self._graph, first))
+        fetches = self._fetches(step) if "fetch" in step else ()
+        return Step(fetches, self._feeds(step) if "feed" in step else (), self._repeat(step) if "repeat" in keys else 1, nodes)
+
+    def _repeat(self, step: dict[Any, Any]) -> int:
+        try:
+            return int_value(step.get("repeat", 1), 0, _MAX_REPEAT, "'repeat'")
+        except Wrong as wrong:
+            self._problems.add(value_position(step, "repeat"), str(wrong))
+            return 1
+
+    def _fetches(self, step: dict[Any, Any]) -> tuple[Fetch, ...]:
+        tree = step["fetch"]
+        if isinstance(tree, str):
+            return self._fetch(tree, value_position(step, "fetch"))
+        found: list[Fetch] = []
+        for index, text in enumerate(self._problems.sequence(tree, value_position(step, "fetch"), "'fetch'")):
+            if isinstance(text, str):
+                found += self._fetch(text, value_position(tree, index))
+            else:
+                message = f"wrong type of a fetch: got {shown(text)}, expected a name"
+                self._problems.add(value_position(tree, index), message)
+        return tuple(found)
+
+    def _fetch(self, text: str, position: int) -> tuple[Fetch, ...]:
+        names = self._names(text, position, "fetch")
+        return tuple(Fetch(name, position) for name in names)
+
+    def _names(self, text: str, position: int, what: str) -> list[str]:
+        names = self._taker.tensor_names(text)
+        if names is None:
+            near = self._problems.did_you_mean(split_tensor_name(text)[0], self._graph.ids)
+            self._problems.add(position, f"unknown {what}: got '{text}', expected the name or id of a node{near}")
+            return []
+        return names
+
+    def _feeds(self, step: dict[Any, Any]) -> tuple[Feed, ...]:
+        tree = self._problems.mapping(step["feed"], value_position(step, "feed"), "'feed'")
+        found: list[Feed] = []
+        for text, value in tree.items():
+            position = key_at(tree, text)
+            if not isinstance(text, str):
+                self._problems.add(position, f"wrong type of a feed: got {shown(text)}, expected a tensor's name")
+                continue
+            for name in self._names(text, position, "feed"):
+                try:
+                    found.append(Feed(name, self._feed_value(name, value), position))
+                except Wrong as wrong:
+                    self._problems.add(value_position(tree, text), str(wrong))
+        return tuple(found)
+
+    def _feed_value(self, name: str, value: Any) -> Any:
+        if isinstance(value, np.ndarray | np.generic | FromFile | Generated):
+            return value
+        if isinstance(value, dict) and not {"bytes", "tensor"} & set(value):
+            return _made_value(value)
+        value = literal(value)
+        if isinstance(value, TensorValue):
+            return value.array
+        node_name, slot = split_tensor_name(name)
+        outputs = self._graph.node(node_name).signature.output_dtypes if node_name in self._graph.ids else ()
+        try:
+            return make_constant(value, outputs[slot] if slot < len(outputs) else None).array
+        except GraphBuildError as error:
+            raise Wrong(error.message) from None
+
+
+def _made_value(tree: dict[Any, Any]) -> FromFile | Generated:
+    """`{file: F.npy}`, or a generator with its shape and seed."""
+    kinds = [key for key in tree if key in ("file", *GENERATORS)]
+    unknown = [key for key in tree if key not in ("file", "seed", *GENERATORS)]
+    if unknown or len(kinds) != 1 or (kinds == ["file"] and len(tree) > 1):
+        got = ", ".join(map(str, tree)) or "nothing"
+        near = did_you_mean(unknown[0], ("file", "seed", *GENERATORS)) if unknown else ""
+        raise Wrong(f"wrong feed: got a mapping with {got}, expected one of file, {', '.join(GENERATORS)}{near}")
+    ((kind),) = kinds
+    if kind == "file":
+        if not isinstance(tree[kind], str):
+            raise Wrong(f"wrong type of 'file': got {shown(tree[kind])}, expected a path")
+        return FromFile(tree[kind])
+    seed = tree.get("seed")
+    return Generated(kind, known_shape(tree[kind]), None if seed is None else int_value(seed, -_INT64, _INT64 - 1, "'seed'"))
+
+
+def node_defs(graph: Graph, first: int) -> list[NodeDef]:
+    """The nodes from an id on, by names."""
+    return [
+        NodeDef(node.name, node.op, tuple(graph.input_texts(node)), node.device, node.attrs, node.location)
+        for node in graph.nodes[first:]
+    ]
+
+
+def cut_nodes(graph: Graph, first: int) -> None:
+    """Take the nodes from an id on off the graph."""
+    for node in graph.nodes[first:]:
+        if graph.ids.get(node.name) == node.id:
+            del graph.ids[node.name]
+    del graph.nodes[first:]

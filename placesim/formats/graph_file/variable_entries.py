@@ -1,0 +1,86 @@
+"""The entries `variable` and `initializer` of a graph file -> the nodes that they expand to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.dtypes import FLOAT
+from placesim.errors import GraphBuildError
+from placesim.formats.graph_file.initializers import initializer_value, kind_value
+from placesim.formats.graph_file.scope_entries import ScopeEntries
+from placesim.formats.graph_file.scoped_names import Broken, ScopedNames
+from placesim.formats.graph_file.values import bool_value, constant_value, dtype_value, known_shape
+from placesim.formats.problems import WRONG, Problems, Wrong, own_position, shown, value_position
+from placesim.graph.builder import GraphBuilder
+from placesim.graph.variables import Initializer, Variable, add_global_initializer, add_variable
+
+VARIABLE_KEYS = dict.fromkeys(
+    ("variable", "id", "shape", "dtype", "initializer", "kind", "trainable", "device", "colocate_with", "control_inputs")
+).keys()
+INITIALIZER_KEYS = dict.fromkeys(("initializer", "id", "device", "colocate_with", "control_inputs")).keys()
+
+
+class VariableEntries:
+    """Makes variables, and the op that initializes all of them."""
+
+    def __init__(self, builder: GraphBuilder, problems: Problems, names: ScopedNames, scopes: ScopeEntries) -> None:
+        self._builder = builder
+        self._problems = problems
+        self._names = names
+        self._scopes = scopes
+
+    def take_variable(self, entry: dict[Any, Any]) -> None:
+        """An entry with `variable`.  Raises Broken where it has no name."""
+        problems, builder = self._problems, self._builder
+        problems.unknown_keys(entry, VARIABLE_KEYS, "a variable")
+        name, position = entry["variable"], own_position(entry)
+        if not isinstance(name, str) or not name:
+            problems.add(value_position(entry, "variable"), f"wrong type of 'variable': got {shown(name)}, expected a name")
+            raise Broken
+        wanted = builder.prefix + name
+        if self._names.is_taken(wanted):
+            self._names.check_claim(entry, wanted, position)
+        try:
+            variable = self._add(entry, name, position)
+        except (GraphBuildError, Wrong) as error:
+            key = "initializer" if "initializer" in entry else "variable"
+            problems.add(value_position(entry, key), str(error), "ValueError" if isinstance(error, GraphBuildError) else "")
+            variable = None
+        if variable is None:
+            self._names.mark_broken(entry, wanted, position)
+            return
+        self._names.mark_named(variable.node)
+        self._names.bind_entry(entry, name, variable.node)
+
+    def _add(self, entry: dict[Any, Any], name: str, position: int) -> Variable | None:
+        """The variable; None where a value of the entry is wrong, which is reported."""
+        read = self._problems.read
+        dtype = read(entry, "dtype", dtype_value, FLOAT)
+        shape = read(entry, "shape", known_shape, None)
+        kind = read(entry, "kind", kind_value, "ref")
+        read(entry, "trainable", lambda value: bool_value(value, "'trainable'"), True)
+        initializer = read(entry, "initializer", initializer_value, None)
+        if any(value is WRONG for value in (dtype, shape, kind, initializer)):
+            return None
+        with self._scopes.entered(entry):
+            if initializer is not None and initializer.kind == "value" and "dtype" not in entry:
+                tensor = constant_value(initializer.values["value"], None, shape)
+                dtype, initializer = tensor.dtype, Initializer("value", {"value": tensor.array})
+            return add_variable(self._builder, name, shape, dtype, initializer, kind, position)
+
+    def take_initializer(self, entry: dict[Any, Any]) -> None:
+        """An entry with `initializer`: what runs the initializers of all variables above it."""
+        self._problems.unknown_keys(entry, INITIALIZER_KEYS, "an initializer")
+        name = entry["initializer"]
+        if not isinstance(name, str) or not name:
+            message = f"wrong type of 'initializer': got {shown(name)}, expected a name"
+            self._problems.add(value_position(entry, "initializer"), message)
+            return
+        try:
+            with self._scopes.entered(entry):
+                node = add_global_initializer(self._builder, name, own_position(entry))
+        except GraphBuildError as error:
+            self._problems.add_error(value_position(entry, "initializer"), error)
+            self._names.mark_broken(entry, self._builder.prefix + name, own_position(entry))
+            return
+        self._names.bind_entry(entry, name, node.id)

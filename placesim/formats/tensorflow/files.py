@@ -1,0 +1,125 @@
+"""Any of TensorFlow's own files -> one record: the graph, what it can be asked, and what came with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from placesim.checkpoints.state import latest_checkpoint
+from placesim.errors import GraphFileError, Location, Problem
+from placesim.formats.annotations import device_annotations
+from placesim.formats.recognition import Format, recognise
+from placesim.formats.tensorflow.file_bytes import file_bytes
+from placesim.formats.tensorflow.graph_def import read_graph_def
+from placesim.formats.tensorflow.meta_graph import MetaGraph, read_meta_graph, signature
+from placesim.formats.tensorflow.saved_model import (
+    FILE_NAMES,
+    is_saved_model,
+    read_saved_model,
+    read_saved_model_file,
+    with_checkpoint,
+)
+from placesim.graph.steps import Feed, Fetch, GraphFile, Step
+from placesim.ops.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFlowFile:
+    """What was read.
+
+    `inputs` and `outputs` map the arguments of the chosen signature to tensors; `annotations` devices to the number of nodes
+    that ask for them; `init_op` is run once before anything else, with `asset_feeds`; both are empty for most files.
+    """
+
+    file: GraphFile
+    format: Format
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, int] = field(default_factory=dict)
+    init_op: str = ""
+    asset_feeds: Mapping[str, str] = field(default_factory=dict)
+    meta_graph: MetaGraph | None = None
+
+    def step(self, feeds: Mapping[str, Any], fetches: Iterable[str] = ()) -> Step:
+        """A session step; names are the signature's arguments, or tensors.  With no fetches all outputs of the signature."""
+        wanted = tuple(fetches) or tuple(self.outputs)
+        return Step(
+            tuple(Fetch(self.outputs.get(name, name)) for name in wanted),
+            tuple(Feed(self.inputs.get(name, name), value) for name, value in feeds.items()),
+        )
+
+
+def sniff(source: bytes | memoryview | str | Path) -> Format:
+    """What some bytes are, or what lies at a path.  Raises UsageError for a path that cannot be read."""
+    if isinstance(source, bytes | memoryview):
+        return recognise(source)
+    if is_saved_model(Path(source)):
+        return Format.SAVED_MODEL
+    return recognise(file_bytes(source))
+
+
+def read_tensorflow_file(
+    path: str | Path,
+    *,
+    data: bytes | memoryview | None = None,
+    tags: Iterable[str] = (),
+    signature_name: str | None = None,
+    checkpoint: str | Path | None = None,
+    registry: Registry | None = None,
+) -> TensorFlowFile:
+    """The file or directory at a path, or `data` that came from there (as from standard input).
+
+    `checkpoint` is the prefix of the files that hold a MetaGraph's variables, or their directory.  With no `signature_name` a
+    SavedModel's `serving_default`, or its only signature.  Raises UsageError for what cannot be read, GraphFileError and
+    TensorFlow's own errors for what is wrong with it.
+    """
+    name = str(path)
+    if data is None and Path(path).is_dir():
+        return _saved_model(Path(path), tags, signature_name, registry)
+    content = file_bytes(path) if data is None else data
+    kind = recognise(content)
+    if kind is Format.GRAPH_DEF:
+        file = read_graph_def(content, name, registry)
+        return TensorFlowFile(file, kind, annotations=device_annotations(file))
+    if kind is Format.META_GRAPH:
+        meta_graph = read_meta_graph(content, name, registry)
+        if checkpoint is not None:
+            prefix = latest_checkpoint(checkpoint) if Path(checkpoint).is_dir() else checkpoint
+            meta_graph = with_checkpoint(meta_graph, prefix)
+        return _record(meta_graph, kind, signature_name)
+    if kind is Format.SAVED_MODEL and data is None and Path(path).name in FILE_NAMES:
+        return _saved_model(Path(path).parent, tags, signature_name, registry)
+    if kind is Format.SAVED_MODEL:
+        return _record(read_saved_model_file(content, name, tags, registry), kind, signature_name)
+    raise GraphFileError((Problem(Location(name, 0, 0), _not_a_graph(kind)),))
+
+
+def _not_a_graph(kind: Format) -> str:
+    wanted = "expected a GraphDef, a MetaGraphDef or a SavedModel's directory"
+    return f"no graph of TensorFlow's: got {kind.value}, {wanted}"
+
+
+def _saved_model(directory: Path, tags: Iterable[str], name: str | None, registry: Registry | None) -> TensorFlowFile:
+    model = read_saved_model(directory, tags, registry)
+    found = _record(model.meta_graph, Format.SAVED_MODEL, name)
+    return replace(found, asset_feeds={tensor: str(path) for tensor, path in model.asset_files.items()})
+
+
+def _record(meta_graph: MetaGraph, kind: Format, name: str | None) -> TensorFlowFile:
+    file = meta_graph.file
+    known = tuple(meta_graph.signatures)
+    if name is None:
+        name = "serving_default" if "serving_default" in known else known[0] if len(known) == 1 else None
+    inputs, outputs = ({}, {}) if name is None else signature(meta_graph, name)
+    return TensorFlowFile(
+        file,
+        kind,
+        inputs,
+        outputs,
+        device_annotations(file),
+        meta_graph.init_op if meta_graph.init_op in file.graph.ids else "",
+        {},
+        meta_graph,
+    )

@@ -1,0 +1,185 @@
+"""FunctionDef bytes <-> entries of the function library.
+
+What a Function here has no place for (an op definition's flags, attrs of arguments, fields of the future) is kept as bytes in
+its attr `_function_def`, and written back from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from placesim.dtypes import BY_NUMBER
+from placesim.formats.tensorflow.attr_value import NotHeld, read_entry, read_string, write_attr
+from placesim.formats.tensorflow.messages import Buffer, Message, message_class, parse, serialise
+from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter, read_rest
+from placesim.formats.tensorflow.wire import BYTES, WireError, fields
+from placesim.graph.graph import Function, FunctionArg, NodeDef
+from placesim.ops.attributes import AttrValue, FunctionName
+
+REST = "_function_def"
+"""The attr that holds the rest of a FunctionDef."""
+_NODE_DEF = 3
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+def read_function(data: Buffer, nodes: NodeReader) -> Function:
+    """One FunctionDef.  Raises WireError."""
+    view = memoryview(data)
+    bodies, others = [], []
+    for field in fields(view):
+        if field.number == _NODE_DEF and field.wire_type == BYTES:
+            bodies.append(view[field.value_start : field.end])
+        else:
+            others.append(view[field.start : field.end])
+    message = parse("FunctionDef", b"".join(others))
+    name = message.signature.name
+    try:
+        return _function(message, tuple(nodes.read(body) for body in bodies))
+    except WireError as error:
+        raise WireError(f"function '{name}': {error}") from None
+
+
+def _function(message: Message, body: tuple[NodeDef, ...]) -> Function:
+    signature = message.signature
+    inputs = tuple(_read_arg(arg, "") for arg in signature.input_arg)
+    outputs = tuple(_read_arg(arg, _result(message, arg.name)) for arg in signature.output_arg)
+    ordered = [name for name in signature.control_output if name in message.control_ret]
+    ordered += sorted(name for name in message.control_ret if name not in ordered)
+    controls = {name: message.control_ret[name] for name in ordered}
+    attrs, kept = _read_attrs(message)
+    name = signature.name
+    rest = _rest(message, kept, list(controls))
+    if rest:
+        attrs[REST] = read_string(rest)
+    return Function(name, inputs, outputs, body, controls, attrs)
+
+
+def _result(message: Message, name: str) -> str:
+    if name not in message.ret:
+        raise WireError(f"Return value for output '{name}' is missing")
+    return str(message.ret[name])
+
+
+def _read_arg(arg: Message, value: str) -> FunctionArg:
+    if arg.number_attr or arg.type_list_attr:
+        raise WireError(f"argument '{arg.name}' stands for several tensors, which cannot be held")
+    if arg.type_attr:
+        return FunctionArg(arg.name, None, arg.type_attr, value)
+    dtype = BY_NUMBER.get(arg.type)
+    if dtype is None:
+        raise WireError(f"argument '{arg.name}' has no type: got number {arg.type}")
+    return FunctionArg(arg.name, dtype, None, value)
+
+
+def _read_attrs(message: Message) -> tuple[dict[str, AttrValue], list[str]]:
+    """The attrs in the order of their names, and the names of those that the message still has to keep."""
+    attrs: dict[str, AttrValue] = {}
+    kept = []
+    for name in sorted(message.attr):
+        entry = message_class("AttrEntry")(key=name, value=message.attr[name])
+        _, value, is_all = read_entry(entry.SerializeToString())
+        if value is not NotHeld and name != REST:
+            attrs[name] = value
+        if not is_all or name == REST:
+            kept.append(name)
+    return attrs, kept
+
+
+def _rest(message: Message, kept_attrs: list[str], control_names: list[str]) -> bytes:
+    """The FunctionDef without all that a Function says."""
+    signature = message.signature
+    for name in ("ret", "control_ret"):
+        message.ClearField(name)
+    for name in [name for name in message.attr if name not in kept_attrs]:
+        del message.attr[name]
+    if list(signature.control_output) == control_names:
+        signature.ClearField("control_output")
+    for args in (signature.input_arg, signature.output_arg):
+        for arg in args:
+            for name in ("name", "type", "type_attr"):
+                arg.ClearField(name)
+        if not any(arg.ByteSize() for arg in args):
+            del args[:]
+    signature.ClearField("name")
+    if not signature.ByteSize():
+        message.ClearField("signature")
+    return serialise(message)
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+def write_function(function: Function, nodes: NodeWriter) -> bytes:
+    """One FunctionDef.  Raises WireError for what a FunctionDef cannot say."""
+    try:
+        message = read_rest("FunctionDef", function.attrs.get(REST)) or message_class("FunctionDef")()
+        signature = message.signature
+        signature.name = function.name
+        _write_args(signature.input_arg, function.inputs)
+        _write_args(signature.output_arg, function.outputs)
+        if not signature.control_output:
+            signature.control_output.extend(function.control_outputs)
+        for output in function.outputs:
+            message.ret[output.name] = output.value
+        for name, node in function.control_outputs.items():
+            message.control_ret[name] = node
+        for name, value in function.attrs.items():
+            if name != REST and name not in message.attr:
+                message.attr[name].CopyFrom(write_attr(value))
+        for body in function.nodes:
+            written = nodes.write(body.name, body.op, body.inputs, body.device, body.attrs)
+            message.node_def.append(parse("NodeDef", b"".join(written)))
+        return serialise(message)
+    except (WireError, ValueError, TypeError) as error:
+        raise WireError(f"function '{function.name}': {error}") from None
+
+
+def _write_args(written: Message, args: tuple[FunctionArg, ...]) -> None:
+    if len(written) != len(args):
+        del written[:]
+        for _ in args:
+            written.add()
+    for message, arg in zip(written, args, strict=True):
+        message.name = arg.name
+        if arg.dtype is not None:
+            message.type = arg.dtype.number
+        if arg.type_attr:
+            message.type_attr = arg.type_attr
+
+
+# --- calls ----------------------------------------------------------------------------------------------------------
+
+
+def recursion(functions: Mapping[str, Function]) -> list[str] | None:
+    """The names along a circle of functions that call each other, the first again at the end; None where there is none."""
+    called = {name: list(dict.fromkeys(_called(function, functions))) for name, function in functions.items()}
+    state: dict[str, int] = {}
+    for start in functions:
+        path, waiting = [start], [iter(called[start])]
+        if start in state:
+            continue
+        state[start] = 1
+        while path:
+            following = next(waiting[-1], None)
+            if following is None:
+                state[path.pop()] = 2
+                waiting.pop()
+            elif state.get(following) == 1:
+                return [*path[path.index(following) :], following]
+            elif following not in state:
+                state[following] = 1
+                path.append(following)
+                waiting.append(iter(called[following]))
+    return None
+
+
+def _called(function: Function, functions: Mapping[str, Function]) -> Iterator[str]:
+    for node in function.nodes:
+        if node.op in functions:
+            yield node.op
+        for value in node.attrs.values():
+            for single in value if value.__class__ is tuple else (value,):
+                if isinstance(single, FunctionName) and single.name in functions:
+                    yield single.name

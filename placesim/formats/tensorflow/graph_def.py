@@ -1,0 +1,215 @@
+"""GraphDef, binary or text, <-> a raw graph."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import PurePath
+from typing import NamedTuple
+
+from placesim.collector import collector_paused
+from placesim.errors import GraphFileError, Location, Problem
+from placesim.formats.node_import import NodeImport
+from placesim.formats.problems import Problems
+from placesim.formats.recognition import is_text
+from placesim.formats.tensorflow.function_def import read_function, recursion, write_function
+from placesim.formats.tensorflow.messages import Buffer, Message, message_class, parse, parse_text, serialise, to_text
+from placesim.formats.tensorflow.new_attrs import NewAttrs
+from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter
+from placesim.formats.tensorflow.wire import BYTES, Field, WireError, field_at, field_head, fields, shortened, take_run
+from placesim.graph.graph import Function, Graph
+from placesim.graph.steps import Config, GraphFile
+from placesim.ops.registry import Registry, load_registry
+
+_NODE, _LIBRARY, _VERSIONS = 1, 2, 4
+_LIBRARY_FUNCTION = 1
+CURRENT_VERSION = 2474
+"""The version of GraphDefs that TensorFlow 2.21 reads and writes; its own files name it as their producer."""
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+class _Parts(NamedTuple):
+    """Where the parts of a GraphDef stand: nodes and functions as starts and ends; the rest as the bytes of a GraphDef."""
+
+    nodes: array[int]
+    functions: array[int]
+    versions: dict[str, int]
+    rest: bytes
+
+
+def read_graph_def(data: Buffer, name: str, registry: Registry | None = None, producer_ops: Message | None = None) -> GraphFile:
+    """A GraphDef's bytes or text -> its raw graph; `name` is the file's, for messages.
+
+    Large constants are views of `data`.  `producer_ops` is the OpList of who wrote it, where that is known.  Raises
+    GraphFileError with all that is wrong.
+    """
+    with file_errors(name), collector_paused():
+        if is_text(data):
+            data = serialise(parse_text("GraphDef", data))
+        return _read(memoryview(data), name, registry or load_registry(), producer_ops or message_class("OpList")())
+
+
+@contextmanager
+def file_errors(name: str) -> Iterator[None]:
+    """Turns WireError into a GraphFileError about the file."""
+    try:
+        yield
+    except WireError as error:
+        raise GraphFileError((Problem(Location(name, error.line, error.column), shortened(str(error))),)) from None
+
+
+def _read(data: memoryview, name: str, registry: Registry, producer_ops: Message) -> GraphFile:
+    parts = _parts(data)
+    reader = NodeReader()
+    new_attrs = NewAttrs(registry, producer_ops)
+    problems = Problems(name)
+    functions = _read_functions(data, parts.functions, reader)
+    graph = Graph(registry, {key: _without(new_attrs, function) for key, function in functions.items()}, name)
+    graph.versions = parts.versions
+    nodes = NodeImport(graph, problems)
+    _check_versions(parts, nodes)
+    _check_functions(graph, nodes)
+    starts = iter(parts.nodes)
+    for start, end in zip(starts, starts, strict=True):
+        node = reader.read(data[start:end])
+        nodes.add(new_attrs.without(node) if new_attrs else node)
+    nodes.finish()
+    return GraphFile(PurePath(name).stem, graph, is_raw=True, rest=parts.rest)
+
+
+def _parts(data: memoryview) -> _Parts:
+    nodes, functions = array("q"), array("q")
+    versions = message_class("VersionDef")()
+    library_rest, others = bytearray(), bytearray()
+    has_library = False
+    position = take_run(data, _NODE, 0, len(data), nodes)
+    while position < len(data):
+        field = field_at(data, position, len(data))
+        if (field.number, field.wire_type) == (_LIBRARY, BYTES):
+            library_rest += _library(data, field, functions)
+            has_library = True
+        elif (field.number, field.wire_type) == (_VERSIONS, BYTES):
+            versions.MergeFrom(parse("VersionDef", data[field.value_start : field.end]))
+        else:
+            others += data[field.start : field.end]
+        position = take_run(data, _NODE, field.end, len(data), nodes)
+    found = {key: getattr(versions, key) for key in ("producer", "min_consumer") if getattr(versions, key)}
+    rest = message_class("GraphDef")()
+    if library_rest or (has_library and not functions):
+        rest.library.CopyFrom(parse("FunctionDefLibrary", bytes(library_rest)))
+    for key in found:
+        versions.ClearField(key)
+    if versions.ByteSize():
+        rest.versions.CopyFrom(versions)
+    return _Parts(nodes, functions, found, serialise(rest) + bytes(others))
+
+
+def _library(data: memoryview, library: Field, functions: array[int]) -> bytes:
+    rest = b""
+    for field in fields(data, library.value_start, library.end):
+        if field.number == _LIBRARY_FUNCTION and field.wire_type == BYTES:
+            functions.extend((field.value_start, field.end))
+        else:
+            rest += data[field.start : field.end]
+    return rest
+
+
+def _read_functions(data: memoryview, spans: array[int], reader: NodeReader) -> dict[str, Function]:
+    found: dict[str, Function] = {}
+    written: dict[str, memoryview] = {}
+    starts = iter(spans)
+    for start, end in zip(starts, starts, strict=True):
+        function = read_function(data[start:end], reader)
+        if written.setdefault(function.name, data[start:end]) != data[start:end]:
+            reason = "because a different function with the same name already exists."
+            raise WireError(f"Cannot add function '{function.name}' {reason}")
+        found[function.name] = function
+    return found
+
+
+def _without(new_attrs: NewAttrs, function: Function) -> Function:
+    return replace(function, nodes=tuple(map(new_attrs.without, function.nodes)))
+
+
+def _check_versions(parts: _Parts, nodes: NodeImport) -> None:
+    least, release = parts.versions.get("min_consumer", 0), nodes.release
+    if least > CURRENT_VERSION:
+        message = f"GraphDef min consumer version {least} above current version {CURRENT_VERSION} for TensorFlow {release}."
+        nodes.report(f"{message}  Please upgrade TensorFlow.", "InvalidArgumentError")
+
+
+def _check_functions(graph: Graph, nodes: NodeImport) -> None:
+    for function in graph.functions.values():
+        if graph.registry.op(function.name) is not None:
+            nodes.report(f"Cannot add function '{function.name}' because an op with the same name already exists.")
+        for node in function.nodes:
+            nodes.check(node, f" in function '{function.name}'")
+    circle = recursion(graph.functions)
+    if circle is not None:
+        message = f"recursive functions: {' -> '.join(circle[:20])}; expected functions that do not call themselves"
+        nodes.report(message, "InvalidArgumentError")
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+def write_graph_def(file: GraphFile, text: bool = False) -> bytes:
+    """A graph file's graph, functions and versions as a GraphDef, binary or text.
+
+    Devices, config and steps of the file have no place in a GraphDef.  Raises GraphFileError for what a GraphDef cannot say.
+    """
+    with file_errors(file.name):
+        parse("GraphDef", file.rest)
+        data = b"".join([*_write(file.graph), file.rest])
+        return to_text(parse("GraphDef", data)).encode() if text else data
+
+
+def left_out(file: GraphFile) -> list[str]:
+    """The sections of a graph file that say something a GraphDef has no place for."""
+    found = {
+        "devices": file.inventory is not None,
+        "config": file.config != Config(),
+        "run": file.steps is not None,
+        "description": bool(file.description),
+    }
+    return [section for section, is_used in found.items() if is_used]
+
+
+def write_partitions(parts: Mapping[str, Graph], text: bool = False) -> dict[str, bytes]:
+    """One GraphDef for each device, from the graphs that a partitioner made; every node is assigned to its device."""
+    written = {}
+    for device, graph in parts.items():
+        with file_errors(device):
+            data = b"".join(_write(graph, device))
+            written[device] = to_text(parse("GraphDef", data)).encode() if text else data
+    return written
+
+
+def _write(graph: Graph, device: str | None = None) -> list[Buffer]:
+    """The bytes in pieces, so that they are put together only once; with `device` all nodes ask for it."""
+    writer = NodeWriter()
+    pieces: list[Buffer] = []
+    for node in graph.nodes:
+        asked = node.device if device is None else device
+        written = writer.write(node.name, node.op, graph.input_texts(node), asked, node.attrs)
+        pieces.append(field_head(_NODE, sum(map(len, written))))
+        pieces += written
+    functions = [write_function(function, writer) for function in graph.functions.values()]
+    library = b"".join(field_head(_LIBRARY_FUNCTION, len(function)) + function for function in functions)
+    if library:
+        pieces += (field_head(_LIBRARY, len(library)), library)
+    if graph.versions:
+        versions = _write_versions(graph.versions)
+        pieces += (field_head(_VERSIONS, len(versions)), versions)
+    return pieces
+
+
+def _write_versions(versions: Mapping[str, int]) -> bytes:
+    try:
+        return serialise(message_class("VersionDef")(**versions))
+    except (ValueError, TypeError) as error:
+        raise WireError(f"versions: {error}") from None

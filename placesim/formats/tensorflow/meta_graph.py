@@ -1,0 +1,230 @@
+"""MetaGraphDef -> a raw graph with what is said about it: signatures, collections, variables, how it is saved and restored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from placesim.dtypes import BY_NUMBER, DType
+from placesim.errors import GraphFileError, InvalidArgumentError, Location, Problem
+from placesim.formats.recognition import is_text
+from placesim.formats.tensorflow.attr_value import read_shape, read_string
+from placesim.formats.tensorflow.graph_def import file_errors, read_graph_def
+from placesim.formats.tensorflow.messages import Buffer, Message, parse, parse_text, serialise
+from placesim.formats.tensorflow.wire import BYTES, WireError, fields
+from placesim.graph.graph import Graph, split_tensor_name
+from placesim.graph.steps import GraphFile
+from placesim.ops.attributes import UNKNOWN_RANK, Shape
+from placesim.ops.registry import Registry
+
+_GRAPH_DEF = 2
+_VARIABLE_COLLECTIONS = ("variables", "trainable_variables", "local_variables", "model_variables", "moving_average_variables")
+_INIT_SIGNATURE = "__saved_model_init_op"
+_INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
+
+
+class TensorUse(NamedTuple):
+    """An argument of a signature: the tensor that it stands for, with its type and shape where they are known."""
+
+    tensor: str
+    dtype: DType | None
+    shape: Shape
+
+
+class ModelSignature(NamedTuple):
+    """A computation that a model offers."""
+
+    inputs: dict[str, TensorUse]
+    outputs: dict[str, TensorUse]
+    method: str
+
+
+class VariableUse(NamedTuple):
+    """A variable of the collections, by the names of its tensors and ops.
+
+    `full_name`, `full_shape` and `offset` say of what it is a part where it is one of a partitioned variable's.
+    """
+
+    name: str
+    initializer: str
+    initial_value: str
+    snapshot: str
+    is_resource: bool
+    is_trainable: bool
+    full_name: str = ""
+    full_shape: tuple[int, ...] = ()
+    offset: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MetaGraph:
+    """A graph file, and what its MetaGraphDef says beside the graph.
+
+    `collections` maps a name to node names, texts, bytes or numbers; `assets` a tensor to a file's name.
+    """
+
+    file: GraphFile
+    tags: tuple[str, ...] = ()
+    signatures: Mapping[str, ModelSignature] = field(default_factory=dict)
+    collections: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    variables: tuple[VariableUse, ...] = ()
+    restore_op: str = ""
+    init_op: str = ""
+    assets: Mapping[str, str] = field(default_factory=dict)
+    tensorflow_version: str = ""
+
+
+def read_meta_graph(data: Buffer, name: str, registry: Registry | None = None) -> MetaGraph:
+    """A MetaGraphDef's bytes or text; `name` is the file's, for messages.  Raises GraphFileError."""
+    with file_errors(name):
+        if is_text(data):
+            data = serialise(parse_text("MetaGraphDef", data))
+        graph, message = _split(memoryview(data))
+    file = read_graph_def(graph, name, registry, message.meta_info_def.stripped_op_list)
+    with file_errors(name):
+        return _meta_graph(file, message)
+
+
+def _split(data: memoryview) -> tuple[memoryview, Message]:
+    """The GraphDef where it stands, and the message without it."""
+    graphs, others = [], bytearray()
+    for part in fields(data):
+        if part.number == _GRAPH_DEF and part.wire_type == BYTES:
+            graphs.append(data[part.value_start : part.end])
+        else:
+            others += data[part.start : part.end]
+    graph = graphs[0] if len(graphs) == 1 else memoryview(b"".join(graphs))
+    return graph, parse("MetaGraphDef", bytes(others))
+
+
+def _meta_graph(file: GraphFile, message: Message) -> MetaGraph:
+    collections = {name: _collection(message.collection_def[name]) for name in sorted(message.collection_def)}
+    signatures = {name: _signature(message.signature_def[name]) for name in sorted(message.signature_def)}
+    info = message.meta_info_def
+    return MetaGraph(
+        file,
+        tuple(info.tags),
+        {name: signature for name, signature in signatures.items() if name != _INIT_SIGNATURE},
+        collections,
+        _variables(collections),
+        message.saver_def.restore_op_name,
+        _init_op(signatures, collections),
+        {split_index(asset.tensor_info.name): asset.filename for asset in message.asset_file_def if asset.tensor_info.name},
+        info.tensorflow_version,
+    )
+
+
+def split_index(tensor: str) -> str:
+    """A tensor's name as a graph file spells it: `x:0` -> `x`."""
+    return tensor.removesuffix(":0")
+
+
+# --- what is said beside the graph ----------------------------------------------------------------------------------
+
+
+def _collection(message: Message) -> tuple[Any, ...]:
+    kind = message.WhichOneof("kind")
+    if kind is None:
+        return ()
+    values = getattr(message, kind).value
+    if kind == "bytes_list":
+        return tuple(map(read_string, values))
+    return tuple(value.value for value in values) if kind == "any_list" else tuple(values)
+
+
+def _variables(collections: Mapping[str, tuple[Any, ...]]) -> tuple[VariableUse, ...]:
+    """The variables of all collections, each once, in the order of the first collection that has it."""
+    found: dict[str, VariableUse] = {}
+    trainable = {_variable(value).name for value in collections.get("trainable_variables", ())}
+    for collection in _VARIABLE_COLLECTIONS:
+        for value in collections.get(collection, ()):
+            use = _variable(value)
+            found.setdefault(use.name, use._replace(is_trainable=use.name in trainable))
+    return tuple(found.values())
+
+
+def _variable(value: Any) -> VariableUse:
+    if not isinstance(value, str | bytes):
+        raise WireError(f"a variable of a collection: got {type(value).__name__}, expected a VariableDef")
+    message = parse("VariableDef", value.encode() if isinstance(value, str) else value)
+    part = message.save_slice_info_def
+    return VariableUse(
+        split_index(message.variable_name),
+        message.initializer_name,
+        message.initial_value_name,
+        message.snapshot_name,
+        message.is_resource,
+        message.trainable,
+        part.full_name,
+        tuple(part.full_shape),
+        tuple(part.var_offset),
+    )
+
+
+def _signature(message: Message) -> ModelSignature:
+    return ModelSignature(_uses(message.inputs), _uses(message.outputs), message.method_name)
+
+
+def _uses(infos: Any) -> dict[str, TensorUse]:
+    found: dict[str, TensorUse] = {}
+    for name in sorted(infos):
+        found |= _use(name, infos[name])
+    return found
+
+
+def _use(name: str, info: Message) -> dict[str, TensorUse]:
+    """An argument, or each of the parts of one that is made of several tensors."""
+    kind = info.WhichOneof("encoding")
+    if kind == "coo_sparse":
+        parts = {"indices": "indices_tensor_name", "values": "values_tensor_name", "dense_shape": "dense_shape_tensor_name"}
+        return {f"{name}/{part}": TensorUse(getattr(info.coo_sparse, key), None, UNKNOWN_RANK) for part, key in parts.items()}
+    if kind == "composite_tensor":
+        found: dict[str, TensorUse] = {}
+        for index, component in enumerate(info.composite_tensor.components):
+            found |= _use(f"{name}/{index}", component)
+        return found
+    shape = read_shape(info.tensor_shape) if info.HasField("tensor_shape") else UNKNOWN_RANK
+    return {name: TensorUse(info.name, BY_NUMBER.get(info.dtype), shape)}
+
+
+def _init_op(signatures: Mapping[str, ModelSignature], collections: Mapping[str, tuple[Any, ...]]) -> str:
+    """The op that a loader runs once, after the variables have their values; empty where there is none."""
+    if _INIT_SIGNATURE in signatures:
+        outputs = signatures[_INIT_SIGNATURE].outputs
+        return next((use.tensor.partition(":")[0] for use in outputs.values()), "")
+    names = [name for key in _INIT_COLLECTIONS for name in collections.get(key, ()) if isinstance(name, str)]
+    return names[0].partition(":")[0] if names else ""
+
+
+# --- signatures -----------------------------------------------------------------------------------------------------
+
+
+def signature(meta_graph: MetaGraph, name: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The tensors that the inputs and outputs of a signature stand for, by argument.
+
+    Raises InvalidArgumentError for a name that the model has not, GraphFileError for a tensor that the graph has not.
+    """
+    found = meta_graph.signatures.get(name)
+    if found is None:
+        known = ", ".join(f"'{key}'" for key in meta_graph.signatures) or "none"
+        raise InvalidArgumentError(f"no signature '{name}' in the model, with available signatures: {known}")
+    file = meta_graph.file
+    problems = [
+        Problem(
+            Location(file.graph.file, 0, 0), f"signature '{name}': '{argument}' stands for '{use.tensor}', which is no tensor"
+        )
+        for argument, use in (*found.inputs.items(), *found.outputs.items())
+        if not _is_tensor(file.graph, use.tensor)
+    ]
+    if problems:
+        raise GraphFileError(tuple(problems))
+    return (
+        {argument: use.tensor for argument, use in found.inputs.items()},
+        {argument: use.tensor for argument, use in found.outputs.items()},
+    )
+
+
+def _is_tensor(graph: Graph, text: str) -> bool:
+    name, slot = split_tensor_name(text)
+    return name in graph.ids and slot < len(graph.node(name).signature.output_dtypes)

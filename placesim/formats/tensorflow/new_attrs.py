@@ -1,0 +1,54 @@
+"""Attrs that a newer TensorFlow gave to ops: where a node has the default, it means what the op did before there was the attr.
+
+A MetaGraphDef holds the definitions of its ops.  Rule: `import_graph_def` with `producer_op_list`.
+"""
+
+from __future__ import annotations
+
+from placesim.formats.tensorflow.attr_value import NotHeld, read_attr
+from placesim.formats.tensorflow.messages import Message
+from placesim.formats.tensorflow.node_def import set_aside, write_entry
+from placesim.formats.tensorflow.wire import WireError
+from placesim.graph.graph import NodeDef
+from placesim.ops.attributes import Attrs
+from placesim.ops.registry import Registry
+
+
+class NewAttrs:
+    """The attrs of a producer's ops that the registry does not know, with their defaults as bytes: tensors compare as these."""
+
+    def __init__(self, registry: Registry, op_list: Message) -> None:
+        self._defaults: dict[str, dict[str, bytes]] = {}
+        self._changed: dict[tuple[str, int], tuple[Attrs, Attrs]] = {}
+        for op in op_list.op:
+            definition = registry.op(op.name)
+            new = [] if definition is None else [attr for attr in op.attr if attr.name not in definition.attrs]
+            defaults = {attr.name: entry for attr in new if (entry := _default(attr))}
+            if defaults:
+                self._defaults[op.name] = defaults
+
+    def __bool__(self) -> bool:
+        return bool(self._defaults)
+
+    def without(self, node: NodeDef) -> NodeDef:
+        """The node without those of its attrs that are new and have their default."""
+        defaults = self._defaults.get(node.op)
+        if defaults is None:
+            return node
+        found = self._changed.get((node.op, id(node.attrs)))
+        if found is None:
+            own = {name: write_entry(name, node.attrs[name]) for name in defaults if name in node.attrs}
+            names = [name for name, entry in own.items() if entry == defaults[name]]
+            found = (node.attrs, set_aside(node.attrs, names) if names else node.attrs)
+            self._changed[node.op, id(node.attrs)] = found
+        return node._replace(attrs=found[1])
+
+
+def _default(attr: Message) -> bytes:
+    """The default as an entry of a node's attrs; empty where there is none."""
+    if not attr.HasField("default_value"):
+        return b""
+    try:
+        return write_entry(attr.name, read_attr(attr.default_value))
+    except (NotHeld, WireError):
+        return b""

@@ -1,0 +1,232 @@
+"""Which variable gets which tensor of a checkpoint: read off the graph's own restore op, without running it.
+
+A restore op leads to `Assign` and `AssignVariableOp` nodes, in the graph (TF1) or in functions that it calls (TF2); the value
+of each comes from an output of `RestoreV2`, whose inputs are constants that name the tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from placesim.checkpoints.checkpoint import OBJECT_GRAPH_KEY, Checkpoint
+from placesim.checkpoints.slices import SliceSpec, parse_slice_spec
+from placesim.errors import InvalidArgumentError
+from placesim.formats.tensorflow.messages import parse
+from placesim.formats.tensorflow.wire import WireError
+from placesim.graph.graph import Function, Graph, Node, split_tensor_name
+from placesim.ops.attributes import Attrs, FunctionName, Shape, TensorValue
+
+VARIABLE_OPS = ("VariableV2", "Variable", "VarHandleOp")
+_ASSIGNS = ("Assign", "AssignVariableOp")
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+_PASSED_ON = ("Identity", "IdentityN")
+_MAX_STEPS = 1_000_000
+_MAX_DEPTH = 100
+_OBJECT_KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
+
+
+class Restored(NamedTuple):
+    """A variable's node, the checkpoint's tensor that it gets, and which part of it (`6 5 0,3:-`; empty for all)."""
+
+    variable: str
+    key: str
+    part: str = ""
+
+
+class _Place(NamedTuple):
+    """A node in the graph or in a function's body: inputs as they are spelled there."""
+
+    op: str
+    inputs: tuple[str, ...]
+    attrs: Attrs
+
+
+class _Scope(NamedTuple):
+    """Where names are looked up: nodes by name, and for a function's arguments the tensors of the caller."""
+
+    place: Callable[[str], _Place | None]
+    names: Sequence[str]
+    args: Mapping[str, str]
+    caller: _Scope | None
+
+
+def restored_variables(graph: Graph, restore_op: str) -> list[Restored]:
+    """What a restore op does, in no order that matters; empty where the graph has no such op."""
+    scope = _graph_scope(graph)
+    name = restore_op.partition(":")[0].removeprefix("^")
+    if scope.place(name) is None:
+        return []
+    steps = _Steps()
+    found: dict[str, Restored] = {}
+    for inner, assign in _assigns(graph, scope, [name], steps, ()):
+        restored = _restored(inner, assign, steps)
+        if restored is not None:
+            found[restored.variable] = restored
+    return list(found.values())
+
+
+class _Steps:
+    """Bounds the walk: a function may be called from many places."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def take(self, count: int = 1) -> None:
+        self._count += count
+        if self._count > _MAX_STEPS:
+            raise InvalidArgumentError("the restore op leads to too many nodes")
+
+
+def _graph_scope(graph: Graph) -> _Scope:
+    def place(name: str) -> _Place | None:
+        if name not in graph.ids:
+            return None
+        node = graph.node(name)
+        return _Place(node.op, tuple(graph.input_texts(node)), node.attrs)
+
+    return _Scope(place, (), {}, None)
+
+
+def _body_scope(function: Function, inputs: Sequence[str], caller: _Scope) -> _Scope:
+    nodes = {node.name: _Place(node.op, node.inputs, node.attrs) for node in function.nodes}
+    args = dict(zip((arg.name for arg in function.inputs), inputs, strict=False))
+    return _Scope(nodes.get, tuple(nodes), args, caller)
+
+
+def _assigns(
+    graph: Graph, scope: _Scope, names: Sequence[str], steps: _Steps, calls: tuple[str, ...]
+) -> Iterator[tuple[_Scope, _Place]]:
+    """The assignments that some nodes lead to, backwards along all edges and into the functions that are called."""
+    seen = set(names)
+    waiting = list(names)
+    while waiting:
+        steps.take()
+        place = scope.place(waiting.pop())
+        if place is None:
+            continue
+        if place.op in _ASSIGNS:
+            yield scope, place
+        function = _callee(graph, place)
+        if function is not None and function.name not in calls and len(calls) < _MAX_DEPTH:
+            steps.take(len(function.nodes))
+            data = [text for text in place.inputs if not text.startswith("^")]
+            body = _body_scope(function, data, scope)
+            yield from _assigns(graph, body, body.names, steps, (*calls, function.name))
+        for text in place.inputs:
+            name = text.removeprefix("^").partition(":")[0]
+            if name not in seen:
+                seen.add(name)
+                waiting.append(name)
+
+
+def _callee(graph: Graph, place: _Place) -> Function | None:
+    called = place.attrs.get("f") if place.op in _CALLS else None
+    return graph.functions.get(called.name if isinstance(called, FunctionName) else place.op)
+
+
+def _restored(scope: _Scope, assign: _Place, steps: _Steps) -> Restored | None:
+    variable = _source(scope, assign.inputs[0], steps) if len(assign.inputs) > 1 else None
+    value = _source(scope, assign.inputs[1], steps) if variable is not None else None
+    if variable is None or value is None or value[1].op != "RestoreV2" or variable[1].op not in VARIABLE_OPS:
+        return None
+    inner, restore, _, slot = value[0], value[1], value[2], value[3]
+    keys, parts = (_constant(inner, text, steps) for text in restore.inputs[1:3]) if len(restore.inputs) > 2 else ((), ())
+    if slot >= len(keys) or slot >= len(parts):
+        return None
+    return Restored(variable[2], _text(keys[slot]), _text(parts[slot]))
+
+
+def _source(scope: _Scope, text: str, steps: _Steps) -> tuple[_Scope, _Place, str, int] | None:
+    """The node and output that a tensor comes from, through identities and out of functions."""
+    while True:
+        steps.take()
+        name, slot = text.partition(":")[0], split_tensor_name(text)[1]
+        if name in scope.args:
+            if scope.caller is None:
+                return None
+            scope, text = scope.caller, scope.args[name]
+            continue
+        place = scope.place(name)
+        if place is None:
+            return None
+        if place.op not in _PASSED_ON or slot >= len(place.inputs):
+            return scope, place, name, slot
+        text = place.inputs[slot]
+
+
+def _constant(scope: _Scope, text: str, steps: _Steps) -> Any:
+    """The elements of a constant; none for what is no constant."""
+    source = _source(scope, text, steps)
+    value = source[1].attrs.get("value") if source is not None and source[1].op == "Const" else None
+    return value.array.reshape(-1) if isinstance(value, TensorValue) else ()
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="surrogateescape") if isinstance(value, bytes) else str(value)
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+def initial_values(graph: Graph, restore_op: str, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The arrays of a checkpoint by the names of the variables' nodes, as views of the file.
+
+    Where the graph has no restore op, names decide.  Raises NotFoundError for a tensor that the checkpoint has not,
+    InvalidArgumentError for one of another type or shape than its variable.
+    """
+    plan = restored_variables(graph, restore_op) or list(_by_name(graph, checkpoint))
+    values = {}
+    for variable, key, part in plan:
+        tensor = _part(checkpoint, key, parse_slice_spec(part))
+        node = graph.node(variable) if variable in graph.ids else None
+        if node is not None:
+            _check(node, key, tensor)
+        values[variable] = tensor.array
+    return values
+
+
+def _part(checkpoint: Checkpoint, key: str, spec: SliceSpec | None) -> TensorValue:
+    stored = checkpoint.entry(key)
+    if spec is not None and spec.shape != stored.shape:
+        what = (
+            f"tensor_name = {key}; shape in shape_and_slice spec {Shape(spec.shape)} "
+            f"does not match the shape stored in checkpoint: {Shape(stored.shape)}"
+        )
+        raise InvalidArgumentError(what)
+    return TensorValue(stored.dtype, checkpoint.read(key, None if spec is None else spec.region))
+
+
+def _by_name(graph: Graph, checkpoint: Checkpoint) -> Iterator[Restored]:
+    keys = _object_keys(checkpoint)
+    for node in graph.nodes:
+        if node.op in VARIABLE_OPS:
+            for name in (node.attrs.get("shared_name") or node.name, node.name):
+                key = name if name in checkpoint else keys.get(name, name + _OBJECT_KEY_END)
+                if key in checkpoint:
+                    yield Restored(node.name, key)
+                    break
+
+
+def _object_keys(checkpoint: Checkpoint) -> dict[str, str]:
+    """A variable's full name -> the key under which an object-based checkpoint keeps it."""
+    if OBJECT_GRAPH_KEY not in checkpoint:
+        return {}
+    stored = checkpoint.read(OBJECT_GRAPH_KEY).reshape(-1)
+    try:
+        objects = parse("TrackableObjectGraph", stored[0] if len(stored) else b"")
+    except (WireError, TypeError):
+        return {}
+    return {part.full_name: part.checkpoint_key for node in objects.nodes for part in node.attributes if part.full_name}
+
+
+def _check(node: Node, key: str, tensor: TensorValue) -> None:
+    dtype, shape = node.attrs.get("dtype"), node.attrs.get("shape")
+    if dtype is not tensor.dtype:
+        what = f"expected dtype {getattr(dtype, 'name', dtype)} does not equal original dtype {tensor.dtype.name}"
+        raise InvalidArgumentError(f"tensor_name = {key}; {what}", node=node.name)
+    dims, got = shape.dims if isinstance(shape, Shape) else None, tensor.array.shape
+    if dims is None or (len(dims) == len(got) and all(size in (-1, own) for size, own in zip(dims, got, strict=True))):
+        return
+    what = f"lhs shape= {shape} rhs shape= {Shape(got)}"
+    raise InvalidArgumentError(f"Assign requires shapes of both tensors to match. {what}", node=node.name)

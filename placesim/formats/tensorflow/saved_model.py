@@ -1,0 +1,108 @@
+"""SavedModel directories, of TensorFlow 1 and 2: the MetaGraph of some tags, and its variables' values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from placesim.checkpoints.checkpoint import Checkpoint
+from placesim.checkpoints.containment import inside
+from placesim.errors import GraphFileError, Location, NotFoundError, OpError, Problem
+from placesim.formats.recognition import is_text
+from placesim.formats.tensorflow.file_bytes import file_bytes
+from placesim.formats.tensorflow.graph_def import file_errors
+from placesim.formats.tensorflow.messages import Buffer, parse, parse_text, serialise
+from placesim.formats.tensorflow.meta_graph import MetaGraph, read_meta_graph
+from placesim.formats.tensorflow.restoring import initial_values
+from placesim.formats.tensorflow.wire import BYTES, fields, last_message
+from placesim.ops.registry import Registry
+
+FILE_NAMES = ("saved_model.pb", "saved_model.pbtxt")
+SERVE = "serve"
+_META_GRAPHS, _META_INFO = 2, 1
+_VARIABLES = Path("variables", "variables")
+
+
+@dataclass(frozen=True, slots=True)
+class SavedModel:
+    """One MetaGraph of a SavedModel, with its variables' values in its file's `initial_values`.
+
+    `asset_files` maps the tensors that take the names of files to those files.
+    """
+
+    meta_graph: MetaGraph
+    directory: Path
+    asset_files: dict[str, Path]
+
+
+def is_saved_model(path: Path) -> bool:
+    """Whether a path is a SavedModel's directory."""
+    return path.is_dir() and any((path / name).exists() for name in FILE_NAMES)
+
+
+def read_saved_model(directory: str | Path, tags: Iterable[str] = (), registry: Registry | None = None) -> SavedModel:
+    """The MetaGraph with exactly these tags; with none the only one, or the one that is tagged `serve`.
+
+    Raises GraphFileError, NotFoundError, and DataLossError for variables that don't have their checksum.
+    """
+    root = Path(directory)
+    path = next((root / name for name in FILE_NAMES if (root / name).exists()), None)
+    if path is None:
+        expected = f"{{{root / FILE_NAMES[0]}|{FILE_NAMES[1]}}}"
+        raise NotFoundError(f"SavedModel file does not exist at: {root}/{expected}")
+    meta_graph = read_saved_model_file(file_bytes(inside(path, root)), str(path), tags, registry)
+    meta_graph = replace(meta_graph, file=replace(meta_graph.file, name=root.resolve().name))
+    files = {tensor: inside(root / "assets" / file, root) for tensor, file in meta_graph.assets.items()}
+    return SavedModel(_with_values(meta_graph, root), root, files)
+
+
+def read_saved_model_file(data: Buffer, name: str, tags: Iterable[str] = (), registry: Registry | None = None) -> MetaGraph:
+    """As `read_saved_model`, of the bytes or text of the file alone: the variables have no values.  Raises GraphFileError."""
+    with file_errors(name):
+        chosen = _choose(_meta_graphs(data), tuple(dict.fromkeys(tags)), name)
+    return read_meta_graph(chosen, name, registry)
+
+
+def _meta_graphs(data: Buffer) -> list[tuple[tuple[str, ...], Buffer]]:
+    """The MetaGraphs where they stand, each with its tags."""
+    if is_text(data):
+        data = serialise(parse_text("SavedModel", data))
+    view = memoryview(data)
+    found: list[tuple[tuple[str, ...], Buffer]] = []
+    for field in fields(view):
+        if field.number == _META_GRAPHS and field.wire_type == BYTES:
+            info = last_message(view, _META_INFO, field.value_start, field.end)
+            message = parse("MetaInfoDef", b"" if info is None else view[info.value_start : info.end])
+            found.append((tuple(message.tags), view[field.value_start : field.end]))
+    return found
+
+
+def _choose(meta_graphs: list[tuple[tuple[str, ...], Buffer]], tags: tuple[str, ...], name: str) -> Buffer:
+    wanted = set(tags or (SERVE,))
+    if not tags and len(meta_graphs) == 1:
+        return meta_graphs[0][1]
+    for own, data in meta_graphs:
+        if set(own) == wanted:
+            return data
+    available = "; ".join(f"{{ {', '.join(own)} }}" for own, _ in meta_graphs[:50])
+    message = f"Could not find meta graph def matching supplied tags: {{ {' '.join(sorted(wanted))} }}, with available tags: "
+    raise GraphFileError((Problem(Location(name, 0, 0), f"{message}{available or 'none'}", "NotFoundError"),))
+
+
+def _with_values(meta_graph: MetaGraph, root: Path) -> MetaGraph:
+    prefix = root / _VARIABLES
+    if not prefix.with_name(prefix.name + ".index").exists():
+        return meta_graph
+    return with_checkpoint(meta_graph, prefix, root)
+
+
+def with_checkpoint(meta_graph: MetaGraph, prefix: str | Path, directory: Path | None = None) -> MetaGraph:
+    """The same with the values of a checkpoint as its variables'.  Raises as `restoring.initial_values` does."""
+    graph = meta_graph.file.graph
+    try:
+        values = initial_values(graph, meta_graph.restore_op, Checkpoint(prefix, directory))
+    except OpError as error:
+        error.location = error.location or Location(str(prefix), 0, 0)
+        raise
+    return replace(meta_graph, file=replace(meta_graph.file, initial_values=values))

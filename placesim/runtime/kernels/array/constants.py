@@ -1,0 +1,184 @@
+"""Tensors out of nothing, and tensors passed on as they are: constants, placeholders, fills and the Identity family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.dtypes import VARIANT
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.dimensions import is_legacy_scalar, shape_of_values, shape_of_vector, shape_text
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, zeros
+from placesim.runtime.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeError,
+    merge,
+    no_outputs,
+    scalar_dim,
+    shape_attr,
+    shape_of_first_value,
+    unchanged,
+    vector_shape_value,
+    with_rank,
+)
+
+# --- values from attrs ----------------------------------------------------------------------------------------------
+
+
+def copy_constant(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The value of attr `value`."""
+    value, dtype = attrs["value"], attrs["dtype"]
+    if value.dtype is not dtype:
+        raise InvalidArgumentError(f"Type mismatch between value ({value.dtype.name}) and dtype ({dtype.name})")
+    return (value.array,)
+
+
+def _infer_constant(context: ShapeContext) -> Sequence[Dims]:
+    return (context.attrs["value"].array.shape,)
+
+
+def refuse_unfed(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
+    """A placeholder runs only where it was not fed."""
+    shape = attrs["shape"]
+    suffix = f" and shape {shape}" if shape.dims else ""
+    raise InvalidArgumentError(
+        f"You must feed a value for placeholder tensor '{context.node}' with dtype {attrs['dtype'].name}{suffix}"
+    )
+
+
+def infer_default(context: ShapeContext) -> Sequence[Dims]:
+    """Attr `shape`, even where the default's own shape is known better; both must fit."""
+    merge(context.shapes[0], context.attrs["shape"].dims)
+    return (context.attrs["shape"].dims,)
+
+
+# --- fills ----------------------------------------------------------------------------------------------------------
+
+
+def fill(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """A tensor of shape `dims` that holds `value` everywhere."""
+    dims, value = inputs
+    if dims.ndim > 1:
+        raise InvalidArgumentError(f"dims must represent a vector, got shape {shape_text(dims)}")
+    if not is_legacy_scalar(value):
+        raise InvalidArgumentError(f"value must represent a scalar, got shape {shape_text(value)}")
+    return (np.full(shape_of_values(dims), value.reshape(-1)[0], value.dtype),)
+
+
+def _infer_fill(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 1)
+    with_rank(context.shapes[1], 0)
+    shape, values = vector_shape_value(context, 0), context.value(0)
+    if values is not None and (values < 0).any():
+        raise ShapeError("Fill dimensions must be >= 0")
+    return (shape,)
+
+
+def make_empty(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Uninitialized memory, which here is always zero."""
+    return (zeros(shape_of_vector(inputs[0], "int32"), attrs["dtype"]),)
+
+
+def zeros_like(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """Zeros of the input's shape; for a tensor list in a variant, of its elements' shapes."""
+    if attrs["T"] is VARIANT:
+        from placesim.runtime.kernels.lists.tensor_lists import list_of, zeros_like_list  # few zeros are of lists
+
+        return (zeros_like_list(list_of(inputs[0])),)
+    return (zeros(inputs[0].shape, attrs["T"]),)
+
+
+def ones_like(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Ones of the input's shape."""
+    return (np.ones(inputs[0].shape, attrs["T"].numpy),)
+
+
+def one_hot(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`on_value` where the new axis's position is the index, `off_value` elsewhere; an index out of range has no place."""
+    indices, depth, on_value, off_value = inputs
+    axis, rank = attrs["axis"], indices.ndim + 1
+    if axis != -1 and not 0 <= axis < rank:
+        raise InvalidArgumentError(f"Expected axis to be -1 or between [0, {rank}).  But received: {axis}")
+    for name, tensor in (("depth", depth), ("on_value", on_value), ("off_value", off_value)):
+        if tensor.ndim:
+            raise InvalidArgumentError(f"{name} must be a scalar, but got: {shape_text(tensor)}")
+    if depth < 0:
+        raise InvalidArgumentError(f"depth must be non-negative, got: {int(depth)}")
+    places = np.arange(int(depth)).reshape((-1,) + (1,) * (indices.ndim - axis if axis >= 0 else 0))
+    return (np.where(np.expand_dims(indices, axis) == places, on_value, off_value),)
+
+
+def _infer_one_hot(context: ShapeContext) -> Sequence[Dims]:
+    axis = context.attrs["axis"]
+    if axis < -1:
+        raise ShapeError("axis must be >= -1")
+    depth = scalar_dim(context, 1)
+    indices = context.shapes[0]
+    if indices is None:
+        return (None,)
+    rank = len(indices) + 1
+    place = (axis + rank) % rank
+    return ((*indices[:place], depth, *indices[place:]),)
+
+
+# --- passing on -----------------------------------------------------------------------------------------------------
+
+
+def pass_on(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The inputs themselves."""
+    return tuple(inputs)
+
+
+def same(value: Any) -> Any:
+    """The value itself."""
+    return value
+
+
+def copy_input(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """A copy that shares no memory with the input."""
+    return (inputs[0].copy() if isinstance(inputs[0], np.ndarray) else inputs[0],)
+
+
+def do_nothing(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """No outputs: what counts is when it ran."""
+    return ()
+
+
+def all_unchanged(context: ShapeContext) -> Sequence[Dims]:
+    """As many outputs as inputs, each with its input's shape."""
+    return context.shapes
+
+
+IDENTITY = Kernel(pass_on, unchanged, direct=same)
+
+TABLE: Table = {
+    "Const": Kernel(copy_constant, _infer_constant),
+    "HostConst": Kernel(copy_constant, lambda context: (None,)),
+    "Placeholder": Kernel(refuse_unfed, shape_attr, needs_context=True),
+    "PlaceholderV2": Kernel(refuse_unfed, shape_attr, needs_context=True),
+    "PlaceholderWithDefault": Kernel(pass_on, infer_default, direct=same),
+    "Fill": Kernel(fill, _infer_fill),
+    "Empty": Kernel(make_empty, shape_of_first_value),
+    "ZerosLike": Kernel(zeros_like, unchanged),
+    "OnesLike": Kernel(ones_like, unchanged),
+    "OneHot": Kernel(one_hot, _infer_one_hot),
+    "Identity": IDENTITY,
+    "RefIdentity": IDENTITY,
+    "Snapshot": IDENTITY,
+    "StopGradient": IDENTITY,
+    "PreventGradient": IDENTITY,
+    "GuaranteeConst": IDENTITY,
+    "DebugGradientIdentity": IDENTITY,
+    "DebugGradientRefIdentity": IDENTITY,
+    "DebugIdentity": IDENTITY,
+    "Copy": IDENTITY,
+    "CopyHost": IDENTITY,
+    "IdentityN": Kernel(pass_on, all_unchanged),
+    "DeepCopy": Kernel(copy_input, unchanged),
+    "NoOp": Kernel(do_nothing, no_outputs),
+    "ControlTrigger": Kernel(do_nothing, no_outputs),
+}

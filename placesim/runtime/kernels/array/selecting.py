@@ -1,0 +1,105 @@
+"""One of two tensors element by element, and where a tensor is not zero: Select, SelectV2, Where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.dimensions import broadcast_dims, shape_text
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output
+from placesim.runtime.shapes import Dims, ShapeContext, broadcast, merge, with_rank_at_least
+
+MAX_WHERE_RANK = 8
+
+
+def select(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
+    """`then` where `cond`, else `else`; a vector of conditions chooses whole rows, a scalar the whole tensor."""
+    cond, then, other = inputs
+    if cond.ndim == 0:
+        _check_same_size(then, other)
+        return (then if cond else other,)
+    if cond.ndim == 1 and then.ndim != 1:
+        _check_rows(cond, then, other)
+        cond = cond.reshape((-1,) + (1,) * (then.ndim - 1))
+    else:
+        _check_same_shapes(inputs, context.node)
+    return (np.where(cond, then, other),)
+
+
+def _check_same_size(then: Tensor, other: Tensor) -> None:
+    if then.shape != other.shape:
+        raise InvalidArgumentError(
+            f"'then' and 'else' must have the same size.  but received: {shape_text(then)} vs. {shape_text(other)}"
+        )
+
+
+def _check_rows(cond: Tensor, then: Tensor, other: Tensor) -> None:
+    if not then.ndim:
+        raise InvalidArgumentError(f"'then' must be at least a vector, but saw shape: {shape_text(then)}")
+    if then.shape[0] != cond.size:
+        raise InvalidArgumentError(
+            f"Number of batches of 'then' must match size of 'cond', but saw: {then.shape[0]} vs. {cond.size}"
+        )
+    _check_same_size(then, other)
+
+
+def _check_same_shapes(inputs: Sequence[Tensor], node: str) -> None:
+    for position, tensor in enumerate(inputs):
+        if tensor.shape != inputs[0].shape:
+            raise InvalidArgumentError(
+                f"Inputs to operation {node} of type Select must have the same size and shape.  "
+                f"Input 0: {shape_text(inputs[0])} != input {position}: {shape_text(tensor)}"
+            )
+
+
+def _infer_select(context: ShapeContext) -> Sequence[Dims]:
+    cond, then, other = context.shapes
+    dims = merge(then, other)
+    if cond is None or dims is None or not cond:
+        return (dims,)
+    if len(cond) > 1:
+        return (merge(dims, cond),)
+    with_rank_at_least(dims, 1)
+    merge(cond, dims[:1])
+    return (dims,)
+
+
+def select_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`then` where `cond`, else `else`, all three broadcast together."""
+    cond, then, other = inputs
+    common = broadcast_dims(then.shape, other.shape)
+    if common is None or broadcast_dims(cond.shape, common) is None:
+        raise InvalidArgumentError(
+            f"condition {shape_text(cond)}, then {shape_text(then)}, and else {shape_text(other)} must be broadcastable"
+        )
+    return (np.where(cond, then, other),)
+
+
+def _infer_select_v2(context: ShapeContext) -> Sequence[Dims]:
+    cond, then, other = context.shapes
+    if cond is None or then is None or other is None:
+        return (None,)
+    return (broadcast(cond, broadcast(then, other)),)
+
+
+def where(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`[elements that are not zero, rank]`: their coordinates in row-major order."""
+    (tensor,) = inputs
+    if not 1 <= tensor.ndim <= MAX_WHERE_RANK:
+        raise InvalidArgumentError(f"WhereOp : Unhandled input dimensions: {tensor.ndim}")
+    return (np.argwhere(tensor != 0),)
+
+
+def _infer_where(context: ShapeContext) -> Sequence[Dims]:
+    dims = context.shapes[0]
+    return ((-1, -1 if dims is None else len(dims)),)
+
+
+TABLE: Table = {
+    "Select": Kernel(select, _infer_select, one_per_output, needs_context=True),
+    "SelectV2": Kernel(select_v2, _infer_select_v2, one_per_output, direct=np.where),
+    "Where": Kernel(where, _infer_where),
+}

@@ -1,0 +1,260 @@
+"""Datasets whose elements are several elements of another: batches, padded batches, windows; and their reverse.
+
+Source: TensorFlow's `batch_dataset_op.cc`, `padded_batch_dataset_op.cc`, `window_dataset_op.cc`, `unbatch_dataset_op.cc`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.dtypes import DType
+from placesim.errors import DataLossError, InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.data.values import (
+    UNKNOWN,
+    Dataset,
+    Element,
+    Maker,
+    as_dataset,
+    maker_kernel,
+    scalar_argument,
+    scalars_at,
+    signature,
+)
+from placesim.runtime.kernels.kernel import KernelContext, Table
+from placesim.runtime.kernels.named_resources import shape_of, slices, stack_values
+from placesim.runtime.shapes import format_dims
+
+Join = Callable[[Sequence[Element]], Element]
+"""Makes one element of several."""
+
+
+class Grouped:
+    """Every `size` elements of an iteration as one; the last ones, which are fewer, unless they are dropped."""
+
+    def __init__(self, source: Iterator[Element], size: int, drop_remainder: bool, join: Join) -> None:
+        self._source = source
+        self._size = size
+        self._drop_remainder = drop_remainder
+        self._join = join
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        found = list(itertools.islice(self._source, self._size))
+        if not found or (self._drop_remainder and len(found) < self._size):
+            raise StopIteration
+        return self._join(found)
+
+
+def _batch_size(value: Any) -> int:
+    size = scalar_argument(value, "batch_size")
+    if size <= 0:
+        raise InvalidArgumentError("Batch size must be greater than zero.")
+    return int(size)
+
+
+def _grouped(source: Dataset, attrs: Attrs, size: int, drop_remainder: bool, join: Join) -> Dataset:
+    total = source.cardinality
+    if total >= 0:
+        total = total // size + (not drop_remainder and total % size > 0)
+    return Dataset(*signature(attrs), lambda: Grouped(source.start(), size, drop_remainder, join), total)
+
+
+def batch_maker(drop_at: int | None) -> Maker:
+    """What makes batches; `drop_at` is the place of the input that says whether to drop a last, smaller one."""
+
+    def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+        source = as_dataset(inputs[0])
+        drop = drop_at is not None and bool(scalar_argument(inputs[drop_at], "drop_remainder"))
+        return _grouped(source, attrs, _batch_size(inputs[1]), drop, lambda elements: stack_elements(elements, source.dtypes))
+
+    return make
+
+
+def stack_elements(elements: Sequence[Element], dtypes: Sequence[DType]) -> Element:
+    """Elements as one, each component stacked; InvalidArgumentError where shapes differ."""
+    found = []
+    for component, (values, dtype) in enumerate(zip(zip(*elements, strict=True), dtypes, strict=True)):
+        first = shape_of(values[0])
+        for index, value in enumerate(values):
+            if shape_of(value) != first:
+                raise InvalidArgumentError(
+                    f"Cannot batch tensors with different shapes in component {component}. First element had shape "
+                    f"{format_dims(first)} and element {index} had shape {format_dims(shape_of(value))}."
+                )
+        found.append(stack_values(values, dtype))
+    return tuple(found)
+
+
+# --- padding ----------------------------------------------------------------------------------------------------------
+
+
+class _Padding(NamedTuple):
+    """How a component is padded: to a shape (-1: to the largest), with a value."""
+
+    shape: tuple[int, ...]
+    value: Any
+    dtype: DType
+
+
+def padded_batch_maker(has_drop: bool) -> Maker:
+    """What makes batches of elements that are padded to one shape first."""
+
+    def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+        source, size, count = as_dataset(inputs[0]), _batch_size(inputs[1]), attrs["N"]
+        drop = has_drop and bool(scalar_argument(inputs[-1], "drop_remainder"))
+        paddings = _paddings(source, inputs[2 : 2 + count], inputs[2 + count : len(inputs) - has_drop])
+        return _grouped(source, attrs, size, drop, lambda elements: _pad_and_stack(elements, paddings))
+
+    return make
+
+
+def _paddings(source: Dataset, shapes: Sequence[Any], values: Sequence[Any]) -> list[_Padding]:
+    components = len(source.dtypes)
+    if len(shapes) != components:
+        raise InvalidArgumentError(
+            f"Number of padded shapes ({len(shapes)}) must match the number of components in the input dataset's elements "
+            f"({components})"
+        )
+    if any(np.ndim(shape) != 1 for shape in shapes):
+        raise InvalidArgumentError("All padded shapes must be vectors")
+    if len(values) != components:
+        raise InvalidArgumentError(
+            f"Number of padding values ({len(values)}) must match the number of components in the input dataset's elements "
+            f"({components})"
+        )
+    if any(map(np.ndim, values)):
+        raise InvalidArgumentError("All padding values must be scalars")
+    rows = zip(shapes, values, source.dtypes, strict=True)
+    return [_Padding(tuple(map(int, shape)), np.asarray(value, dtype.numpy).item(), dtype) for shape, value, dtype in rows]
+
+
+def _pad_and_stack(elements: Sequence[Element], paddings: Sequence[_Padding]) -> Element:
+    rows = enumerate(zip(zip(*elements, strict=True), paddings, strict=True))
+    return tuple(_padded(component, values, padding) for component, (values, padding) in rows)
+
+
+def _padded(component: int, values: Sequence[Any], padding: _Padding) -> Any:
+    arrays = [np.asarray(value, padding.dtype.numpy) for value in values]
+    for array in arrays:
+        if array.ndim != len(padding.shape):
+            raise InvalidArgumentError(
+                "All elements in a batch must have the same rank as the padded shape for component"
+                f"{component}: expected rank {len(padding.shape)} but got element with rank {array.ndim}"
+            )
+    largest = [max(sizes) for sizes in zip(*(array.shape for array in arrays), strict=True)]
+    if any(0 <= dim < size for dim, size in zip(padding.shape, largest, strict=True)):
+        raise DataLossError("Attempted to pad to a smaller size than the input element.")
+    shape = [size if dim < 0 else dim for dim, size in zip(padding.shape, largest, strict=True)]
+    found = np.full((len(arrays), *shape), padding.value, padding.dtype.numpy)
+    for index, array in enumerate(arrays):
+        where: tuple[int | slice, ...] = (index, *map(slice, array.shape))
+        found[where] = array
+    return found
+
+
+# --- windows ----------------------------------------------------------------------------------------------------------
+
+
+class _Windows:
+    """Stretches of an iteration, each a dataset for every component."""
+
+    def __init__(self, source: Dataset, size: int, shift: int, stride: int, drop_remainder: bool) -> None:
+        self._dataset = source
+        self._source = source.start()
+        self._shift = shift
+        self._stride = stride
+        self._span = (size - 1) * stride + 1
+        self._drop_remainder = drop_remainder
+        self._buffer: list[Element] = []
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        self._buffer += itertools.islice(self._source, self._span - len(self._buffer))
+        if not self._buffer or (self._drop_remainder and len(self._buffer) < self._span):
+            raise StopIteration
+        window = self._buffer[:: self._stride]
+        for _ in itertools.islice(self._source, max(self._shift - len(self._buffer), 0)):
+            pass
+        del self._buffer[: self._shift]
+        return tuple(map(self._component, range(len(self._dataset.dtypes)), zip(*window, strict=True)))
+
+    def _component(self, index: int, values: Sequence[Any]) -> Dataset:
+        dtypes, shapes = (self._dataset.dtypes[index],), (self._dataset.shapes[index],)
+        return Dataset(dtypes, shapes, lambda: zip(values, strict=True), len(values))
+
+
+def windowed(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """Windows of `size` elements, `stride` apart, each beginning `shift` elements behind the one before."""
+    source = as_dataset(inputs[0])
+    found = []
+    for value, name in zip(inputs[1:4], ("size", "shift", "stride"), strict=True):
+        found.append(int(scalar_argument(value, name)))
+        if found[-1] <= 0:
+            raise InvalidArgumentError(f"Window {name} must be greater than zero.")
+    size, shift, stride = found
+    drop = bool(scalar_argument(inputs[4], "drop_remainder"))
+    total, span = source.cardinality, (size - 1) * stride + 1
+    if total >= 0:
+        total = max((total - span) // shift + 1, 0) if drop else -(-total // shift)
+    return Dataset(*signature(attrs), lambda: _Windows(source, size, shift, stride, drop), total)
+
+
+# --- back to single elements ------------------------------------------------------------------------------------------
+
+
+class _Unbatched:
+    """The slices of every element along the first axis."""
+
+    def __init__(self, source: Iterator[Element], dtypes: Sequence[DType]) -> None:
+        self._source = source
+        self._dtypes = dtypes
+        self._slices: Iterator[Element] = iter(())
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        while True:
+            try:
+                return next(self._slices)
+            except StopIteration:
+                element = next(self._source)
+            self._slices = zip(*self._sliced(element), strict=True)
+
+    def _sliced(self, element: Element) -> list[list[Any]]:
+        if not all(map(shape_of, element)):
+            raise InvalidArgumentError("Input element must have a non-scalar value in each component.")
+        sizes = [shape_of(value)[0] for value in element]
+        for index, size in enumerate(sizes):
+            if size != sizes[0]:
+                raise InvalidArgumentError(
+                    "Input element must have the same batch size in each component. "
+                    f"Component 0 had size {sizes[0]} but component {index} had size, {size}."
+                )
+        return [slices(value, dtype) for value, dtype in zip(element, self._dtypes, strict=True)]
+
+
+def unbatched(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The slices of all elements."""
+    source = as_dataset(inputs[0])
+    return Dataset(*signature(attrs), lambda: _Unbatched(source.start(), source.dtypes), UNKNOWN)
+
+
+TABLE: Table = {
+    "BatchDataset": maker_kernel(batch_maker(None), scalars_at(1)),
+    "BatchDatasetV2": maker_kernel(batch_maker(2), scalars_at(1, 2)),
+    "ParallelBatchDataset": maker_kernel(batch_maker(3), scalars_at(1, 2, 3)),
+    "PaddedBatchDataset": maker_kernel(padded_batch_maker(False), scalars_at(1)),
+    "PaddedBatchDatasetV2": maker_kernel(padded_batch_maker(True), scalars_at(1, -1)),
+    "WindowDataset": maker_kernel(windowed, scalars_at(1, 2, 3, 4)),
+    **dict.fromkeys(("UnbatchDataset", "ExperimentalUnbatchDataset"), maker_kernel(unbatched, scalars_at())),
+}

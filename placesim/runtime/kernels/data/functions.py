@@ -1,0 +1,292 @@
+"""Datasets that call functions: mapped, filtered, interleaved, scanned; and the reduction of one to a value.
+
+What TensorFlow does in parallel is done here in the order in which it would be given out.  Source: TensorFlow's
+`map_dataset_op.cc`, `filter_dataset_op.cc`, `flat_map_dataset_op.cc`, `interleave_dataset_op.cc`, `scan_dataset_op.cc`,
+`reduce_dataset_op.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.errors import InvalidArgumentError, OutOfRangeError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.data.batches import Grouped, stack_elements
+from placesim.runtime.kernels.data.values import (
+    UNKNOWN,
+    Dataset,
+    Element,
+    Maker,
+    as_dataset,
+    function_caller,
+    maker_kernel,
+    scalar_argument,
+    scalars_at,
+    signature,
+)
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, with_rank
+
+Call = Callable[[Element], Sequence[Any]]
+
+
+def _captured(inputs: Sequence[Any], attrs: Attrs, before: int = 1) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The captured values, and the inputs behind them."""
+    end = before + len(attrs["Targuments"])
+    return inputs[before:end], inputs[end:]
+
+
+def _unless_out_of_range(call: Call, element: Element, keeps_count: bool) -> Element:
+    """What a function gives; where it is out of range the iteration ends, or fails if the number of elements must stay."""
+    try:
+        return tuple(call(element))
+    except OutOfRangeError as error:
+        if keeps_count:
+            raise InvalidArgumentError(f"Function invocation produced OutOfRangeError: {error.message}") from None
+        raise StopIteration from None
+
+
+# --- map --------------------------------------------------------------------------------------------------------------
+
+
+class _Mapped:
+    """A function of every element; one that is out of range ends the iteration, unless the number of elements must stay."""
+
+    def __init__(self, source: Iterator[Element], call: Call, keeps_count: bool) -> None:
+        self._source = source
+        self._call = call
+        self._keeps_count = keeps_count
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        element = next(self._source)
+        return _unless_out_of_range(self._call, element, self._keeps_count)
+
+
+def mapped(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """`f` of every element."""
+    source = as_dataset(inputs[0])
+    call = function_caller(context, attrs["f"], _captured(inputs, attrs)[0])
+    keeps_count = bool(attrs.get("preserve_cardinality"))
+    total = source.cardinality if keeps_count else UNKNOWN
+    return Dataset(*signature(attrs), lambda: _Mapped(source.start(), call, keeps_count), total)
+
+
+def mapped_batches(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """`f` of every element, in batches."""
+    rest = _captured(inputs, attrs)[1]
+    size, drop = scalar_argument(rest[0], "batch_size"), bool(scalar_argument(rest[2], "drop_remainder"))
+    if size <= 0:
+        raise InvalidArgumentError("batch_size must be greater than zero.")
+    source, dtypes = mapped(inputs, attrs, context), attrs["output_types"]
+
+    def start() -> Iterator[Element]:
+        return Grouped(source.start(), int(size), drop, lambda elements: stack_elements(elements, dtypes))
+
+    return Dataset(*signature(attrs), start, UNKNOWN)
+
+
+# --- filter -----------------------------------------------------------------------------------------------------------
+
+
+def _is_kept(result: Sequence[Any], otherwise: str = "Filter predicate `f` must return a scalar bool.") -> bool:
+    if len(result) != 1 or np.ndim(result[0]) or np.asarray(result[0]).dtype != np.bool_:
+        raise InvalidArgumentError(otherwise)
+    return bool(result[0])
+
+
+def filtered(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The elements of which `predicate` is true."""
+    source = as_dataset(inputs[0])
+    call = function_caller(context, attrs["predicate"], _captured(inputs, attrs)[0])
+    return Dataset(*signature(attrs), lambda: filter(lambda element: _is_kept(call(element)), source.start()), UNKNOWN)
+
+
+class _TakenWhile:
+    """The elements before the first of which something is not true."""
+
+    def __init__(self, source: Iterator[Element], call: Call) -> None:
+        self._source: Iterator[Element] = source
+        self._call = call
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        element = next(self._source)
+        if _is_kept(self._call(element), "`predicate` must returns a scalar bool tensor."):
+            return element
+        self._source = iter(())
+        raise StopIteration
+
+
+def taken_while(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The elements before the first of which `predicate` is false."""
+    source = as_dataset(inputs[0])
+    call = function_caller(context, attrs["predicate"], _captured(inputs, attrs)[0])
+    return Dataset(*signature(attrs), lambda: _TakenWhile(source.start(), call), UNKNOWN)
+
+
+# --- datasets of elements ---------------------------------------------------------------------------------------------
+
+
+class _Interleaved:
+    """Elements of the datasets that a function gives: `block` of one, then of the next, `cycle` of them open at a time."""
+
+    def __init__(self, source: Iterator[Element], call: Call, cycle: int, block: int) -> None:
+        self._source = source
+        self._call = call
+        self._open: list[Iterator[Element] | None] = [None] * cycle
+        self._block = block
+        self._at, self._given = 0, 0
+        self._has_ended = False
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        while not self._has_ended or any(self._open):
+            current = self._open[self._at]
+            if current is None:
+                self._fill()
+                continue
+            try:
+                found = next(current)
+            except StopIteration:
+                self._open[self._at] = None
+                self._move_on()
+                continue
+            self._given += 1
+            if self._given == self._block:
+                self._move_on()
+            return found
+        raise StopIteration
+
+    def _fill(self) -> None:
+        """Open the next dataset here; where there is none, go to the next place."""
+        if self._has_ended:
+            self._move_on()
+            return
+        try:
+            element = next(self._source)
+        except StopIteration:
+            self._has_ended = True
+            return
+        self._open[self._at] = as_dataset(self._call(element)[0]).start()
+
+    def _move_on(self) -> None:
+        self._given = 0
+        self._at = (self._at + 1) % len(self._open)
+
+
+def flat_mapped(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The elements of the dataset that `f` gives for each element, one dataset after the other."""
+    source = as_dataset(inputs[0])
+    call = function_caller(context, attrs["f"], _captured(inputs, attrs)[0])
+    return Dataset(*signature(attrs), lambda: _Interleaved(source.start(), call, 1, 1), UNKNOWN)
+
+
+def interleaved(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The elements of the datasets that `f` gives, of several in turn."""
+    source = as_dataset(inputs[0])
+    captured, rest = _captured(inputs, attrs)
+    call = function_caller(context, attrs["f"], captured)
+    cycle, block = scalar_argument(rest[0], "cycle_length"), scalar_argument(rest[1], "block_length")
+    if cycle == -1 and len(rest) > 2:  # TensorFlow then takes as many as it has threads
+        cycle = 1
+    for value, name in ((cycle, "cycle_length"), (block, "block_length")):
+        if value <= 0:
+            raise InvalidArgumentError(f"{name} must be greater than zero.")
+    return Dataset(*signature(attrs), lambda: _Interleaved(source.start(), call, cycle, block), UNKNOWN)
+
+
+# --- state ------------------------------------------------------------------------------------------------------------
+
+
+class _Scanned:
+    """A function of state and element, which gives the next state and an element."""
+
+    def __init__(self, source: Iterator[Element], call: Call, state: Element, keeps_count: bool) -> None:
+        self._source = source
+        self._call = call
+        self._state = state
+        self._keeps_count = keeps_count
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        element = next(self._source)
+        found = _unless_out_of_range(self._call, (*self._state, *element), self._keeps_count)
+        width = len(self._state)
+        self._state = found[:width]
+        return found[width:]
+
+
+def scanned(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """What `f` gives beside the next state, for every element in turn."""
+    source, width = as_dataset(inputs[0]), len(attrs["Tstate"])
+    call = function_caller(context, attrs["f"], _captured(inputs, attrs, 1 + width)[0])
+    state = tuple(inputs[1 : 1 + width])
+    keeps_count = attrs["preserve_cardinality"]
+    total = source.cardinality if keeps_count else UNKNOWN
+    return Dataset(*signature(attrs), lambda: _Scanned(source.start(), call, state, keeps_count), total)
+
+
+def reduce(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The state that is left when `f` of state and element was taken for every element."""
+    source, width = as_dataset(inputs[0]), len(attrs["Tstate"])
+    call = function_caller(context, attrs["f"], _captured(inputs, attrs, 1 + width)[0])
+    state = tuple(inputs[1 : 1 + width])
+    for element in source.start():
+        found = tuple(call((*state, *element)))
+        if len(found) != width:
+            raise InvalidArgumentError(
+                "The number of components of the initial state and the reduce function output does not match. "
+                f"(initial_state={width}, output={len(found)})."
+            )
+        state = found
+    return state
+
+
+def single_element(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The one element of a dataset."""
+    iteration = as_dataset(inputs[0]).start()
+    found = next(iteration, None)
+    if found is None:
+        raise InvalidArgumentError("Dataset was empty.")
+    if next(iteration, None) is not None:
+        raise InvalidArgumentError("Dataset had more than one element.")
+    return found
+
+
+def declared_components(context: ShapeContext) -> Sequence[Dims]:
+    """The shapes in `output_shapes`, one for each output; the first input is a scalar."""
+    with_rank(context.shapes[0], 0)
+    shapes, count = context.attrs["output_shapes"], len(context.attrs["output_types"])
+    if len(shapes) != count:
+        raise ShapeError(f"`output_shapes` must be the same length as `output_types` ({len(shapes)} vs. {count}")
+    return [shape.dims for shape in shapes]
+
+
+ROWS: tuple[tuple[Maker, tuple[str, ...]], ...] = (
+    (mapped, ("MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2", "ExperimentalMapDataset")),
+    (mapped_batches, ("MapAndBatchDataset", "ExperimentalMapAndBatchDataset")),
+    (filtered, ("FilterDataset", "ParallelFilterDataset")),
+    (taken_while, ("TakeWhileDataset", "ExperimentalTakeWhileDataset")),
+    (flat_mapped, ("FlatMapDataset",)),
+    (interleaved, ("InterleaveDataset", "ParallelInterleaveDataset", "ParallelInterleaveDatasetV2")),
+    (interleaved, ("ParallelInterleaveDatasetV3", "ParallelInterleaveDatasetV4", "ExperimentalParallelInterleaveDataset")),
+    (scanned, ("ScanDataset", "ExperimentalScanDataset")),
+)
+
+TABLE: Table = {
+    **{op: maker_kernel(make, scalars_at()) for make, ops in ROWS for op in ops},
+    "ReduceDataset": Kernel(reduce, declared_components, needs_context=True),
+    "DatasetToSingleElement": Kernel(single_element, declared_components),
+}

@@ -1,0 +1,45 @@
+"""Lookup tables filled from datasets of keys and values.  Source: TensorFlow's `experimental/lookup_ops.cc`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.data.values import as_dataset, fits
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
+from placesim.runtime.kernels.resources.lookup_tables import find_initializable
+from placesim.runtime.shapes import Dims, ShapeContext, format_dims, with_rank
+
+
+def initialize_from_dataset(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Fill a table with the elements of a dataset, each a key and a value; one that is filled already stays as it is."""
+    table, dataset = find_initializable(inputs[0], context), as_dataset(inputs[1])
+    if len(dataset.dtypes) != 2:
+        raise InvalidArgumentError("Dataset should have two output types only")
+    for what, wants, has in zip(("Key", "Value"), (table.key_dtype, table.value_dtype), dataset.dtypes, strict=True):
+        if wants is not has:  # TensorFlow tells the numbers of the types here
+            raise InvalidArgumentError(f"{what} dtype expected: {wants.number} but obtained: {has.number} from the dataset")
+    for shape in dataset.shapes:
+        if not fits(shape.dims, ()):
+            raise InvalidArgumentError(f"Expected scalar for key. Obtained: {format_dims(shape.dims)}")
+    if not table.is_initialized:
+        pairs = [tuple(map(_scalar, element)) for element in dataset.start()]
+        table.initialize(pairs, lambda: pairs)
+    return ()
+
+
+def _scalar(value: Any) -> Any:
+    return value.item() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _scalar_handle(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 0)
+    with_rank(context.shapes[1], 0)
+    return ()
+
+
+TABLE: Table = {"InitializeTableFromDataset": Kernel(initialize_from_dataset, _scalar_handle, needs_context=True)}

@@ -1,0 +1,37 @@
+"""The system's errors about files, as TensorFlow tells them."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from placesim.errors import (
+    AlreadyExistsError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    OpError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    UnknownError,
+)
+
+STATUS: dict[int | None, type[OpError]] = {
+    errno.ENOENT: NotFoundError,
+    errno.EEXIST: AlreadyExistsError,
+    errno.ENOTEMPTY: FailedPreconditionError,
+    errno.ENOTDIR: FailedPreconditionError,
+    errno.EISDIR: FailedPreconditionError,
+    errno.EACCES: PermissionDeniedError,
+    errno.EPERM: PermissionDeniedError,
+    errno.EROFS: PermissionDeniedError,
+    errno.ENOSPC: ResourceExhaustedError,
+    errno.EMFILE: ResourceExhaustedError,
+    errno.EINVAL: InvalidArgumentError,
+    errno.ENAMETOOLONG: InvalidArgumentError,
+}
+
+
+def file_error(name: str, error: OSError) -> OpError:
+    """The system's error as TensorFlow tells it: `missing.txt; No such file or directory`."""
+    return STATUS.get(error.errno, UnknownError)(f"{name}; {os.strerror(error.errno or 0)}")

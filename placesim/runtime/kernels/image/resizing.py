@@ -1,0 +1,364 @@
+"""Resizing of images `[batch, height, width, channels]`: each row and column made is a weighted sum of some that were given.
+
+A resizing is its two axes' `Samples`; an op differs from another in how it chooses them, and a gradient spreads where the op
+gathers.  Source: TensorFlow's `image_resizer_state.h`, `resize_*_op.cc`, `scale_and_translate_op.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.image.sampling import find_sampling_kernel
+from placesim.runtime.kernels.kernel import Compute, Flops, Kernel, Table, Tensor, elements
+from placesim.runtime.shapes import Dims, ShapeContext, as_second, format_dims, with_rank, with_value
+
+FLOAT = np.float32
+LARGEST_NEAREST = 1 << 24
+"""Sizes from here on can't be told apart as floats, so that nearest neighbours can't be found."""
+
+
+class Samples(NamedTuple):
+    """For each position along an output axis, which input positions it is made of: both `[size, taps]`."""
+
+    indices: Tensor
+    weights: Tensor
+
+
+Sampler = Callable[[int, int, Attrs], Samples]
+"""`(input size, output size, attrs) -> samples`."""
+
+
+def gather(images: Tensor, rows: Samples, columns: Samples) -> Tensor:
+    """The float images made of these samples; rows first."""
+    return _gather_axis(_gather_axis(images.astype(FLOAT, copy=False), rows, 1), columns, 2)
+
+
+def _gather_axis(images: Tensor, samples: Samples, axis: int) -> Tensor:
+    shape = [1, 1, 1, 1]
+    shape[axis] = -1
+    taps = zip(samples.indices.T, samples.weights.T, strict=True)
+    pieces = (images.take(indices, axis) * weights.reshape(shape) for indices, weights in taps)
+    total: Tensor = next(pieces)
+    for piece in pieces:
+        total += piece
+    return total
+
+
+def spread(grads: Tensor, rows: Samples, columns: Samples, height: int, width: int) -> Tensor:
+    """The transpose of `gather`: each element is added to all that it was made of, in the type of `grads`."""
+    images = np.zeros((grads.shape[0], height, width, grads.shape[3]), grads.dtype)
+    for y, y_weights in zip(rows.indices.T, rows.weights.T, strict=True):
+        by_row = grads * y_weights[:, None, None]
+        for x, x_weights in zip(columns.indices.T, columns.weights.T, strict=True):
+            _add_at(images, y, x, by_row * x_weights[:, None])
+    return images
+
+
+def _add_at(images: Tensor, y: Tensor, x: Tensor, values: Tensor) -> None:
+    place: Any = (slice(None), y[:, None], x[None, :])
+    np.add.at(images, place, values.astype(images.dtype, copy=False))
+
+
+# --- where samples are ----------------------------------------------------------------------------------------------
+
+
+def _scale(in_size: int, out_size: int, align_corners: bool) -> np.float32:
+    """How far apart two outputs are in the input."""
+    if align_corners and out_size > 1:
+        return FLOAT(FLOAT(in_size - 1) / FLOAT(out_size - 1))
+    return FLOAT(FLOAT(in_size) / FLOAT(out_size))
+
+
+def _locations(in_size: int, out_size: int, attrs: Attrs) -> Tensor:
+    """Where each output is in the input, in float."""
+    scale = _scale(in_size, out_size, attrs["align_corners"])
+    positions = np.arange(out_size, dtype=FLOAT)
+    if attrs["half_pixel_centers"]:
+        return (positions + FLOAT(0.5)) * scale - FLOAT(0.5)
+    return positions * scale
+
+
+def sample_linear(in_size: int, out_size: int, attrs: Attrs) -> Samples:
+    """The two nearest, each by how near it is."""
+    locations = _locations(in_size, out_size, attrs)
+    lower = np.floor(locations)
+    fractions = locations - lower
+    indices = np.stack([np.maximum(lower, 0), np.minimum(np.ceil(locations), in_size - 1)], 1)
+    return Samples(np.minimum(indices, in_size - 1).astype(np.int64), np.stack([1 - fractions, fractions], 1))
+
+
+def nearest_indices(in_size: int, out_size: int, attrs: Attrs) -> Tensor:
+    """`[out_size]`: the input at or before each output, or with aligned corners the nearest one."""
+    positions = np.arange(out_size, dtype=FLOAT) + FLOAT(0.5 if attrs["half_pixel_centers"] else 0)
+    locations = positions * _scale(in_size, out_size, attrs["align_corners"])
+    whole: Tensor = np.floor(locations)
+    if attrs["align_corners"]:
+        whole += locations - whole >= 0.5
+    return np.clip(whole.astype(np.int64), 0, in_size - 1)
+
+
+CUBIC_STEPS = 1 << 10
+"""TensorFlow reads the cubic from a table with so many steps between two inputs."""
+
+
+@lru_cache(maxsize=2)
+def _cubic_table(sharpness: float) -> tuple[Tensor, Tensor]:
+    """The weights of an input at most one away, and of one between one and two away, by the step."""
+    x = (np.arange(CUBIC_STEPS + 1) / CUBIC_STEPS).astype(FLOAT).astype(np.float64)
+    near = ((sharpness + 2) * x - (sharpness + 3)) * x * x + 1
+    x += 1
+    far = ((sharpness * x - 5 * sharpness) * x + 8 * sharpness) * x - 4 * sharpness
+    return near.astype(FLOAT), far.astype(FLOAT)
+
+
+def sample_cubic(in_size: int, out_size: int, attrs: Attrs) -> Samples:
+    """Four inputs; outside the image the edge counts, or with half pixel centers nothing."""
+    keys = attrs["half_pixel_centers"]
+    near, far = _cubic_table(-0.5 if keys else -0.75)
+    locations = _locations(in_size, out_size, attrs)
+    start = np.floor(locations)
+    step = np.rint((locations - start) * FLOAT(CUBIC_STEPS)).astype(np.int64)
+    weights = np.stack([far[step], near[step], near[CUBIC_STEPS - step], far[CUBIC_STEPS - step]], 1)
+    wanted = start.astype(np.int64)[:, None] + np.arange(-1, 3)
+    indices = np.clip(wanted, 0, in_size - 1)
+    return Samples(indices, _normalize(np.where(indices == wanted, weights, 0)) if keys else weights)
+
+
+def _normalize(weights: Tensor) -> Tensor:
+    """Weights whose sum over the taps is 1, unless there is next to nothing to sum."""
+    total = weights.sum(1, keepdims=True, dtype=FLOAT)
+    enough = np.abs(total) >= 1000 * np.finfo(FLOAT).tiny
+    scaled: Tensor = np.where(enough, weights * (1 / np.where(enough, total, 1)), weights).astype(FLOAT)
+    return scaled
+
+
+def sample_area(in_size: int, out_size: int, attrs: Attrs) -> Samples:
+    """All that an output covers, by how much of it; a single input has no corners to align."""
+    scale = _scale(in_size, out_size, attrs["align_corners"] and in_size > 1)
+    edges = np.arange(out_size + 1).astype(FLOAT) * scale
+    start, end = edges[:-1, None], edges[1:, None]
+    first = np.floor(start)
+    inputs = first + np.arange(int((np.ceil(end) - first).max()))
+    after = inputs + 1
+    covered = np.where(
+        inputs < start,
+        np.where(after > end, scale, after - start),
+        np.where(after > end, end - inputs, FLOAT(1)),
+    )
+    weights = np.where(inputs < np.ceil(end), covered, 0) / scale
+    return Samples(np.clip(inputs, 0, in_size - 1).astype(np.int64), weights.astype(FLOAT))
+
+
+def sample_translated(in_size: int, out_size: int, attrs: Attrs, scale: float, translation: float) -> Samples:
+    """What a sampling kernel of the attr `kernel_type` covers, moved and widened by the scale; nothing outside the image."""
+    kernel, radius = find_sampling_kernel(attrs["kernel_type"])
+    inverse = FLOAT(1.0 / float(FLOAT(scale)))
+    width = max(inverse, FLOAT(1)) if attrs["antialias"] else FLOAT(1)
+    locations = (np.arange(out_size, dtype=FLOAT) + FLOAT(0.5)) * inverse + -inverse * FLOAT(translation)
+    reach = FLOAT(radius) * width
+    first = np.clip(np.ceil(locations - reach - FLOAT(0.5)), 0, in_size - 1).astype(np.int64)
+    last = np.clip(np.floor(locations + reach - FLOAT(0.5)), 0, in_size - 1).astype(np.int64)
+    inputs = first[:, None] + np.arange(int((last - first).max()) + 1)
+    distances = (inputs.astype(FLOAT) + FLOAT(0.5) - locations[:, None]) * (1 / width)
+    weights = np.where(inputs <= last[:, None], kernel(np.abs(distances)), 0).astype(FLOAT)
+    total = weights.sum(1, keepdims=True, dtype=FLOAT)
+    inside = (locations >= 0) & (locations <= in_size)
+    used = inside[:, None] & (np.abs(total) >= 1000 * np.finfo(FLOAT).tiny)
+    return Samples(np.minimum(inputs, in_size - 1), np.where(used, _normalize(weights), FLOAT(0)))
+
+
+# --- what the ops check ---------------------------------------------------------------------------------------------
+
+
+def _require_centers(attrs: Attrs) -> None:
+    if attrs.get("half_pixel_centers") and attrs["align_corners"]:
+        raise InvalidArgumentError("If half_pixel_centers is True, align_corners must be False.")
+
+
+def _require_rank_4(tensor: Tensor, name: str) -> None:
+    if tensor.ndim != 4:
+        raise InvalidArgumentError(f"{name} must be 4-dimensional{format_dims(tensor.shape)}")
+
+
+def _require_pixels(images: Tensor) -> None:
+    if not images.shape[3]:
+        raise InvalidArgumentError("image must have at least one channel")
+    if not images.shape[1] or not images.shape[2]:
+        raise InvalidArgumentError("input image must be of non-zero size")
+
+
+def _read_pair(tensor: Tensor, name: str) -> Tensor:
+    if tensor.ndim != 1:
+        raise InvalidArgumentError(f"{name} must be 1-dimensional{format_dims(tensor.shape)}")
+    if tensor.size != 2:
+        raise InvalidArgumentError(f"{name} must have two elements{format_dims(tensor.shape)}")
+    return tensor
+
+
+def _read_size(size: Tensor, name: str = "shape_t", problem: str = "output dimensions must be positive") -> tuple[int, int]:
+    height, width = (int(dim) for dim in _read_pair(size, name))
+    if height <= 0 or width <= 0:
+        raise InvalidArgumentError(problem)
+    return height, width
+
+
+def _check_images(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[int, int]:
+    """The size of the output, after everything is checked."""
+    images, size = inputs
+    _require_centers(attrs)
+    _require_rank_4(images, "input")
+    _require_pixels(images)
+    return _read_size(size)
+
+
+def _check_grads(grads: Tensor, original: Tensor, attrs: Attrs) -> None:
+    _require_centers(attrs)
+    _require_rank_4(grads, "input_grad")
+    if not grads.shape[1] or not grads.shape[2]:
+        raise InvalidArgumentError("resized dimensions must be positive")
+    _require_rank_4(original, "original_image")
+    if not original.shape[1] or not original.shape[2]:
+        raise InvalidArgumentError("original dimensions must be positive")
+
+
+# --- the ops --------------------------------------------------------------------------------------------------------
+
+
+def _resize(sampler: Sampler) -> Compute:
+    """A kernel that resizes to float images."""
+
+    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+        images = inputs[0]
+        height, width = _check_images(inputs, attrs)
+        rows = sampler(images.shape[1], height, attrs)
+        return (gather(images, rows, sampler(images.shape[2], width, attrs)),)
+
+    return compute
+
+
+def _resize_grad(sampler: Sampler, multiply_in_float: bool) -> Compute:
+    """The gradient of such a kernel; it multiplies in float, or in the type of the image, and adds up in that type."""
+
+    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+        grads, original = inputs
+        _check_grads(grads, original, attrs)
+        dtype = attrs["T"].numpy
+        height, width = original.shape[1:3]
+        rows = sampler(height, grads.shape[1], attrs)
+        columns = sampler(width, grads.shape[2], attrs)
+        if dtype == np.float64 and multiply_in_float:
+            return (_spread_products(grads, rows, columns, height, width),)
+        wide = grads if dtype.itemsize == 2 else grads.astype(dtype, copy=False)
+        return (spread(wide, rows, columns, height, width).astype(dtype, copy=False),)
+
+    return compute
+
+
+def _spread_products(grads: Tensor, rows: Samples, columns: Samples, height: int, width: int) -> Tensor:
+    """As `spread` of float gradients, but the float products are added up in double."""
+    images = np.zeros((grads.shape[0], height, width, grads.shape[3]), np.float64)
+    for y, y_weights in zip(rows.indices.T, rows.weights.T, strict=True):
+        for x, x_weights in zip(columns.indices.T, columns.weights.T, strict=True):
+            _add_at(images, y, x, grads * y_weights[:, None, None] * x_weights[:, None])
+    return images
+
+
+def compute_nearest(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+    """Images of the same type, each pixel a copy."""
+    images = inputs[0]
+    height, width = _check_images(inputs, attrs)
+    if max(images.shape[1:3]) >= LARGEST_NEAREST:
+        raise InvalidArgumentError("nearest neighbor requires max height & width of 2^24")
+    rows = nearest_indices(images.shape[1], height, attrs)
+    return (images.take(rows, 1).take(nearest_indices(images.shape[2], width, attrs), 2),)
+
+
+def compute_nearest_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+    """Each gradient is added to the pixel that was copied, in the type of the gradients."""
+    grads, size = inputs
+    _require_rank_4(grads, "input")
+    height, width = _read_size(size, problem="shape_t's elements must be positive")
+    images = np.zeros((grads.shape[0], height, width, grads.shape[3]), grads.dtype)
+    if grads.size:
+        rows = nearest_indices(height, grads.shape[1], attrs)
+        _add_at(images, rows, nearest_indices(width, grads.shape[2], attrs), grads)
+    return (images,)
+
+
+def compute_scale_and_translate(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+    """Images scaled and then moved by so many output pixels."""
+    images, size = inputs[:2]
+    find_sampling_kernel(attrs["kernel_type"])
+    _require_rank_4(images, "input")
+    height, width = _read_size(size, "output_shape_t")
+    _require_pixels(images)
+    rows, columns = _translated_axes(images.shape, (height, width), inputs[2:], attrs)
+    return (gather(images, rows, columns),)
+
+
+def compute_scale_and_translate_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+    """The gradient with respect to the images that were scaled."""
+    grads, original = inputs[:2]
+    find_sampling_kernel(attrs["kernel_type"])
+    _require_rank_4(grads, "input_grad")
+    _require_rank_4(original, "original_image")
+    height, width = original.shape[1:3]
+    rows, columns = _translated_axes(original.shape, grads.shape[1:3], inputs[2:], attrs)
+    return (spread(grads, rows, columns, height, width),)
+
+
+def _translated_axes(
+    dims: Sequence[int], size: Sequence[int], placement: Sequence[Tensor], attrs: Attrs
+) -> tuple[Samples, Samples]:
+    scales = _read_pair(placement[0], "t")
+    if not (scales > 0).all():
+        raise InvalidArgumentError("Scale must be greater than zero.")
+    moves = _read_pair(placement[1], "t")
+    rows, columns = (
+        sample_translated(dims[axis + 1], size[axis], attrs, float(scales[axis]), float(moves[axis])) for axis in (0, 1)
+    )
+    return rows, columns
+
+
+# --- shapes and costs -----------------------------------------------------------------------------------------------
+
+
+def infer_resized(context: ShapeContext) -> tuple[Dims]:
+    """`[batch, height, width, channels]`, where input 1 is height and width."""
+    batch, _, _, channels = with_rank(context.shapes[0], 4)
+    return ((batch, *infer_size(context, 1), channels),)
+
+
+def infer_size(context: ShapeContext, index: int) -> tuple[int, int]:
+    """The height and width that an input says, -1 where it is not known."""
+    with_value(with_rank(context.shapes[index], 1)[0], 2)
+    size = context.value(index)
+    return (-1, -1) if size is None else (int(size[0]), int(size[1]))
+
+
+def _tap_flops(taps: int) -> Flops:
+    """A multiplication and an addition for each of so many inputs, of the rows and of the columns."""
+
+    def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+        return 4 * taps * max(elements(inputs[0]), elements(outputs[0]))
+
+    return flops
+
+
+TABLE: Table = {
+    "ResizeArea": Kernel(_resize(sample_area), infer_resized, _tap_flops(1)),
+    "ResizeBicubic": Kernel(_resize(sample_cubic), infer_resized, _tap_flops(4)),
+    "ResizeBicubicGrad": Kernel(_resize_grad(sample_cubic, False), as_second, _tap_flops(4)),
+    "ResizeBilinear": Kernel(_resize(sample_linear), infer_resized, _tap_flops(2)),
+    "ResizeBilinearGrad": Kernel(_resize_grad(sample_linear, True), as_second, _tap_flops(2)),
+    "ResizeNearestNeighbor": Kernel(compute_nearest, infer_resized),
+    "ResizeNearestNeighborGrad": Kernel(compute_nearest_grad, infer_resized),
+    "ScaleAndTranslate": Kernel(compute_scale_and_translate, infer_resized, _tap_flops(4)),
+    "ScaleAndTranslateGrad": Kernel(compute_scale_and_translate_grad, as_second, _tap_flops(4)),
+}

@@ -1,0 +1,186 @@
+"""Reading tensor lists: one element, some of them or all, stacked or joined; a missing element reads as zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.dtypes import DType
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, zeros
+from placesim.runtime.kernels.lists import tensor_list_shapes as shapes
+from placesim.runtime.kernels.lists.tensor_lists import list_of, typed_list
+from placesim.runtime.kernels.partial_shapes import is_full, merge_partial, merge_shapes, partial_shape_of, show_partial
+from placesim.runtime.shapes import Dims, scalar
+
+
+def tell_length(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The number of elements, as a scalar."""
+    return (np.int32(len(list_of(inputs[0]).elements)),)
+
+
+def tell_element_shape(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The element shape as a vector with -1 for unknown dimensions, or the scalar -1."""
+    shape = list_of(inputs[0]).element_shape
+    return (np.array(-1 if shape is None else shape, attrs["shape_type"].numpy),)
+
+
+def take_item(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The element at `index`; zeros where it is missing."""
+    found, index = typed_list(inputs[0], attrs), int(np.reshape(inputs[1], -1)[0])
+    if not 0 <= index < len(found.elements):
+        raise InvalidArgumentError(f"Trying to access element {index} in a list with {len(found.elements)} elements.")
+    element = found.elements[index]
+    if element is not None:
+        return (element,)
+    shape = merge_partial(partial_shape_of(inputs[2]), found.element_shape)
+    if not is_full(shape):
+        shape = merge_shapes(shape, found.elements)
+    if shape is None or not is_full(shape):
+        raise InvalidArgumentError(
+            "Trying to read an uninitialized tensor but element_shape is not fully defined: "
+            f"{show_partial(shape)} and no list element is set."
+        )
+    return (zeros(shape, found.dtype),)
+
+
+def stack(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """All elements, stacked; missing ones are zeros."""
+    found, count = typed_list(inputs[0], attrs), attrs["num_elements"]
+    if count not in (-1, len(found.elements)):
+        raise InvalidArgumentError(
+            f"Operation expected a list with {count} elements but got a list with {len(found.elements)} elements."
+        )
+    shape = merge_partial(partial_shape_of(inputs[1]), found.element_shape)
+    if not is_full(shape) and not found.elements:
+        raise InvalidArgumentError(
+            f"Tried to stack elements of an empty list with non-fully-defined element_shape: {show_partial(shape)}"
+        )
+    if not is_full(found.element_shape):
+        shape = merge_shapes(shape, found.elements)
+    if shape is None or not is_full(shape):
+        raise InvalidArgumentError(
+            "Tried to stack list which only contains uninitialized tensors and has a non-fully-defined "
+            f"element_shape: {show_partial(shape)}"
+        )
+    return (_stack(found.elements, shape, found.dtype),)
+
+
+def _stack(elements: Sequence[Tensor | None], shape: tuple[int, ...], dtype: DType) -> Tensor:
+    if not elements:
+        return zeros((0, *shape), dtype)
+    return np.stack([zeros(shape, dtype) if element is None else np.asarray(element, dtype.numpy) for element in elements])
+
+
+def gather(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The elements at `indices`, stacked; missing ones are zeros."""
+    found, size = typed_list(inputs[0], attrs), len(list_of(inputs[0]).elements)
+    places = [int(index) for index in np.reshape(inputs[1], -1)]
+    shape = merge_partial(partial_shape_of(inputs[2]), found.element_shape)
+    if not is_full(shape) and not places:
+        raise InvalidArgumentError(
+            f"Tried to gather 0-elements from a list with non-fully-defined shape: {show_partial(shape)}"
+        )
+    if not is_full(found.element_shape):
+        for place in places:
+            if not 0 <= place < size:
+                raise InvalidArgumentError(f"Trying to gather element {place} in a list with {size} elements.")
+            shape = merge_shapes(shape, [found.elements[place]])
+    if shape is None or not is_full(shape):
+        raise InvalidArgumentError(
+            f"Tried to gather uninitialized tensors from a list with non-fully-defined element_shape: {show_partial(shape)}"
+        )
+    if 0 in shape:
+        return (zeros((len(places), *shape), found.dtype),)
+    for place in places:
+        if not 0 <= place < size:
+            raise InvalidArgumentError(f"Index {place} out o range; list only has {size} elements.")
+    return (_stack([found.elements[place] for place in places], shape, found.dtype),)
+
+
+def concat(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """All elements, joined along their first dimension, and the lengths that they had.
+
+    With `leading_dims` (the second version of the op) missing elements are zeros of these lengths.
+    """
+    first, rest = -1, None
+    if len(inputs) == 1 and attrs["element_shape"].dims is not None:
+        if attrs["element_shape"].dims == ():
+            raise InvalidArgumentError("element_shape must not be empty")
+        rest = attrs["element_shape"].dims[1:]
+    found = typed_list(inputs[0], attrs)
+    if len(inputs) > 1:
+        given = merge_partial(partial_shape_of(inputs[1]), found.element_shape)
+        if given == ():
+            raise InvalidArgumentError("Concat requires elements to be at least vectors, found scalars instead.")
+        first, rest = (-1, None) if given is None else (given[0], given[1:])
+    if not found.elements and not is_full(rest):
+        raise InvalidArgumentError(
+            "All except the first dimension must be fully defined when concating an empty tensor list. "
+            f"element_shape: {show_partial(rest)}"
+        )
+    if not is_full(found.element_shape):
+        first, rest = _agree(found.elements, first, rest)
+    if rest is None or not is_full(rest):
+        raise InvalidArgumentError(
+            "Trying to concat list with only uninitialized tensors but element_shape_except_first_dim is not fully "
+            f"defined: {show_partial(rest)}"
+        )
+    lengths = [_length(position, element, first, inputs[2:]) for position, element in enumerate(found.elements)]
+    pieces = [
+        zeros((length, *rest), found.dtype) if element is None else element
+        for element, length in zip(found.elements, lengths, strict=True)
+    ]
+    joined = np.concatenate(pieces) if pieces else zeros((0, *rest), found.dtype)
+    return (joined, np.array(lengths, np.int64))
+
+
+def _agree(elements: Sequence[Tensor | None], first: int, rest: Dims) -> tuple[int, Dims]:
+    """The first dimension that all elements have (-1: not the same), and their other ones."""
+    seen: list[int] = []
+    for position, element in enumerate(elements):
+        if element is None:
+            continue
+        shape = np.shape(element)
+        if not shape:
+            raise InvalidArgumentError(f"Concat saw a scalar shape at index {position} but requires at least vectors.")
+        rest = merge_partial(rest, shape[1:])
+        if first not in (-1, shape[0]):
+            raise InvalidArgumentError(
+                "First entry of element_shape input does not match the first dim of list element at index: "
+                f"{position} Expected: {first} Actual: {shape[0]}"
+            )
+        seen.append(shape[0])
+    return (seen[0] if first == -1 and len(set(seen)) == 1 else first), rest
+
+
+def _length(position: int, element: Tensor | None, first: int, leading_dims: Sequence[Tensor]) -> int:
+    if element is not None:
+        return len(element)
+    given = leading_dims[0] if leading_dims else ()
+    if position >= len(given) and first != -1:
+        return first
+    if not leading_dims:
+        raise InvalidArgumentError(
+            "Concating lists with uninitialized tensors is not supported in this version of TensorListConcat. "
+            "Consider updating your GraphDef to run the newer version."
+        )
+    if position >= len(given):
+        raise InvalidArgumentError(
+            f"List contains uninitialized tensor at index {position} but leading_dims has only {len(given)} elements."
+        )
+    return int(given[position])
+
+
+TABLE: Table = {
+    "TensorListLength": Kernel(tell_length, scalar),
+    "TensorListElementShape": Kernel(tell_element_shape, shapes.element_shape_vector),
+    "TensorListGetItem": Kernel(take_item, shapes.item),
+    "TensorListStack": Kernel(stack, shapes.stacked),
+    "TensorListGather": Kernel(gather, shapes.gathered),
+    "TensorListConcat": Kernel(concat, shapes.concatenated),
+    "TensorListConcatV2": Kernel(concat, shapes.concatenated),
+}

@@ -1,0 +1,378 @@
+"""Tensor lists: immutable lists of tensors that travel as variants; ops that make one, and ops that make one of another.
+
+An element may be missing (None): it reads as zeros once its shape is known.  Source: TensorFlow's list kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from placesim.dtypes import DType
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, zeros
+from placesim.runtime.kernels.lists import tensor_list_shapes as shapes
+from placesim.runtime.kernels.lists.tensor_arrays import rows_of
+from placesim.runtime.kernels.partial_shapes import (
+    is_compatible,
+    is_full,
+    merge_partial,
+    partial_shape_of,
+    show_partial,
+)
+from placesim.runtime.shapes import Dims, format_dims
+
+
+@dataclass(frozen=True, slots=True)
+class TensorList:
+    """The value of a variant: tensors of one type whose shapes all fit `element_shape`.
+
+    `max_elements`: how many PushBack may make of it; -1 for any number.
+    """
+
+    dtype: DType
+    element_shape: Dims
+    elements: tuple[Tensor | None, ...] = ()
+    max_elements: int = -1
+
+    def __repr__(self) -> str:
+        return "TensorList"
+
+
+def list_of(value: Any) -> TensorList:
+    """The list that a variant input is; InvalidArgumentError where it is none."""
+    if isinstance(value, np.ndarray):
+        if value.ndim:
+            raise InvalidArgumentError(f"Input list must be a scalar saw: {format_dims(value.shape)}")
+        value = value.item()
+    if not isinstance(value, TensorList):
+        raise InvalidArgumentError(f"Input handle is not a list. Saw: '{value!r}'")
+    return value
+
+
+def typed_list(value: Any, attrs: Attrs) -> TensorList:
+    """The list that a variant input is, of elements of attr `element_dtype`."""
+    found = list_of(value)
+    if found.dtype is not attrs["element_dtype"]:
+        raise InvalidArgumentError(
+            f"Invalid data types; op elements {attrs['element_dtype'].name} but list elements {found.dtype.name}"
+        )
+    return found
+
+
+def add_lists(one: TensorList, two: TensorList) -> TensorList:
+    """Element by element; a missing element is nothing to add.  AddN of variants."""
+    if one.dtype is not two.dtype:
+        raise InvalidArgumentError(
+            f"Trying to add two lists of tensors of different dtypes. One is {one.dtype.name} and the other is {two.dtype.name}"
+        )
+    if not is_compatible(one.element_shape, two.element_shape):
+        raise InvalidArgumentError(
+            "Trying to add two lists of tensors with incompatible element shapes. "
+            f"One is {show_partial(one.element_shape)} and the other is {show_partial(two.element_shape)}"
+        )
+    if len(one.elements) != len(two.elements):
+        raise InvalidArgumentError(
+            "Trying to add two lists of tensors with different lengths. "
+            f"One is {len(one.elements)} and the other is {len(two.elements)}"
+        )
+    elements = tuple(
+        b if a is None else a if b is None else np.asarray(a + b) for a, b in zip(one.elements, two.elements, strict=True)
+    )
+    return TensorList(one.dtype, merge_partial(one.element_shape, two.element_shape), elements)
+
+
+def zeros_like_list(given: TensorList) -> TensorList:
+    """Zeros for every element; a missing one stays missing.  ZerosLike of a variant."""
+    elements = tuple(None if element is None else zeros(np.shape(element), given.dtype) for element in given.elements)
+    return TensorList(given.dtype, given.element_shape, elements)
+
+
+# --- making -----------------------------------------------------------------------------------------------------------
+
+
+def make_empty(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """A list of no elements."""
+    shape, most = inputs
+    if np.ndim(most):
+        raise InvalidArgumentError(f"max_num_elements expected to be a scalar but got shape: {format_dims(np.shape(most))}")
+    return (TensorList(attrs["element_dtype"], partial_shape_of(shape), (), int(most)),)
+
+
+def reserve(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """A list of missing elements."""
+    shape, count = inputs
+    element_shape = partial_shape_of(shape)
+    if np.ndim(count):
+        raise InvalidArgumentError(
+            f"The num_elements to reserve must be a tensor size 1, but got {format_dims(np.shape(count))}"
+        )
+    if count < 0:
+        raise InvalidArgumentError(f"The num_elements to reserve must be a non negative number, but got {int(count)}")
+    return (TensorList(attrs["element_dtype"], element_shape, (None,) * int(count)),)
+
+
+def from_tensor(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """A list of the rows of a tensor."""
+    tensor, shape = inputs
+    if np.ndim(shape) > 1:
+        raise InvalidArgumentError(
+            f"TensorListFromTensor: element_shape must be at most rank 1 but has the shape of {format_dims(np.shape(shape))}"
+        )
+    element_shape = partial_shape_of(shape)
+    _check_rows(tensor, element_shape)
+    return (TensorList(attrs["element_dtype"], element_shape, tuple(rows_of(tensor))),)
+
+
+def _check_rows(tensor: Tensor, element_shape: Dims) -> None:
+    _check_has_rows(tensor)
+    if not is_compatible(element_shape, np.shape(tensor)[1:]):
+        raise InvalidArgumentError(
+            f"Specified a list with shape {show_partial(element_shape)} "
+            f"from a tensor with shape {format_dims(np.shape(tensor)[1:])}"
+        )
+
+
+def _check_has_rows(tensor: Tensor) -> None:
+    if not np.ndim(tensor):
+        raise InvalidArgumentError(f"Tensor must be at least a vector, but saw shape: {format_dims(np.shape(tensor))}")
+
+
+def split(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """A list of pieces of a tensor, of these lengths along its first dimension."""
+    tensor, shape, lengths = inputs
+    element_shape = partial_shape_of(shape)
+    if element_shape == ():
+        raise InvalidArgumentError("TensorListSplit requires element_shape to be at least of rank 1, but saw: []")
+    _check_has_rows(tensor)
+    if element_shape is not None and not is_compatible(element_shape[1:], np.shape(tensor)[1:]):
+        raise InvalidArgumentError(
+            f"tensor shape {format_dims(np.shape(tensor))} is not compatible with element_shape {show_partial(element_shape)}"
+        )
+    if np.ndim(lengths) != 1:
+        raise InvalidArgumentError(f"Expected lengths to be a vector, received shape: {format_dims(np.shape(lengths))}")
+    return (TensorList(attrs["element_dtype"], element_shape, _cut(tensor, [int(length) for length in lengths])),)
+
+
+def _cut(tensor: Tensor, lengths: Sequence[int]) -> tuple[Tensor, ...]:
+    pieces: list[Tensor] = []
+    end = 0
+    for length in lengths:
+        if length < 0:
+            raise InvalidArgumentError(f"Invalid value in lengths: {length}")
+        start, end = end, end + length
+        if end > len(tensor):
+            raise InvalidArgumentError(f"Attempting to slice [{start}, {end}] from tensor with length {len(tensor)}")
+        pieces.append(tensor[start:end])
+    if end != len(tensor):
+        raise InvalidArgumentError(f"Unused values in tensor. Length of tensor: {len(tensor)} Values used: {end}")
+    return tuple(pieces)
+
+
+def scatter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """A list with the rows of a tensor at `indices`; the other elements are missing."""
+    tensor, indices, shape = inputs[:3]
+    if np.ndim(shape) > 1:
+        raise InvalidArgumentError(
+            f"TensorListScatter: element_shape must be at most rank 1 but has the shape of {format_dims(np.shape(shape))}"
+        )
+    element_shape = partial_shape_of(shape)
+    count = _scattered_count(inputs[3]) if len(inputs) > 3 else -1
+    _check_rows(tensor, element_shape)
+    if np.size(indices) != len(tensor):
+        raise InvalidArgumentError(
+            f"Invalid number of rows in input tensor. Expected: {np.size(indices)} Actual: {len(tensor)}"
+        )
+    places = [int(index) for index in np.reshape(indices, -1)]
+    for place in places:
+        if place < 0:
+            raise InvalidArgumentError("Indices in TensorListScatter must all be non-negative.")
+        if count != -1 and place >= count:
+            raise InvalidArgumentError(f"TensorListScatter: Trying to scatter at index {place} in list with size {count}")
+    elements = _place_rows([None] * max(max(places, default=-1) + 1, count), places, tensor)
+    return (TensorList(attrs["element_dtype"], element_shape, elements),)
+
+
+def _scattered_count(count: Any) -> int:
+    if np.ndim(count):
+        raise InvalidArgumentError("num_elements must be a scalar")
+    if count < -1:
+        raise InvalidArgumentError(f"TensorListScatter expects num_elements >= -1, found: {int(count)}")
+    return int(count)
+
+
+def _place_rows(elements: list[Tensor | None], places: Sequence[int], rows: Tensor) -> tuple[Tensor | None, ...]:
+    for place, row in zip(places, rows_of(rows), strict=True):
+        elements[place] = row
+    return tuple(elements)
+
+
+def scatter_into(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The list with the rows of a tensor at `indices`, longer where it must be."""
+    found, (tensor, indices) = list_of(inputs[0]), inputs[1:]
+    if found.dtype is not attrs["element_dtype"]:
+        raise InvalidArgumentError(
+            f"Invalid data types; input tensor type: {attrs['element_dtype'].name} list element_type: {found.dtype.name}"
+        )
+    _check_has_rows(tensor)
+    if np.ndim(indices) != 1:
+        raise InvalidArgumentError(f"Expected indices to be a vector, but received shape: {format_dims(np.shape(indices))}")
+    if len(indices) != len(tensor):
+        raise InvalidArgumentError(f"Expected len(indices) == tensor.shape[0], but saw: {len(indices)} vs. {len(tensor)}")
+    places = [int(index) for index in indices]
+    longer = [None] * (max(places, default=-1) + 1 - len(found.elements))
+    return (replace(found, elements=_place_rows([*found.elements, *longer], places, tensor)),)
+
+
+# --- changing ---------------------------------------------------------------------------------------------------------
+
+
+def push_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The list with one element more."""
+    found, tensor = list_of(inputs[0]), inputs[1]
+    if not is_compatible(found.element_shape, np.shape(tensor)):
+        raise InvalidArgumentError(
+            "Tried to append a tensor with incompatible shape to a list. Op element shape: "
+            f"{format_dims(np.shape(tensor))} list shape: {show_partial(found.element_shape)}"
+        )
+    found = typed_list(found, attrs)
+    if found.max_elements != -1 and len(found.elements) >= found.max_elements:
+        raise InvalidArgumentError(
+            f"Tried to push item into a full list list size: {len(found.elements)} max_num_elements: {found.max_elements}"
+        )
+    return (replace(found, elements=(*found.elements, tensor)),)
+
+
+def push_back_batch(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """A vector of lists, each with a row of the tensor as one element more."""
+    lists, tensor = np.asarray(inputs[0], object), inputs[1]
+    if not np.ndim(tensor):
+        raise InvalidArgumentError(f"Expected tensor to be at least a vector, but saw shape: {format_dims(np.shape(tensor))}")
+    if lists.ndim != 1:
+        raise InvalidArgumentError(f"Expected input_handles to be a vector, but saw shape: {format_dims(lists.shape)}")
+    if len(tensor) != len(lists):
+        raise InvalidArgumentError(f"Expected tensor.shape[0] == input_handles.size, but saw {len(tensor)} vs. {len(lists)}")
+    for position, found in enumerate(lists):
+        _check_batch_entry(position, found, np.shape(tensor)[1:], attrs["element_dtype"])
+    longer = np.empty(len(lists), object)
+    longer[:] = [replace(found, elements=(*found.elements, row)) for found, row in zip(lists, rows_of(tensor), strict=True)]
+    return (longer,)
+
+
+def _check_batch_entry(position: int, found: Any, shape: tuple[int, ...], dtype: DType) -> None:
+    if not isinstance(found, TensorList):
+        raise InvalidArgumentError(f"Input handle at index {position} is not a list. Saw: '{found!r}'")
+    if not is_compatible(found.element_shape, shape):
+        raise InvalidArgumentError(
+            f"Tried to append a tensor with incompatible shape to a list at index {position}. Op element shape: "
+            f"{format_dims(shape)} list shape: {show_partial(found.element_shape)}"
+        )
+    if found.dtype is not dtype:
+        raise InvalidArgumentError(
+            f"Invalid data type at index {position}; op elements {dtype.name} but list elements {found.dtype.name}"
+        )
+
+
+def pop_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The list without its last element, and that element."""
+    found = typed_list(inputs[0], attrs)
+    if not found.elements:
+        raise InvalidArgumentError("Trying to pop from an empty list.")
+    last = found.elements[-1]
+    if last is None:
+        shape = merge_partial(partial_shape_of(inputs[1]), found.element_shape)
+        if shape is None or not is_full(shape):
+            raise InvalidArgumentError(
+                f"Trying to read an uninitialized tensor but element_shape is not fully defined.{show_partial(shape)}"
+            )
+        last = zeros(shape, found.dtype)
+    return (replace(found, elements=found.elements[:-1]), last)
+
+
+def set_item(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The list with another element at `index`."""
+    found, (index_tensor, item) = typed_list(inputs[0], attrs), inputs[1:]
+    if np.ndim(index_tensor):
+        raise InvalidArgumentError("Expected argument 1 to be a scalar. Received" + _debug_text(index_tensor))
+    if not is_compatible(found.element_shape, np.shape(item)):
+        raise InvalidArgumentError(
+            "Tried to set a tensor with incompatible shape at a list index. Item element shape: "
+            f"{format_dims(np.shape(item))} list shape: {show_partial(found.element_shape)}"
+        )
+    index, size = int(index_tensor), len(found.elements)
+    may_grow = attrs["resize_if_index_out_of_bounds"]
+    if index < 0 or (index >= size and not may_grow):
+        raise InvalidArgumentError(f"Trying to modify element {index} in a list with {size} elements.")
+    elements = [*found.elements, *[None] * (index + 1 - size)]
+    elements[index] = item
+    return (replace(found, elements=tuple(elements)),)
+
+
+def _debug_text(tensor: Tensor) -> str:
+    values = " ".join(str(int(value)) for value in np.reshape(tensor, -1)[:3])
+    more = "..." if np.size(tensor) > 3 else ""
+    return f"Tensor<type: int32 shape: {format_dims(np.shape(tensor))} values: {values}{more}>"
+
+
+def resize(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The list with `size` elements: the first of it, and missing ones where it has fewer."""
+    found, size = list_of(inputs[0]), inputs[1]
+    if np.ndim(size):
+        raise InvalidArgumentError("size must be a scalar")
+    if size < 0:
+        raise InvalidArgumentError(f"TensorListSlice expects size to be non-negative. Got: {int(size)}")
+    missing = (None,) * (int(size) - len(found.elements))
+    return (replace(found, elements=found.elements[: int(size)] + missing),)
+
+
+def concat_lists(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The elements of the first list, then those of the second; for tensors of lists pair by pair."""
+    one, two = (np.asarray(value, object) for value in inputs)
+    if one.shape != two.shape:
+        raise InvalidArgumentError(
+            f"Incompatible input TensorList tensor shapes: {format_dims(one.shape)} vs. {format_dims(two.shape)}"
+        )
+    pairs = zip(one.reshape(-1), two.reshape(-1), strict=True)
+    joined = [_join_pair(position, a, b, attrs["element_dtype"]) for position, (a, b) in enumerate(pairs)]
+    if not one.ndim:
+        return (joined[0],)
+    result = np.empty(len(joined), object)
+    result[:] = joined
+    return (result.reshape(one.shape),)
+
+
+def _join_pair(position: int, one: Any, two: Any, dtype: DType) -> TensorList:
+    for name, found in (("input_a", one), ("input_b", two)):
+        if not isinstance(found, TensorList):
+            raise InvalidArgumentError(f"{name} is not a TensorList at index {position}.  Saw: '{found!r}'")
+    for name, found in (("input_a", one), ("input_b", two)):
+        if found.dtype is not dtype:
+            raise InvalidArgumentError(f"{name}[{position}].dtype != element_dtype.  Saw: {found.dtype.name} vs. {dtype.name}")
+    if one.element_shape != two.element_shape:
+        raise InvalidArgumentError(
+            f"input_a and input_b TensorList element shapes are not identical at index {position}.  "
+            f"Saw {show_partial(one.element_shape)} vs. {show_partial(two.element_shape)}"
+        )
+    joined: TensorList = replace(one, elements=one.elements + two.elements)
+    return joined
+
+
+TABLE: Table = {
+    "EmptyTensorList": Kernel(make_empty, shapes.made),
+    "TensorListReserve": Kernel(reserve, shapes.made),
+    "TensorListFromTensor": Kernel(from_tensor, shapes.rows),
+    "TensorListSplit": Kernel(split, shapes.split),
+    "TensorListScatter": Kernel(scatter, shapes.scattered),
+    "TensorListScatterV2": Kernel(scatter, shapes.scattered),
+    "TensorListScatterIntoExistingList": Kernel(scatter_into, shapes.scattered_into),
+    "TensorListPushBack": Kernel(push_back, shapes.pushed),
+    "TensorListPushBackBatch": Kernel(push_back_batch, shapes.pushed_batch),
+    "TensorListPopBack": Kernel(pop_back, shapes.popped),
+    "TensorListSetItem": Kernel(set_item, shapes.with_item),
+    "TensorListResize": Kernel(resize, shapes.resized),
+    "TensorListConcatLists": Kernel(concat_lists, shapes.joined_lists),
+}

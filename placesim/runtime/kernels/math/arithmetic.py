@@ -1,0 +1,245 @@
+"""Arithmetic of two tensors that broadcast together: sums, products, the many divisions and moduli, powers, extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from placesim.dtypes import VARIANT
+from placesim.errors import InternalError, InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.broadcasting import binary, check_broadcast
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements, one_per_output
+from placesim.runtime.kernels.precision import widened
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, broadcasted, format_dims, merge, shape_attr, unchanged
+
+Division = Callable[[Tensor, Tensor], Any]
+
+
+def _is_integer(x: Tensor) -> bool:
+    return x.dtype.kind in "iu"
+
+
+def _add_numbers(x: Tensor, y: Tensor) -> Any:
+    if x.dtype == object:
+        raise TypeError("strings are joined by the kernel proper")
+    return np.add(x, y)
+
+
+def _add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """The sum; of strings, the two joined."""
+    x, y = inputs
+    check_broadcast(x, y)
+    if x.dtype != object:
+        return (np.add(x, y),)
+    result = np.empty(np.broadcast_shapes(x.shape, y.shape), object)
+    result[...] = x + y
+    return (result,)
+
+
+# --- division
+
+
+def divide(x: Tensor, y: Tensor) -> Any:
+    """x / y of real or complex numbers; a complex divisor of zero gives NaN in both parts, as it is scaled first."""
+    quotient = np.divide(x, y)
+    return np.where(y == 0, complex(np.nan, np.nan), quotient).astype(x.dtype) if x.dtype.kind == "c" else quotient
+
+
+def _truncated_quotient(x: Tensor, y: Tensor) -> Any:
+    """C's division of integers: the remainder has the sign of x, so taking it off first leaves an exact division."""
+    return np.floor_divide(x - np.fmod(x, y), y)
+
+
+def _floored_quotient(x: Tensor, y: Tensor) -> Any:
+    return np.floor(np.divide(x, y))
+
+
+def _floored_remainder(x: Tensor, y: Tensor) -> Any:
+    """The remainder with the sign of y; where it is zero, with the sign of x."""
+    remainder = np.fmod(x, y)
+    return np.where((remainder != 0) & ((y < 0) != (remainder < 0)), remainder + y, remainder)
+
+
+def _truncated_real_quotient(x: Tensor, y: Tensor) -> Any:
+    return np.trunc(np.divide(x, y))
+
+
+def _checked(on_integers: Division, on_reals: Division) -> Division:
+    """A division that refuses integer zero divisors as an argument's fault."""
+
+    def checked(x: Tensor, y: Tensor) -> Any:
+        if not _is_integer(x):
+            return on_reals(x, y)
+        if x.size and not np.all(y):
+            raise InvalidArgumentError("Integer division by zero")
+        return on_integers(x, y)
+
+    return checked
+
+
+def _unchecked(on_integers: Division, on_reals: Division) -> Division:
+    """The truncating divisions: their kernel has no words of its own for an integer divisor of zero."""
+    checked = _checked(on_integers, on_reals)
+
+    def unchecked(x: Tensor, y: Tensor) -> Any:
+        try:
+            return checked(x, y)
+        except InvalidArgumentError:
+            message = "Unexpected error in binary operator (only integer div and mod should have errors)"
+            raise InternalError(message) from None
+
+    return unchecked
+
+
+def divide_or_zero(x: Tensor, y: Tensor) -> Any:
+    """x / y, and 0 wherever y is 0."""
+    return np.where(y == 0, np.zeros((), x.dtype), divide(x, y))
+
+
+def multiply_or_zero(x: Tensor, y: Tensor) -> Any:
+    """x * y, and 0 wherever y is 0, also for infinite and NaN x."""
+    return np.where(y == 0, np.zeros((), x.dtype), np.multiply(x, y))
+
+
+def zero_where_zero(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], Any]:
+    """The function, but 0 wherever x is 0, also for NaN y."""
+
+    def compute(x: Tensor, y: Tensor) -> Any:
+        return np.where(x == 0, np.zeros((), x.dtype), function(x, y))
+
+    return compute
+
+
+# --- powers, differences, bounds
+
+
+def _power(x: Tensor, y: Tensor) -> Any:
+    if _is_integer(x) and x.size and np.any(y < 0):
+        raise InvalidArgumentError("Integers to negative integer powers are not allowed")
+    if x.dtype.kind == "c":  # by its definition, so that 0 to the power of 0 is NaN
+        return np.exp(y * np.log(x.astype(complex))).astype(x.dtype)
+    if np.any(y == 0.5):  # for one exponent of 0.5 numpy takes the square root, which differs at -0 and -inf
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        return np.power(x, np.full(shape or (1,), y)).reshape(shape)
+    return np.power(x, y)
+
+
+def _squared_difference(x: Tensor, y: Tensor) -> Any:
+    difference = x - y
+    return difference * np.conj(difference) if difference.dtype.kind == "c" else difference * difference
+
+
+def _next_after(x: Tensor, y: Tensor) -> Any:
+    """The neighbour of x towards y; from zero the smallest denormal, which arithmetic that flushes denormals would lose."""
+    smallest = np.ones((), f"u{x.dtype.itemsize}").view(x.dtype)
+    start = np.broadcast_to(x, np.broadcast_shapes(x.shape, y.shape))
+    moved = np.where((start == 0) & (y < 0), _negated(smallest), np.where((start == 0) & (y > 0), smallest, start))
+    return np.where((start == 0) & ~np.isnan(y), moved, np.nextafter(x, y))
+
+
+def _negated(x: Tensor) -> Tensor:
+    sign = np.array(1 << (8 * x.dtype.itemsize - 1), f"u{x.dtype.itemsize}")
+    negated: Tensor = (x.view(sign.dtype) | sign).view(x.dtype)
+    return negated
+
+
+def _clip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    x, low, high = inputs
+    if (low.ndim and low.shape != x.shape) or (high.ndim and high.shape != x.shape):
+        raise InvalidArgumentError(
+            "clip_value_min and clip_value_max must be either of the same shape as input, or a scalar. "
+            f"input shape: {format_dims(x.shape)}clip_value_min shape: {format_dims(low.shape)}"
+            f"clip_value_max shape: {format_dims(high.shape)}"
+        )
+    if x.dtype.kind != "c":
+        return (_bounded(x, low, high),)
+    result = np.empty_like(x)
+    result.real = _bounded(x.real, low.real, high.real)
+    result.imag = _bounded(x.imag, low.imag, high.imag)
+    return (result,)
+
+
+def _bounded(x: Tensor, low: Tensor, high: Tensor) -> Any:
+    """Comparisons rather than minimum and maximum: a NaN bound does not bound, and a NaN stays."""
+    below = np.where(high < x, high, x)
+    return np.where(below < low, low, below)
+
+
+# --- sums of many
+
+
+def _sum_of_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    if attrs["T"] is VARIANT:
+        from placesim.runtime.kernels.lists.tensor_lists import add_lists, list_of  # few sums are of lists
+
+        return (reduce(add_lists, map(list_of, inputs)),)
+    first = inputs[0]
+    for index, tensor in enumerate(inputs):
+        if tensor.shape != first.shape:
+            raise InvalidArgumentError(
+                f"Inputs to operation {context.node} of type AddN must have the same size and shape.  "
+                f"Input 0: {format_dims(first.shape)} != input {index}: {format_dims(tensor.shape)}"
+            )
+    return (_total(inputs),)
+
+
+def _accumulate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    if any(tensor.shape != inputs[0].shape for tensor in inputs):
+        raise InvalidArgumentError("Parameters and update must be the same size")
+    return (_total(inputs),)
+
+
+def _total(inputs: Sequence[Tensor]) -> Tensor:
+    if len(inputs) == 1:
+        return inputs[0]
+    total = np.asarray(inputs[0] + inputs[1])
+    for tensor in inputs[2:]:
+        np.add(total, tensor, out=total)
+    return total
+
+
+def _merged_backwards(context: ShapeContext) -> Sequence[Dims]:
+    found = context.shapes[-1]
+    for index in range(len(context.shapes) - 2, -1, -1):
+        try:
+            found = merge(context.shapes[index], found)
+        except ShapeError as error:
+            raise ShapeError(f"{error.message}\n\tFrom merging shape {index} with other shapes.") from None
+    return (found,)
+
+
+def _one_per_addition(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    return (len(inputs) - 1) * elements(outputs[0])
+
+
+TABLE: Table = {
+    "Add": Kernel(_add, broadcasted, one_per_output, direct=_add_numbers),
+    "AddV2": binary(np.add),
+    "Sub": binary(np.subtract),
+    "Mul": binary(np.multiply),
+    "Div": binary(_checked(_truncated_quotient, divide)),
+    "RealDiv": binary(divide),
+    "FloorDiv": binary(_checked(np.floor_divide, _floored_quotient)),
+    "TruncateDiv": binary(_unchecked(_truncated_quotient, _truncated_real_quotient)),
+    "DivNoNan": binary(divide_or_zero),
+    "Mod": binary(_checked(np.fmod, np.fmod)),
+    "FloorMod": binary(_checked(np.remainder, widened(_floored_remainder))),
+    "TruncateMod": binary(_unchecked(np.fmod, np.fmod)),
+    "Pow": binary(widened(_power)),
+    "Maximum": binary(np.maximum),
+    "Minimum": binary(np.minimum),
+    "SquaredDifference": binary(_squared_difference),
+    "MulNoNan": binary(multiply_or_zero),
+    "Atan2": binary(widened(np.arctan2)),
+    "Xdivy": binary(zero_where_zero(divide)),
+    "Xlogy": binary(widened(zero_where_zero(lambda x, y: x * np.log(y)))),
+    "Xlog1py": binary(widened(zero_where_zero(lambda x, y: x * np.log1p(y)))),
+    "NextAfter": binary(_next_after),
+    "ClipByValue": Kernel(_clip, unchanged, one_per_output),
+    "AddN": Kernel(_sum_of_tensors, _merged_backwards, _one_per_addition, needs_context=True),
+    "AccumulateNV2": Kernel(_accumulate, shape_attr, _one_per_addition),
+}

@@ -1,0 +1,156 @@
+"""Counts of values: Bincount and its dense form, histograms of equal bins, and which bucket each value falls into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, per_element
+from placesim.runtime.kernels.precision import wide_dtype
+from placesim.runtime.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeError,
+    format_dims,
+    unchanged,
+    with_rank,
+    with_rank_at_most,
+    with_value,
+)
+
+
+def count_bins(values: Tensor, weights: Tensor, size: int, dtype: np.dtype[Any], binary: bool = False) -> Tensor:
+    """The sum of weights (of ones where there are none) of each value below `size`, row by row.
+
+    `values [..., n]`, `weights` of the same shape or empty; gives `[..., size]`, with `binary` 1 for every value there is.
+    """
+    rows = values.reshape(elements(values.shape[:-1]), values.shape[-1])
+    bins = np.zeros((len(rows), size), wide_dtype(dtype))
+    row, column = np.nonzero(rows < size)
+    target = (row, rows[row, column])
+    if binary:
+        bins[target] = 1
+    else:
+        np.add.at(
+            bins, target, weights.reshape(rows.shape)[row, column].astype(bins.dtype) if weights.size else bins.dtype.type(1)
+        )
+    return bins.astype(dtype).reshape(*values.shape[:-1], size)
+
+
+def _require_size(size: Tensor) -> int:
+    if size.ndim:
+        raise InvalidArgumentError(f"Shape must be rank 0 but is rank {size.ndim}")
+    if size < 0:
+        raise InvalidArgumentError(f"size ({int(size)}) must be non-negative")
+    return int(size)
+
+
+def _bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    values, size, weights = inputs[0].reshape(-1), _require_size(inputs[1]), inputs[2]
+    if np.any(values < 0):
+        raise InvalidArgumentError("Input arr must be non-negative!")
+    if weights.size and weights.size != values.size:
+        raise InvalidArgumentError("Input indices and weights must have the same size.")
+    return (count_bins(values, weights, size, weights.dtype),)
+
+
+def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    values, weights = inputs[0], inputs[2]
+    if values.ndim > 2:
+        raise InvalidArgumentError(f"Shape must be at most rank 2 but is rank {values.ndim}")
+    if weights.size and weights.shape != values.shape:
+        raise InvalidArgumentError(
+            "`weights` must be the same shape as `arr` or a length-0 `Tensor`, "
+            f"in which case it acts as all weights equal to 1. Received {format_dims(weights.shape)}"
+        )
+    size = _require_size(inputs[1])
+    negative = values[values < 0]
+    if negative.size:
+        raise InvalidArgumentError(
+            f"Input 'in' must be non-negative! Negative input value found: {negative[-1]}"
+            if values.ndim == 2
+            else "Input arr must be non-negative!"
+        )
+    return (count_bins(values.reshape(values.shape or (1,)), weights, size, weights.dtype, attrs["binary_output"]),)
+
+
+def _size_value(context: ShapeContext) -> int:
+    with_rank(context.shapes[1], 0)
+    size = context.scalar_value(1)
+    if size is not None and size < 0:
+        raise ShapeError(f"size ({size}) must be non-negative")
+    return -1 if size is None else size
+
+
+def _infer_bincount(context: ShapeContext) -> Sequence[Dims]:
+    return ((_size_value(context),),)
+
+
+def _infer_dense_bincount(context: ShapeContext) -> Sequence[Dims]:
+    dims = with_rank_at_most(context.shapes[0], 2)
+    size = _size_value(context)
+    if dims is None:
+        return (None,)
+    if size < 0:
+        return ((-1,) * len(dims),)
+    return ((*dims[:-1], size),)
+
+
+# --- bins of equal width
+
+
+def _histogram(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """How many values fall into each of `nbins` bins between two bounds; what is outside counts in the outermost."""
+    values, bounds, count = inputs
+    if bounds.ndim != 1:
+        raise InvalidArgumentError("value_range should be a vector.")
+    if bounds.size != 2:
+        raise InvalidArgumentError("value_range should be a vector of 2 elements.")
+    if count.ndim:
+        raise InvalidArgumentError("nbins should be a scalar.")
+    low, high = bounds
+    if not low < high:
+        shown = ", ".join(f"{float(bound):g}" if bounds.dtype.kind in "fV" else str(bound) for bound in bounds)
+        raise InvalidArgumentError(f"value_range should satisfy value_range[0] < value_range[1], but got '[{shown}]'")
+    if count <= 0:
+        raise InvalidArgumentError(f"nbins should be a positive number, but got '{int(count)}'")
+    if values.dtype.kind in "fV" and np.any(np.isnan(values)):
+        raise InvalidArgumentError("Histogram values must not contain NaN")
+    step = float(high - low) / int(count)
+    place = (np.maximum(values, low) - low).astype(np.float64).reshape(-1) / step
+    bins = np.bincount(np.minimum(place, int(count) - 1).astype(np.int32), minlength=int(count))
+    return (bins.astype(attrs["dtype"].numpy),)
+
+
+def _infer_histogram(context: ShapeContext) -> Sequence[Dims]:
+    with_value(with_rank(context.shapes[1], 1)[0], 2)
+    with_rank(context.shapes[2], 0)
+    count = context.scalar_value(2)
+    if count is not None and count <= 0:
+        raise ShapeError(f"Requires nbins > 0: {count}")
+    return ((-1 if count is None else count,),)
+
+
+# --- buckets
+
+
+def _bucketize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """The number of boundaries that are not above each value; boundaries are floats."""
+    boundaries = np.array(attrs["boundaries"], np.float32)
+    if np.any(boundaries[1:] < boundaries[:-1]):
+        raise InvalidArgumentError("Expected sorted boundaries")
+    # C++ compares an integer with a float as floats
+    values = inputs[0].astype(np.float32) if inputs[0].dtype.kind == "i" else inputs[0]
+    return (np.asarray(np.searchsorted(boundaries, values, "right")).astype(np.int32),)
+
+
+TABLE: Table = {
+    "Bincount": Kernel(_bincount, _infer_bincount, per_element(0)),
+    "DenseBincount": Kernel(_dense_bincount, _infer_dense_bincount, per_element(0)),
+    "HistogramFixedWidth": Kernel(_histogram, _infer_histogram, per_element(0)),
+    "Bucketize": Kernel(_bucketize, unchanged),
+}

@@ -1,0 +1,180 @@
+"""Reductions over some axes, and the index of the largest or smallest element along one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, per_element
+from placesim.runtime.kernels.math.casts import cast
+from placesim.runtime.kernels.precision import highest, is_floating, is_narrow, lowest, wide_dtype
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, unknown_dims, with_rank, with_rank_at_most
+
+Axes = tuple[int, ...]
+Reduce = Callable[[Tensor, Axes, bool], Any]
+MAX_ARG_RANK = 7
+
+
+def reduction_axes(x: Tensor, axes: Tensor) -> Axes:
+    """The axes as numbers from 0; InvalidArgumentError for one that is not there or there twice."""
+    found: list[int] = []
+    for index in np.reshape(axes, -1).tolist():
+        if not -x.ndim <= index < x.ndim:
+            raise InvalidArgumentError(f"Invalid reduction dimension ({index} for input with {x.ndim} dimension(s)")
+        axis = index + x.ndim if index < 0 else index
+        if axis in found:
+            raise InvalidArgumentError(f"Invalid reduction arguments: Axes contains duplicate dimension: {axis}")
+        found.append(axis)
+    return tuple(found)
+
+
+def infer_reduction(context: ShapeContext) -> Sequence[Dims]:
+    """The input's shape without the reduced axes, or with 1 in their place; ShapeError for an axis that is not there."""
+    dims, keep = context.shapes[0], context.attrs["keep_dims"]
+    with_rank_at_most(context.shapes[1], 1)
+    axes = context.value(1)
+    if dims is None or axes is None:
+        return (unknown_dims(len(dims)) if keep and dims is not None else None,)
+    reduced = set()
+    for index in axes.reshape(-1).tolist():
+        if not -len(dims) <= index < len(dims):
+            raise ShapeError(f"Invalid reduction dimension {index} for input with {len(dims)} dimensions.")
+        reduced.add(index % len(dims))
+    if keep:
+        return (tuple(1 if axis in reduced else dim for axis, dim in enumerate(dims)),)
+    return (tuple(dim for axis, dim in enumerate(dims) if axis not in reduced),)
+
+
+def reduction(function: Reduce) -> Kernel:
+    """The row of a function `(tensor, axes, whether to keep them) -> tensor`."""
+
+    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+        x = inputs[0]
+        return (function(x, reduction_axes(x, inputs[1]), attrs["keep_dims"]),)
+
+    return Kernel(compute, infer_reduction, per_element(0))
+
+
+def _fold(ufunc: np.ufunc, x: Tensor, axes: Axes, keep: bool, **options: Any) -> Any:
+    return ufunc.reduce(x, axes, keepdims=keep, **options)
+
+
+def _sum(x: Tensor, axes: Axes, keep: bool) -> Any:
+    return _fold(np.add, x, axes, keep, dtype=wide_dtype(x.dtype)).astype(x.dtype)
+
+
+def _product(x: Tensor, axes: Axes, keep: bool) -> Any:
+    return _fold(np.multiply, x, axes, keep, dtype=wide_dtype(x.dtype)).astype(x.dtype)
+
+
+def _mean(x: Tensor, axes: Axes, keep: bool) -> Any:
+    count = elements(tuple(x.shape[axis] for axis in axes))
+    if x.dtype.kind not in "iu":
+        # of nothing it is NaN, but for complex numbers, whose sum of nothing TensorFlow does not divide
+        parts = max(count, 1) if x.dtype.kind == "c" else count
+        return (_fold(np.add, x, axes, keep, dtype=wide_dtype(x.dtype)) / parts).astype(x.dtype)
+    wide = np.int64 if x.dtype.kind == "i" else np.uint64
+    total = _fold(np.add, x, axes, keep, dtype=wide)
+    if not count:
+        return np.zeros_like(total, x.dtype)
+    divisor = wide(count)
+    return ((total - np.fmod(total, divisor)) // divisor).astype(x.dtype)
+
+
+def _largest(x: Tensor, axes: Axes, keep: bool) -> Any:
+    initial = x.dtype.type(-np.inf) if is_floating(x.dtype) else lowest(x.dtype)
+    return _fold(np.maximum, x, axes, keep, initial=initial)
+
+
+def _smallest(x: Tensor, axes: Axes, keep: bool) -> Any:
+    initial = x.dtype.type(np.inf) if is_floating(x.dtype) else highest(x.dtype)
+    return _fold(np.minimum, x, axes, keep, initial=initial)
+
+
+def _euclidean_norm(x: Tensor, axes: Axes, keep: bool) -> Any:
+    """The root of the sum of squares; of integers, the whole part of it."""
+    if x.dtype.kind in "iu":
+        wide = x.astype(np.int64 if x.dtype.kind == "i" else np.uint64)
+        return cast(np.sqrt(_fold(np.add, wide * wide, axes, keep).astype(np.float64)), x.dtype)
+    wide = x.astype(wide_dtype(x.dtype))
+    squares = (wide * np.conj(wide)).real
+    return np.sqrt(_fold(np.add, squares, axes, keep)).astype(x.dtype)
+
+
+def _all(x: Tensor, axes: Axes, keep: bool) -> Any:
+    return _fold(np.logical_and, x, axes, keep)
+
+
+def _any(x: Tensor, axes: Axes, keep: bool) -> Any:
+    return _fold(np.logical_or, x, axes, keep)
+
+
+# --- the index of an extreme
+
+
+def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Callable[[Any], Any]) -> Kernel:
+    """The row of ArgMax or ArgMin.
+
+    The search starts from the finite limit at index 0 and moves only to what beats it, so that neither NaN nor an infinity
+    of the wrong sign is ever chosen before index 0.
+    """
+
+    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+        x, axis = inputs[0], _index_axis(inputs[0], inputs[1])
+        if is_floating(x.dtype):
+            start = limit(x.dtype)
+            x = x.astype(np.float32) if is_narrow(x.dtype) else x
+            x = bound(x, x.dtype.type(start))
+        return (np.asarray(find(x, axis)).astype(attrs["output_type"].numpy),)
+
+    return Kernel(compute, _infer_index, per_element(0))
+
+
+def _index_axis(x: Tensor, axis: Tensor) -> int:
+    if axis.ndim:
+        raise InvalidArgumentError(f"dim must be a scalar, but received tensor of shape: {format_dims(axis.shape)}")
+    index, rank = int(axis), x.ndim
+    if not -rank <= index < rank:
+        raise InvalidArgumentError(f"Expected dimension in the range [{-rank}, {rank}), but got {index}")
+    if not x.shape[index]:
+        raise InvalidArgumentError(f"Reduction axis {index} is empty in shape {format_dims(x.shape)}")
+    if rank > MAX_ARG_RANK and x.size:
+        raise InvalidArgumentError(
+            f"Argmax and Argmin only support up to {MAX_ARG_RANK} input dimensions, but got {rank}. "
+            f"Inputs shape: {format_dims(x.shape)}"
+        )
+    return index
+
+
+def _infer_index(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[1], 0)
+    dims = context.shapes[0]
+    if dims is None or len(dims) <= 1:
+        return (None if dims is None else (),)
+    axis = context.scalar_value(1)
+    if axis is None:
+        return ((-1,) * (len(dims) - 1),)
+    rank = len(dims)
+    if not -rank <= axis < rank:
+        raise ShapeError(
+            f"Dimension ({axis}) must be in the range [{-rank}, {rank}), where {rank} is the number of dimensions in the input."
+        )
+    return (dims[: axis % rank] + dims[axis % rank + 1 :],)
+
+
+TABLE: Table = {
+    "Sum": reduction(_sum),
+    "Mean": reduction(_mean),
+    "Prod": reduction(_product),
+    "Max": reduction(_largest),
+    "Min": reduction(_smallest),
+    "EuclideanNorm": reduction(_euclidean_norm),
+    "All": reduction(_all),
+    "Any": reduction(_any),
+    "ArgMax": extreme_index(np.argmax, np.fmax, lowest),
+    "ArgMin": extreme_index(np.argmin, np.fmin, highest),
+}

@@ -1,0 +1,141 @@
+"""Special functions: error functions, gammas and their kin, by scipy where TensorFlow agrees with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.broadcasting import binary, unary
+from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output
+from placesim.runtime.kernels.math.incomplete_gamma import (
+    differentiate_lower_gamma,
+    differentiate_sample,
+    regularized_lower_gamma,
+    regularized_upper_gamma,
+)
+from placesim.runtime.kernels.precision import widened
+from placesim.runtime.shapes import Dims, ShapeContext, format_dims, merge
+
+UNARY = {
+    # op: scipy's function
+    "Erfc": "erfc",
+    "Erfinv": "erfinv",
+    "Ndtri": "ndtri",
+    "BesselI0": "i0",
+    "BesselI0e": "i0e",
+    "BesselI1": "i1",
+    "BesselI1e": "i1e",
+    "Dawsn": "dawsn",
+    "Spence": "spence",
+}
+
+
+def of_scipy(name: str) -> Callable[..., Any]:
+    """scipy's special function of that name; scipy is loaded when it is first called."""
+
+    def compute(*inputs: Tensor) -> Any:
+        from scipy import special
+
+        return getattr(special, name)(*inputs)
+
+    return widened(compute)
+
+
+def digamma(x: Tensor) -> Any:
+    """The logarithmic derivative of gamma; NaN at its poles."""
+    from scipy import special
+
+    return np.where((x <= 0) & (x == np.floor(x)), x.dtype.type(np.nan), special.psi(x))
+
+
+def error_function(x: Tensor) -> Any:
+    """The double kernel has no limit for infinite x."""
+    from scipy import special
+
+    return np.where(np.isinf(x), np.nan, special.erf(x)) if x.dtype == np.float64 else special.erf(x)
+
+
+def log_gamma(x: Tensor) -> Any:
+    """The logarithm of gamma's size; at minus infinity, as in C, infinity."""
+    from scipy import special
+
+    return np.where(np.isinf(x), x.dtype.type(np.inf), special.gammaln(x))
+
+
+def exponential_integral(x: Tensor) -> Any:
+    """The integral of exp(t) / t up to x; NaN for negative and infinite x."""
+    from scipy import special
+
+    return np.where((x < 0) | (x == np.inf), x.dtype.type(np.nan), special.expi(x))
+
+
+def zeta(x: Tensor, q: Tensor) -> Any:
+    """Hurwitz's zeta function: the sum of (k + q) ** -x over k >= 0, for x > 1.
+
+    Its poles, at whole q <= 0, are infinite for even x and else NaN.
+    """
+    from scipy import special
+
+    is_signed_pole = (x > 1) & np.isfinite(x) & (np.fmod(x, 2) != 0) & (q <= 0) & (q == np.floor(q))
+    values = np.where((x == np.inf) & (q > 1), x.dtype.type(0), special.zeta(x, q))
+    return np.where(is_signed_pole | np.isnan(x), x.dtype.type(np.nan), values)
+
+
+def polygamma(n: Tensor, x: Tensor) -> Any:
+    """The n-th derivative of digamma; NaN for n that is no natural number."""
+    from scipy import special
+
+    sign = np.power(n.dtype.type(-1), n + 1)
+    value = sign * special.gamma(n + 1) * zeta(n + 1, x)
+    return np.where((n < 0) | (n != np.floor(n)), n.dtype.type(np.nan), np.where(n == 0, digamma(x), value))
+
+
+# --- the incomplete beta integral, whose scalars alone broadcast
+
+
+def _betainc(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    from scipy import special
+
+    names = ("a", "b", "x")
+    for one, two in ((0, 1), (0, 2), (1, 2)):
+        left, right = inputs[one].shape, inputs[two].shape
+        if left and right and left != right:
+            shapes = f"{format_dims(left)} vs. {format_dims(right)}"
+            raise InvalidArgumentError(f"Shapes of {names[one]} and {names[two]} are inconsistent: {shapes}")
+    a, b, x = inputs
+    outside = (a <= 0) | (b <= 0) | (x < 0) | (x > 1)
+    return (np.where(outside, x.dtype.type(np.nan), special.betainc(a, b, x)),)
+
+
+def _infer_betainc(context: ShapeContext) -> Sequence[Dims]:
+    found: Dims = None
+    others: Dims = ()
+    scalars = 0
+    for dims in context.shapes:
+        if dims is None:
+            others = None
+        elif not dims:
+            scalars += 1
+        else:
+            found = others = merge(found, dims)
+    return (others if scalars >= len(context.shapes) - 1 else found,)
+
+
+TABLE: Table = {
+    **{op: unary(of_scipy(name)) for op, name in UNARY.items()},
+    "Erf": unary(widened(error_function)),
+    "Lgamma": unary(widened(log_gamma)),
+    "Digamma": unary(widened(digamma)),
+    "Expint": unary(exponential_integral),
+    "Igamma": binary(regularized_lower_gamma),
+    "Igammac": binary(regularized_upper_gamma),
+    "IgammaGradA": binary(differentiate_lower_gamma),
+    "RandomGammaGrad": binary(differentiate_sample),
+    "Zeta": binary(zeta),
+    "Polygamma": binary(polygamma),
+    "Betainc": Kernel(_betainc, _infer_betainc, one_per_output),
+}

@@ -1,0 +1,387 @@
+"""DepthwiseConv2dNative and its gradients: every channel convolved by itself, into `multiplier` channels of the output.
+
+Each tap of the filter is one product of long rows: cells of the input that lie a stride apart are put side by side first, so
+that a tap's cells for a whole row of windows are neighbours.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import ceil
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.errors import InvalidArgumentError, UnimplementedError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.intra_op import spread
+from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.nn.convolution import infer_from_sizes
+from placesim.runtime.kernels.nn.patches import Block, rows_of, whole
+from placesim.runtime.kernels.nn.windows import (
+    Layout,
+    Window,
+    arrange,
+    check_static_padding,
+    explicit_pairs,
+    layout_of,
+    padding_problem,
+    static_windows,
+    tap_slices,
+    windows_of,
+)
+from placesim.runtime.kernels.parts import BLOCK_BYTES, shares
+from placesim.runtime.kernels.precision import is_narrow
+from placesim.runtime.kernels.scratch import scratch
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge_dim, multiply_dims, with_rank
+
+
+class Taps(NamedTuple):
+    """The padded cells under a block of windows, `[phases, images, rows, steps * channels]`."""
+
+    windows: tuple[Window, ...]
+    cells: Tensor
+
+    def under(self, row: int, column: int, channels: int) -> Tensor:
+        """The cells under one tap of all windows: `[images, rows of windows, windows * channels]`."""
+        vertical, horizontal = self.windows
+        start, phase = divmod(column * horizontal.dilation, horizontal.stride)
+        columns = slice(start * channels, (start + horizontal.outputs) * channels)
+        return self.cells[phase, :, vertical.cells(row), columns]
+
+
+def taps_of(shape: Sequence[int], windows: Sequence[Window], block: Block, dtype: np.dtype[Any]) -> Taps:
+    """Zeros for the cells under a block, in a `scratch` buffer; `shape` is that of all images."""
+    part, horizontal = rows_of(windows, block.rows), windows[1]
+    steps = ceil(horizontal.extent / horizontal.stride)
+    images = block.images.stop - block.images.start
+    cells = scratch("taps", (horizontal.stride, images, part[0].extent, steps * shape[-1]), dtype)
+    cells.fill(0)
+    return Taps(part, cells)
+
+
+def filled_taps(tensor: Tensor, windows: Sequence[Window], block: Block) -> Taps:
+    """The cells of `[batch, rows, columns, channels]` under a block."""
+    taps = taps_of(tensor.shape, windows, block, tensor.dtype)
+    for inside, outside in _cell_pairs(tensor[block.images], taps.cells, windows, block.rows):
+        inside[...] = outside
+    return taps
+
+
+def _blocks(tensor: Tensor, windows: Sequence[Window]) -> list[Block]:
+    """Blocks of all windows, each with about as many bytes of cells as fit in a core's own cache."""
+    vertical, horizontal = windows
+    row_bytes = ceil(horizontal.extent / horizontal.stride) * horizontal.stride * tensor.shape[-1] * tensor.itemsize
+    size = len(tensor) * vertical.outputs * vertical.stride * row_bytes
+    return whole(windows, len(tensor)).cut(shares(ceil(size / BLOCK_BYTES)))
+
+
+def _cell_pairs(images: Tensor, cells: Tensor, windows: Sequence[Window], rows: slice) -> Iterator[tuple[Tensor, Tensor]]:
+    """For each phase: (its cells in a block that are not padding, the same in the images)."""
+    vertical, horizontal = windows
+    start = rows.start * vertical.stride - vertical.before
+    first, last = max(start, 0), min(start + cells.shape[2], vertical.input)
+    channels = images.shape[-1]
+    for phase in range(horizontal.stride):
+        columns, steps = horizontal.phase(phase)
+        place = cells[phase, :, first - start : max(last, first) - start, steps.start * channels : steps.stop * channels]
+        outside = images[:, first : max(last, first), columns]
+        yield _split(place, channels), outside
+
+
+def _split(rows: Tensor, channels: int) -> Tensor:
+    """`[..., cells * channels]` as `[..., cells, channels]`, without a copy."""
+    return np.lib.stride_tricks.as_strided(
+        rows,
+        (*rows.shape[:-1], rows.shape[-1] // channels, channels),
+        (*rows.strides[:-1], channels * rows.itemsize, rows.itemsize),
+    )
+
+
+def correlate_channels(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
+    """`[batch, rows, columns, channels]` by `[taps, taps, channels]` -> `[batch, outputs, outputs, channels]`."""
+    channels, width = tensor.shape[-1], windows[1].outputs
+    output = np.empty((len(tensor), windows[0].outputs, width, channels), tensor.dtype)
+    tiled = np.tile(filters, width)  # one row of windows
+
+    def fill(block: Block) -> None:
+        taps = filled_taps(tensor, windows, block)
+        total = output[block].reshape(-1, taps.windows[0].outputs, width * channels)
+        product = scratch("products", total.shape, total.dtype)
+        for number, (row, column) in enumerate(itertools.product(*map(range, filters.shape[:2]))):
+            target = product if number else total
+            np.multiply(taps.under(row, column, channels), tiled[row, column], out=target)
+            if number:
+                np.add(total, product, out=total)
+
+    spread(fill, _blocks(tensor, windows))
+    return output
+
+
+def correlate_channels_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
+    """The gradient of the input `[batch, rows, columns, channels]` from that of the output, of as many channels."""
+    channels, width = grads.shape[-1], windows[1].outputs
+    output = np.zeros((len(grads), windows[0].input, windows[1].input, channels), grads.dtype)
+    tiled = np.tile(filters, width)
+
+    def add(block: Block) -> None:
+        taps = taps_of(output.shape, windows, block, output.dtype)
+        given = grads[block].reshape(-1, taps.windows[0].outputs, width * channels)
+        product = scratch("products", given.shape, given.dtype)
+        for row, column in itertools.product(*map(range, filters.shape[:2])):
+            np.multiply(given, tiled[row, column], out=product)
+            target = taps.under(row, column, channels)
+            np.add(target, product, out=target)
+        for inside, outside in _cell_pairs(output[block.images], taps.cells, windows, block.rows):
+            outside += inside
+
+    def add_all(blocks: list[Block]) -> None:
+        for block in blocks:
+            add(block)
+
+    blocks = _blocks(output, windows)  # those of an image overlap
+    spread(add_all, [list(group) for _, group in itertools.groupby(blocks, key=lambda block: block.images.start)])
+    return output
+
+
+def correlate_channels_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -> Tensor:
+    """The gradient of the filter `[taps, taps, channels]`."""
+    channels, width = tensor.shape[-1], windows[1].outputs
+    kernels = (windows[0].kernel, windows[1].kernel)
+    blocks = _blocks(tensor, windows)
+    sums: Tensor = np.empty((len(blocks), *kernels, width * channels), tensor.dtype)
+
+    def fill(number: int) -> None:
+        taps = filled_taps(tensor, windows, blocks[number])
+        given = grads[blocks[number]].reshape(-1, taps.windows[0].outputs, width * channels)
+        product = scratch("products", given.shape, given.dtype)
+        for row, column in itertools.product(*map(range, kernels)):
+            np.multiply(taps.under(row, column, channels), given, out=product)
+            product.sum(axis=(0, 1), out=sums[number, row, column])
+
+    spread(fill, range(len(blocks)))
+    found: Tensor = sums.sum(axis=0).reshape(*kernels, width, channels).sum(axis=2)
+    return found
+
+
+# --- half precision: each product is added and the sum rounded, in TensorFlow's order ------------------------------------
+
+
+def add_rounded(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """`total + left * right` in half precision, rounded once."""
+    wide = left.astype(np.float32) * right.astype(np.float32)
+    return (total.astype(np.float32) + wide).astype(total.dtype)
+
+
+def correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
+    """As `correlate_channels`: tap after tap."""
+    output = np.zeros((len(tensor), *(window.outputs for window in windows), tensor.shape[-1]), tensor.dtype)
+    taps = filters.reshape(-1, filters.shape[-1])
+    for weights, (outputs, cells) in zip(taps, tap_slices(windows), strict=True):
+        place = (slice(None), *outputs)
+        output[place] = add_rounded(output[place], tensor[(slice(None), *cells)], weights)
+    return output
+
+
+def correlate_halves_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
+    """As `correlate_channels_back`: window after window, which is tap after tap from the last."""
+    output = np.zeros((len(grads), *(window.input for window in windows), grads.shape[-1]), grads.dtype)
+    taps = filters.reshape(-1, filters.shape[-1])[::-1]
+    for weights, (outputs, cells) in zip(taps, reversed(list(tap_slices(windows))), strict=True):
+        place = (slice(None), *cells)
+        output[place] = add_rounded(output[place], grads[(slice(None), *outputs)], weights)
+    return output
+
+
+def correlate_halves_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -> Tensor:
+    """As `correlate_channels_filter`: window after window of each image, then image after image."""
+    vertical, horizontal = windows
+    images, channels = len(tensor), tensor.shape[-1]
+    padded = np.zeros((images, vertical.extent, horizontal.extent, channels), tensor.dtype)
+    inside = tuple(slice(window.before, min(window.before + window.input, window.extent)) for window in windows)
+    cells = padded[(slice(None), *inside)]
+    cells[...] = tensor[tuple(map(slice, cells.shape))]
+    total = np.zeros((images, vertical.kernel, horizontal.kernel, channels), tensor.dtype)
+    for row, column in itertools.product(range(vertical.outputs), range(horizontal.outputs)):
+        top, left = row * vertical.stride, column * horizontal.stride
+        patch = padded[:, top : top + vertical.kernel, left : left + horizontal.kernel]
+        total = add_rounded(total, patch, grads[:, row, column][:, None, None])
+    return add_one_by_one(np.moveaxis(total, 0, -1))
+
+
+def add_one_by_one(tensor: Tensor) -> Tensor:
+    """The sum over the last axis, rounded after each addition where the type is of half precision."""
+    if not is_narrow(tensor.dtype):
+        found: Tensor = tensor.sum(axis=-1)
+        return found
+    total = tensor[..., 0]
+    for number in range(1, tensor.shape[-1]):
+        total = total + tensor[..., number]
+    return total
+
+
+# --- kernels --------------------------------------------------------------------------------------------------------
+
+
+def convolve_depthwise(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`[batch, rows, columns, channels]` by `[taps, taps, channels, multiplier]`."""
+    tensor, filters = inputs
+    layout = _check_attrs(attrs)
+    rates = " ".join(map(str, attrs["dilations"]))
+    undilated = all(rate == 1 for rate in attrs["dilations"])
+    if not undilated:
+        raise UnimplementedError(f"Current kernel implementation does not support dilations, received [{rates}]")
+    if tensor.ndim != 4:
+        raise InvalidArgumentError(f"input must be 4-dimensional{format_dims(tensor.shape)}")
+    if filters.ndim != 4:
+        raise InvalidArgumentError(f"filter must be 4-dimensional: {format_dims(filters.shape)}")
+    depth = tensor.shape[layout.channel]
+    if depth != filters.shape[2]:
+        raise InvalidArgumentError(f"input and filter must have the same depth: {depth} vs {filters.shape[2]}")
+    windows = _windows(tensor.shape, filters.shape, attrs, layout)
+    shape = arrange(len(tensor), [window.outputs for window in windows], depth * filters.shape[3], layout) or ()
+    if 0 in shape or 0 in filters.shape:
+        return (np.zeros(shape, tensor.dtype),)
+    if layout.channel == 1:
+        raise UnimplementedError("Depthwise convolution on CPU is only supported for NHWC format")
+    compute = correlate_halves if is_narrow(tensor.dtype) else correlate_channels
+    return (compute(_spread(tensor, filters.shape[3]), _flat(filters), windows),)
+
+
+def convolve_depthwise_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The gradient of the input, from (its shape, the filter, the gradient of the output)."""
+    sizes, filters, grads = inputs
+    layout = _check_attrs(attrs)
+    if sizes.ndim != 1:
+        raise InvalidArgumentError(f"Conv2DBackpropInput: input_sizes input must be 1-dim, not {sizes.ndim}")
+    for number, size in enumerate(sizes):
+        if size < 0:
+            raise InvalidArgumentError(f"Dimension {number} of input_sizes must be >= 0")
+    shape = tuple(map(int, sizes))
+    windows = _back_windows("DepthwiseConv2DBackpropInput", shape, filters.shape, grads.shape, attrs, layout)
+    if 0 in (*shape, *filters.shape, *grads.shape):
+        return (np.zeros(shape, grads.dtype),)
+    _check_launch_back(layout)
+    compute = correlate_halves_back if is_narrow(grads.dtype) else correlate_channels_back
+    spread = compute(np.ascontiguousarray(grads), _flat(filters), windows)
+    return (add_one_by_one(spread.reshape(*shape, -1)),)
+
+
+def convolve_depthwise_filter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The gradient of the filter, from (the input, the filter's shape, the gradient of the output)."""
+    tensor, sizes, grads = inputs
+    layout = _check_attrs(attrs)
+    if sizes.ndim != 1:
+        raise InvalidArgumentError(f"Conv2DBackpropFilter: filter_sizes input must be 1-dim, not {sizes.ndim}")
+    for number, size in enumerate(sizes):
+        if size < 0:
+            raise InvalidArgumentError(f"Dimension {number} of filter_sizes must be >= 0")
+    shape = tuple(map(int, sizes))
+    windows = _back_windows("DepthwiseConv2DBackpropFilter", tensor.shape, shape, grads.shape, attrs, layout)
+    if 0 in (*shape, *tensor.shape, *grads.shape):
+        return (np.zeros(shape, tensor.dtype),)
+    _check_launch_back(layout)
+    compute = correlate_halves_filter if is_narrow(grads.dtype) else correlate_channels_filter
+    return (compute(_spread(tensor, shape[3]), np.ascontiguousarray(grads), windows).reshape(shape),)
+
+
+def _spread(tensor: Tensor, multiplier: int) -> Tensor:
+    """Every channel as often as the output has it."""
+    return np.repeat(tensor, multiplier, axis=-1) if multiplier > 1 else tensor
+
+
+def _flat(filters: Tensor) -> Tensor:
+    """`[taps, taps, channels, multiplier]` -> `[taps, taps, output channels]`."""
+    return filters.reshape(*filters.shape[:2], -1)
+
+
+def _windows(inputs: Sequence[int], filters: Sequence[int], attrs: Attrs, layout: Layout) -> tuple[Window, ...]:
+    strides, pairs = layout.pick(attrs["strides"]), explicit_pairs(attrs, layout)
+    return windows_of(layout.pick(inputs), filters[:2], strides, (1, 1), attrs["padding"], pairs)  # it ignores dilations
+
+
+def _check_attrs(attrs: Attrs) -> Layout:
+    layout, strides = layout_of(attrs["data_format"]), attrs["strides"]
+    if len(strides) != 4:
+        raise InvalidArgumentError("Sliding window strides field must specify 4 dimensions")
+    height, width = layout.pick(strides)
+    message = "Current implementation only supports equal length strides in the row and column dimensions."
+    if height != width:
+        raise InvalidArgumentError(message)
+    message = "Current implementation does not yet support strides in the batch and depth dimensions."
+    if not strides[0] == strides[layout.channel] == 1:
+        raise InvalidArgumentError(message)
+    problem = padding_problem(attrs, layout)
+    if problem:
+        raise InvalidArgumentError(problem)
+    return layout
+
+
+def _check_launch_back(layout: Layout) -> None:
+    if layout.channel == 1:
+        raise UnimplementedError("Depthwise convolution on CPU is only supported for NHWC format")
+
+
+def _back_windows(
+    label: str, inputs: Sequence[int], filters: Sequence[int], grads: Sequence[int], attrs: Attrs, layout: Layout
+) -> tuple[Window, ...]:
+    """The windows of a gradient whose three shapes agree."""
+    for name, shape in (("input", inputs), ("filter", filters), ("out_backprop", grads)):
+        if len(shape) != 4:
+            raise InvalidArgumentError(f"{label}: {name} must be 4-dimensional")
+    if inputs[0] != grads[0]:
+        raise InvalidArgumentError(f"{label}: input and out_backprop must have the same batch size")
+    depth, outputs = inputs[layout.channel], grads[layout.channel]
+    if depth != filters[2]:
+        raise InvalidArgumentError(f"{label}: input and filter must have the same in_depth")
+    if depth * filters[3] != outputs:
+        raise InvalidArgumentError(f"{label}: depth_multiplier * in_depth not equal to out_depth")
+    windows = _windows(inputs, filters, attrs, layout)
+    for name, axis, window in zip(("rows", "cols"), layout.spatial, windows, strict=True):
+        numbers = f"actual = {grads[axis]}, computed = {window.outputs}"
+        if grads[axis] != window.outputs:
+            raise InvalidArgumentError(f"{label}: Number of {name} of out_backprop doesn't match computed: {numbers}")
+    return windows
+
+
+# --- static shapes and costs ----------------------------------------------------------------------------------------
+
+
+def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
+    attrs = context.attrs
+    layout = layout_of(attrs["data_format"])
+    dims, filters = with_rank(context.shapes[0], 4), with_rank(context.shapes[1], 4)
+    for what, name in (("stride", "strides"), ("dilations", "dilations")):
+        if len(attrs[name]) != 4:
+            raise ShapeError(f"DepthwiseConv2D requires the {what} attribute to contain 4 values, but got: {len(attrs[name])}")
+    depth = merge_dim(dims[layout.channel], filters[2])
+    check_static_padding(attrs, layout)
+    strides, dilations = layout.pick(attrs["strides"]), layout.pick(attrs["dilations"])
+    outputs = static_windows(layout.pick(dims), filters[:2], strides, dilations, attrs, layout)
+    return (arrange(dims[0], outputs, multiply_dims(depth, filters[3]), layout),)
+
+
+def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """A multiplication and an addition for each output and each tap."""
+    return 2 * elements(outputs[0]) * elements((inputs[1] or ())[:2])
+
+
+def input_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    return 2 * elements(inputs[2]) * elements((inputs[1] or ())[:2])
+
+
+def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    return 2 * elements(inputs[2]) * elements((outputs[0] or ())[:2])
+
+
+TABLE: Table = {
+    "DepthwiseConv2dNative": Kernel(convolve_depthwise, infer_depthwise, forward_flops),
+    "DepthwiseConv2dNativeBackpropInput": Kernel(
+        convolve_depthwise_back, partial(infer_from_sizes, index=0, rank=4), input_gradient_flops
+    ),
+    "DepthwiseConv2dNativeBackpropFilter": Kernel(
+        convolve_depthwise_filter, partial(infer_from_sizes, index=1, rank=4), filter_gradient_flops
+    ),
+}

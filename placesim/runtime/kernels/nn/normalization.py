@@ -1,0 +1,391 @@
+"""Normalization of activations: over the batch (FusedBatchNorm*), over neighbouring channels (LRN); and biases.
+
+All but biases computes in float32 where the activations are of half precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output, per_element
+from placesim.runtime.kernels.nn.windows import layout_of
+from placesim.runtime.kernels.precision import is_floating, is_narrow
+from placesim.runtime.shapes import (
+    Dims,
+    ShapeContext,
+    format_dims,
+    merge,
+    merge_dim,
+    replace_dim,
+    with_rank,
+    with_rank_at_least,
+)
+
+
+def widened(tensor: Tensor) -> Tensor:
+    """The tensor, or where it is of half precision the same in float32."""
+    return tensor.astype(np.float32) if is_narrow(tensor.dtype) else tensor
+
+
+# --- biases ---------------------------------------------------------------------------------------------------------
+
+
+def _channel_axis(tensor: Tensor, attrs: Attrs) -> int:
+    return 1 if attrs.get("data_format") == "NCHW" else tensor.ndim - 1
+
+
+def add_bias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """BiasAdd: `[..., channels]` (NCHW: `[batch, channels, ...]`) plus `[channels]`."""
+    tensor, bias = inputs
+    if tensor.ndim < 2:
+        raise InvalidArgumentError(f"Input tensor must be at least 2D: {format_dims(tensor.shape)}")
+    if bias.ndim != 1:
+        raise InvalidArgumentError(f"Biases must be 1D: {format_dims(bias.shape)}")
+    axis = _channel_axis(tensor, attrs)
+    shapes = f"{format_dims(bias.shape)} vs. {format_dims(tensor.shape)}"
+    sentence = "Must provide as many biases as the last dimension of the input tensor"
+    if len(bias) != tensor.shape[axis]:
+        raise InvalidArgumentError(f"{sentence}: {shapes}")
+    return (tensor + bias.reshape(-1, *(1,) * (tensor.ndim - 1 - axis)),)
+
+
+def sum_over_batch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """BiasAddGrad: the sums over all axes but the channels, `[channels]`."""
+    (grads,) = inputs
+    if grads.ndim < 2:
+        raise InvalidArgumentError(f"Input tensor must be at least 2D: {format_dims(grads.shape)}")
+    axis = _channel_axis(grads, attrs)
+    others = tuple(other for other in range(grads.ndim) if other != axis)
+    wide = widened(grads)
+    if is_floating(grads.dtype) and axis == grads.ndim - 1:
+        return (sums(wide.reshape(prod(grads.shape[:-1]), grads.shape[-1])).astype(grads.dtype),)
+    return (np.sum(wide, axis=others, dtype=wide.dtype).astype(grads.dtype),)
+
+
+def _infer_bias(context: ShapeContext) -> Sequence[Dims]:
+    is_first = context.attrs.get("data_format") == "NCHW"
+    dims = with_rank_at_least(context.shapes[0], 3 if is_first else 2)
+    (bias,) = with_rank(context.shapes[1], 1)
+    if dims is None:
+        return (None,)
+    axis = 1 if is_first else len(dims) - 1
+    return (replace_dim(dims, axis, merge_dim(dims[axis], bias)),)
+
+
+def _infer_bias_gradient(context: ShapeContext) -> Sequence[Dims]:
+    is_first = context.attrs["data_format"] == "NCHW"
+    dims = with_rank_at_least(context.shapes[0], 3 if is_first else 2)
+    return ((-1,) if dims is None else (dims[1 if is_first else -1],),)
+
+
+# --- batch normalization --------------------------------------------------------------------------------------------
+
+
+def sums(matrix: Tensor) -> Tensor:
+    """The sum of each column: a product of matrices, which is quicker and rounds less than adding row after row."""
+    return np.ones(len(matrix), matrix.dtype) @ matrix
+
+
+def inverse_root(variance: Tensor, epsilon: float) -> Tensor:
+    """1 over the square root of the variance, which `epsilon` keeps from 0."""
+    return np.float32(1) / np.sqrt(variance + np.float32(epsilon))
+
+
+def normalize_batch(inputs: Sequence[Tensor], attrs: Attrs, has_reserve: bool = False) -> Sequence[Tensor]:
+    """FusedBatchNorm: (x, scale, offset, mean, variance) -> (y, mean, variance, the gradient's mean and variance).
+
+    The variance that is given is the population's, the one for the gradient the batch's.
+    """
+    tensor, scale, offset, mean, variance = inputs
+    channel = _check_normalized(inputs, attrs)
+    reserve = (np.zeros((), np.float32),) if has_reserve else ()
+    channels = tensor.shape[channel]
+    if tensor.size == 0:
+        unknown = np.full(channels, np.nan, np.float32)
+        return tensor, unknown, unknown, np.zeros(channels, np.float32), np.zeros(channels, np.float32), *reserve
+    rows = _as_rows(tensor, channel)
+    if not attrs["is_training"]:
+        centered = rows - mean
+        found: Sequence[Tensor] = mean, variance, mean, variance
+        factor = inverse_root(variance, attrs["epsilon"])
+    else:
+        count = np.float32(len(rows))
+        batch_mean = sums(rows) / count
+        centered = rows - batch_mean
+        batch_variance = sums(np.square(centered)) / count
+        factor = inverse_root(batch_variance, attrs["epsilon"])
+        adjusted = batch_variance * (count / max(count - 1, np.float32(1)))
+        found = *_averaged((batch_mean, adjusted), (mean, variance), attrs), batch_mean, batch_variance
+    centered *= factor * scale
+    centered += offset
+    return _as_tensor(centered, tensor, channel), *found, *reserve
+
+
+def _averaged(batch: Sequence[Tensor], running: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The batch's moments, or those moved towards them by the attr `exponential_avg_factor`."""
+    factor = np.float32(attrs.get("exponential_avg_factor", 1.0))
+    if factor == 1:
+        return batch
+    return [(1 - factor) * before + factor * now for before, now in zip(running, batch, strict=True)]
+
+
+def _as_rows(tensor: Tensor, channel: int) -> Tensor:
+    """`[everything else, channels]`, in float32."""
+    return np.moveaxis(tensor, channel, -1).reshape(-1, tensor.shape[channel]).astype(np.float32, copy=False)
+
+
+def _as_tensor(rows: Tensor, like: Tensor, channel: int) -> Tensor:
+    shape = (*like.shape[:channel], *like.shape[channel + 1 :], like.shape[channel])
+    return np.ascontiguousarray(np.moveaxis(rows.reshape(shape), -1, channel)).astype(like.dtype, copy=False)
+
+
+def _check_normalized(inputs: Sequence[Tensor], attrs: Attrs) -> int:
+    """The channels' axis of the first input; InvalidArgumentError where the others do not fit."""
+    tensor, scale, offset, mean, variance = inputs
+    names = ("scale", "offset", "estimated_mean", "estimated_variance")
+    if tensor.ndim not in (4, 5):
+        raise InvalidArgumentError(f"input must be 4 or 5-dimensional{format_dims(tensor.shape)}")
+    for name, vector in zip(names, inputs[1:], strict=True):
+        if vector.ndim != 1:
+            raise InvalidArgumentError(f"{name} must be 1-dimensional{format_dims(vector.shape)}")
+    channel = layout_of(attrs["data_format"], tensor.ndim - 2).channel
+    channels = tensor.shape[channel]
+    must = "must have the same number of elements as the channels of x, got"
+    if len(scale) != channels:
+        raise InvalidArgumentError(f"scale {must} {len(scale)} and {channels}")
+    if len(offset) != channels:
+        raise InvalidArgumentError(f"offset {must} {len(offset)} and {channels}")
+    if not attrs["is_training"] or attrs.get("exponential_avg_factor", 1.0) != 1:
+        when = "When exponential_avg_factor != 1" if attrs["is_training"] else "When is_training=false"
+        if len(mean) != channels:
+            raise InvalidArgumentError(f"{when}, mean {must} {len(mean)} and {channels}")
+        if len(variance) != channels:
+            raise InvalidArgumentError(f"{when}, variance {must} {len(variance)} and {channels}")
+    return channel
+
+
+def normalize_batch_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """FusedBatchNormGrad: (gradients of y, x, scale, mean, variance) -> gradients of (x, scale, offset), and two empty ones."""
+    grads, tensor, scale, mean, variance = inputs[:5]
+    channel = _check_normalized_back(inputs, attrs)
+    nothing = np.zeros(0, np.float32)
+    if tensor.size == 0:
+        zeros = np.zeros(tensor.shape[channel], np.float32)
+        return tensor, zeros, zeros, nothing, nothing
+    rows, centered = _as_rows(grads, channel), _as_rows(tensor, channel) - mean
+    factor = inverse_root(variance, attrs["epsilon"])
+    offset_grads, products = sums(rows), sums(rows * centered)
+    if attrs["is_training"]:
+        count = np.float32(len(rows))
+        centered *= products / count * np.square(factor)
+        x_grads = (rows - offset_grads / count - centered) * (factor * scale)
+    else:
+        x_grads = rows * (factor * scale)
+    return _as_tensor(x_grads, tensor, channel), products * factor, offset_grads, nothing, nothing
+
+
+def _check_normalized_back(inputs: Sequence[Tensor], attrs: Attrs) -> int:
+    grads, tensor, scale, mean, variance = inputs[:5]
+    for given in (grads, tensor):
+        if given.ndim not in (4, 5):
+            raise InvalidArgumentError(f"input must be 4 or 5-dimensional{format_dims(given.shape)}")
+    for name, vector in (("scale", scale), ("saved mean", mean), ("saved variance", variance)):
+        if vector.ndim != 1:
+            raise InvalidArgumentError(f"{name} must be 1-dimensional{format_dims(vector.shape)}")
+    shapes = f"x has shape {format_dims(tensor.shape)} and y_backprop has shape {format_dims(grads.shape)}"
+    if tensor.shape != grads.shape:
+        raise InvalidArgumentError(f"x and y_backprop must have same shape, but {shapes}")
+    channel = layout_of(attrs["data_format"], tensor.ndim - 2).channel
+    for name, vector in (("scale", scale), ("reserve_space_1", mean), ("reserve_space_2", variance)):
+        numbers = f"got {len(vector)} and {tensor.shape[channel]}"
+        fits = len(vector) == tensor.shape[channel]
+        if not fits:
+            raise InvalidArgumentError(f"{name} must have the same number of elements as the channels of x, {numbers}")
+    is_last = channel == tensor.ndim - 1
+    message = "The implementation of FusedBatchNormGrad with is_training=False only support NHWC tensor format for now."
+    if not attrs["is_training"] and not is_last:
+        raise InvalidArgumentError(message)
+    return channel
+
+
+def _infer_batch_normalization(context: ShapeContext, has_reserve: bool = False) -> Sequence[Dims]:
+    attrs = context.attrs
+    tensor, channel = _ranked(context.shapes[0], attrs)
+    is_first_batch = attrs["is_training"] and attrs.get("exponential_avg_factor", 1.0) == 1
+    channels = tensor[channel]
+    for vector in context.shapes[1 : 3 if is_first_batch else 5]:
+        channels = merge_dim(channels, with_rank(vector, 1)[0])
+    reserve: Sequence[Dims] = (None,) if has_reserve else ()
+    return replace_dim(tensor, channel, channels), *((channels,),) * 4, *reserve
+
+
+def _infer_batch_normalization_gradient(context: ShapeContext) -> Sequence[Dims]:
+    grads, channel = _ranked(context.shapes[0], context.attrs)
+    tensor, _ = _ranked(context.shapes[1], context.attrs)
+    channels = merge_dim(grads[channel], tensor[channel])
+    for vector in context.shapes[2:5]:
+        channels = merge_dim(channels, with_rank(vector, 1)[0])
+    return replace_dim(grads, channel, channels), (channels,), (channels,), (0,), (0,)
+
+
+def _ranked(dims: Dims, attrs: Attrs) -> tuple[tuple[int, ...], int]:
+    """The shape with the rank that its data format has, and the channels' axis."""
+    layout = layout_of(attrs["data_format"], len(attrs["data_format"]) - 2)
+    return with_rank(dims, layout.rank), layout.channel
+
+
+# --- the removed BatchNormWithGlobalNormalization -------------------------------------------------------------------
+
+
+def normalize_globally(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """(t - mean) / sqrt(variance + epsilon), times gamma where an attr says so, plus beta, for each channel (the last axis)."""
+    tensor, mean, variance, beta, gamma = inputs
+    if tensor.ndim != 4:
+        raise InvalidArgumentError(f"input must be 4-dimensional{format_dims(tensor.shape)}")
+    for name, vector in (("mean", mean), ("var", variance), ("beta", beta), ("gamma", gamma)):
+        if vector.ndim != 1:
+            raise InvalidArgumentError(f"{name} must be 1-dimensional{format_dims(vector.shape)}")
+    for name, vector in (("means", mean), ("variance values", variance), ("beta values", beta), ("gamma values", gamma)):
+        shapes = f"{format_dims(vector.shape)} vs. {format_dims(tensor.shape)}"
+        sentence = f"Must provide as many {name} as the last dimension of the input tensor: {shapes}"
+        if len(vector) != tensor.shape[3]:
+            raise InvalidArgumentError(sentence)
+    dtype = tensor.dtype
+    factor = _global_factor(widened(variance), widened(gamma), attrs)
+    return (((widened(tensor) - widened(mean)) * factor + widened(beta)).astype(dtype),)
+
+
+def _global_factor(variance: Tensor, gamma: Tensor, attrs: Attrs) -> Tensor:
+    factor = 1 / np.sqrt(variance + variance.dtype.type(attrs["variance_epsilon"]))
+    found: Tensor = factor * gamma if attrs["scale_after_normalization"] else factor
+    return found
+
+
+def normalize_globally_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """(t, mean, variance, gamma, gradients) -> gradients of (t, mean, variance, beta, gamma)."""
+    tensor, mean, variance, gamma, grads = inputs
+    if tensor.ndim != 4:
+        raise InvalidArgumentError(f"input must be 4-dimensional{format_dims(tensor.shape)}")
+    for name, vector in (("mean", mean), ("var", variance), ("gamma", gamma)):
+        if vector.ndim != 1:
+            raise InvalidArgumentError(f"{name} must be 1-dimensional{format_dims(vector.shape)}")
+    if grads.ndim != 4:
+        raise InvalidArgumentError(f"out_backprop must be 4-dimensional{format_dims(grads.shape)}")
+    dtype, wide = tensor.dtype, [widened(value) for value in inputs]
+    factor = _global_factor(wide[2], wide[3], attrs)
+    root = 1 / np.sqrt(wide[2] + wide[2].dtype.type(attrs["variance_epsilon"]))
+    products = np.sum(wide[4] * (wide[0] - wide[1]), axis=(0, 1, 2))
+    beta = np.sum(wide[4], axis=(0, 1, 2))
+    gamma_grads = products * root if attrs["scale_after_normalization"] else np.zeros_like(products)
+    found = wide[4] * factor, -beta * factor, products * factor * np.square(root) / -2, beta, gamma_grads
+    return [value.astype(dtype) for value in found]
+
+
+def _infer_global_normalization(context: ShapeContext, is_gradient: bool = False) -> Sequence[Dims]:
+    dims: Dims = with_rank(context.shapes[0], 4)
+    if is_gradient:
+        dims = merge(dims, context.shapes[4])
+    channels = (dims or (-1,))[-1]
+    for vector in context.shapes[1 : 4 if is_gradient else 5]:
+        channels = merge_dim(channels, with_rank(vector, 1)[0])
+    found = replace_dim(dims, 3, channels)
+    return (found, *((channels,),) * 4) if is_gradient else (found,)
+
+
+# --- local response normalization -----------------------------------------------------------------------------------
+
+
+def _window_sums(tensor: Tensor, radius: int) -> Tensor:
+    """The sum of each element and its neighbours in the last axis, up to so many on either side."""
+    depth = tensor.shape[-1]
+    place = np.arange(depth)
+    band = (np.abs(place[:, None] - place) <= radius).astype(tensor.dtype)
+    found: Tensor = (tensor.reshape(prod(tensor.shape[:-1]), depth) @ band).reshape(tensor.shape)
+    return found
+
+
+def _neighbour_sums(tensor: Tensor, radius: int) -> Tensor:
+    """The same element by element, so that what is not finite reaches its neighbours only."""
+    found = tensor.copy()
+    for distance in range(1, min(radius, tensor.shape[-1] - 1) + 1):
+        found[..., distance:] += tensor[..., :-distance]
+        found[..., :-distance] += tensor[..., distance:]
+    return found
+
+
+def _norms(sums_of_squares: Tensor, attrs: Attrs) -> Tensor:
+    found: Tensor = sums_of_squares * np.float32(attrs["alpha"]) + np.float32(attrs["bias"])
+    return found
+
+
+def _check_radius(attrs: Attrs) -> None:
+    radius = attrs["depth_radius"]
+    if not 0 <= radius < 1 << 31:
+        raise InvalidArgumentError(f"depth_radius = {radius} larger than int max")
+
+
+def normalize_local(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """LRN: `[batch, rows, columns, channels]`, each divided by a power of the squares of its neighbours among the channels."""
+    (tensor,) = inputs
+    _check_radius(attrs)
+    if tensor.ndim != 4:
+        raise InvalidArgumentError("in must be 4-dimensional")
+    wide = widened(tensor)
+    found = _norms(_window_sums(np.square(wide), attrs["depth_radius"]), attrs)
+    found **= np.float32(-attrs["beta"])
+    found *= wide
+    return (found.astype(tensor.dtype, copy=False),)
+
+
+def normalize_local_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """LRNGrad: (gradients of the output, input, output) -> gradients of the input."""
+    grads, tensor, output = inputs
+    _check_radius(attrs)
+    if grads.ndim != 4 or tensor.ndim != 4:
+        raise InvalidArgumentError("inputs must be 4-dimensional")
+    same = grads.shape == tensor.shape == output.shape
+    if not same:
+        raise InvalidArgumentError("input_grads, input_image, and out_image should have the same shape")
+    wide_grads, wide, wide_output = widened(grads), widened(tensor), widened(output)
+    norms = _norms(_neighbour_sums(np.square(wide), attrs["depth_radius"]), attrs)
+    shared = _neighbour_sums(wide_grads * wide_output / norms, attrs["depth_radius"])
+    factor = np.float32(-2 * attrs["alpha"] * attrs["beta"])
+    found: Tensor = wide_grads * norms ** np.float32(-attrs["beta"]) + factor * wide * shared
+    return (found.astype(grads.dtype),)
+
+
+def _infer_local(context: ShapeContext) -> Sequence[Dims]:
+    found: Dims = with_rank(context.shapes[0], 4)
+    for dims in context.shapes[1:]:
+        found = merge(found, dims)
+    return (found,)
+
+
+_NORMALIZATION = Kernel(normalize_batch, _infer_batch_normalization, per_element(0, 6))
+_GRADIENT = Kernel(normalize_batch_back, _infer_batch_normalization_gradient, per_element(0, 8))
+
+TABLE: Table = {
+    "BiasAdd": Kernel(add_bias, _infer_bias, one_per_output),
+    "BiasAddV1": Kernel(add_bias, _infer_bias, one_per_output),
+    "BiasAddGrad": Kernel(sum_over_batch, _infer_bias_gradient, per_element(0)),
+    "FusedBatchNorm": _NORMALIZATION,
+    "FusedBatchNormV2": _NORMALIZATION,
+    "FusedBatchNormV3": _NORMALIZATION._replace(
+        compute=partial(normalize_batch, has_reserve=True), shape=partial(_infer_batch_normalization, has_reserve=True)
+    ),
+    "FusedBatchNormGrad": _GRADIENT,
+    "FusedBatchNormGradV2": _GRADIENT,
+    "FusedBatchNormGradV3": _GRADIENT,
+    "BatchNormWithGlobalNormalization": Kernel(normalize_globally, _infer_global_normalization, per_element(0, 3)),
+    "BatchNormWithGlobalNormalizationGrad": Kernel(
+        normalize_globally_back, partial(_infer_global_normalization, is_gradient=True), per_element(0, 6)
+    ),
+    "LRN": Kernel(normalize_local, _infer_local, per_element(0, 5)),
+    "LRNGrad": Kernel(normalize_local_back, _infer_local, per_element(0, 8)),
+}

@@ -1,0 +1,183 @@
+"""What pooling computes: maxima and means of windows, with their gradients, and the gradients' gradients.
+
+Tensors are `[batch, spatial..., channels]`.  Each tap of the window is one operation on all windows of an image.  A maximum
+never chooses NaN, and starts at the lowest finite value; a mean divides by the cells that are not padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import ceil
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.runtime.intra_op import spread
+from placesim.runtime.kernels.kernel import Tensor
+from placesim.runtime.kernels.nn.windows import Window, tap_slices
+from placesim.runtime.kernels.parts import BLOCK_BYTES, even_parts, shares
+from placesim.runtime.kernels.precision import is_narrow, lowest, wide_dtype
+
+Index = tuple[Any, ...]
+"""What numpy's brackets take."""
+
+
+class Pool(NamedTuple):
+    """The windows of a pooling; `depth` channels are pooled into one where it is more than 1 (then nothing else is)."""
+
+    windows: tuple[Window, ...]
+    depth: int = 1
+
+    def shape(self, dims: Sequence[int]) -> tuple[int, ...]:
+        """The output's shape for an input's."""
+        return (dims[0], *(window.outputs for window in self.windows), dims[-1] // self.depth)
+
+
+def for_each_tap(windows: Sequence[Window], tensor: Tensor, work: Callable[[int, Index, Index], None]) -> None:
+    """`work(number of the tap, an image's windows, the cells under them)`, tap after tap; the op's threads share the images."""
+    taps = list(enumerate(tap_slices(windows)))
+
+    def work_on(images: slice) -> None:
+        for image in range(images.start, images.stop):
+            for number, (outputs, cells) in taps:
+                work(number, (image, *outputs), (image, *cells))
+
+    spread(work_on, list(even_parts(len(tensor), shares(ceil(tensor.nbytes / BLOCK_BYTES)))))
+
+
+def pool_max(tensor: Tensor, pool: Pool) -> Tensor:
+    """The largest cell of each window `[batch, outputs..., channels]`."""
+    if is_narrow(tensor.dtype):
+        floor = np.float32(lowest(tensor.dtype))
+        return _pool_max(tensor.astype(np.float32), pool, floor).astype(tensor.dtype)
+    return _pool_max(tensor, pool, lowest(tensor.dtype))
+
+
+def _pool_max(tensor: Tensor, pool: Pool, floor: Any) -> Tensor:
+    output = np.full(pool.shape(tensor.shape), floor, tensor.dtype)
+    if pool.depth > 1:
+        groups = tensor.reshape(*output.shape, pool.depth)
+        np.fmax(output, np.fmax.reduce(groups, axis=-1), out=output)
+        return output
+
+    def enlarge(_: int, place: Index, cells: Index) -> None:
+        np.fmax(output[place], tensor[cells], out=output[place])
+
+    for_each_tap(pool.windows, tensor, enlarge)
+    return output
+
+
+def pool_mean(tensor: Tensor, pool: Pool) -> Tensor:
+    """The mean of the cells of each window that are not padding."""
+    output: Tensor = np.zeros(pool.shape(tensor.shape), wide_dtype(tensor.dtype))
+
+    def add(_: int, place: Index, cells: Index) -> None:
+        output[place] += tensor[cells]
+
+    for_each_tap(pool.windows, tensor, add)
+    output /= counts(pool).astype(output.dtype)
+    return output.astype(tensor.dtype, copy=False)
+
+
+def counts(pool: Pool) -> Tensor:
+    """How many cells of each window are not padding `[outputs..., 1]`."""
+    found = np.zeros((*(window.outputs for window in pool.windows), 1), np.int32)
+    for outputs, _ in tap_slices(pool.windows):
+        found[outputs] += 1
+    return found
+
+
+def spread_mean(grads: Tensor, pool: Pool) -> Tensor:
+    """The gradient of the input of a mean: every cell gets its share of the windows that it is in."""
+    shape = (len(grads), *(window.input for window in pool.windows), grads.shape[-1])
+    output: Tensor = np.zeros(shape, wide_dtype(grads.dtype))
+    shared = grads.astype(output.dtype, copy=False) * (1 / counts(pool).astype(output.dtype))
+
+    def add(_: int, place: Index, cells: Index) -> None:
+        output[cells] += shared[place]
+
+    for_each_tap(pool.windows, grads, add)
+    return output.astype(grads.dtype, copy=False)
+
+
+def largest_taps(tensor: Tensor, pool: Pool) -> tuple[Tensor, Tensor]:
+    """(the largest cell of each window, the number of its tap): the first of equals; a NaN only where it comes first."""
+    shape = pool.shape(tensor.shape)
+    values, taps = np.full(shape, lowest(tensor.dtype), tensor.dtype), np.full(shape, -1, np.int32)
+
+    def enlarge(number: int, place: Index, cells: Index) -> None:
+        is_larger = (values[place] < tensor[cells]) | (taps[place] < 0)
+        np.copyto(values[place], tensor[cells], where=is_larger)
+        np.copyto(taps[place], np.int32(number), where=is_larger)
+
+    for_each_tap(pool.windows, tensor, enlarge)
+    return values, taps
+
+
+def flat_places(taps: Tensor, pool: Pool, channels: int) -> Tensor:
+    """Where in its flattened image each window's tap lies."""
+    kernels = [window.kernel for window in pool.windows]
+    place = np.zeros(taps.shape, np.int64)
+    for axis, (window, tap) in enumerate(zip(pool.windows, np.unravel_index(np.maximum(taps, 0), kernels), strict=True)):
+        starts = np.arange(window.outputs).reshape(-1, *(1,) * (len(kernels) - axis)) * window.stride - window.before
+        place = place * window.input + starts + tap
+    return place * channels + np.arange(channels)
+
+
+def spread_max(tensor: Tensor, grads: Tensor, pool: Pool) -> Tensor:
+    """The gradient of the input of a maximum: a window's gradient goes to its first largest cell."""
+    output: Tensor = np.zeros(tensor.shape, tensor.dtype)
+    has_nan = bool(np.isnan(tensor).any())
+    largest = largest_taps(tensor, pool)[0] if has_nan else _plain_max(tensor, pool)
+    is_open: Tensor = np.ones(grads.shape, bool)
+    zero = tensor.dtype.type(0)
+
+    def add(_: int, place: Index, cells: Index) -> None:
+        is_here = tensor[cells] == largest[place]
+        if has_nan:
+            is_here |= np.isnan(largest[place])  # it is the largest only where it is the first cell
+        is_here &= is_open[place]
+        is_open[place] ^= is_here
+        output[cells] += np.where(is_here, grads[place], zero)
+
+    for_each_tap(pool.windows, tensor, add)
+    return output
+
+
+def _plain_max(tensor: Tensor, pool: Pool) -> Tensor:
+    """The largest cell of each window where there is no NaN: -inf is as good as any."""
+    dtype = tensor.dtype
+    output: Tensor = np.full(pool.shape(tensor.shape), lowest(dtype) if dtype.kind in "iu" else -np.inf, dtype)
+
+    def enlarge(_: int, place: Index, cells: Index) -> None:
+        np.maximum(output[place], tensor[cells], out=output[place])
+
+    for_each_tap(pool.windows, tensor, enlarge)
+    return output
+
+
+def spread_max_to_equals(tensor: Tensor, largest: Tensor, grads: Tensor, pool: Pool) -> Tensor:
+    """The same for three spatial axes: it goes to every cell that is about as large as the largest."""
+    output: Tensor = np.zeros(tensor.shape, tensor.dtype)
+    zero, about = tensor.dtype.type(0), tensor.dtype.type(1e-5)
+
+    def add(_: int, place: Index, cells: Index) -> None:
+        is_largest = np.abs(tensor[cells] - largest[place]) < about
+        output[cells] += np.where(is_largest, grads[place], zero)
+
+    for_each_tap(pool.windows, tensor, add)
+    return output
+
+
+def take_at_max(tensor: Tensor, largest: Tensor, grads: Tensor, pool: Pool) -> Tensor:
+    """The gradient of a maximum's gradient: for each window, what lies where its largest cell is."""
+    output: Tensor = np.zeros(largest.shape, tensor.dtype)
+    is_found: Tensor = np.zeros(largest.shape, bool)
+
+    def take(_: int, place: Index, cells: Index) -> None:
+        is_here = (tensor[cells] == largest[place]) & ~is_found[place]
+        np.copyto(output[place], grads[cells], where=is_here)
+        is_found[place] |= is_here
+
+    for_each_tap(pool.windows, tensor, take)
+    return output

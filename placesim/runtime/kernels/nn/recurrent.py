@@ -1,0 +1,400 @@
+"""Recurrent cells: LSTM and GRU steps, whole LSTM sequences, and their gradients.
+
+A cell's gates come from one matrix product of `[x, h]`: of LSTMs `[batch, 4 * cell]` in the order input, cell, forget, output
+(ICFO), or input, forget, cell, output (IFCO) in the second version of the sequence ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.linalg.products import product
+from placesim.runtime.shapes import Dims, ShapeContext, divide_dim, multiply_dims, with_rank
+
+
+class _Weights(NamedTuple):
+    """`w` `[inputs + cell, 4 * cell]`, the peepholes `[cell]` and the bias `[4 * cell]`."""
+
+    w: Tensor
+    wci: Tensor
+    wcf: Tensor
+    wco: Tensor
+    b: Tensor
+
+
+class _Step(NamedTuple):
+    """What an LSTM step gives, each `[batch, cell]`."""
+
+    i: Tensor
+    cs: Tensor
+    f: Tensor
+    o: Tensor
+    ci: Tensor
+    co: Tensor
+    h: Tensor
+
+
+class _StepGradient(NamedTuple):
+    """The gradients of a step: of the state before it, of the gates, and of the peepholes."""
+
+    cs_prev: Tensor
+    gates: Tensor
+    wci: Tensor
+    wcf: Tensor
+    wco: Tensor
+
+
+class _Layout(NamedTuple):
+    """The places of the cell and forget gates; the input gate is the first, the output gate the last."""
+
+    cell: int
+    forget: int
+
+
+_ICFO, _IFCO = _Layout(1, 2), _Layout(2, 1)
+
+
+def _sigmoid(x: Tensor) -> Tensor:
+    return 1 / (1 + np.exp(-x))
+
+
+# --- LSTM -----------------------------------------------------------------------------------------------------------
+
+
+def _step(x: Tensor, cs_prev: Tensor, h_prev: Tensor, weights: _Weights, attrs: Attrs, layout: _Layout) -> _Step:
+    gates = np.split(product(np.concatenate((x, h_prev), axis=1), weights.w) + weights.b, 4, axis=1)
+    peephole = attrs["use_peephole"]
+    i_gate = gates[0] + cs_prev * weights.wci if peephole else gates[0]
+    f_gate = gates[layout.forget] + x.dtype.type(attrs.get("forget_bias", 0.0))
+    f_gate = f_gate + cs_prev * weights.wcf if peephole else f_gate
+    i, ci, f = _sigmoid(i_gate), np.tanh(gates[layout.cell]), _sigmoid(f_gate)
+    cs = i * ci + f * cs_prev
+    clip = attrs["cell_clip"]
+    if clip > 0:
+        cs = np.clip(cs, -clip, clip)
+    o = _sigmoid(gates[3] + cs * weights.wco if peephole else gates[3])
+    co = np.tanh(cs)
+    return _Step(i, cs, f, o, ci, co, o * co)
+
+
+def _step_gradient(
+    cs_prev: Tensor,
+    step: _Step,
+    cs_grad: Tensor,
+    h_grad: Tensor,
+    weights: _Weights,
+    peephole: bool,
+    layout: _Layout,
+) -> _StepGradient:
+    i, cs, f, o, ci, co, _ = step
+    d_o = o * (1 - o) * h_grad * co
+    d_cs = (1 - co * co) * h_grad * o + cs_grad
+    if peephole:
+        d_cs = d_cs + d_o * weights.wco
+    d_ci, d_f, d_i = (1 - ci * ci) * d_cs * i, f * (1 - f) * d_cs * cs_prev, i * (1 - i) * d_cs * ci
+    gates = [d_i, d_i, d_i, d_o]
+    gates[layout.cell], gates[layout.forget] = d_ci, d_f
+    d_cs_prev = d_cs * f
+    if not peephole:
+        return _StepGradient(d_cs_prev, np.concatenate(gates, axis=1), *map(np.zeros_like, weights[1:4]))
+    d_cs_prev = d_cs_prev + d_i * weights.wci + d_f * weights.wcf
+    peepholes = (np.sum(d_i * cs_prev, axis=0), np.sum(d_f * cs_prev, axis=0), np.sum(d_o * cs, axis=0))
+    return _StepGradient(d_cs_prev, np.concatenate(gates, axis=1), *peepholes)
+
+
+def _widened(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Halves are computed in float."""
+    return [tensor.astype(np.float32, copy=False) for tensor in tensors]
+
+
+def _narrowed(tensors: Sequence[Tensor], attrs: Attrs) -> list[Tensor]:
+    return [tensor.astype(attrs["T"].numpy, copy=False) for tensor in tensors]
+
+
+def run_lstm_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """One step: i, cs, f, o, ci, co and h, each `[batch, cell]`."""
+    x, cs_prev, h_prev, *weights = inputs
+    _check_cell(x, cs_prev, h_prev, _Weights(*weights), attrs["use_peephole"])
+    x, cs_prev, h_prev, *weights = _widened(inputs)
+    return _narrowed(_step(x, cs_prev, h_prev, _Weights(*weights), attrs, _ICFO), attrs)
+
+
+def run_lstm_cell_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The gradients of the state before the step, of the gates `[batch, 4 * cell]`, and of the peepholes."""
+    x, cs_prev, h_prev, *weights = inputs[:8]
+    _check_cell(x, cs_prev, h_prev, _Weights(*weights), attrs["use_peephole"])
+    _check_step(inputs[8:], cs_prev.shape)
+    x, cs_prev, h_prev, *rest = _widened(inputs)
+    i, cs, f, o, ci, co, cs_grad, h_grad = rest[5:]
+    step = _Step(i, cs, f, o, ci, co, h_prev)
+    gradient = _step_gradient(cs_prev, step, cs_grad, h_grad, _Weights(*rest[:5]), attrs["use_peephole"], _ICFO)
+    return _narrowed(gradient, attrs)
+
+
+def _check_step(tensors: Sequence[Tensor], shape: Sequence[int]) -> None:
+    """What the step gave, and its gradients, are of the state's shape."""
+    for name, tensor in zip(("i", "cs", "f", "o", "ci", "co"), tensors[:6], strict=True):
+        _check_dims(name, tensor, ("batch_size",), shape[:1], "dim_size")
+        columns = "i" if name == "f" else name  # TensorFlow's text takes the one for the other
+        message = f"{columns}.dim_size(1) != cell_size: {tensor.shape[-1]} vs. {shape[1]}"
+        if tensor.ndim >= 2 and tensor.shape[1] != shape[1]:
+            raise InvalidArgumentError(message)
+    for name, tensor in zip(("cs_grad", "h_grad"), tensors[6:], strict=True):
+        _check_dims(f"{name}_tensor", tensor, ("batch_size", "cell_size"), shape, "dims")
+    for name, tensor in zip(("i", "cs", "f", "o", "ci", "co", "cs_grad", "h_grad"), tensors, strict=True):
+        if tensor.ndim != 2:
+            raise InvalidArgumentError(f"{name}_tensor must be rank 2 but is rank {tensor.ndim}.")
+
+
+def _check_cell(x: Tensor, cs_prev: Tensor, h_prev: Tensor, weights: _Weights, peephole: bool) -> None:
+    """The sizes agree, then each tensor is of its rank; peepholes that are not used may be of any size."""
+    batch, inputs, cell = *_first_dims("x", x), _first_dims("cs_prev", cs_prev)[1]
+    _check_dims("cs_prev", cs_prev, ("batch_size", "cell_size"), (batch, cell), "dims")
+    _check_dims("h_prev", h_prev, ("batch_size", "cell_size"), (batch, cell), "dims")
+    _check_dims("w", weights.w, ("input_size + cell_size", "cell_size * 4"), (inputs + cell, 4 * cell), "dim_size")
+    _check_dims("b", weights.b, ("cell_size * 4",), (4 * cell,), "dim_size")
+    matrices = (("x", x, 2), ("cs_prev", cs_prev, 2), ("h_prev", h_prev, 2), ("w", weights.w, 2))
+    peepholes = (("wci", weights.wci), ("wcf", weights.wcf), ("wco", weights.wco))
+    for name, tensor, rank in (*matrices, *((name, tensor, 1) for name, tensor in peepholes), ("b", weights.b, 1)):
+        if tensor.ndim != rank:
+            raise InvalidArgumentError(f"{name}_tensor must be rank {rank} but is rank {tensor.ndim}.")
+    for name, tensor in peepholes if peephole else ():
+        _check_dims(name, tensor, ("cell_size",), (cell,), "dim_size")
+    if cs_prev.size == 0:
+        raise InvalidArgumentError(f"cs_prev_tensor is empty, has shape: ({batch},{cell}).")
+
+
+def _first_dims(name: str, tensor: Tensor) -> tuple[int, int]:
+    if tensor.ndim < 2:
+        raise InvalidArgumentError(f"{name}_tensor must be rank 2 but is rank {tensor.ndim}.")
+    return tensor.shape[0], tensor.shape[1]
+
+
+def _check_dims(name: str, tensor: Tensor, meanings: Sequence[str], dims: Sequence[int], word: str) -> None:
+    """The tensor's first dimensions, as many as it has, are `dims`."""
+    for axis, (found, meaning, dim) in enumerate(zip(tensor.shape, meanings, dims, strict=False)):
+        if found != dim:
+            raise InvalidArgumentError(f"{name}.{word}({axis}) != {meaning}: {found} vs. {dim}")
+
+
+# --- LSTM sequences -------------------------------------------------------------------------------------------------
+
+
+def _run_sequence(layout: _Layout) -> Compute:
+    """Steps over `x` `[time, batch, inputs]`: what each step gives, `[time, batch, cell]`; zero after `seq_len_max`."""
+
+    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+        _check_sequence(inputs)
+        x, cs, h, *weights = _widened(inputs[1:])
+        outputs = np.zeros((7, *x.shape[:2], cs.shape[1]), x.dtype)
+        for time in range(int(inputs[0])):
+            step = _step(x[time], cs, h, _Weights(*weights), attrs, layout)
+            outputs[:, time] = step
+            cs, h = step.cs, step.h
+        return _narrowed(list(outputs), attrs)
+
+    return compute
+
+
+def _run_sequence_gradient(layout: _Layout) -> Compute:
+    """The gradients of x, of the first state, of w, of the peepholes and of b."""
+
+    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+        _check_sequence_gradient(inputs, attrs["use_peephole"])
+        x, cs_first, h_first, *rest = _widened(inputs[1:])
+        weights = _Weights(*rest[:5])
+        i, cs, f, o, ci, co, h, cs_grad, h_grad = rest[5:]
+        d_x, d_weights = np.zeros_like(x), [np.zeros_like(part) for part in weights]
+        d_cs, d_h = np.zeros_like(cs_first), np.zeros_like(h_first)
+        for time in reversed(range(int(inputs[0]))):
+            cs_prev, h_prev = (cs[time - 1], h[time - 1]) if time else (cs_first, h_first)
+            step = _Step(i[time], cs[time], f[time], o[time], ci[time], co[time], h[time])
+            gradient = _step_gradient(
+                cs_prev, step, cs_grad[time] + d_cs, h_grad[time] + d_h, weights, attrs["use_peephole"], layout
+            )
+            d_xh = product(gradient.gates, weights.w.T)
+            d_x[time], d_h = d_xh[:, : x.shape[2]], d_xh[:, x.shape[2] :]
+            d_cs = gradient.cs_prev
+            xh = np.concatenate((x[time], h_prev), axis=1)
+            parts = (product(xh.T, gradient.gates), *gradient[2:], np.sum(gradient.gates, axis=0))
+            for total, part in zip(d_weights, parts, strict=True):
+                total += part
+        return _narrowed((d_x, d_cs, d_h, *d_weights), attrs)
+
+    return compute
+
+
+def _check_length(length: Tensor) -> None:
+    if length.ndim != 0:
+        raise InvalidArgumentError(f"`seq_len_max_tensor` must be rank 0 but is rank {length.ndim}")
+
+
+def _check_sequence(inputs: Sequence[Tensor]) -> None:
+    length, x, cs_prev, *rest = inputs
+    _check_length(length)
+    if x.ndim != 3:
+        raise InvalidArgumentError("x must be 3D")
+    if cs_prev.ndim != 2:
+        raise InvalidArgumentError("cs_prev must be 2D")
+    batch, inputs_size, cell = x.shape[1], x.shape[2], cs_prev.shape[1]
+    rows: tuple[tuple[str, Sequence[str], Sequence[int], str], ...] = (
+        ("cs_prev", ("batch_size", "cell_size"), (batch, cell), "dims"),
+        ("h_prev", ("batch_size", "cell_size"), (batch, cell), "dims"),
+        ("w", ("input_size + cell_size", "cell_size * 4"), (inputs_size + cell, 4 * cell), "dim_size"),
+        ("wci", ("cell_size",), (cell,), "dim_size"),
+        ("wcf", ("cell_size",), (cell,), "dim_size"),
+        ("wco", ("cell_size",), (cell,), "dim_size"),
+        ("b", ("cell_size * 4",), (4 * cell,), "dim_size"),
+    )
+    for tensor, (name, meanings, dims, word) in zip((cs_prev, *rest), rows, strict=True):
+        if tensor.ndim != len(dims):
+            raise InvalidArgumentError(f"{name} must be {len(dims)}D")
+        _check_dims(name, tensor, meanings, dims, word)
+    _check_steps_in(length, x)
+
+
+def _check_steps_in(length: Tensor, x: Tensor) -> None:
+    if not 0 <= int(length) <= len(x):
+        raise InvalidArgumentError(f"seq_len_max ({int(length)}) must be in [0, {len(x)}]")
+
+
+def _check_sequence_gradient(inputs: Sequence[Tensor], peephole: bool) -> None:
+    """The ranks, and the sizes of the weights; then whether what the steps gave is of the sequence's size."""
+    length, x, cs_prev, h_prev, w, wci, wcf, wco, b, *steps = inputs
+    _check_length(length)
+    for name, tensor, rank in (("x", x, 3), ("cs_prev", cs_prev, 2), ("h_prev", h_prev, 2), ("w", w, 2)):
+        if tensor.ndim != rank:
+            raise InvalidArgumentError(f"{name} must be rank {rank} but is rank {tensor.ndim}")
+    cell = w.shape[1] // 4
+    rows = x.shape[2] + cell
+    if rows != len(w):
+        raise InvalidArgumentError(f"w matrix rows don't match: {rows} vs. {len(w)}")
+    for name, tensor in (("wci", wci), ("wcf", wcf), ("wco", wco), ("b", b)):
+        if tensor.ndim != 1:
+            raise InvalidArgumentError(f"{name} must be rank 1 but is rank {tensor.ndim}")
+    if len(b) // 4 != cell:
+        raise InvalidArgumentError(f"w and b cell_size don't match: {cell} vs. {len(b)}")
+    names = ("i", "cs", "f", "o", "ci", "co", "h", "cs_grad", "h_grad")
+    for name, tensor in zip(names, steps, strict=True):
+        if tensor.ndim != 3:
+            raise InvalidArgumentError(f"{name} must be rank 3. Received: {tensor.ndim}")
+    for name, tensor in zip(names, steps, strict=True):
+        _check_dims(name, tensor, ("timelen", "batch_size", "cell_size"), (*x.shape[:2], cell), "dim_size")
+    for name, tensor in (("cs_prev", cs_prev), ("h_prev", h_prev)):
+        _check_dims(name, tensor, ("batch_size", "cell_size"), (x.shape[1], cell), "dims")
+    for name, tensor in (("wci", wci), ("wcf", wcf), ("wco", wco)) if peephole else ():
+        _check_dims(name, tensor, ("cell_size",), (cell,), "dim_size")
+    _check_dims("b", b, ("cell_size * 4",), (4 * cell,), "dim_size")
+    _check_steps_in(length, x)
+
+
+# --- GRU ------------------------------------------------------------------------------------------------------------
+
+
+def run_gru_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """One step: the reset and update gates, the candidate and the new state, each `[batch, cell]`."""
+    _check_gru(inputs)
+    x, h_prev, w_ru, w_c, b_ru, b_c = inputs
+    r, u = np.split(_sigmoid(product(np.concatenate((x, h_prev), axis=1), w_ru) + b_ru), 2, axis=1)
+    c = np.tanh(product(np.concatenate((x, h_prev * r), axis=1), w_c) + b_c)
+    return r, u, c, u * h_prev + (1 - u) * c
+
+
+def run_gru_cell_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The gradients of x, of the state before, and of the arguments of the candidate and of both gates `[batch, 2 * cell]`."""
+    _check_gru(inputs[:6])
+    x, h_prev, w_ru, w_c, _, _, r, u, c, d_h = inputs
+    for name, tensor in (("r", r), ("u", u), ("c", c), ("d_h", d_h)):
+        if tensor.ndim != 2:
+            raise InvalidArgumentError(f"Rank of {'w_c' if name == 'c' else name} must be 2, got {tensor.ndim}")
+        _check_dims(name, tensor, ("batch_size", "cell_size"), h_prev.shape, "dims")
+    size = x.shape[1]
+    d_c_bar = d_h * (1 - u) * (1 - c * c)
+    d_u_bar = d_h * (h_prev - c) * u * (1 - u)
+    d_xh_c = product(d_c_bar, w_c.T)
+    d_hr = d_xh_c[:, size:]
+    d_gates = np.concatenate((d_hr * h_prev * r * (1 - r), d_u_bar), axis=1)
+    d_xh = product(d_gates, w_ru.T)
+    return d_xh[:, :size] + d_xh_c[:, :size], d_xh[:, size:] + d_hr * r + d_h * u, d_c_bar, d_gates
+
+
+def _check_gru(inputs: Sequence[Tensor]) -> None:
+    x, h_prev, w_ru, w_c, b_ru, b_c = inputs
+    if x.ndim != 2:
+        raise InvalidArgumentError(f"Rank of x must be 2, got {x.ndim}")
+    if h_prev.ndim != 2:
+        raise InvalidArgumentError(f"Rank of h_prev must be 2, got {h_prev.ndim}")
+    _check_dims("h_prev", h_prev, ("batch_size",), x.shape[:1], "dims")
+    size, cell = x.shape[1], h_prev.shape[1]
+    kernels = (("w_ru", "w_ru_", w_ru, ("cell_size * 2", 2 * cell)), ("w_c", "w_c", w_c, ("cell_size", cell)))
+    for name, shown, tensor, (meaning, dim) in kernels:
+        if tensor.ndim != 2:
+            raise InvalidArgumentError(f"Rank of {shown} must be 2, got {tensor.ndim}")
+        _check_dims(name, tensor, ("input_size + cell_size", meaning), (size + cell, dim), "dim_size")
+    for name, tensor, meaning, dim in (("b_ru", b_ru, "cell_size * 2", 2 * cell), ("b_c", b_c, "cell_size", cell)):
+        if tensor.ndim != 1:
+            raise InvalidArgumentError(f"Rank of {name} must be 1, got {tensor.ndim}")
+        _check_dims(name, tensor, (meaning,), (dim,), "dim_size")
+
+
+# --- shapes and costs -----------------------------------------------------------------------------------------------
+
+
+def _cell_shape(outputs: int) -> Callable[[ShapeContext], Sequence[Dims]]:
+    """So many outputs `[batch, cell]`."""
+
+    def shape(context: ShapeContext) -> Sequence[Dims]:
+        x, state = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 2)
+        return ((x[0], state[1]),) * outputs
+
+    return shape
+
+
+def _infer_cell_gradient(context: ShapeContext) -> Sequence[Dims]:
+    (batch, _), (_, cell) = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 2)
+    return (batch, cell), (batch, multiply_dims(cell, 4)), (cell,), (cell,), (cell,)
+
+
+def _infer_sequence(context: ShapeContext) -> Sequence[Dims]:
+    x, b = with_rank(context.shapes[1], 3), with_rank(context.shapes[8], 1)
+    return ((x[0], x[1], divide_dim(b[0], 4)),) * 7
+
+
+def _infer_sequence_gradient(context: ShapeContext) -> Sequence[Dims]:
+    return [with_rank(dims, rank) for dims, rank in zip(context.shapes[1:9], (3, 2, 2, 2, 1, 1, 1, 1), strict=True)]
+
+
+def _infer_gru_gradient(context: ShapeContext) -> Sequence[Dims]:
+    x, state, w_ru = (with_rank(dims, 2) for dims in context.shapes[:3])
+    cell = (x[0], state[1])
+    return x, cell, cell, (x[0], w_ru[1])
+
+
+def _product_flops(weights: Sequence[int], factor: int, batch_axes: slice, x: int = 0) -> Callable[..., int]:
+    """The matrix products: twice the weights' elements for each row, `factor` times over."""
+
+    def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+        rows = elements((inputs[x] or ())[batch_axes])
+        return 2 * factor * rows * sum(elements(inputs[position]) for position in weights)
+
+    return flops
+
+
+_STEP, _SEQUENCE = slice(0, 1), slice(0, 2)
+
+TABLE: Table = {
+    "BlockLSTM": Kernel(_run_sequence(_ICFO), _infer_sequence, _product_flops((4,), 1, _SEQUENCE, 1)),
+    "BlockLSTMGrad": Kernel(_run_sequence_gradient(_ICFO), _infer_sequence_gradient, _product_flops((4,), 2, _SEQUENCE, 1)),
+    "BlockLSTMGradV2": Kernel(_run_sequence_gradient(_IFCO), _infer_sequence_gradient, _product_flops((4,), 2, _SEQUENCE, 1)),
+    "BlockLSTMV2": Kernel(_run_sequence(_IFCO), _infer_sequence, _product_flops((4,), 1, _SEQUENCE, 1)),
+    "GRUBlockCell": Kernel(run_gru_cell, _cell_shape(4), _product_flops((2, 3), 1, _STEP)),
+    "GRUBlockCellGrad": Kernel(run_gru_cell_gradient, _infer_gru_gradient, _product_flops((2, 3), 1, _STEP)),
+    "LSTMBlockCell": Kernel(run_lstm_cell, _cell_shape(7), _product_flops((3,), 1, _STEP)),
+    "LSTMBlockCellGrad": Kernel(run_lstm_cell_gradient, _infer_cell_gradient),
+}

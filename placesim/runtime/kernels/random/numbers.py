@@ -1,0 +1,152 @@
+"""Random ops with their own generator, seeded by attrs: fills, integers, shuffles and draws from classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.dtypes import DOUBLE
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.dimensions import shape_text
+from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, one_per_output
+from placesim.runtime.kernels.philox import RESERVED_SAMPLES, Philox, reserve
+from placesim.runtime.kernels.random.distributions import (
+    Distribution,
+    full_integers,
+    integers_between,
+    normal,
+    truncated_normal,
+    uniform,
+    uniform_values,
+)
+from placesim.runtime.kernels.random.shapes import check_bounds, integer_bounds, requested_shape, spelled_by
+from placesim.runtime.shapes import Dims, ShapeContext, scalar_dim, unchanged, vector_shape_value, with_rank
+
+
+def element_count(shape: Sequence[int]) -> int:
+    """The number of elements of a shape."""
+    return int(np.prod(shape, dtype=np.int64)) if len(shape) else 1
+
+
+# --- fills ----------------------------------------------------------------------------------------------------------
+
+
+def fill(distribution: Distribution) -> Compute:
+    """The kernel that fills the requested shape from one distribution."""
+
+    def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
+        shape = requested_shape(inputs[0])
+        count = element_count(shape)
+        generator = reserve(context, attrs, count * RESERVED_SAMPLES)
+        return (distribution(generator, count, attrs["dtype"]).reshape(shape),)
+
+    return compute
+
+
+def random_integers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
+    """Integers in [minval, maxval) of the requested shape."""
+    low, high = integer_bounds(inputs[1], inputs[2])
+    shape = requested_shape(inputs[0])
+    count = element_count(shape)
+    generator = reserve(context, attrs, count * RESERVED_SAMPLES)
+    return (integers_between(low, high)(generator, count, attrs["Tout"]).reshape(shape),)
+
+
+def _infer_random_integers(context: ShapeContext) -> Sequence[Dims]:
+    check_bounds(context, 1)
+    return (vector_shape_value(context, 0),)
+
+
+def system_integers(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Integers of the requested shape from the system's entropy, never twice the same."""
+    import secrets
+
+    shape = requested_shape(inputs[0])
+    generator = Philox(secrets.randbits(64), secrets.randbits(128))
+    return (full_integers(generator, element_count(shape), attrs["dtype"]).reshape(shape),)
+
+
+# --- shuffles -------------------------------------------------------------------------------------------------------
+
+
+def shuffled_rows(value: Tensor, generator: Philox) -> Tensor:
+    """The rows of `[rows, ...]` in the order that exactly `rows - 1` words of the generator decide."""
+    size = len(value)
+    words = generator.take(-(-(size - 1) // 4)).reshape(-1)[: size - 1]
+    left = np.arange(size, 1, -1, dtype=np.uint32)
+    order = list(range(size))
+    for place, step in enumerate((words % left).tolist()):
+        other = place + step
+        order[place], order[other] = order[other], order[place]
+    return value[order]
+
+
+def random_shuffle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The input with its rows in random order; a scalar or a single row draws nothing."""
+    value = inputs[0]
+    if np.size(value) <= 1 or len(value) <= 1:
+        return (value,)
+    blocks = (len(value) - 1 + 3) // 4
+    return (shuffled_rows(value, reserve(context, attrs, blocks)),)
+
+
+# --- classes --------------------------------------------------------------------------------------------------------
+
+
+def check_multinomial(logits: Tensor, samples: Tensor) -> tuple[int, int, int]:
+    """Batch size, number of classes and number of samples of a draw from `logits [batch, classes]`."""
+    if np.ndim(logits) != 2:
+        raise InvalidArgumentError(f"logits should be a matrix, got shape {shape_text(logits)}")
+    if np.ndim(samples):
+        raise InvalidArgumentError(f"num_samples should be a scalar, got shape {shape_text(samples)}")
+    if samples < 0:
+        raise InvalidArgumentError(f"num_samples should be non-negative, got {samples}")
+    if not logits.shape[1]:
+        raise InvalidArgumentError("num_classes should be positive, got 0")
+    return logits.shape[0], logits.shape[1], int(samples)
+
+
+def draw_classes(logits: Tensor, samples: int, generator: Philox) -> Tensor:
+    """Classes `[batch, samples]` drawn with the odds of `logits [batch, classes]`, one double for each."""
+    batch = len(logits)
+    uniforms = uniform_values(generator.take(-(-batch * samples // 2)), DOUBLE).reshape(-1)[: batch * samples]
+    finite = np.isfinite(logits)
+    highest = np.max(np.where(finite, logits, np.finfo(logits.dtype).min if logits.dtype.kind == "f" else -np.inf), 1)
+    odds = np.exp(logits.astype(np.float64) - highest.astype(np.float64)[:, None])
+    sums = np.cumsum(np.where(finite, odds, 0), 1)
+    classes = np.empty((batch, samples), np.int64)
+    for row, sought in enumerate(uniforms.reshape(batch, samples)):
+        classes[row] = np.searchsorted(sums[row], sought * sums[row, -1], "right")
+    return classes
+
+
+def multinomial(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
+    """Classes `[batch, samples]` drawn from `logits [batch, classes]`."""
+    logits, samples = inputs
+    batch, _, count = check_multinomial(logits, samples)
+    dtype = attrs["output_dtype"].numpy
+    if not batch * count:
+        return (np.empty((batch, count), dtype),)
+    generator = reserve(context, attrs, batch * 2 * (-(-count // 4) * 4) * RESERVED_SAMPLES)
+    return (draw_classes(logits, count, generator).astype(dtype),)
+
+
+def infer_multinomial(context: ShapeContext) -> Sequence[Dims]:
+    """`[batch, samples]` from logits `[batch, classes]` and a scalar number of samples."""
+    batch, _ = with_rank(context.shapes[0], 2)
+    with_rank(context.shapes[1], 0)
+    return ((batch, scalar_dim(context, 1)),)
+
+
+TABLE: Table = {
+    "RandomUniform": Kernel(fill(uniform), spelled_by(0), one_per_output, needs_context=True),
+    "RandomStandardNormal": Kernel(fill(normal), spelled_by(0), one_per_output, needs_context=True),
+    "TruncatedNormal": Kernel(fill(truncated_normal), spelled_by(0), one_per_output, needs_context=True),
+    "RandomUniformInt": Kernel(random_integers, _infer_random_integers, one_per_output, needs_context=True),
+    "RandomShuffle": Kernel(random_shuffle, unchanged, needs_context=True),
+    "Multinomial": Kernel(multinomial, infer_multinomial, one_per_output, needs_context=True),
+    "NonDeterministicInts": Kernel(system_integers, spelled_by(0), one_per_output),
+}

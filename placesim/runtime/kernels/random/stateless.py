@@ -1,0 +1,331 @@
+"""Stateless random ops: the same seeds, or the same key and counter, always give the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.dimensions import shape_text
+from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor, one_per_output
+from placesim.runtime.kernels.philox import MASK_32, MASK_64, Philox, seeded_philox
+from placesim.runtime.kernels.random.distributions import (
+    Distribution,
+    full_integers,
+    integers_between,
+    normal,
+    truncated_normal,
+    uniform,
+    uniform_values,
+)
+from placesim.runtime.kernels.random.numbers import (
+    check_multinomial,
+    draw_classes,
+    element_count,
+    infer_multinomial,
+    shuffled_rows,
+)
+from placesim.runtime.kernels.random.shapes import (
+    COUNTER_SIZE,
+    KEY_SIZE,
+    PHILOX,
+    algorithm_of_key,
+    check_bounds,
+    check_key,
+    check_seed,
+    integer_bounds,
+    philox_of_key,
+    philox_of_seeds,
+    requested_shape,
+    require_philox,
+    require_seed_pair,
+)
+from placesim.runtime.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeError,
+    unchanged,
+    vector_shape_value,
+    with_rank_at_least,
+    with_rank_at_most,
+)
+
+Chooser = Callable[[Sequence[Any]], Distribution]
+"""The inputs behind shape and generator -> the distribution they ask for."""
+
+
+def _fixed(distribution: Distribution) -> Chooser:
+    return lambda parameters: distribution
+
+
+def _between(parameters: Sequence[Any]) -> Distribution:
+    return integers_between(*integer_bounds(*parameters))
+
+
+# --- seed pairs -----------------------------------------------------------------------------------------------------
+
+
+def seeded(choose: Chooser) -> Compute:
+    """The kernel `(shape, seed, parameters...)`; seeds and parameters do not matter where the shape is empty."""
+
+    def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+        shape = requested_shape(inputs[0])
+        require_seed_pair(inputs[1])
+        dtype, count = attrs["dtype"], element_count(shape)
+        if not count:
+            return (np.empty(shape, dtype.numpy),)
+        generator = philox_of_seeds(inputs[1])
+        return (choose(inputs[2:])(generator, count, dtype).reshape(shape),)
+
+    return compute
+
+
+def infer_seeded(context: ShapeContext) -> Sequence[Dims]:
+    """One output, of the shape that input 0 spells; input 1 is a pair of seeds."""
+    check_seed(context)
+    return (vector_shape_value(context, 0),)
+
+
+def _infer_seeded_integers(context: ShapeContext) -> Sequence[Dims]:
+    check_bounds(context, 2)
+    return infer_seeded(context)
+
+
+def seeded_multinomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Classes `[batch, samples]` drawn from `logits [batch, classes]`."""
+    logits, samples, seed = inputs
+    require_seed_pair(seed)
+    generator = philox_of_seeds(seed)
+    _, _, count = check_multinomial(logits, samples)
+    return (draw_classes(logits, count, generator).astype(attrs["output_dtype"].numpy),)
+
+
+def _infer_seeded_multinomial(context: ShapeContext) -> Sequence[Dims]:
+    check_seed(context, 2)
+    return infer_multinomial(context)
+
+
+# --- keys and counters ----------------------------------------------------------------------------------------------
+
+
+def keyed(choose: Chooser) -> Compute:
+    """The kernel `(shape, key, counter, algorithm, parameters...)`."""
+
+    def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+        algorithm = algorithm_of_key(*inputs[1:4])
+        shape = requested_shape(inputs[0])
+        dtype, count = attrs["dtype"], element_count(shape)
+        if not count:
+            return (np.empty(shape, dtype.numpy),)
+        distribution = choose(inputs[4:])
+        require_philox(algorithm)
+        return (distribution(philox_of_key(*inputs[1:3]), count, dtype).reshape(shape),)
+
+    return compute
+
+
+def infer_keyed(context: ShapeContext) -> Sequence[Dims]:
+    """One output, of the shape that input 0 spells; inputs 1 to 3 are a key, a counter and an algorithm."""
+    check_key(context)
+    return (vector_shape_value(context, 0),)
+
+
+def _infer_keyed_integers(context: ShapeContext) -> Sequence[Dims]:
+    check_bounds(context, 4)
+    return infer_keyed(context)
+
+
+def keyed_unchanged(context: ShapeContext) -> Sequence[Dims]:
+    """One output, shaped as input 0."""
+    check_key(context)
+    return unchanged(context)
+
+
+def key_and_counter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """The key uint64 `[1]` and the counter uint64 `[2]` of a pair of seeds."""
+    require_seed_pair(inputs[0])
+    generator = philox_of_seeds(inputs[0])
+    counter = (generator.counter & MASK_64, generator.counter >> 64)
+    return np.array([generator.key], np.uint64), np.array(counter, np.uint64)
+
+
+def key_counter_algorithm(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """The key, the counter and the number of the algorithm."""
+    return *key_and_counter(inputs, attrs), np.array(PHILOX, np.int32)
+
+
+def _infer_key_and_counter(context: ShapeContext) -> Sequence[Dims]:
+    check_seed(context, 0)
+    return (KEY_SIZE,), (COUNTER_SIZE,)
+
+
+def _infer_key_counter_algorithm(context: ShapeContext) -> Sequence[Dims]:
+    return *_infer_key_and_counter(context), ()
+
+
+def keyed_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The input with its rows in random order."""
+    require_philox(algorithm_of_key(*inputs[1:4]))
+    value = inputs[0]
+    if np.size(value) <= 1 or len(value) <= 1:
+        return (value,)
+    return (shuffled_rows(value, philox_of_key(*inputs[1:3])),)
+
+
+def stochastic_cast(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Each number rounded up or down, with odds by how near it is; saturates, and NaN gives 0."""
+    require_philox(algorithm_of_key(*inputs[1:4]))
+    value, limits = np.asarray(inputs[0]), np.iinfo(attrs["Tout"].numpy)
+    flat = value.reshape(-1)
+    # TensorFlow takes the counter's lower half for the key, and the key for the upper half of the counter
+    chances = _rounding_chances(flat, attrs, seeded_philox(int(inputs[2][0]), int(inputs[1][0])))
+    one = flat.dtype.type(1)
+    rounded = np.where(flat < 0, np.floor(flat + chances), np.floor(flat + one - chances))
+    rounded = np.where(np.floor(flat) == flat, flat, rounded).astype(np.float64)
+    result = np.where(flat >= limits.max, limits.max, np.where(flat <= limits.min, limits.min, rounded))
+    return (np.where(np.isnan(flat), 0, result).astype(limits.dtype).reshape(value.shape),)
+
+
+def _rounding_chances(flat: Tensor, attrs: Attrs, generator: Philox) -> Tensor:
+    """A uniform for each number, drawn as the CPU's kernel draws them.
+
+    Where the cast has vector instructions, a vector of 32 bytes takes one block, whose values it repeats; every other number
+    takes a block for itself, and only where it must be rounded.
+    """
+    source, target = attrs["Tin"], attrs["Tout"]
+    chances = np.zeros(len(flat), flat.dtype)
+    whole = len(flat) // 8 * 8 if source.size >= 4 and target.size == 4 else 0
+    if whole:
+        width = 32 // source.size
+        blocks = uniform_values(generator.take(whole // width), source)
+        chances[:whole] = np.tile(blocks, (1, width // blocks.shape[1])).reshape(-1)
+    limits, rest = np.iinfo(target.numpy), flat[whole:]
+    drawn = whole + np.flatnonzero((rest < limits.max) & (rest > limits.min) & (np.floor(rest) != rest))
+    chances[drawn] = uniform_values(generator.take(len(drawn)), source)[:, 0]
+    return chances
+
+
+# --- permutations of an index ---------------------------------------------------------------------------------------
+
+
+def index_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """Where an index goes in a random permutation of [0, max_index]; scalars, or vectors `[n]` with seeds `[n, 3]`."""
+    index, seed, limit = inputs
+    count = max(np.size(index), np.size(limit), np.size(seed) // 3)
+    _check_index_shuffle(index, seed, limit, count)
+    indices, limits = (np.broadcast_to(np.reshape(part, -1), count).tolist() for part in (index, limit))
+    seeds = np.broadcast_to(np.reshape(seed, (-1, 3)), (count, 3)).tolist()
+    found = [_permuted(*case, attrs["rounds"]) for case in zip(indices, seeds, limits, strict=True)]
+    scalar = not np.ndim(index) and np.ndim(seed) == 1 and not np.ndim(limit)
+    return (np.array(found, np.uint64).astype(attrs["dtype"].numpy).reshape(() if scalar else (count,)),)
+
+
+def _check_index_shuffle(index: Tensor, seed: Tensor, limit: Tensor, count: int) -> None:
+    if np.shape(index) not in ((), (count,)):
+        raise InvalidArgumentError("Index bust be a scalar or vector.")
+    if np.shape(seed) not in ((3,), (count, 3)):
+        raise InvalidArgumentError(
+            f"Seed must be a vector of size [3] or a matrix of size [{count}, 3] but got {shape_text(seed)}."
+        )
+    if np.shape(limit) not in ((), (count,)):
+        raise InvalidArgumentError(f"Maxval must be a scalar or a vector of the same size as index but got {shape_text(limit)}")
+
+
+def _permuted(index: int, seed: Sequence[int], limit: int, rounds: int) -> int:
+    """Encrypt with the block cipher Simon, on blocks just wide enough, until the result is inside the range."""
+    if not limit:
+        return 0
+    index, limit = index & MASK_64, limit & MASK_64
+    size = int(np.ceil(np.log2(float(limit))))
+    bits = min(max(size + size % 2, 16), 64) // 2
+    keys = _round_keys([word & MASK_32 for word in seed], rounds, bits)
+    index = _simon(index, keys, bits)
+    while index > limit:
+        index = _simon(index, keys, bits)
+    return index
+
+
+def _round_keys(seed: Sequence[int], rounds: int, bits: int) -> list[int]:
+    mask, constant, pattern = (1 << bits) - 1, 0xFFFFFFFC, 0x7369F885192C0EF5 & ((1 << bits) - 1)
+    keys = [word & mask for word in seed]
+    for number in range(3, rounds):
+        turned = _rotated(keys[-1], bits - 3, bits) ^ _rotated(keys[-1], bits - 4, bits)
+        keys.append((constant ^ (pattern >> (number - 3) & 1) ^ keys[number - 3] ^ turned) & mask)
+    return keys
+
+
+def _rotated(word: int, count: int, bits: int) -> int:
+    return (word << count | word >> (bits - count)) & ((1 << bits) - 1)
+
+
+def _mixed(word: int, bits: int) -> int:
+    return _rotated(word, 1, bits) & _rotated(word, 8 % bits, bits) ^ _rotated(word, 2, bits)
+
+
+def _simon(value: int, keys: Sequence[int], bits: int) -> int:
+    mask = (1 << bits) - 1
+    left, right = value >> bits & mask, value & mask
+    for first, second in zip(keys[0::2], keys[1::2], strict=False):
+        left ^= _mixed(right, bits) ^ first
+        right ^= _mixed(left, bits) ^ second
+    return left << bits | right
+
+
+def infer_index_shuffle(context: ShapeContext) -> Sequence[Dims]:
+    """A scalar of scalars, else the vector that any of the inputs spells."""
+    index, seed, limit = context.shapes
+    with_rank_at_most(index, 1)
+    with_rank_at_least(seed, 1)
+    with_rank_at_most(seed, 2)
+    with_rank_at_most(limit, 1)
+    if seed is not None and seed[-1] != 3:
+        raise ShapeError(f"Seed must have shape [3] or [n, 3] but got [{', '.join(map(str, seed))}].")
+    vectors = [dims[0] for dims, rank in ((index, 1), (seed, 2), (limit, 1)) if dims is not None and len(dims) == rank]
+    if vectors:
+        return ((_common_length(index, seed, limit),),)
+    return (None if None in context.shapes else (),)
+
+
+def _common_length(index: Dims, seed: Dims, limit: Dims) -> int:
+    count = index[0] if index else -1
+    if seed is not None and len(seed) == 2:
+        if count < 0:
+            count = seed[0]
+        elif count > 1 and seed[0] > 1 and seed[0] != count:
+            raise ShapeError(
+                f"Seed has shape [{seed[0]}, 3] but must have shape [{count}, 3]. since index had shape [{count}]."
+            )
+    if limit:
+        if count < 0:
+            count = limit[0]
+        elif count > 1 and limit[0] > 1 and limit[0] != count:
+            raise ShapeError(f"Max index has shape [{limit[0]}] but must have shape [{count}].")
+    return count
+
+
+def _stateless(name: str, second: str, distribution: Distribution) -> Table:
+    """The op with seeds and the op with a key that draw from one distribution."""
+    return {
+        name: Kernel(seeded(_fixed(distribution)), infer_seeded, one_per_output),
+        second: Kernel(keyed(_fixed(distribution)), infer_keyed, one_per_output),
+    }
+
+
+TABLE: Table = {
+    **_stateless("StatelessRandomUniform", "StatelessRandomUniformV2", uniform),
+    **_stateless("StatelessRandomNormal", "StatelessRandomNormalV2", normal),
+    **_stateless("StatelessTruncatedNormal", "StatelessTruncatedNormalV2", truncated_normal),
+    **_stateless("StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2", full_integers),
+    "StatelessRandomUniformInt": Kernel(seeded(_between), _infer_seeded_integers, one_per_output),
+    "StatelessRandomUniformIntV2": Kernel(keyed(_between), _infer_keyed_integers, one_per_output),
+    "StatelessMultinomial": Kernel(seeded_multinomial, _infer_seeded_multinomial, one_per_output),
+    "StatelessRandomGetKeyCounter": Kernel(key_and_counter, _infer_key_and_counter),
+    "StatelessRandomGetKeyCounterAlg": Kernel(key_counter_algorithm, _infer_key_counter_algorithm),
+    "StatelessRandomGetAlg": Kernel(lambda inputs, attrs: (np.array(PHILOX, np.int32),), lambda context: ((),)),
+    "StatelessShuffle": Kernel(keyed_shuffle, keyed_unchanged),
+    "StochasticCastToInt": Kernel(stochastic_cast, keyed_unchanged, one_per_output),
+    "RandomIndexShuffle": Kernel(index_shuffle, infer_index_shuffle),
+}

@@ -1,0 +1,70 @@
+"""Files: read, written, and found by pattern.  Source: TensorFlow's `whole_file_read_ops.cc`, `matching_files_op.cc`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.dimensions import shape_text
+from placesim.runtime.kernels.kernel import Kernel, Table
+from placesim.runtime.kernels.resources.file_access import matching_paths, read_bytes, write_bytes
+from placesim.runtime.kernels.string_tensors import flat_strings, string_array
+from placesim.runtime.shapes import Dims, ShapeContext, with_rank, with_rank_at_most
+
+
+def _scalar_string(value: Any, name: str) -> bytes:
+    if np.ndim(value):
+        raise InvalidArgumentError(f"{name} tensor must be scalar, but had shape: {shape_text(value)}")
+    return flat_strings(value)[0]
+
+
+def read_file(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """A scalar: all bytes of a file."""
+    name = _scalar_string(inputs[0], "Input filename").decode()
+    return (string_array([read_bytes(name)], ()),)
+
+
+def write_file(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """Write a scalar string to a file."""
+    name, data = _scalar_string(inputs[0], "Input filename"), _scalar_string(inputs[1], "Contents")
+    write_bytes(name.decode(), data)
+    return ()
+
+
+def find_files(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The names that fit any of the patterns, sorted, `[names]`."""
+    if np.ndim(inputs[0]) > 1:
+        raise InvalidArgumentError(f"Input patterns tensor must be scalar or vector, but had shape: {shape_text(inputs[0])}")
+    names = [name.encode() for pattern in flat_strings(inputs[0]) for name in matching_paths(pattern.decode())]
+    return (string_array(sorted(names), (len(names),)),)
+
+
+def _scalars(context: ShapeContext) -> None:
+    for dims in context.shapes:
+        with_rank(dims, 0)
+
+
+def _contents(context: ShapeContext) -> Sequence[Dims]:
+    _scalars(context)
+    return ((),)
+
+
+def _written(context: ShapeContext) -> Sequence[Dims]:
+    _scalars(context)
+    return ()
+
+
+def _names(context: ShapeContext) -> Sequence[Dims]:
+    with_rank_at_most(context.shapes[0], 1)
+    return ((-1,),)
+
+
+TABLE: Table = {
+    "ReadFile": Kernel(read_file, _contents),
+    "WriteFile": Kernel(write_file, _written),
+    "MatchingFiles": Kernel(find_files, _names),
+}

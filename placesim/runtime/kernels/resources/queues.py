@@ -1,0 +1,324 @@
+"""Queues: tensors that outlive a step, put in by some ops and taken out by others.
+
+An op that finds no room or no elements raises `WouldWait` and is tried again.  Source: TensorFlow's `queue_op.cc`,
+`queue_base.cc` and the four kinds of queue.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.dtypes import INT32, INT64, DType
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
+from placesim.runtime.kernels.named_resources import (
+    both_forms,
+    check_signature,
+    finder,
+    name_resource,
+    scalar_of_two_strings,
+    shape_of,
+    slices,
+    stack_values,
+    strings_of,
+    takes_two_strings,
+    two_strings,
+    types_text,
+    unknown_outputs,
+)
+from placesim.runtime.kernels.resources.queue_attempts import (
+    UNBOUNDED,
+    ByPriority,
+    Close,
+    Dequeue,
+    Element,
+    Enqueue,
+    FirstInFirstOut,
+    Order,
+    Queue,
+    Shuffled,
+    attempt,
+    cancel_puts,
+    lines_of,
+    pad_stack,
+)
+from placesim.runtime.resources import ResourceHandle
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, no_outputs, scalar, unchanged
+
+RESOURCE_TYPE = "N10tensorflow14QueueInterfaceE"
+PADDING = "PaddingFIFOQueue"
+
+find_queue: Callable[[Any, KernelContext], Queue] = finder(RESOURCE_TYPE)
+
+
+# --- making -----------------------------------------------------------------------------------------------------------
+
+
+def _capacity(attrs: Attrs) -> int:
+    return attrs["capacity"] if attrs["capacity"] >= 0 else UNBOUNDED
+
+
+def _signature(kind: str, attrs: Attrs) -> tuple[tuple[DType, ...], tuple[Dims, ...]]:
+    """The types and shapes of a queue's components; a priority queue's first is the priority."""
+    dtypes, shapes = attrs["component_types"], tuple(shape.dims for shape in attrs["shapes"])
+    if kind == "PriorityQueue":
+        dtypes, shapes = (INT64, *dtypes), ((), *shapes) if shapes else ()
+    return dtypes, shapes
+
+
+def _order(kind: str, attrs: Attrs) -> Order:
+    if kind == "PriorityQueue":
+        return ByPriority()
+    if kind != "RandomShuffleQueue":
+        return FirstInFirstOut()
+    seed, seed2 = attrs["seed"], attrs["seed2"]
+    if not seed and not seed2:
+        seed, seed2 = secrets.randbits(64), secrets.randbits(64)
+    return Shuffled(seed, seed2)
+
+
+def _new_queue(kind: str, name: str, attrs: Attrs) -> Queue:
+    dtypes, shapes = _signature(kind, attrs)
+    if kind == PADDING and len(shapes) != len(dtypes):
+        raise InvalidArgumentError(
+            f"Shapes must be provided for all components, but received {len(dtypes)} dtypes and {len(shapes)} shapes."
+        )
+    if shapes and len(shapes) != len(dtypes):
+        raise InvalidArgumentError(
+            f"Different number of component types.  Types: {types_text(dtypes)}, Shapes: {_shapes_text(shapes)}"
+        )
+    seeds = (attrs.get("seed", 0), attrs.get("seed2", 0))
+    least = attrs.get("min_after_dequeue", 0)
+    return Queue(kind, name, _capacity(attrs), dtypes, shapes, _order(kind, attrs), least, seeds=seeds)
+
+
+def _shapes_text(shapes: Sequence[Dims]) -> str:
+    return "[" + ", ".join(map(format_dims, shapes)) + "]"
+
+
+def _check_attrs(kind: str, attrs: Attrs) -> None:
+    """What TensorFlow refuses when it makes the kernel."""
+    if kind == PADDING:
+        for shape in attrs["shapes"]:
+            if shape.dims is None:
+                raise InvalidArgumentError("shape <unknown> must have known rank.")
+    if kind == "RandomShuffleQueue":
+        least, capacity = attrs["min_after_dequeue"], _capacity(attrs)
+        if least < 0:
+            raise InvalidArgumentError(f"min_after_dequeue {least} must be >= 0")
+        if least >= capacity:
+            raise InvalidArgumentError(f"min_after_dequeue {least} must be < capacity {capacity}")
+
+
+def _check_shared(queue: Queue, kind: str, attrs: Attrs) -> None:
+    """Whether a queue found by its shared name is the one that this node describes."""
+    dtypes, shapes = _signature(kind, attrs)
+    has = f"Shared queue '{queue.name}' has"
+    if queue.kind != kind:
+        raise InvalidArgumentError(f"Expected {queue.kind}, found {kind}V2")
+    if queue.capacity != _capacity(attrs):
+        raise InvalidArgumentError(f"{has} capacity {queue.capacity} but requested capacity was {_capacity(attrs)}")
+    if kind == "RandomShuffleQueue":
+        _check_shared_shuffle(queue, attrs, has)
+    if queue.dtypes != dtypes:
+        raise InvalidArgumentError(
+            f"{has} component types {types_text(queue.dtypes)} but requested component types were {types_text(dtypes)}"
+        )
+    if queue.shapes != shapes:
+        raise InvalidArgumentError(
+            f"{has} component shapes {_shapes_text(queue.shapes)} but requested component shapes were {_shapes_text(shapes)}"
+        )
+
+
+def _check_shared_shuffle(queue: Queue, attrs: Attrs, has: str) -> None:
+    if queue.min_after_dequeue != attrs["min_after_dequeue"]:
+        raise InvalidArgumentError(
+            f"{has} min_after_dequeue {queue.min_after_dequeue} but requested min_after_dequeue was "
+            f"{attrs['min_after_dequeue']}."
+        )
+    seeds = (attrs["seed"], attrs["seed2"])
+    if seeds not in ((0, 0), queue.seeds):
+        raise InvalidArgumentError(f"{has} random seeds {queue.seeds} but requested seeds are {seeds}.")
+
+
+def queue_maker(kind: str) -> Callable[..., ResourceHandle]:
+    """What finds or makes a queue of a kind, `(inputs, attrs, context) -> handle`."""
+
+    def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ResourceHandle:
+        _check_attrs(kind, attrs)
+        handle = name_resource(attrs, context, RESOURCE_TYPE)
+        queue = context.resources.lookup_or_create(handle, lambda: _new_queue(kind, handle.name, attrs))
+        _check_shared(queue, kind, attrs)
+        return handle
+
+    return make
+
+
+def fake_queue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The older form of a queue's handle, for ops that take no other."""
+    return (strings_of(inputs[0]),)
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+def _check_timeout(attrs: Attrs) -> None:
+    if attrs["timeout_ms"] != -1:
+        raise InvalidArgumentError("Timeout not supported yet.")
+
+
+def is_compatible(dims: Dims, shape: Sequence[int]) -> bool:
+    """Whether a value of a shape fits a shape that may be partly known."""
+    return dims is None or (len(dims) == len(shape) and all(a in (-1, b) for a, b in zip(dims, shape, strict=True)))
+
+
+def check_element(queue: Queue, element: Element, prefix: tuple[int, ...] = ()) -> None:
+    """Whether values have the shapes of the queue's components behind the dimensions `prefix`."""
+    for index, (dims, value) in enumerate(zip(queue.shapes, element, strict=False)):
+        expected = None if dims is None else prefix + dims
+        if not is_compatible(expected, shape_of(value)):
+            raise InvalidArgumentError(
+                f"Shape mismatch in tuple component {index}. Expected {format_dims(expected)}, "
+                f"got {format_dims(shape_of(value))}"
+            )
+
+
+def _check_batch(queue: Queue, values: Sequence[Any]) -> int:
+    """The number of elements in a batch of them."""
+    for index, value in enumerate(values):
+        if not shape_of(value):
+            raise InvalidArgumentError(f"Shape mismatch in tuple component {index}. Expected at least one dimension, got []")
+    count = shape_of(values[0])[0]
+    if queue.shapes:
+        check_element(queue, tuple(values), (count,))
+    for index, value in enumerate(values):
+        if shape_of(value)[0] != count:
+            raise InvalidArgumentError(
+                "All input tensors must have the same size in the 0th dimension. "
+                f"Component {index} has {shape_of(value)[0]}, and should have {count}"
+            )
+    return count
+
+
+# --- putting in and taking out ----------------------------------------------------------------------------------------
+
+
+def enqueue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Put one element in; CancelledError where the queue is closed."""
+    _check_timeout(attrs)
+    queue = find_queue(inputs[0], context)
+    check_signature(inputs[0], (attrs["Tcomponents"], ()), (queue.dtypes, ()))
+    check_element(queue, tuple(inputs[1:]))
+    attempt(queue, context, inputs, lambda: Enqueue([tuple(inputs[1:])]))
+    return ()
+
+
+def enqueue_many(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Put every slice along the first axis in; those that found room stay in, whatever happens to the rest."""
+    _check_timeout(attrs)
+    queue = find_queue(inputs[0], context)
+    check_signature(inputs[0], (attrs["Tcomponents"], ()), (queue.dtypes, ()))
+    if _check_batch(queue, inputs[1:]):
+        attempt(queue, context, inputs, lambda: Enqueue(slice_batch(queue, inputs[1:])))
+    return ()
+
+
+def slice_batch(queue: Queue, values: Sequence[Any]) -> list[Element]:
+    """The elements of a batch."""
+    return list(zip(*map(slices, values, queue.dtypes), strict=True))
+
+
+def dequeue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Take one element out; OutOfRangeError where the queue is closed and empty."""
+    _check_timeout(attrs)
+    queue = find_queue(inputs[0], context)
+    check_signature(inputs[0], ((), attrs["component_types"]), ((), queue.dtypes))
+    return attempt(queue, context, inputs, lambda: Dequeue(1))[0]
+
+
+def batch_dequeuer(op: str, allow_fewer: bool) -> Callable[..., Sequence[Any]]:
+    """What takes several elements out as one batch; of a closed queue fewer of them, where that is allowed."""
+
+    def dequeue_batch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+        _check_timeout(attrs)
+        queue = find_queue(inputs[0], context)
+        count = int(np.asarray(inputs[1]).reshape(-1)[0])
+        if count < 0:
+            raise InvalidArgumentError(f"{op} requested {count} < 0 elements")
+        check_signature(inputs[0], ((INT32,), attrs["component_types"]), ((INT32,), queue.dtypes))
+        return take_batch(queue, context, inputs, count, allow_fewer)
+
+    return dequeue_batch
+
+
+def take_batch(queue: Queue, context: KernelContext, inputs: Sequence[Any], count: int, allow_fewer: bool) -> Sequence[Any]:
+    """`count` elements, each component stacked; where the queue pads, unknown dimensions grow to the largest."""
+    if not queue.shapes:
+        ops = "DequeueMany requires" if queue.kind == "PriorityQueue" else "DequeueMany and DequeueUpTo require"
+        raise InvalidArgumentError(f"{queue.kind}'s {ops} the components to have specified shapes.")
+    taken = attempt(queue, context, inputs, lambda: Dequeue(count, allow_fewer)) if count else []
+    return [_batch(queue, index, [element[index] for element in taken]) for index in range(len(queue.dtypes))]
+
+
+def _batch(queue: Queue, index: int, values: Sequence[Any]) -> Any:
+    dtype, dims = queue.dtypes[index], queue.shapes[index] or ()
+    if -1 in dims and values:
+        return pad_stack(values, dtype, dims)
+    return stack_values(values, dtype, [max(dim, 0) for dim in dims])
+
+
+# --- state ------------------------------------------------------------------------------------------------------------
+
+
+def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Let nothing more in; CancelledError where the queue is closed already, unless it is to cancel who waits."""
+    queue = find_queue(inputs[0], context)
+    if attrs["cancel_pending_enqueues"]:
+        cancel_puts(queue, lines_of(queue, context))
+    else:
+        attempt(queue, context, inputs, Close)
+    return ()
+
+
+def tell_closed(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """A scalar: whether the queue is closed."""
+    return (np.bool_(find_queue(inputs[0], context).closed),)
+
+
+def tell_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """A scalar: the number of elements inside."""
+    return (np.int32(len(find_queue(inputs[0], context).elements)),)
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def _checked_count(context: ShapeContext) -> Sequence[Dims]:
+    count = context.value(1)
+    if count is not None and int(count.reshape(-1)[0]) < 0:
+        raise ShapeError(f"Input 'n' must be >= 0, but is {int(count.reshape(-1)[0])}")
+    return unknown_outputs(context)
+
+
+TABLE: Table = {"FakeQueue": Kernel(fake_queue, two_strings, needs_context=True)}
+for _kind in ("FIFOQueue", "RandomShuffleQueue", "PaddingFIFOQueue", "PriorityQueue"):
+    _older, _newer = both_forms(queue_maker(_kind))
+    TABLE[_kind] = Kernel(_older, two_strings, needs_context=True)
+    TABLE[_kind + "V2"] = Kernel(_newer, scalar, needs_context=True)
+for _op, _compute, _older_shape, _newer_shape in (
+    ("QueueEnqueue", enqueue, no_outputs, no_outputs),
+    ("QueueEnqueueMany", enqueue_many, no_outputs, no_outputs),
+    ("QueueDequeue", dequeue, unknown_outputs, unknown_outputs),
+    ("QueueDequeueMany", batch_dequeuer("DequeueManyOp", False), unknown_outputs, _checked_count),
+    ("QueueDequeueUpTo", batch_dequeuer("DequeueUpToOp", True), unknown_outputs, unknown_outputs),
+    ("QueueClose", close, takes_two_strings, no_outputs),
+    ("QueueIsClosed", tell_closed, scalar, scalar),
+    ("QueueSize", tell_size, scalar_of_two_strings, unchanged),
+):
+    TABLE[_op] = Kernel(_compute, _older_shape, needs_context=True)
+    TABLE[_op + "V2"] = Kernel(_compute, _newer_shape, needs_context=True)

@@ -1,0 +1,268 @@
+"""Readers: records of files whose names come from a queue.
+
+A reader takes the next name when the file before is used up; where the queue has none, the op waits.  Source: TensorFlow's
+`reader_base.cc`, `reader_ops.cc` and the readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.dtypes import STRING
+from placesim.errors import InvalidArgumentError, UnimplementedError
+from placesim.ops.attributes import Attrs, c_escape
+from placesim.runtime.kernels.dimensions import shape_text
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
+from placesim.runtime.kernels.named_resources import both_forms, check_two_strings, finder, name_resource, two_strings
+from placesim.runtime.kernels.resources.file_access import decompress, fixed_records, read_bytes, text_lines, tf_records
+from placesim.runtime.kernels.resources.queue_attempts import Dequeue, attempt
+from placesim.runtime.kernels.resources.queues import find_queue
+from placesim.runtime.kernels.string.tensor_serialization import message_field, number_field, read_fields
+from placesim.runtime.kernels.string_tensors import flat_strings, string_array
+from placesim.runtime.resources import ResourceHandle
+from placesim.runtime.shapes import Dims, ShapeContext, scalar, with_rank, with_value
+
+RESOURCE_TYPE = "N10tensorflow15ReaderInterfaceE"
+
+Records = Iterator[tuple[bytes, bytes]]
+"""Keys and values."""
+
+
+class ReaderKind(NamedTuple):
+    """A kind of reader: how it reads a file, and whether a file is used up with its one record; then its state can be saved."""
+
+    name: str
+    read: Callable[[str, Attrs], Records]
+    is_single: bool = False
+
+
+@dataclass(slots=True)
+class Reader:
+    """A reader of files: `records` are those of the file at work."""
+
+    kind: ReaderKind
+    name: str
+    attrs: Attrs
+    work: bytes = b""
+    started: int = 0
+    finished: int = 0
+    produced: int = 0
+    records: Records | None = None
+
+    @property
+    def is_working(self) -> bool:
+        return self.finished != self.started
+
+    def start(self, work: bytes) -> None:
+        self.work = work
+        self.records = self.kind.read(work.decode(), self.attrs)
+        self.started += 1
+
+    def next_record(self) -> tuple[bytes, bytes] | None:
+        """The next record of the file at work; None where there is none, and then the file is used up."""
+        found = None if self.records is None else next(self.records, None)
+        if found is None or self.kind.is_single:
+            self.finished = self.started
+        self.produced += found is not None
+        return found
+
+    def reset(self) -> None:
+        self.work, self.started, self.finished, self.produced, self.records = b"", 0, 0, 0, None
+
+
+find_reader: Callable[[Any, KernelContext], Reader] = finder(RESOURCE_TYPE)
+
+
+# --- kinds ------------------------------------------------------------------------------------------------------------
+
+
+def _numbered(name: str, records: Iterator[bytes], first: int) -> Records:
+    for number, record in enumerate(records, first):
+        yield f"{name}:{number}".encode(), record
+
+
+def _read_whole(name: str, attrs: Attrs) -> Records:
+    return iter([(name.encode(), read_bytes(name))])
+
+
+def _read_name(name: str, attrs: Attrs) -> Records:
+    return iter([(name.encode(), name.encode())])
+
+
+def _read_lines(name: str, attrs: Attrs) -> Records:
+    skipped = attrs["skip_header_lines"]
+    return _numbered(name, iter(text_lines(read_bytes(name))[skipped:]), skipped + 1)
+
+
+def _read_fixed(name: str, attrs: Attrs) -> Records:
+    data = decompress(read_bytes(name), attrs.get("encoding", ""))
+    sizes = (attrs["header_bytes"], attrs["record_bytes"], attrs["footer_bytes"], attrs["hop_bytes"])
+    return _numbered(name, fixed_records(data, *sizes), 0)
+
+
+def _read_tf_records(name: str, attrs: Attrs) -> Records:
+    data = decompress(read_bytes(name), attrs["compression_type"])
+    return ((f"{name}:{offset}".encode(), record) for offset, record in tf_records(data))
+
+
+KINDS = (
+    ReaderKind("WholeFileReader", _read_whole, is_single=True),
+    ReaderKind("IdentityReader", _read_name, is_single=True),
+    ReaderKind("TextLineReader", _read_lines),
+    ReaderKind("FixedLengthRecordReader", _read_fixed),
+    ReaderKind("TFRecordReader", _read_tf_records),
+)
+
+
+def reader_maker(kind: ReaderKind) -> Callable[..., ResourceHandle]:
+    """What finds or makes a reader of a kind, `(inputs, attrs, context) -> handle`."""
+
+    def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ResourceHandle:
+        for name in ("skip_header_lines", "header_bytes", "record_bytes", "footer_bytes", "hop_bytes"):
+            if attrs.get(name, 0) < 0:
+                raise InvalidArgumentError(f"{name} must be >= 0 not {attrs[name]}")
+        handle = name_resource(attrs, context, RESOURCE_TYPE)
+        context.resources.lookup_or_create(handle, lambda: Reader(kind, context.node, attrs))
+        return handle
+
+    return make
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _next_work(inputs: Sequence[Any], context: KernelContext) -> bytes:
+    queue = find_queue(inputs[1], context)
+    taken = attempt(queue, context, inputs, lambda: Dequeue(1))[0]
+    if len(taken) != 1:
+        raise InvalidArgumentError("Expected single component queue")
+    if queue.dtypes[0] is not STRING:
+        raise InvalidArgumentError("Expected queue with single string component")
+    strings = flat_strings(taken[0])
+    if len(strings) != 1:
+        raise InvalidArgumentError("Expected to dequeue a one-element string tensor")
+    return strings[0]
+
+
+def _next_record(reader: Reader, inputs: Sequence[Any], context: KernelContext) -> tuple[bytes, bytes]:
+    while True:
+        if not reader.is_working:
+            reader.start(_next_work(inputs, context))
+        found = reader.next_record()
+        if found is not None:
+            return found
+
+
+def read(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The key and the value of the next record; OutOfRangeError where the queue is closed and has no name left."""
+    key, value = _next_record(find_reader(inputs[0], context), inputs, context)
+    return string_array([key], ()), string_array([value], ())
+
+
+def read_up_to(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The keys and values of the next records, at most as many as asked for, and of one file only, `[records]` each."""
+    reader, count = find_reader(inputs[0], context), int(inputs[2])
+    found: list[tuple[bytes, bytes]] = []
+    if count > 0:
+        found.append(_next_record(reader, inputs, context))
+    while len(found) < count and reader.is_working:
+        record = reader.next_record()
+        if record is None:
+            break
+        found.append(record)
+    keys, values = [key for key, _ in found], [value for _, value in found]
+    return string_array(keys, (len(keys),)), string_array(values, (len(values),))
+
+
+# --- state ------------------------------------------------------------------------------------------------------------
+
+
+def tell_produced(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """A scalar: the number of records so far."""
+    return (np.int64(find_reader(inputs[0], context).produced),)
+
+
+def tell_finished(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """A scalar: the number of files that are used up."""
+    return (np.int64(find_reader(inputs[0], context).finished),)
+
+
+def reset(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    find_reader(inputs[0], context).reset()
+    return ()
+
+
+def save_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """A scalar string: the counts and the file at work, as a `ReaderBaseState` message."""
+    reader = find_reader(inputs[0], context)
+    if not reader.kind.is_single:
+        raise UnimplementedError("Reader SerializeState")
+    counts = (reader.started, reader.finished, reader.produced)
+    data = b"".join(number_field(field, count) for field, count in enumerate(counts, 1))
+    return (string_array([data + (message_field(4, reader.work) if reader.work else b"")], ()),)
+
+
+def restore_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Take counts and file from what `save_state` gave."""
+    if np.ndim(inputs[1]):
+        raise InvalidArgumentError(f"Reader state must be scalar, but had shape: {shape_text(inputs[1])}")
+    reader, state = find_reader(inputs[0], context), flat_strings(inputs[1])[0]
+    reader.reset()
+    if not reader.kind.is_single:
+        raise UnimplementedError("Reader RestoreState")
+    try:
+        fields = dict(read_fields(state))
+    except (ValueError, IndexError):
+        name = f"{reader.kind.name} '{reader.name}'"
+        raise InvalidArgumentError(f"Could not parse state for {name}: {c_escape(state)}") from None
+    numbers = [value if isinstance(value, int) else 0 for value in (fields.get(field, 0) for field in (1, 2, 3))]
+    reader.started, reader.finished, reader.produced = numbers
+    work = fields.get(4, b"")
+    reader.work = work if isinstance(work, bytes) else b""
+    return ()
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def _checked(is_strings: bool, outputs: tuple[Dims, ...], handles: int, scalars: int = 0) -> Callable[..., Sequence[Dims]]:
+    """The outputs' shapes, where the first inputs are handles of a form and further ones scalars."""
+
+    def shape(context: ShapeContext) -> Sequence[Dims]:
+        for index in range(handles + scalars):
+            is_pair = is_strings and index < handles
+            dims = with_rank(context.shapes[index], 1 if is_pair else 0)
+            if is_pair and not scalars:
+                with_value(dims[0], 2)
+        return outputs
+
+    return shape
+
+
+def _restored_by_strings(context: ShapeContext) -> Sequence[Dims]:
+    check_two_strings(context)
+    with_rank(context.shapes[1], 0)
+    return ()
+
+
+TABLE: Table = {}
+for _kind in KINDS:
+    _older, _newer = both_forms(reader_maker(_kind))
+    TABLE[_kind.name] = Kernel(_older, two_strings, needs_context=True)
+    TABLE[_kind.name + "V2"] = Kernel(_newer, scalar, needs_context=True)
+for _op, _compute, _outputs, _handles, _scalars in (
+    ("ReaderRead", read, ((), ()), 2, 0),
+    ("ReaderReadUpTo", read_up_to, ((-1,), (-1,)), 2, 1),
+    ("ReaderNumRecordsProduced", tell_produced, ((),), 1, 0),
+    ("ReaderNumWorkUnitsCompleted", tell_finished, ((),), 1, 0),
+    ("ReaderReset", reset, (), 1, 0),
+    ("ReaderSerializeState", save_state, ((),), 1, 0),
+    ("ReaderRestoreState", restore_state, (), 1, 1),
+):
+    TABLE[_op] = Kernel(_compute, _checked(True, _outputs, _handles, _scalars), needs_context=True)
+    TABLE[_op + "V2"] = Kernel(_compute, _checked(False, _outputs, _handles, _scalars), needs_context=True)
+TABLE["ReaderRestoreState"] = Kernel(restore_state, _restored_by_strings, needs_context=True)

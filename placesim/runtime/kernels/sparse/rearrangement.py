@@ -1,0 +1,462 @@
+"""Sparse tensors made dense, reshaped, sorted, concatenated, split, sliced, and with their empty rows filled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from placesim.errors import InternalError, InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.dimensions import shape_of_values
+from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.sparse.tensors import (
+    check_indices,
+    check_parts,
+    check_sizes,
+    dense_shape,
+    make_sparse_tensor,
+    require_rank,
+    row_order,
+)
+from placesim.runtime.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeError,
+    add_dims,
+    element_count,
+    format_dims,
+    merge,
+    merge_dim,
+    with_rank,
+)
+
+# --- to dense -------------------------------------------------------------------------------------------------------
+
+
+def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """A dense tensor: the default value, and at each coordinate the entry's value; the last of repeated entries stays."""
+    indices, dims, values, default = inputs
+    if indices.ndim > 2:
+        raise InvalidArgumentError(
+            f"sparse_indices should be a scalar, vector, or matrix, got shape {format_dims(indices.shape)}"
+        )
+    rows = indices.reshape(-1, 1) if indices.ndim < 2 else indices
+    require_rank(dims, 1, "output_shape must be rank 1, got shape ")
+    if dims.size != rows.shape[1]:
+        raise InvalidArgumentError(f"output_shape has incorrect number of elements: {dims.size} should be: {rows.shape[1]}")
+    if values.ndim != 0 and values.shape != (len(rows),):
+        raise InvalidArgumentError(
+            f"sparse_values has incorrect shape {format_dims(values.shape)}, should be [] or [{len(rows)}]"
+        )
+    if default.ndim != 0:
+        raise InvalidArgumentError("default_value should be a scalar.")
+    shape = shape_of_values(dims)
+    if attrs["validate_indices"]:
+        check_indices(rows, shape)
+    inside = np.all((rows >= 0) & (rows < np.array(shape, np.int64)))
+    if not inside:
+        raise InvalidArgumentError(f"Indices are not valid (out of bounds).  Shape: {format_dims(shape)}")
+    output = np.full(shape, default, values.dtype)
+    output[tuple(rows.T)] = values
+    return (output,)
+
+
+def _infer_to_dense(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[1], 1)
+    return (context.shape_value(1),)
+
+
+# --- reshape and reorder --------------------------------------------------------------------------------------------
+
+
+def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The coordinates in another dense shape of as many elements, and that shape with its -1 filled in."""
+    indices, dims, target = inputs
+    if indices.ndim != 2:
+        raise InvalidArgumentError("Input must be a matrix.")
+    if dims.ndim != 1:
+        raise InvalidArgumentError("Input shape must be a vector.")
+    if len(dims) != indices.shape[1]:
+        raise InvalidArgumentError("Input tensor rank must match input shape length.")
+    require_rank(target, 1, "Target shape should be a vector but received shape ")
+    old = dense_shape(dims.tolist())
+    new = _infer_shape(old, target.tolist())
+    if old == new:
+        return indices, dims
+    size = math.prod(old)
+    if len(indices) and size <= 0:
+        raise InvalidArgumentError(
+            f"Input tensor has {len(indices)} non zero elements but input shape ({format_dims(old)}) "
+            f"or output shape ({format_dims(new)}) is empty"
+        )
+    flat = indices @ _strides(old)
+    output = np.zeros((len(indices), len(new)), np.int64)
+    for axis, stride in enumerate(_strides(new) if size else ()):
+        rest = np.fmod(flat, stride)  # an index that is negative is cut toward zero, as C does it
+        output[:, axis], flat = (flat - rest) // stride, rest
+    return output, np.array(new, np.int64)
+
+
+def _strides(shape: Sequence[int]) -> Tensor:
+    return np.array([np.prod(shape[axis + 1 :], dtype=np.int64) for axis in range(len(shape))], np.int64)
+
+
+def _infer_shape(old: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
+    """The target shape, its one -1 replaced by what the number of elements asks for."""
+    unknown = -1
+    for axis, dim in enumerate(target):
+        if dim == -1:
+            if unknown >= 0:
+                raise InvalidArgumentError(f"only one output dimension may be -1, not both {unknown} and {axis}")
+            unknown = axis
+        else:
+            if dim < 0:
+                raise InvalidArgumentError(f"size {axis} must be non-negative, not {dim}")
+    size = math.prod(old)
+    new = list(dense_shape([1 if dim == -1 else dim for dim in target]))
+    product = math.prod(new)
+    shapes = f"input_shape={format_dims(tuple(old))} output_shape={format_dims(tuple(new))}"
+    if unknown >= 0:
+        if product <= 0:
+            raise InvalidArgumentError(
+                "reshape cannot infer the missing input size for an empty tensor unless all specified input sizes are non-zero"
+            )
+        if size % product != 0:
+            raise InvalidArgumentError(
+                f"Input to reshape is a SparseTensor with {size} dense values, "
+                f"but the requested shape requires a multiple of {product}. {shapes}"
+            )
+        new[unknown] = size // product
+        return tuple(new)
+    if product != size:
+        raise InvalidArgumentError(
+            f"Input to reshape is a tensor with {size} dense values, but the requested shape has {product}. {shapes}"
+        )
+    return tuple(new)
+
+
+def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
+    indices = with_rank(context.shapes[0], 2)
+    with_rank(context.shapes[1], 1)
+    new = with_rank(context.shapes[2], 1)
+    return (indices[0], new[0]), new
+
+
+def reorder(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Coordinates and values sorted by rows."""
+    indices, values, dims = inputs
+    check_sizes(indices, values, dims)
+    order = row_order(indices)
+    return indices[order], values[order]
+
+
+def _infer_reorder(context: ShapeContext) -> Sequence[Dims]:
+    indices, values = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
+    with_rank(context.shapes[2], 1)
+    return indices, values
+
+
+# --- concat, split, slice -------------------------------------------------------------------------------------------
+
+
+def concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Sparse tensors joined along one dimension, sorted by rows."""
+    count = len(inputs) // 3
+    parts = inputs[:count], inputs[count : 2 * count], inputs[2 * count :]
+    _check_parts(*parts)
+    indices, values, shapes = parts
+    for dims in shapes:
+        _check_size(dims)
+    axis = _check_concat_shapes([tuple(dims.tolist()) for dims in shapes], attrs["concat_dim"])
+    for part in zip(*parts, strict=True):
+        make_sparse_tensor(*part)
+    sizes = np.array([dims[axis] for dims in shapes], np.int64)
+    rows = np.concatenate(indices)
+    rows[:, axis] += np.repeat(np.cumsum(sizes) - sizes, [len(part) for part in indices])
+    order = row_order(rows)
+    shape = shapes[0].copy()
+    shape[axis] = sizes.sum()
+    return rows[order], np.concatenate(values)[order], shape
+
+
+def _check_parts(indices: Sequence[Tensor], values: Sequence[Tensor], shapes: Sequence[Tensor]) -> None:
+    kinds = (("indices", "a matrix", 2, indices), ("values", "a vector", 1, values), ("shapes", "a vector", 1, shapes))
+    for noun, kind, rank, tensors in kinds:
+        for position, tensor in enumerate(tensors):
+            if tensor.ndim != rank:
+                raise InvalidArgumentError(
+                    f"Input {noun} should be {kind} but received shape {format_dims(tensor.shape)} at position {position}"
+                )
+
+
+def _check_size(dims: Tensor) -> None:
+    """InternalError for a shape that is none."""
+    try:
+        dense_shape(dims.tolist())
+    except InvalidArgumentError:
+        raise InternalError("Encountered overflow from large input shape.") from None
+
+
+def _check_concat_shapes(shapes: Sequence[tuple[int, ...]], concat_dim: int) -> int:
+    """The axis to join along; all shapes must agree in the others."""
+    rank = len(shapes[0])
+    axis = concat_dim + rank if concat_dim < 0 else concat_dim
+    if not 0 <= axis < rank:
+        raise InvalidArgumentError(f"Concat dimension must be in range [{-rank}, {rank}), got {concat_dim}")
+    for position, shape in enumerate(shapes[1:], 1):
+        if len(shape) != rank:
+            raise InvalidArgumentError(
+                f"Ranks of all input tensors must match: expected {rank} but got {len(shape)} at position {position}"
+            )
+        for other, (one, two) in enumerate(zip(shapes[0], shape, strict=True)):
+            if other != axis and one != two:
+                raise InvalidArgumentError(
+                    f"Input shapes must match: expected {one} for dimension {other} but got {two} at position {position}"
+                )
+    return axis
+
+
+def _infer_concat(context: ShapeContext) -> Sequence[Dims]:
+    count = len(context.shapes) // 3
+    rows, columns, shape = 0, -1, None
+    for position in range(count):
+        indices = with_rank(context.shapes[position], 2)
+        values = with_rank(context.shapes[position + count], 1)
+        dims = with_rank(context.shapes[position + 2 * count], 1)
+        rows = add_dims(rows, merge_dim(indices[0], values[0]))
+        columns = merge_dim(columns, indices[1])
+        shape = merge(shape, dims)
+    return (rows, columns), (rows,), shape
+
+
+def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Pieces along one dimension, the first of which are one longer where it does not divide evenly."""
+    axis_tensor, indices, values, dims = inputs
+    require_rank(axis_tensor, 0, "Input axis should be a scalar but received shape ")
+    require_rank(indices, 2, "Input indices should be a matrix but received shape ")
+    # TensorFlow names the shape of the indices here
+    if values.ndim != 1:
+        raise InvalidArgumentError(f"Input values should be a vector but received shape {format_dims(indices.shape)}")
+    require_rank(dims, 1, "Input shape should be a vector but received shape ")
+    check_parts(indices, values, dims)
+    rank, count = len(dims), attrs["num_split"]
+    axis = int(axis_tensor) + rank if axis_tensor < 0 else int(axis_tensor)
+    if not 0 <= axis < rank:
+        raise InvalidArgumentError(f"Input axis should be in range [{-rank}, {rank}), got {int(axis_tensor)}")
+    size = int(dims[axis])
+    if not 1 <= count <= size:
+        raise InvalidArgumentError(
+            f"Input num_split should be between 1 and the splitting dimension size ({size}), got {count}"
+        )
+    dense_shape(dims.tolist())
+    sizes = size // count + (np.arange(count) < size % count)
+    starts = np.cumsum(sizes) - sizes
+    piece = np.searchsorted(starts, indices[:, axis], side="right") - 1
+    pieces = [piece == number for number in range(count)]
+    rows = [indices[chosen] for chosen in pieces]
+    shapes = [dims.copy() for _ in pieces]
+    for number, part in enumerate(rows):
+        part[:, axis] -= starts[number]
+        shapes[number][axis] = sizes[number]
+    return [*rows, *(values[chosen] for chosen in pieces), *shapes]
+
+
+def _infer_split(context: ShapeContext) -> Sequence[Dims]:
+    count = context.attrs["num_split"]
+    shape = context.shapes[3]
+    rank = element_count(shape)
+    indices: Dims = (-1, -1 if rank is None else rank)
+    return [indices] * count + [(-1,)] * count + [shape] * count
+
+
+def cut(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The entries of a box, at coordinates relative to its start; the box ends where the tensor does."""
+    indices, values, dims, start, size = inputs
+    check_sizes(indices, values, dims)
+    require_rank(start, 1, "Input start should be a vector but received shape ")
+    require_rank(size, 1, "Input size should be a vector but received shape ")
+    for noun, tensor in (("start", start), ("size", size)):
+        if len(tensor) != len(dims):
+            raise InvalidArgumentError(f"Expected {noun} to be a vector of length {len(dims)} but got length {len(tensor)}")
+    dense_shape(dims.tolist())
+    shape = np.where(start + size < dims, size, np.maximum(dims - start, 0))
+    for dim in shape.tolist():
+        if dim < 0:
+            raise InvalidArgumentError(f"Expected a non-negative size, got {dim}")
+    inside = np.all((indices >= start) & (indices < start + size), axis=1)
+    return indices[inside] - start, values[inside], shape
+
+
+def _infer_cut(context: ShapeContext) -> Sequence[Dims]:
+    shape = context.shapes[2]
+    rank = element_count(shape)
+    return (-1, -1 if rank is None else rank), (-1,), shape
+
+
+def cut_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The gradient of the sliced values at the input's entries; zero outside the slice."""
+    gradient, indices, start, output_indices = inputs
+    _check_cut_gradient(inputs)
+    wanted, used = (output_indices + start).tolist(), 0
+    found = np.zeros(len(indices), gradient.dtype)
+    for position, row in enumerate(indices.tolist()):
+        if used < len(wanted) and row == wanted[used]:
+            found[position] = gradient[used]
+            used += 1
+    if used < len(gradient):
+        raise InternalError(f"Elements of backprop_val_grad aren't all propagated. Num elements:{len(gradient)}, used: {used}")
+    return (found,)
+
+
+def _check_cut_gradient(inputs: Sequence[Tensor]) -> None:
+    gradient, indices, start, output_indices = inputs
+    if not indices.ndim == output_indices.ndim == 2:
+        raise InvalidArgumentError(
+            "Input and output indices should be matrices but received shapes: "
+            f"{format_dims(indices.shape)} and {format_dims(output_indices.shape)}"
+        )
+    require_rank(gradient, 1, "Input backprop_val_grad should be a vector but received shape: ")
+    (rows, rank), (output_rows, output_rank) = indices.shape, output_indices.shape
+    if rank != output_rank:
+        raise InvalidArgumentError(f"The input and output should have the same ndims: got: {rank} and {output_rank}")
+    if output_rows > rows:
+        raise InvalidArgumentError(
+            f"# rows of output_indices should be not greater than of input_indices, got {output_rows} and {rows}"
+        )
+    if len(gradient) != output_rows:
+        raise InvalidArgumentError(
+            "# elements of backprop_val_grad and # rows of output_indices should match (#nnz of sum): got "
+            f"{len(gradient)} and {output_rows}"
+        )
+    require_rank(start, 1, "The input_start should be a vector but received shape ")
+    if len(start) != rank:
+        raise InvalidArgumentError(f"Expected input_start to be a vector of length {rank} but got length {len(start)}")
+
+
+def _infer_cut_gradient(context: ShapeContext) -> Sequence[Dims]:
+    return ((with_rank(context.shapes[1], 2)[0],),)
+
+
+# --- empty rows -----------------------------------------------------------------------------------------------------
+
+
+def fill_empty_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Entries grouped by row, with a default value in each row that has none; also which rows, and where entries went."""
+    indices, values, dims, default = inputs
+    require_rank(dims, 1, "dense_shape must be a vector, saw: ")
+    require_rank(indices, 2, "indices must be a matrix, saw: ")
+    _check_lengths("indices", indices, values)
+    if len(dims) != indices.shape[1]:
+        raise InvalidArgumentError(
+            f"The length of `dense_shape` ({len(dims)}) must match the second dimension of `indices` ({indices.shape[1]})."
+        )
+    _check_default(default)
+    if len(dims) == 0:
+        raise InvalidArgumentError("Dense shape cannot be empty.")
+    output, values, empty, moved = place_rows(indices, values, int(dims[0]), default)
+    return output, values, empty, moved
+
+
+def fill_empty_ragged_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The same for values whose rows are given by a vector of row ids."""
+    row_ids, values, row_count, default = inputs
+    require_rank(row_count, 0, "nrows must be a scalar, saw: ")
+    require_rank(row_ids, 1, "value_rowids must be a vector, saw: ")
+    _check_lengths("value_rowids", row_ids, values)
+    _check_default(default)
+    output, values, empty, moved = place_rows(row_ids[:, None], values, int(row_count), default)
+    return output[:, 0], values, empty, moved
+
+
+def _check_lengths(noun: str, indices: Tensor, values: Tensor) -> None:
+    require_rank(values, 1, "values must be a vector, saw: ")
+    if len(indices) != len(values):
+        raise InvalidArgumentError(
+            f"The length of `values` ({len(values)}) must match the first dimension of `{noun}` ({len(indices)})."
+        )
+
+
+def _check_default(default: Tensor) -> None:
+    require_rank(default, 0, "default_value must be a scalar, saw: ")
+
+
+def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Coordinates `[filled, rank]` and values with every row present; the empty rows `[rows]`; each entry's new place."""
+    rows = indices[:, 0]
+    if row_count < 0:
+        raise InvalidArgumentError(f"Expected shape dimensions to be non-negative, got {row_count}")
+    if row_count <= 0 and len(rows):
+        raise InvalidArgumentError(f"Received SparseTensor with dense_shape[0] = 0 but indices.shape[0] = {len(rows)}")
+    outside = (rows < 0) | (rows >= row_count)
+    if outside.any():
+        entry = int(np.argmax(outside))
+        raise InvalidArgumentError(f"indices({entry}, 0) is invalid: {rows[entry]} >= {row_count}")
+    counts = np.bincount(rows, minlength=row_count)
+    lengths = np.maximum(counts, 1)
+    starts = np.cumsum(lengths) - lengths
+    order = np.argsort(rows, kind="stable")
+    before = np.cumsum(counts) - counts
+    moved = np.empty(len(rows), np.int64)
+    moved[order] = starts[rows[order]] + np.arange(len(rows)) - before[rows[order]]
+    output = np.zeros((int(lengths.sum()), indices.shape[1]), np.int64)
+    filled = np.full(len(output), default, values.dtype)
+    output[starts, 0] = np.arange(row_count)
+    output[moved], filled[moved] = indices, values
+    return output, filled, counts == 0, moved
+
+
+def _infer_fill_empty_rows(context: ShapeContext) -> Sequence[Dims]:
+    indices, values = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
+    shape = with_rank(context.shapes[2], 1)
+    with_rank(context.shapes[3], 0)
+    entries = merge_dim(indices[0], values[0])
+    merge_dim(indices[1], shape[0])
+    if shape[0] == 0:
+        raise ShapeError("dense_shape must not be empty")
+    dims = context.shape_value(2)
+    return (-1, shape[0]), (-1,), (dims[0] if dims else -1,), (entries,)
+
+
+def _infer_fill_empty_ragged_rows(context: ShapeContext) -> Sequence[Dims]:
+    row_ids, values = with_rank(context.shapes[0], 1), with_rank(context.shapes[1], 1)
+    with_rank(context.shapes[2], 0)
+    with_rank(context.shapes[3], 0)
+    return (-1,), (-1,), (-1,), (merge_dim(row_ids[0], values[0]),)
+
+
+def fill_empty_rows_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The gradient of each entry, and the sum of the gradients of the rows that were filled."""
+    moved, gradient = inputs
+    require_rank(moved, 1, "reverse_index_map must be a vector, saw: ")
+    require_rank(gradient, 1, "grad_values must be a vector, saw: ")
+    outside = (moved < 0) | (moved >= len(gradient))
+    if outside.any():
+        raise InvalidArgumentError(
+            f"Elements in reverse index must be in [0, {len(gradient)}) but got {moved[np.argmax(outside)]}"
+        )
+    is_default = np.ones(len(gradient), bool)
+    is_default[moved] = False
+    return gradient[moved], np.sum(gradient[is_default], dtype=gradient.dtype)
+
+
+def _infer_fill_empty_rows_gradient(context: ShapeContext) -> Sequence[Dims]:
+    moved = with_rank(context.shapes[0], 1)
+    with_rank(context.shapes[1], 1)
+    return moved, ()
+
+
+TABLE: Table = {
+    "RaggedFillEmptyRows": Kernel(fill_empty_ragged_rows, _infer_fill_empty_ragged_rows),
+    "RaggedFillEmptyRowsGrad": Kernel(fill_empty_rows_gradient, _infer_fill_empty_rows_gradient),
+    "SparseConcat": Kernel(concat, _infer_concat),
+    "SparseFillEmptyRows": Kernel(fill_empty_rows, _infer_fill_empty_rows),
+    "SparseFillEmptyRowsGrad": Kernel(fill_empty_rows_gradient, _infer_fill_empty_rows_gradient),
+    "SparseReorder": Kernel(reorder, _infer_reorder),
+    "SparseReshape": Kernel(reshape, _infer_reshape),
+    "SparseSlice": Kernel(cut, _infer_cut),
+    "SparseSliceGrad": Kernel(cut_gradient, _infer_cut_gradient),
+    "SparseSplit": Kernel(split, _infer_split),
+    "SparseToDense": Kernel(to_dense, _infer_to_dense),
+}

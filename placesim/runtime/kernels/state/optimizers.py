@@ -1,0 +1,293 @@
+"""Dense training ops: an optimizer's rule, and what its kernel checks, built into its ref and its resource op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.errors import InternalError, InvalidArgumentError, NotFoundError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.intra_op import spread
+from placesim.runtime.kernels.kernel import Flops, Kernel, KernelContext, Table, Tensor, elements
+from placesim.runtime.kernels.parts import parts
+from placesim.runtime.kernels.state import update_rules
+from placesim.runtime.kernels.state.variables import find_variable, ref_output, value_of
+from placesim.runtime.resources import ResourceHandle, Variable
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, format_dims, merge, with_rank
+
+PART_BYTES = 1 << 17
+"""Of each variable in a part of an update: all of them and what a rule makes in between stay in a cache."""
+
+Check = Callable[[Mapping[str, Tensor]], None]
+"""Raises InvalidArgumentError unless an op's inputs, by name, are as the kernel wants them."""
+
+
+MergeGradient = Callable[[ShapeContext, int, Dims], Dims]
+"""`(context, position of the gradient, shape of the variables)` -> what is known of the variables' shape then."""
+
+
+class Rule(NamedTuple):
+    """An optimizer.
+
+    `inputs`: the op's inputs, the variables first; `checks` in the kernel's order; `operations`: floating point operations for
+    each element of the gradient.
+    """
+
+    inputs: tuple[str, ...]
+    variables: int
+    update: Callable[..., Sequence[Tensor]]
+    operations: int
+    checks: tuple[Check, ...]
+
+    @property
+    def gradient(self) -> int:
+        """The position of the gradient among the inputs."""
+        return next(i for i, name in enumerate(self.inputs) if name in ("grad", "delta"))
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+SCALAR_NAMES = {
+    # what messages call an input that must be a scalar, where it is not its name
+    "l1": "l1 regularization strength",
+    "l2": "l2 regularization strength",
+    "l2_shrinkage": "l2 shrinkage regularization strength",
+}
+SIGNS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    # what the sign of a scalar must be, for kernels that look at it
+    "lr": ("positive", lambda x: bool(x > 0)),
+    "l1": ("non-negative", lambda x: bool(x >= 0)),
+    "l2": ("non-negative", lambda x: bool(x >= 0)),
+    "l2_shrinkage": ("non-negative", lambda x: bool(x >= 0)),
+    "lr_power": ("non-positive", lambda x: bool(x <= 0)),
+}
+
+
+def scalar(name: str, called: str = "", colon: str = ": ") -> Check:
+    """The input must be a scalar; messages do not all set the colon alike."""
+
+    def check(inputs: Mapping[str, Tensor]) -> None:
+        dims = np.shape(inputs[name])
+        if dims:
+            raise InvalidArgumentError(f"{called or SCALAR_NAMES.get(name, name)} is not a scalar{colon}{format_dims(dims)}")
+
+    return check
+
+
+def signed_scalar(name: str) -> Check:
+    """The input must be a scalar of the sign that SIGNS says."""
+    sign, has_sign = SIGNS[name]
+
+    def check(inputs: Mapping[str, Tensor]) -> None:
+        dims = np.shape(inputs[name])
+        if dims or not has_sign(inputs[name]):
+            raise InvalidArgumentError(f"{SCALAR_NAMES.get(name, name)} is not a {sign} scalar: {format_dims(dims)}")
+
+    return check
+
+
+def same_shape(name: str, called: str = "") -> Check:
+    """The input must have the shape of the first variable."""
+
+    def check(inputs: Mapping[str, Tensor]) -> None:
+        one, two = np.shape(inputs["var"]), np.shape(inputs[name])
+        if one != two:
+            raise InvalidArgumentError(
+                f"var and {called or name} do not have the same shape{format_dims(one)} {format_dims(two)}"
+            )
+
+    return check
+
+
+def scalars(names: str) -> tuple[Check, ...]:
+    """`scalar` for each of the names."""
+    return tuple(map(scalar, names.split()))
+
+
+def signed_scalars(names: str) -> tuple[Check, ...]:
+    """`signed_scalar` for each of the names."""
+    return tuple(map(signed_scalar, names.split()))
+
+
+def same_shapes(names: str) -> tuple[Check, ...]:
+    """`same_shape` for each of the names."""
+    return tuple(map(same_shape, names.split()))
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
+def training_values(rule: Rule, inputs: Sequence[Any], context: KernelContext) -> dict[str, Tensor]:
+    """The op's inputs by name, values in the variables' place; InternalError where a resource variable does not exist."""
+    try:
+        values = [value_of(holder, context) for holder in inputs[: rule.variables]]
+    except NotFoundError:
+        raise InternalError("Invalid variable reference.") from None
+    return dict(zip(rule.inputs, [*values, *inputs[rule.variables :]], strict=True))
+
+
+def set_values(holders: Sequence[Variable | ResourceHandle], values: Sequence[Tensor], context: KernelContext) -> None:
+    """Give variables their new values."""
+    for holder, value in zip(holders, values, strict=True):
+        find_variable(holder, context).value = value
+
+
+def _build_apply(rule: Rule) -> Callable[..., Sequence[Any]]:
+    def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+        named = training_values(rule, inputs, context)
+        for check in rule.checks:
+            check(named)
+        set_values(inputs[: rule.variables], _update_in_parts(rule, attrs, list(named.values())), context)
+        return ref_output(inputs[0])
+
+    return apply
+
+
+def _update_in_parts(rule: Rule, attrs: Attrs, values: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The variables' new values: a rule looks at each element by itself, so large variables are updated part by part."""
+    shape, dtype = np.shape(values[0]), np.asarray(values[0]).dtype
+    size = prod(shape)
+    if size * dtype.itemsize <= PART_BYTES:
+        return rule.update(attrs, *values)
+    rows = [np.reshape(value, -1) if np.shape(value) == shape else None for value in values]
+    results: list[Tensor] = [np.empty(size, dtype) for _ in range(rule.variables)]
+
+    def update(part: slice) -> None:
+        some = (value if row is None else row[part] for value, row in zip(values, rows, strict=True))
+        for result, updated in zip(results, rule.update(attrs, *some), strict=True):
+            result[part] = updated
+
+    spread(update, list(parts(size, dtype.itemsize, PART_BYTES)))
+    return [result.reshape(shape) for result in results]
+
+
+def build_shape(rule: Rule, is_resource: bool, merge_gradient: MergeGradient) -> ShapeFunction:
+    """A shape function: variables and gradient have one shape, the other inputs are scalars."""
+    names = [name for name in rule.inputs if name != "indices"]
+    # FtrlV2 has the shape function of Ftrl, which knows four scalars after the gradient and does not see a fifth
+    seen = [rule.inputs.index(name) for name in names[: rule.gradient + 5]]
+
+    def shape(context: ShapeContext) -> Sequence[Dims]:
+        dims: Dims = None
+        for index in seen:
+            if index < rule.variables:
+                handle = context.handles[index]
+                dims = merge(dims, handle.shape if handle else None if is_resource else context.shapes[index])
+            elif index == rule.gradient:
+                dims = merge_gradient(context, index, dims)
+            else:
+                with_rank(context.shapes[index], 0)
+        return () if is_resource else (dims,)
+
+    return shape
+
+
+def build_flops(rule: Rule) -> Flops:
+    """The rule's operations for each element of the gradient."""
+    return lambda inputs, outputs, attrs: rule.operations * elements(inputs[rule.gradient])
+
+
+def _merge_gradient(context: ShapeContext, index: int, dims: Dims) -> Dims:
+    return merge(dims, context.shapes[index])
+
+
+def _pass_gradient(context: ShapeContext, index: int, dims: Dims) -> Dims:
+    # most resource ops look for the shape of a resource in the gradient's place, and find none
+    return dims
+
+
+def make_rule(inputs: str, variables: int, update: Callable[..., Sequence[Tensor]], operations: int, *checks: Check) -> Rule:
+    """The rule of an op with these inputs, the first of which are variables; `operations` for each element."""
+    return Rule(tuple(inputs.split()), variables, update, operations, checks)
+
+
+_ADAM_SCALARS = (
+    *scalars("beta1_power beta2_power"),
+    scalar("lr", colon=" : "),
+    *scalars("beta1 beta2 epsilon"),
+)
+_RMS_SCALARS = (scalar("lr", colon=" : "), *scalars("rho momentum epsilon"))
+_ONE_SLOT = (scalar("lr"), *same_shapes("accum grad"))
+_FTRL = (*same_shapes("accum linear grad"), *scalars("lr l1 l2"), scalar("lr_power", colon=""))
+
+RULES: dict[str, Rule] = {
+    "GradientDescent": make_rule("var alpha delta", 1, update_rules.gradient_descent, 2, scalar("alpha"), same_shape("delta")),
+    "ProximalGradientDescent": make_rule(
+        *("var alpha l1 l2 delta", 1, update_rules.proximal_gradient_descent, 8),
+        *(*scalars("alpha l1 l2"), same_shape("delta")),
+    ),
+    "Adadelta": make_rule(
+        *("var accum accum_update lr rho epsilon grad", 3, update_rules.adadelta, 15),
+        *(*scalars("lr rho epsilon"), *same_shapes("accum grad")),
+    ),
+    "Adagrad": make_rule("var accum lr grad", 2, update_rules.adagrad, 6, *_ONE_SLOT),
+    "AdagradV2": make_rule(
+        *("var accum lr epsilon grad", 2, update_rules.adagrad_v2, 7),
+        *(*scalars("lr epsilon"), *same_shapes("accum grad")),
+    ),
+    "ProximalAdagrad": make_rule(
+        *("var accum lr l1 l2 grad", 2, update_rules.proximal_adagrad, 13),
+        *(same_shape("accum"), *signed_scalars("lr l1 l2"), same_shape("grad")),
+    ),
+    "AdagradDA": make_rule(
+        *("var gradient_accumulator gradient_squared_accumulator grad lr l1 l2 global_step", 3),
+        *(update_rules.adagrad_da, 11),
+        *(same_shape("gradient_accumulator", "accum"), same_shape("gradient_squared_accumulator", "accum")),
+        *(same_shape("grad"), *scalars("lr l1 l2 global_step")),
+    ),
+    "Momentum": make_rule("var accum lr grad momentum", 2, update_rules.momentum, 4, *_ONE_SLOT, scalar("momentum")),
+    "KerasMomentum": make_rule("var accum lr grad momentum", 2, update_rules.keras_momentum, 4, *_ONE_SLOT, scalar("momentum")),
+    "Adam": make_rule(
+        *("var m v beta1_power beta2_power lr beta1 beta2 epsilon grad", 3, update_rules.adam, 12),
+        *(*_ADAM_SCALARS, *same_shapes("m v grad")),
+    ),
+    "AdamWithAmsgrad": make_rule(
+        *("var m v vhat beta1_power beta2_power lr beta1 beta2 epsilon grad", 4, update_rules.adam_with_amsgrad, 13),
+        *(*_ADAM_SCALARS, *same_shapes("m v grad")),
+    ),
+    "AdaMax": make_rule(
+        *("var m v beta1_power lr beta1 beta2 epsilon grad", 3, update_rules.adamax, 10),
+        *(_ADAM_SCALARS[0], *_ADAM_SCALARS[2:], *same_shapes("m v grad")),
+    ),
+    "RMSProp": make_rule(
+        *("var ms mom lr rho momentum epsilon grad", 3, update_rules.rms_prop, 11),
+        *(*_RMS_SCALARS, *same_shapes("ms mom grad")),
+    ),
+    "CenteredRMSProp": make_rule(
+        *("var mg ms mom lr rho momentum epsilon grad", 4, update_rules.centered_rms_prop, 16),
+        *(*_RMS_SCALARS, *same_shapes("mg ms mom grad")),
+    ),
+    "AddSign": make_rule(
+        *("var m lr alpha sign_decay beta grad", 2, update_rules.add_sign, 11),
+        *(*scalars("lr alpha beta"), *same_shapes("m grad")),
+    ),
+    "PowerSign": make_rule(
+        *("var m lr logbase sign_decay beta grad", 2, update_rules.power_sign, 11),
+        *(*scalars("lr logbase beta"), *same_shapes("m grad")),
+    ),
+    "Ftrl": make_rule("var accum linear grad lr l1 l2 lr_power", 3, update_rules.ftrl, 18, *_FTRL),
+    "FtrlV2": make_rule(
+        *("var accum linear grad lr l1 l2 l2_shrinkage lr_power", 3, update_rules.ftrl_v2, 21),
+        *(*_FTRL, scalar("l2_shrinkage")),
+    ),
+}
+RESOURCE_ONLY = ("AdamWithAmsgrad", "KerasMomentum")
+"""Optimizers that have no ref op."""
+RESOURCE_SEES_GRADIENT = ("GradientDescent", "ProximalAdagrad")
+"""Optimizers of whose resource op the shape function compares the gradient."""
+
+
+def _kernels(name: str, rule: Rule) -> Table:
+    apply, flops = _build_apply(rule), build_flops(rule)
+    merge_gradient = _merge_gradient if name in RESOURCE_SEES_GRADIENT else _pass_gradient
+    resource = Kernel(apply, build_shape(rule, True, merge_gradient), flops, needs_context=True)
+    ref = resource._replace(shape=build_shape(rule, False, _merge_gradient))
+    return {f"ResourceApply{name}": resource} | ({} if name in RESOURCE_ONLY else {f"Apply{name}": ref})
+
+
+TABLE: Table = {}
+for _name, _found in RULES.items():
+    TABLE |= _kernels(_name, _found)

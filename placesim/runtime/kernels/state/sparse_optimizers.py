@@ -1,0 +1,219 @@
+"""Sparse training ops: an optimizer's rule on the rows of its variables that `indices` names.
+
+An index that comes twice is updated twice, in order, the second time from what the first time made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.array.indices import first_outside, split_turns
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor
+from placesim.runtime.kernels.state import update_rules
+from placesim.runtime.kernels.state.optimizers import (
+    Rule,
+    build_flops,
+    build_shape,
+    make_rule,
+    same_shape,
+    same_shapes,
+    scalar,
+    scalars,
+    set_values,
+    signed_scalar,
+    signed_scalars,
+    training_values,
+)
+from placesim.runtime.kernels.state.variables import ref_output
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge, merge_dim, replace_dim, with_rank
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+def _var_has_rows(inputs: Mapping[str, Tensor]) -> None:
+    if not np.ndim(inputs["var"]):
+        raise InvalidArgumentError("var must be at least 1 dimensional")
+
+
+def _indices_are_vector(inputs: Mapping[str, Tensor]) -> None:
+    if np.ndim(inputs["indices"]) != 1:
+        raise InvalidArgumentError("indices must be one-dimensional")
+
+
+def _gradient_fits(inputs: Mapping[str, Tensor]) -> None:
+    var, grad = np.shape(inputs["var"]), np.shape(inputs["grad"])
+    for axis in range(1, len(var)):
+        if grad[axis : axis + 1] != (var[axis],):
+            raise InvalidArgumentError(f"var and grad must match in dimension {axis}")
+    if grad[:1] != np.shape(inputs["indices"]):
+        raise InvalidArgumentError("grad must be the same size as indices in the first dimension.")
+
+
+def _gradient_has_rank(inputs: Mapping[str, Tensor]) -> None:
+    if np.ndim(inputs["grad"]) != np.ndim(inputs["var"]):
+        raise InvalidArgumentError("grad must have the same number of dimensions as var")
+
+
+def _rate_is_positive(inputs: Mapping[str, Any]) -> None:
+    rate = inputs["lr"]
+    if np.ndim(rate) or not (rate > 0 or (rate == 0 and inputs["multiply_linear_by_lr"])):
+        dims = format_dims(np.shape(rate))
+        raise InvalidArgumentError(f"lr is not a positive scalar (or zero if multiply_linear_by_lr is set): {dims}")
+
+
+def _rows_not_empty(inputs: Mapping[str, Tensor]) -> None:
+    if 0 in np.shape(inputs["var"])[1:]:
+        raise InvalidArgumentError("Inner dimension should be greater than zero.")
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
+def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
+    def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+        named = training_values(rule, inputs, context)
+        for check in rule.checks:
+            check({**attrs, **named})
+        index = np.asarray(named.pop("indices"))
+        named["grad"] = _rows_of_gradient(named["grad"], np.shape(named["var"])[1:])
+        bad = first_outside(index, len(named["var"]))
+        if bad == len(index) or name not in CHECKS_INDICES_FIRST:
+            set_values(inputs[: rule.variables], update_rows(rule, attrs, named, index[:bad]), context)
+        if bad < len(index):
+            raise InvalidArgumentError(_bad_index_text(name, index, bad, len(named["var"])))
+        return ref_output(inputs[0])
+
+    return apply
+
+
+def _rows_of_gradient(grad: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A gradient of a higher rank as rows of this shape: as much of each as fits."""
+    if grad.ndim == 1 + len(shape):
+        return grad
+    return grad.reshape(len(grad), -1)[:, : prod(shape)].reshape(len(grad), *shape)
+
+
+def update_rows(rule: Rule, attrs: Attrs, named: Mapping[str, Tensor], index: Tensor) -> list[Tensor]:
+    """The variables' new values, after the rule was applied to rows `index` with the rows of `grad`."""
+    values = [np.array(value) for value in list(named.values())[: rule.variables]]
+    for turn in split_turns(index):
+        rows = index[turn]
+        chosen = dict(zip(named, [value[rows] for value in values], strict=False)) | {"grad": named["grad"][: len(index)][turn]}
+        updates = rule.update(attrs, *(chosen.get(name, value) for name, value in named.items()))
+        for value, update in zip(values, updates, strict=True):
+            value[rows] = update
+    return values
+
+
+def _bad_index_text(name: str, index: Tensor, bad: int, limit: int) -> str:
+    if name == "KerasMomentum":
+        return f"indices[{bad}] = {index[bad]} is not in [0, {limit})"
+    return f"Index {index[bad]} at offset {bad} in indices is out of range"
+
+
+def _merge_sparse_gradient(context: ShapeContext, index: int, dims: Dims) -> Dims:
+    indices = with_rank(context.shapes[index + 1], 1)
+    grad = context.shapes[index]
+    if grad == ():
+        raise ShapeError("Argument grad must not be a scalar. Got grad with rank 0")
+    merge_dim(indices[0], -1 if grad is None else grad[0])
+    return merge(dims, replace_dim(grad, 0, -1))
+
+
+def _check_indices(context: ShapeContext, index: int, dims: Dims) -> Dims:
+    # as for the dense resource ops, the gradient itself is not seen
+    with_rank(context.shapes[index + 1], 1)
+    return dims
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _rms_prop(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
+    # the dense rule, with the sparse kernel's order of operations
+    var, ms, mom, lr, rho, momentum, epsilon, grad = inputs
+    ms = ms * rho + np.square(grad) * (update_rules.one(rho) - rho)
+    mom = mom * momentum + update_rules.rsqrt(ms + epsilon) * lr * grad
+    return var - mom, ms, mom
+
+
+def _centered_rms_prop(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
+    var, mg, ms, mom, lr, rho, momentum, epsilon, grad = inputs
+    rest = update_rules.one(rho) - rho
+    ms, mg = ms * rho + np.square(grad) * rest, mg * rho + grad * rest
+    mom = mom * momentum + update_rules.rsqrt(ms + epsilon - np.square(mg)) * lr * grad
+    return var - mom, mg, ms, mom
+
+
+_ROWS = (_indices_are_vector, _gradient_fits)
+_FULL_ROWS = (*_ROWS, _rows_not_empty)
+_MOMENTUM = (same_shape("accum"), _var_has_rows, scalar("lr", colon=" : "), *_ROWS, scalar("momentum"))
+_RMS_SCALARS = scalars("lr rho momentum epsilon")
+_FTRL = (
+    *(*same_shapes("accum linear"), _var_has_rows, _indices_are_vector, _rate_is_positive, *signed_scalars("l1 l2 lr_power")),
+    *(_gradient_fits, _rows_not_empty),
+)
+
+RULES: dict[str, Rule] = {
+    "Adadelta": make_rule(
+        *("var accum accum_update lr rho epsilon grad indices", 3, update_rules.adadelta, 15),
+        *(same_shape("accum", "accum_grad"), same_shape("accum_update"), _var_has_rows, *scalars("lr rho epsilon"), *_ROWS),
+    ),
+    "ProximalGradientDescent": make_rule(
+        *("var alpha l1 l2 grad indices", 1, update_rules.proximal_gradient_descent, 8),
+        *(_var_has_rows, scalar("alpha", "lr"), *scalars("l1 l2"), *_FULL_ROWS),
+    ),
+    "Adagrad": make_rule(
+        *("var accum lr grad indices", 2, update_rules.adagrad, 6),
+        *(same_shape("accum"), _var_has_rows, scalar("lr"), _indices_are_vector, _gradient_has_rank, *_FULL_ROWS),
+    ),
+    "AdagradV2": make_rule(
+        *("var accum lr epsilon grad indices", 2, update_rules.adagrad_v2, 7),
+        *(same_shape("accum"), _var_has_rows, *scalars("lr epsilon"), _indices_are_vector, _gradient_has_rank, *_FULL_ROWS),
+    ),
+    "ProximalAdagrad": make_rule(
+        *("var accum lr l1 l2 grad indices", 2, update_rules.proximal_adagrad, 13),
+        *(same_shape("accum"), _var_has_rows, *signed_scalars("lr l1 l2"), *_FULL_ROWS),
+    ),
+    "AdagradDA": make_rule(
+        *("var gradient_accumulator gradient_squared_accumulator grad indices lr l1 l2 global_step", 3),
+        *(update_rules.adagrad_da, 11),
+        *(same_shape("gradient_accumulator", "accum"), same_shape("gradient_squared_accumulator", "accum")),
+        *(_var_has_rows, _indices_are_vector, *scalars("lr l1 l2 global_step"), _gradient_fits, _rows_not_empty),
+    ),
+    "Momentum": make_rule("var accum lr grad indices momentum", 2, update_rules.momentum, 4, *_MOMENTUM),
+    "KerasMomentum": make_rule("var accum lr grad indices momentum", 2, update_rules.keras_momentum, 4, *_MOMENTUM),
+    "RMSProp": make_rule(
+        *("var ms mom lr rho momentum epsilon grad indices", 3, _rms_prop, 11),
+        *(*_RMS_SCALARS, *same_shapes("ms mom"), _var_has_rows, *_ROWS),
+    ),
+    "CenteredRMSProp": make_rule(
+        *("var mg ms mom lr rho momentum epsilon grad indices", 4, _centered_rms_prop, 16),
+        *(*_RMS_SCALARS, *same_shapes("mg ms mom"), _var_has_rows, *_ROWS),
+    ),
+    "Ftrl": make_rule("var accum linear grad indices lr l1 l2 lr_power", 3, update_rules.ftrl, 18, *_FTRL),
+    "FtrlV2": make_rule(
+        *("var accum linear grad indices lr l1 l2 l2_shrinkage lr_power", 3, update_rules.ftrl_v2, 21),
+        *(*_FTRL, signed_scalar("l2_shrinkage")),
+    ),
+}
+CHECKS_INDICES_FIRST = ("Adadelta", "Adagrad", "AdagradV2", "RMSProp", "CenteredRMSProp")
+"""Optimizers that change nothing where an index is out of range; the others update the rows before it."""
+
+
+def _kernels(name: str, rule: Rule) -> Table:
+    apply, flops = _build_apply(name, rule), build_flops(rule)
+    resource = Kernel(apply, build_shape(rule, True, _check_indices), flops, needs_context=True)
+    ref = resource._replace(shape=build_shape(rule, False, _merge_sparse_gradient))
+    return {f"ResourceSparseApply{name}": resource} | ({} if name == "KerasMomentum" else {f"SparseApply{name}": ref})
+
+
+TABLE: Table = {}
+for _name, _found in RULES.items():
+    TABLE |= _kernels(_name, _found)

@@ -1,0 +1,102 @@
+"""Parts of variables: rows gathered from a resource variable, and strided slices of either kind assigned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.errors import InvalidArgumentError
+from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.array.gathering import gather_nd, infer_gather_nd
+from placesim.runtime.kernels.array.indices import first_outside, position_text
+from placesim.runtime.kernels.array.slicing import update_strided_slice
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
+from placesim.runtime.kernels.state.variables import find_variable, ref_output, typed_handle_shape, value_of
+from placesim.runtime.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeError,
+    concatenate,
+    element_count,
+    format_dims,
+    no_outputs,
+    subshape,
+    unchanged,
+    with_rank_at_least,
+)
+
+
+def assign_slice(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Write `value`, repeated where it must be, over a strided slice of the variable."""
+    holder, *rest = inputs
+    (updated,) = update_strided_slice((value_of(holder, context), *rest), attrs)
+    find_variable(holder, context).value = updated
+    return ref_output(holder)
+
+
+def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """`params[batch..., indices, ...]`, shaped `params[:batch_dims] + indices[batch_dims:] + params[batch_dims + 1:]`.
+
+    Indices count on from one batch to the next: one that is too large for its batch finds a row of a later one.
+    """
+    params, indices = value_of(inputs[0], context), np.asarray(inputs[1])
+    batch_dims: int = attrs["batch_dims"]
+    if not params.ndim:
+        raise InvalidArgumentError("params must be at least 1 dimensional")
+    if params.ndim < batch_dims:
+        raise InvalidArgumentError(
+            f"params must have at least {batch_dims} (batch_dims) dimensions but it has shape {format_dims(params.shape)}"
+        )
+    shape = params.shape[:batch_dims] + indices.shape[batch_dims:] + params.shape[batch_dims + 1 :]
+    if not indices.size:
+        return (np.empty(shape, params.dtype),)
+    if 0 in params.shape[:batch_dims]:
+        raise InvalidArgumentError(
+            "Inner size of indices would result in batch_size of 0 and a division by 0 in the implementation. This is illegal"
+        )
+    flat = _count_on(indices, params.shape, batch_dims)
+    limit = element_count(params.shape[: batch_dims + 1]) or 0
+    bad = first_outside(flat, limit)
+    if bad < flat.size:
+        raise InvalidArgumentError(f"indices{position_text(indices.shape, bad)} = {flat[bad]} is not in [0, {params.shape[0]})")
+    return (params.reshape(limit, -1)[flat].reshape(shape),)
+
+
+def _count_on(indices: Any, params: tuple[int, ...], batch_dims: int) -> Any:
+    batches = element_count(params[:batch_dims]) or 1
+    offsets = np.arange(batches)[:, None] * (params[batch_dims] if batch_dims else 0)
+    return (indices.reshape(batches, -1) + offsets).reshape(-1).astype(indices.dtype)
+
+
+def gather_slices(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """`params[tuple(indices[i])]` for each row of `indices` `[batch..., depth]`."""
+    params, indices = value_of(inputs[0], context), np.asarray(inputs[1])
+    return gather_nd((params, indices), {"Tparams": attrs["dtype"], "bad_indices_policy": ""}, context)
+
+
+# --- shape functions --------------------------------------------------------------------------------------------------
+
+
+def _gathered_rows(context: ShapeContext) -> Sequence[Dims]:
+    params = typed_handle_shape(context)
+    batch_dims: int = context.attrs["batch_dims"]
+    if batch_dims < 0:
+        raise ShapeError(f"batch_dims is negative ({batch_dims})")
+    params = with_rank_at_least(params, batch_dims + 1)
+    indices = with_rank_at_least(context.shapes[1], batch_dims)
+    outer = concatenate(subshape(params, 0, batch_dims), subshape(indices, batch_dims))
+    return (concatenate(outer, subshape(params, batch_dims + 1)),)
+
+
+def _gathered_slices(context: ShapeContext) -> Sequence[Dims]:
+    return infer_gather_nd(ShapeContext((typed_handle_shape(context), context.shapes[1]), context.attrs))
+
+
+TABLE: Table = {
+    "ResourceGather": Kernel(gather_rows, _gathered_rows, needs_context=True),
+    "ResourceGatherNd": Kernel(gather_slices, _gathered_slices, needs_context=True),
+    "StridedSliceAssign": Kernel(assign_slice, unchanged, needs_context=True),
+    "ResourceStridedSliceAssign": Kernel(assign_slice, no_outputs, needs_context=True),
+}

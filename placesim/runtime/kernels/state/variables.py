@@ -1,0 +1,346 @@
+"""Variables of both kinds: made, read, assigned, counted and forgotten.
+
+A ref input arrives as the `Variable` itself, a resource input as its `ResourceHandle`; `find_variable` gives the variable of
+either, so that a ref op and its resource twin are one function.  A kernel never writes into a variable's array, it replaces
+the array: whoever read the old value keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, OutOfRangeError
+from placesim.ops.attributes import Attrs, Shape
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output, per_element, zeros
+from placesim.runtime.resources import REF_VARIABLE_TYPE, ResourceHandle, Variable
+from placesim.runtime.shapes import (
+    Dims,
+    HandleShape,
+    ShapeContext,
+    ShapeError,
+    format_dims,
+    merge,
+    no_outputs,
+    scalar,
+    shape_attr,
+    unchanged,
+    unchanged_scalar,
+    with_rank,
+)
+
+DEFAULT_CONTAINER = "localhost"
+
+
+def find_variable(holder: Variable | ResourceHandle, context: KernelContext) -> Variable:
+    """The variable of a ref or resource input; NotFoundError where a handle's variable was never written."""
+    if isinstance(holder, Variable):
+        return holder
+    found: Variable = context.resources.lookup(holder)
+    return found
+
+
+def value_of(holder: Variable | ResourceHandle, context: KernelContext) -> Tensor:
+    """The value of a ref or resource input; FailedPreconditionError where a ref was never written (12.3.1)."""
+    variable = find_variable(holder, context)
+    if variable.value is None:
+        raise FailedPreconditionError(f"Attempting to use uninitialized value {variable.name}")
+    return np.asarray(variable.value)
+
+
+def ref_output(holder: Variable | ResourceHandle) -> tuple[Variable, ...]:
+    """What an op that updates a variable returns: the ref itself, or nothing for a resource."""
+    return (holder,) if isinstance(holder, Variable) else ()
+
+
+def held_shape(context: ShapeContext, index: int = 0) -> Dims:
+    """The static shape of the variable of a ref or resource input."""
+    handle = context.handles[index]
+    return context.shapes[index] if handle is None else handle.shape
+
+
+def typed_handle_shape(context: ShapeContext) -> Dims:
+    """The static shape of the resource of input 0, whose type must be attr `dtype`."""
+    handle = context.handles[0]
+    if handle is None:
+        return None
+    if handle.dtype is not context.attrs["dtype"]:
+        raise ShapeError(
+            f"Trying to read variable with wrong dtype. Expected {handle.dtype.name} got {context.attrs['dtype'].name}"
+        )
+    return handle.shape
+
+
+# --- making -----------------------------------------------------------------------------------------------------------
+
+
+def make_ref_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The ref variable of this node, or of attr `shared_name`, on this device."""
+    handle = ResourceHandle(
+        context.device, attrs["container"] or DEFAULT_CONTAINER, attrs["shared_name"] or context.node, REF_VARIABLE_TYPE
+    )
+    return (context.resources.lookup_or_create(handle, lambda: _new_variable(handle.name, attrs)),)
+
+
+def _new_variable(name: str, attrs: Attrs) -> Variable:
+    # a tensor without elements needs no memory, so that TensorFlow takes it as initialized
+    dims = attrs["shape"].dims
+    empty = dims is not None and 0 in dims and min(dims) >= 0
+    return Variable(name, attrs["dtype"], np.empty(dims, attrs["dtype"].numpy) if empty else None, dims)
+
+
+def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """A ref variable that lives until DestroyTemporaryVariable or the end of the step."""
+    name = attrs["var_name"] or context.node
+    dims = attrs["shape"].dims or ()
+    variable = Variable(name, attrs["dtype"], zeros(dims, attrs["dtype"]), dims)
+    context.step_resources["tmp_var:" + name] = variable
+    return (variable,)
+
+
+def destroy_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The last value of a temporary variable, which is then gone."""
+    name = attrs["var_name"]
+    if context.step_resources.pop("tmp_var:" + name, None) is None:
+        raise NotFoundError(f"Resource __per_step_0/{name}/N10tensorflow19TemporaryVariableOp6TmpVarE does not exist.")
+    return (inputs[0].value,)
+
+
+def make_handle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The handle of a resource variable, which need not exist yet."""
+    container, name = attrs["container"] or DEFAULT_CONTAINER, attrs["shared_name"] or context.node
+    return (ResourceHandle(context.device, container, name, dtype=attrs["dtype"], shape=attrs["shape"]),)
+
+
+def make_handles(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The handles of several resource variables."""
+    rows = zip(attrs["containers"], attrs["shared_names"], attrs["dtypes"], attrs["shapes"], strict=True)
+    return [
+        ResourceHandle(context.device, container or DEFAULT_CONTAINER, name or context.node, dtype=dtype, shape=shape)
+        for container, name, dtype, shape in rows
+    ]
+
+
+def _legacy_shape_attr(context: ShapeContext) -> Sequence[Dims]:
+    # the first op of the kind could not tell a scalar from an unknown shape
+    return (context.attrs["shape"].dims or None,)
+
+
+def _handle(context: ShapeContext) -> Sequence[Dims]:
+    context.output_handles[0] = HandleShape(context.attrs["dtype"], context.attrs["shape"].dims)
+    return ((),)
+
+
+def _handles(context: ShapeContext) -> Sequence[Dims]:
+    shapes: tuple[Shape, ...] = context.attrs["shapes"]
+    for index, (dtype, shape) in enumerate(zip(context.attrs["dtypes"], shapes, strict=True)):
+        context.output_handles[index] = HandleShape(dtype, shape.dims)
+    return [()] * context.attrs["N"]
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The value of a resource variable; FailedPreconditionError where it was never written (12.3.2)."""
+    variable = _readable_variable(inputs[0], context)
+    if variable.dtype is not attrs["dtype"]:
+        raise InvalidArgumentError(
+            f"Trying to read variable with wrong dtype. Expected {attrs['dtype'].name} got {variable.dtype.name}"
+        )
+    return (variable.value,)
+
+
+def _readable_variable(handle: ResourceHandle, context: KernelContext) -> Variable:
+    try:
+        return find_variable(handle, context)
+    except NotFoundError as error:
+        raise FailedPreconditionError(
+            f"Could not find variable {handle.name}. This could mean that the variable has been deleted. In TF1, it can also "
+            f"mean the variable is uninitialized. Debug info: container={handle.container}, status error message="
+            f"{error.message}"
+        ) from None
+
+
+def disable_copy_on_read(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Nothing, as reads never copy; FailedPreconditionError where the variable was never written."""
+    _readable_variable(inputs[0], context)
+    return ()
+
+
+def read_variables(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The values of several resource variables; FailedPreconditionError that names those never written."""
+    missing = [handle.name for handle in inputs if not is_written(handle, context)]
+    if missing:
+        raise FailedPreconditionError(
+            f"In ReadVariablesOp the following variables were found uninitialized: {', '.join(missing)}"
+        )
+    return [find_variable(handle, context).value for handle in inputs]
+
+
+def is_written(holder: Variable | ResourceHandle, context: KernelContext) -> bool:
+    """Whether a variable has a value."""
+    try:
+        return find_variable(holder, context).value is not None
+    except NotFoundError:
+        return False
+
+
+def tell_written(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """A scalar: whether the variable has a value; never fails (12.3.4)."""
+    return (np.bool_(is_written(inputs[0], context)),)
+
+
+def tell_shape(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The shape of a resource variable's value, as a vector."""
+    return (np.array(value_of(inputs[0], context).shape, attrs["out_type"].numpy),)
+
+
+def _read(context: ShapeContext) -> Sequence[Dims]:
+    return (typed_handle_shape(context),)
+
+
+def _read_all(context: ShapeContext) -> Sequence[Dims]:
+    return [None if handle is None else handle.shape for handle in context.handles]
+
+
+def _shape_vector(context: ShapeContext) -> Sequence[Dims]:
+    handle = context.handles[0]
+    return ((-1 if handle is None or handle.shape is None else len(handle.shape),),)
+
+
+# --- assigning --------------------------------------------------------------------------------------------------------
+
+
+def assign(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Give a ref variable a copy of the value; with `validate_shape` it must have the variable's shape."""
+    variable, value = inputs
+    held = variable.shape if variable.value is None else np.shape(variable.value)
+    if attrs["validate_shape"] and held is not None and held != np.shape(value) and min(held, default=0) >= 0:
+        raise InvalidArgumentError(
+            "Assign requires shapes of both tensors to match. "
+            f"lhs shape= {format_dims(held)} rhs shape= {format_dims(np.shape(value))}"
+        )
+    variable.value = np.array(value)
+    return (variable,)
+
+
+def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Give a resource variable a value; it exists from then on."""
+    handle, value = inputs
+    dtype = attrs["dtype"]
+    variable = context.resources.lookup_or_create(handle, lambda: Variable(handle.name, dtype))
+    if variable.dtype is not dtype:
+        raise InvalidArgumentError(
+            f"Trying to assign variable with wrong dtype. Expected {variable.dtype.name} got {dtype.name}"
+        )
+    if attrs["validate_shape"] and variable.value is not None and np.shape(variable.value) != np.shape(value):
+        raise InvalidArgumentError(
+            "Trying to assign to variable with tensor with wrong shape. "
+            f"Expected {format_dims(np.shape(variable.value))} got {format_dims(np.shape(value))}"
+        )
+    variable.value = value
+    return ()
+
+
+def build_update(ufunc: Callable[[Tensor, Tensor], Tensor]) -> tuple[Kernel, Kernel]:
+    """The ref and the resource kernel that put `ufunc(value, update)` in a variable's place."""
+
+    def update_ref(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+        variable, update = inputs
+        value = value_of(variable, context)
+        if value.shape != np.shape(update):
+            raise InvalidArgumentError("Parameters and update must be the same size")
+        variable.value = ufunc(value, update)
+        return (variable,)
+
+    def update_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+        handle, update = inputs
+        value = value_of(handle, context)
+        if value.shape != np.shape(update):
+            raise InvalidArgumentError(
+                f"Cannot update variable with shape {format_dims(value.shape)} "
+                f"using a Tensor with shape {format_dims(np.shape(update))}, shapes must be equal."
+            )
+        find_variable(handle, context).value = ufunc(value, update)
+        return ()
+
+    return (
+        Kernel(update_ref, _merged_ref, one_per_output, needs_context=True),
+        Kernel(update_resource, _merged_handle, per_element(1), needs_context=True),
+    )
+
+
+def _assigned(context: ShapeContext) -> Sequence[Dims]:
+    return _merged_ref(context) if context.attrs["validate_shape"] else (context.shapes[1],)
+
+
+def _merged_ref(context: ShapeContext) -> Sequence[Dims]:
+    return (merge(context.shapes[0], context.shapes[1]),)
+
+
+def _merged_handle(context: ShapeContext) -> Sequence[Dims]:
+    merge(typed_handle_shape(context), context.shapes[1])
+    return ()
+
+
+# --- counting and forgetting ------------------------------------------------------------------------------------------
+
+
+def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The scalar value, which is then one more; OutOfRangeError once it is attr `limit`."""
+    value = value_of(inputs[0], context)
+    if value.ndim:
+        raise InvalidArgumentError(f"input is not a scalar: {format_dims(value.shape)}")
+    if value >= attrs["limit"]:
+        raise OutOfRangeError(f"Reached limit of {attrs['limit']}")
+    find_variable(inputs[0], context).value = value + value.dtype.type(1)
+    return (value,)
+
+
+def destroy_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Forget a resource; that there is none is an error unless `ignore_lookup_error`."""
+    try:
+        context.resources.delete(inputs[0])
+    except NotFoundError:
+        if not attrs["ignore_lookup_error"]:
+            raise
+    return ()
+
+
+def _counted_handle(context: ShapeContext) -> Sequence[Dims]:
+    handle = context.handles[0]
+    if handle is None:
+        raise ShapeError("Handle has no shape/type information.")
+    if handle.dtype is not context.attrs["T"]:
+        raise ShapeError(f"Data types do not match: {context.attrs['T'].name} and {handle.dtype.name}")
+    return (with_rank(handle.shape, 0),)
+
+
+_ADD, _SUB = build_update(np.add), build_update(np.subtract)
+
+TABLE: Table = {
+    "Variable": Kernel(make_ref_variable, _legacy_shape_attr, needs_context=True),
+    "VariableV2": Kernel(make_ref_variable, shape_attr, needs_context=True),
+    "TemporaryVariable": Kernel(make_temporary_variable, shape_attr, needs_context=True),
+    "DestroyTemporaryVariable": Kernel(destroy_temporary_variable, unchanged, needs_context=True),
+    "VarHandleOp": Kernel(make_handle, _handle, needs_context=True),
+    "_VarHandlesOp": Kernel(make_handles, _handles, needs_context=True),
+    "ReadVariableOp": Kernel(read_variable, _read, needs_context=True),
+    "DisableCopyOnRead": Kernel(disable_copy_on_read, no_outputs, needs_context=True),
+    "_ReadVariablesOp": Kernel(read_variables, _read_all, needs_context=True),
+    "IsVariableInitialized": Kernel(tell_written, scalar, needs_context=True),
+    "VarIsInitializedOp": Kernel(tell_written, scalar, needs_context=True),
+    "VariableShape": Kernel(tell_shape, _shape_vector, needs_context=True),
+    "Assign": Kernel(assign, _assigned, needs_context=True),
+    "AssignVariableOp": Kernel(assign_resource, _merged_handle, needs_context=True),
+    "AssignAdd": _ADD[0],
+    "AssignAddVariableOp": _ADD[1],
+    "AssignSub": _SUB[0],
+    "AssignSubVariableOp": _SUB[1],
+    "CountUpTo": Kernel(count_up, unchanged_scalar, needs_context=True),
+    "ResourceCountUpTo": Kernel(count_up, _counted_handle, needs_context=True),
+    "DestroyResourceOp": Kernel(destroy_resource, no_outputs, needs_context=True),
+}

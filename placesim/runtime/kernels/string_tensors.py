@@ -1,0 +1,33 @@
+"""String tensors: arrays of objects, each the bytes of one string, and how they are made and read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.runtime.kernels.kernel import Tensor
+
+
+def raw(text: str | bytes) -> bytes:
+    """The bytes of a string attr."""
+    return text.encode() if isinstance(text, str) else text
+
+
+def string_array(values: Sequence[bytes], shape: Sequence[int]) -> Tensor:
+    """A string tensor of a shape."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array.reshape(tuple(shape))
+
+
+def flat_strings(tensor: Any) -> list[bytes]:
+    """The strings of a tensor in row order."""
+    found: list[bytes] = np.asarray(tensor, object).reshape(-1).tolist()
+    return found
+
+
+def map_strings(function: Callable[[bytes], bytes], tensor: Any) -> Tensor:
+    """A function of one string for every string."""
+    return string_array(list(map(function, flat_strings(tensor))), np.shape(tensor))
