@@ -37,6 +37,8 @@ THIRD_PARTY = {
     "numpy": ("dtypes", "ops/attributes", "graph/", "formats/", "checkpoints/", "placement/", "runtime/"),
     "ml_dtypes": ("dtypes", "runtime/"),
     "scipy": ("runtime/kernels/",),
+    "re2": ("runtime/kernels/string/matching",),
+    "google_crc32c": ("checkpoints/crc32c",),
     "threadpoolctl": ("runtime/intra_op",),
     "google": ("formats/tensorflow/",),
 }

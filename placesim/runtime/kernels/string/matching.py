@@ -1,29 +1,49 @@
-"""Strings matched against RE2 patterns, and rewritten."""
+"""Strings matched against regular expressions, and rewritten.
+
+RE2 itself matches, as in TensorFlow: in time linear in the text, with its own errors, on bytes that need not be UTF-8.  Its
+Python package replaces as Python does, so what RE2's own `Replace` and `GlobalReplace` do with empty matches and with wrong
+rewrites stands here.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import re2
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
-from placesim.runtime.kernels.string.regular_expressions import PatternError, compile_pattern
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, raw
 from placesim.runtime.shapes import unchanged, unchanged_with_scalars
 
-Match = re.Match[str]
+Pattern = Any
+"""A pattern of RE2, whose package has no types."""
+
+OPTIONS = re2.Options()
+OPTIONS.log_errors = False
+ESCAPE = re.compile(rb"\\(.?)", re.DOTALL)
+"""A backslash of a rewrite, and what it escapes."""
+CHARACTER = re.compile(
+    rb"[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xef][\x80-\xbf]{2}"
+    rb"|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}|[\x80-\xff]",
+    re.DOTALL,
+)
+"""One character of UTF-8, or a byte that begins none."""
 
 
-def _pattern(text: bytes) -> re.Pattern[str]:
+def compile_pattern(text: bytes) -> Pattern:
+    """The compiled pattern; InvalidArgumentError, with RE2's reason, where it is none."""
     try:
-        return compile_pattern(text)
-    except PatternError as error:
-        raise InvalidArgumentError(f"Invalid pattern: {text.decode(errors='replace')}, error: {error}") from None
+        return re2.compile(text, OPTIONS)
+    except re2.error as error:
+        (reason,) = error.args
+        shown = (part.decode(errors="replace") for part in (text, reason))
+        raise InvalidArgumentError("Invalid pattern: {}, error: {}".format(*shown)) from None
 
 
 def _scalar(name: str, tensor: Any) -> bytes:
@@ -32,38 +52,27 @@ def _scalar(name: str, tensor: Any) -> bytes:
     return flat_strings(tensor)[0]
 
 
-def _text(data: bytes) -> str:
-    return data.decode(errors="surrogateescape")
-
-
 # --- rewriting ------------------------------------------------------------------------------------------------------
 
 
-def _needed_groups(rewrite: str) -> int:
+def _needed_groups(rewrite: bytes) -> int:
     """The highest group that a rewrite names."""
-    return max((int(digit) for digit in re.findall(r"\\([0-9])", rewrite.replace("\\\\", ""))), default=0)
+    return max((int(escaped) for escaped in ESCAPE.findall(rewrite) if escaped.isdigit()), default=0)
 
 
-def _expand(rewrite: str, match: Match) -> tuple[str, bool]:
-    r"""The rewrite with `\0` to `\9` and `\\` replaced; False where it ends at another escape."""
-    text, at = "", 0
-    while at < len(rewrite):
-        if rewrite[at] != "\\":
-            text += rewrite[at]
-            at += 1
-            continue
-        following = rewrite[at + 1 : at + 2]
-        if following.isascii() and following.isdigit():
-            text += match[int(following)] or ""
-        elif following == "\\":
-            text += "\\"
-        else:
-            return text, False
-        at += 2
-    return text, True
+def _expand(rewrite: bytes, match: Any) -> tuple[bytes, bool]:
+    r"""The rewrite with `\0` to `\9` and `\\` replaced, up to an escape that is none of these; and whether there was none."""
+    found, at = b"", 0
+    for escape in ESCAPE.finditer(rewrite):
+        found += rewrite[at : escape.start()]
+        if not escape[1].isdigit() and escape[1] != b"\\":
+            return found, False
+        found += (match.group(int(escape[1])) or b"") if escape[1].isdigit() else b"\\"
+        at = escape.end()
+    return found + rewrite[at:], True
 
 
-def replace_first(pattern: re.Pattern[str], rewrite: str, text: str) -> str:
+def replace_first(pattern: Pattern, rewrite: bytes, text: bytes) -> bytes:
     """The text with its first match rewritten, unchanged where the rewrite is not valid."""
     match = pattern.search(text)
     if match is None or _needed_groups(rewrite) > pattern.groups:
@@ -72,11 +81,11 @@ def replace_first(pattern: re.Pattern[str], rewrite: str, text: str) -> str:
     return text[: match.start()] + replaced + text[match.end() :] if is_valid else text
 
 
-def replace_all(pattern: re.Pattern[str], rewrite: str, text: str) -> str:
+def replace_all(pattern: Pattern, rewrite: bytes, text: bytes) -> bytes:
     """The text with all matches rewritten; unlike Python, RE2 sees no empty match right behind another match."""
     if _needed_groups(rewrite) > pattern.groups:
         return text
-    found: list[str] = []
+    found: list[bytes] = []
     at, last_end = 0, -1
     while at <= len(text):
         match = pattern.search(text, at)
@@ -85,37 +94,38 @@ def replace_all(pattern: re.Pattern[str], rewrite: str, text: str) -> str:
         found.append(text[at : match.start()])
         at = match.end()
         if match.start() == match.end() == last_end:
-            found.append(text[at : at + 1])
-            at += 1
+            character = CHARACTER.match(text, at)
+            found.append(character[0] if character else b"")
+            at = character.end() if character else at + 1
             continue
+        # a rewrite that breaks off leaves what it had made by then
         found.append(_expand(rewrite, match)[0])
         last_end = at
-    return "".join(found) + text[at:]
+    return b"".join(found) + text[at:]
 
 
-def _replace(value: Any, pattern: re.Pattern[str], rewrite: bytes, attrs: Attrs) -> Sequence[Tensor]:
-    template = _text(rewrite)
-    replace = replace_all if attrs["replace_global"] else replace_first
-    return (map_strings(lambda data: replace(pattern, template, _text(data)).encode(errors="surrogateescape"), value),)
+def _replace(value: Any, pattern: Pattern, rewrite: bytes, attrs: Attrs) -> Sequence[Tensor]:
+    replace: Callable[[Pattern, bytes, bytes], bytes] = replace_all if attrs["replace_global"] else replace_first
+    return (map_strings(lambda text: replace(pattern, rewrite, text), value),)
 
 
 def regex_replace(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Matches of a pattern rewritten; pattern and rewrite are scalar inputs."""
-    pattern = _pattern(_scalar("Pattern", inputs[1]))
+    pattern = compile_pattern(_scalar("Pattern", inputs[1]))
     return _replace(inputs[0], pattern, _scalar("Rewrite", inputs[2]), attrs)
 
 
 def static_regex_replace(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Matches of a pattern rewritten; pattern and rewrite are attrs."""
-    return _replace(inputs[0], _pattern(raw(attrs["pattern"])), raw(attrs["rewrite"]), attrs)
+    return _replace(inputs[0], compile_pattern(raw(attrs["pattern"])), raw(attrs["rewrite"]), attrs)
 
 
 # --- matching -------------------------------------------------------------------------------------------------------
 
 
 def _full_match(value: Any, pattern: bytes) -> Sequence[Tensor]:
-    compiled = _pattern(pattern)
-    found = [compiled.fullmatch(_text(data)) is not None for data in flat_strings(value)]
+    compiled = compile_pattern(pattern)
+    found = [compiled.fullmatch(text) is not None for text in flat_strings(value)]
     return (np.array(found, bool).reshape(np.shape(value)),)
 
 
