@@ -15,10 +15,10 @@ import numpy as np
 from placesim.dtypes import RESOURCE, STRING, VARIANT, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.kernel import Compute, KernelContext
+from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.resources import ResourceHandle, Variable
-from placesim.runtime.shapes import Dims, ShapeContext, format_dims, with_rank, with_value
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, format_dims, scalar, with_rank, with_value
 
 DEFAULT_CONTAINER = "localhost"
 VALID_CONTAINER = re.compile(r"[A-Za-z0-9.][A-Za-z0-9\-./]*")
@@ -86,6 +86,23 @@ def both_forms(make: Callable[..., ResourceHandle]) -> tuple[Compute, Compute]:
         return (make(inputs, attrs, context),)
 
     return give_strings, give_handle
+
+
+def makers(older: str, newer: str, make: Callable[..., ResourceHandle], infer_newer: ShapeFunction = scalar) -> Table:
+    """The rows of the two ops that make a resource, from `(inputs, attrs, context) -> handle`."""
+    give_strings, give_handle = both_forms(make)
+    return {
+        older: Kernel(give_strings, two_strings, needs_context=True),
+        newer: Kernel(give_handle, infer_newer, needs_context=True),
+    }
+
+
+def users(older: str, newer: str, compute: Compute, infer_older: ShapeFunction, infer_newer: ShapeFunction) -> Table:
+    """The rows of the two ops that use a resource by a handle of either form, and so compute alike."""
+    return {
+        older: Kernel(compute, infer_older, needs_context=True),
+        newer: Kernel(compute, infer_newer, needs_context=True),
+    }
 
 
 def check_signature(

@@ -1,0 +1,1 @@
+"""tf.data: datasets as values, what makes and changes them, and iterators over them."""

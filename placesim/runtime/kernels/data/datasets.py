@@ -326,9 +326,12 @@ ROWS: tuple[tuple[str, Maker, tuple[int, ...]], ...] = (
         for op in ("OptionsDataset", "ModelDataset", "OptimizeDataset", "OptimizeDatasetV2", "FinalizeDataset")
     ),
     *(
-        (prefix + op, unchanged, ())
-        for op in ("MaxIntraOpParallelismDataset", "PrivateThreadPoolDataset", "NonSerializableDataset")
-        for prefix in ("", "Experimental")
+        (op, unchanged, ())
+        for op in (
+            *("MaxIntraOpParallelismDataset", "ExperimentalMaxIntraOpParallelismDataset"),
+            *("PrivateThreadPoolDataset", "ExperimentalPrivateThreadPoolDataset"),
+            *("NonSerializableDataset", "ExperimentalNonSerializableDataset"),
+        )
     ),
 )
 

@@ -265,7 +265,7 @@ def single_element(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return found
 
 
-def declared_components(context: ShapeContext) -> Sequence[Dims]:
+def infer_components(context: ShapeContext) -> Sequence[Dims]:
     """The shapes in `output_shapes`, one for each output; the first input is a scalar."""
     with_rank(context.shapes[0], 0)
     shapes, count = context.attrs["output_shapes"], len(context.attrs["output_types"])
@@ -287,6 +287,6 @@ ROWS: tuple[tuple[Maker, tuple[str, ...]], ...] = (
 
 TABLE: Table = {
     **{op: maker_kernel(make, scalars_at()) for make, ops in ROWS for op in ops},
-    "ReduceDataset": Kernel(reduce, declared_components, needs_context=True),
-    "DatasetToSingleElement": Kernel(single_element, declared_components),
+    "ReduceDataset": Kernel(reduce, infer_components, needs_context=True),
+    "DatasetToSingleElement": Kernel(single_element, infer_components),
 }

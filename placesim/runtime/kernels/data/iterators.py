@@ -14,7 +14,7 @@ import numpy as np
 from placesim.dtypes import DType
 from placesim.errors import FailedPreconditionError, InternalError, InvalidArgumentError, OpError, OutOfRangeError
 from placesim.ops.attributes import Attrs, Shape
-from placesim.runtime.kernels.data.functions import declared_components
+from placesim.runtime.kernels.data.functions import infer_components
 from placesim.runtime.kernels.data.shuffles import Deleter, delete_resource
 from placesim.runtime.kernels.data.values import (
     Dataset,
@@ -237,7 +237,7 @@ def tell_device(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     return (string_array([context.device.encode()], ()),)
 
 
-def _handle_and_deleter(context: ShapeContext) -> Sequence[Dims]:
+def _infer_handle_and_deleter(context: ShapeContext) -> Sequence[Dims]:
     return (), ()
 
 
@@ -245,11 +245,11 @@ TABLE: Table = {
     **dict.fromkeys(("Iterator", "IteratorV2"), Kernel(make_handle, scalar, needs_context=True)),
     "OneShotIterator": Kernel(make_one_shot, scalar, needs_context=True),
     "AnonymousIterator": Kernel(anonymous_maker(False), scalar, needs_context=True),
-    "AnonymousIteratorV2": Kernel(anonymous_maker(True), _handle_and_deleter, needs_context=True),
+    "AnonymousIteratorV2": Kernel(anonymous_maker(True), _infer_handle_and_deleter, needs_context=True),
     "AnonymousIteratorV3": Kernel(anonymous_maker(False), scalar, needs_context=True),
     "DeleteIterator": Kernel(delete_resource, no_outputs, needs_context=True),
     "MakeIterator": Kernel(begin, no_outputs, needs_context=True),
-    **dict.fromkeys(("IteratorGetNext", "IteratorGetNextSync"), Kernel(get_next, declared_components, needs_context=True)),
+    **dict.fromkeys(("IteratorGetNext", "IteratorGetNextSync"), Kernel(get_next, infer_components, needs_context=True)),
     "IteratorGetNextAsOptional": Kernel(get_next_as_optional, scalar, needs_context=True),
     "IteratorToStringHandle": Kernel(to_string, scalar, needs_context=True),
     **dict.fromkeys(
@@ -259,5 +259,5 @@ TABLE: Table = {
     "OptionalFromValue": Kernel(optional_from_value, scalar),
     "OptionalNone": Kernel(empty_optional, scalar),
     "OptionalHasValue": Kernel(has_value, scalar),
-    "OptionalGetValue": Kernel(value_of, declared_components),
+    "OptionalGetValue": Kernel(value_of, infer_components),
 }

@@ -36,10 +36,10 @@ def _scalar(value: Any) -> Any:
     return value.item() if isinstance(value, np.ndarray | np.generic) else value
 
 
-def _scalar_handle(context: ShapeContext) -> Sequence[Dims]:
+def _infer_initialize(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[0], 0)
     with_rank(context.shapes[1], 0)
     return ()
 
 
-TABLE: Table = {"InitializeTableFromDataset": Kernel(initialize_from_dataset, _scalar_handle, needs_context=True)}
+TABLE: Table = {"InitializeTableFromDataset": Kernel(initialize_from_dataset, _infer_initialize, needs_context=True)}

@@ -129,21 +129,21 @@ def element_shapes(element: Element) -> list[Dims]:
 def scalars_at(*indexes: int) -> ShapeFunction:
     """One scalar output, where the inputs at these places are scalars (-1 is the last)."""
 
-    def shape(context: ShapeContext) -> Sequence[Dims]:
+    def infer(context: ShapeContext) -> Sequence[Dims]:
         for index in indexes:
             with_rank(context.shapes[index], 0)
         return ((),)
 
-    return shape
+    return infer
 
 
 def names_then_scalars(count: int) -> ShapeFunction:
     """One scalar output, where the first input is at most a vector and the next ones are scalars."""
 
-    def shape(context: ShapeContext) -> Sequence[Dims]:
+    def infer(context: ShapeContext) -> Sequence[Dims]:
         with_rank_at_most(context.shapes[0], 1)
         for dims in context.shapes[1 : count + 1]:
             with_rank(dims, 0)
         return ((),)
 
-    return shape
+    return infer

@@ -110,7 +110,7 @@ def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequen
     return ()
 
 
-def _closed(context: ShapeContext) -> Sequence[Dims]:
+def _infer_close(context: ShapeContext) -> Sequence[Dims]:
     with_value(with_rank(context.shapes[0], 1)[0], 2)
     return ()
 
@@ -118,8 +118,7 @@ def _closed(context: ShapeContext) -> Sequence[Dims]:
 TABLE: Table = {
     "Stack": Kernel(make_ref_stack, two_strings, needs_context=True),
     "StackV2": Kernel(make_stack, two_strings, needs_context=True),
+    **dict.fromkeys(("StackPush", "StackPushV2"), Kernel(push, as_second, needs_context=True)),
+    **dict.fromkeys(("StackPop", "StackPopV2"), Kernel(pop, unknown_shape, needs_context=True)),
+    **dict.fromkeys(("StackClose", "StackCloseV2"), Kernel(close, _infer_close, needs_context=True)),
 }
-for _form in ("", "V2"):
-    TABLE["StackPush" + _form] = Kernel(push, as_second, needs_context=True)
-    TABLE["StackPop" + _form] = Kernel(pop, unknown_shape, needs_context=True)
-    TABLE["StackClose" + _form] = Kernel(close, _closed, needs_context=True)

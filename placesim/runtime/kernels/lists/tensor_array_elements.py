@@ -11,7 +11,7 @@ from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, zeros
 from placesim.runtime.kernels.lists import tensor_array_shapes as shapes
-from placesim.runtime.kernels.lists.tensor_arrays import TensorArray, build_forms, find_array, rows_of
+from placesim.runtime.kernels.lists.tensor_arrays import TensorArray, find_array, rows_of, three_forms
 from placesim.runtime.kernels.partial_shapes import is_compatible, is_full, merge_partial, show_partial
 from placesim.runtime.shapes import Dims, format_dims
 
@@ -166,11 +166,13 @@ def split_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 TABLE: Table = {
-    **build_forms("TensorArrayGather", gather_elements, shapes.gathered, 1),
-    "TensorArrayGatherV2": Kernel(gather_elements, shapes.gathered_v2, needs_context=True),
-    **build_forms("TensorArrayScatter", scatter_elements, shapes.scattered, 1),
-    **build_forms("TensorArrayConcat", concat_elements, shapes.concatenated, 2),
-    **build_forms("TensorArraySplit", split_elements, shapes.split, 1),
-    "TensorArrayPack": Kernel(pack_elements, shapes.unknown(1), needs_context=True),
-    "TensorArrayUnpack": Kernel(unpack_elements, shapes.unknown(1), needs_context=True),
+    **three_forms(("TensorArrayGather", "TensorArrayGatherV2", "TensorArrayGatherV3"), gather_elements, shapes.infer_gather, 1),
+    "TensorArrayGatherV2": Kernel(gather_elements, shapes.infer_gather_v2, needs_context=True),
+    **three_forms(
+        ("TensorArrayScatter", "TensorArrayScatterV2", "TensorArrayScatterV3"), scatter_elements, shapes.infer_scatter, 1
+    ),
+    **three_forms(("TensorArrayConcat", "TensorArrayConcatV2", "TensorArrayConcatV3"), concat_elements, shapes.infer_concat, 2),
+    **three_forms(("TensorArraySplit", "TensorArraySplitV2", "TensorArraySplitV3"), split_elements, shapes.infer_split, 1),
+    "TensorArrayPack": Kernel(pack_elements, shapes.unknown_outputs(1), needs_context=True),
+    "TensorArrayUnpack": Kernel(unpack_elements, shapes.unknown_outputs(1), needs_context=True),
 }

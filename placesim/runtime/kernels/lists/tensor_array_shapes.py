@@ -32,7 +32,7 @@ def _known_shape(context: ShapeContext) -> tuple[bool, Dims]:
     return (handle is not None, handle.shape if handle else None)
 
 
-def array(context: ShapeContext) -> Sequence[Dims]:
+def infer_array(context: ShapeContext) -> Sequence[Dims]:
     """TensorArrayV3: the handle, and a scalar flow."""
     with_rank(context.shapes[0], 0)
     shape: Shape = context.attrs["element_shape"]
@@ -41,7 +41,7 @@ def array(context: ShapeContext) -> Sequence[Dims]:
     return ((2,), ())
 
 
-def gradients(context: ShapeContext) -> Sequence[Dims]:
+def infer_gradients(context: ShapeContext) -> Sequence[Dims]:
     """TensorArrayGradV3: the handle of the gradients, and a scalar flow."""
     _check_handle(context)
     handle = context.handles[0]
@@ -54,7 +54,7 @@ def gradients(context: ShapeContext) -> Sequence[Dims]:
     return ((2,), ())
 
 
-def written(context: ShapeContext) -> Sequence[Dims]:
+def infer_write(context: ShapeContext) -> Sequence[Dims]:
     """TensorArrayWriteV3: a scalar flow."""
     _check_handle(context)
     with_rank(context.shapes[1], 0)
@@ -63,7 +63,7 @@ def written(context: ShapeContext) -> Sequence[Dims]:
     return ((),)
 
 
-def read(context: ShapeContext) -> Sequence[Dims]:
+def infer_read(context: ShapeContext) -> Sequence[Dims]:
     """TensorArrayReadV3: an element."""
     _check_handle(context)
     with_rank(context.shapes[1], 0)
@@ -71,7 +71,7 @@ def read(context: ShapeContext) -> Sequence[Dims]:
     return (_known_shape(context)[1],)
 
 
-def gathered(context: ShapeContext) -> Sequence[Dims]:
+def infer_gather(context: ShapeContext) -> Sequence[Dims]:
     """TensorArrayGatherV3: some elements along a new first axis."""
     with_rank(context.shapes[0], 1)
     indices = with_rank(context.shapes[1], 1)
@@ -81,13 +81,13 @@ def gathered(context: ShapeContext) -> Sequence[Dims]:
     return (concatenate(indices, shape if is_known else context.attrs["element_shape"].dims),)
 
 
-def gathered_v2(context: ShapeContext) -> Sequence[Dims]:
+def infer_gather_v2(context: ShapeContext) -> Sequence[Dims]:
     """TensorArrayGatherV2, which tells nothing."""
-    gathered(context)
+    infer_gather(context)
     return (None,)
 
 
-def scattered(context: ShapeContext) -> Sequence[Dims]:
+def infer_scatter(context: ShapeContext) -> Sequence[Dims]:
     """TensorArrayScatterV3: a scalar flow."""
     with_rank(context.shapes[0], 1)
     indices = with_rank(context.shapes[1], 1)
@@ -100,14 +100,14 @@ def scattered(context: ShapeContext) -> Sequence[Dims]:
     return ((),)
 
 
-def concatenated(context: ShapeContext) -> Sequence[Dims]:
+def infer_concat(context: ShapeContext) -> Sequence[Dims]:
     """TensorArrayConcatV3: the elements along their first axis, and their lengths."""
     _check_handle(context)
     with_rank(context.shapes[1], 0)
     return (None, (-1,))
 
 
-def split(context: ShapeContext) -> Sequence[Dims]:
+def infer_split(context: ShapeContext) -> Sequence[Dims]:
     """TensorArraySplitV3: a scalar flow."""
     _check_handle(context)
     with_rank(context.shapes[2], 1)
@@ -115,23 +115,23 @@ def split(context: ShapeContext) -> Sequence[Dims]:
     return ((),)
 
 
-def size(context: ShapeContext) -> Sequence[Dims]:
+def infer_size(context: ShapeContext) -> Sequence[Dims]:
     """TensorArraySizeV3: a scalar."""
     _check_handle(context)
     return ((),)
 
 
-def closed(context: ShapeContext) -> Sequence[Dims]:
+def infer_close(context: ShapeContext) -> Sequence[Dims]:
     """TensorArrayCloseV3: nothing."""
     _check_handle(context)
     return ()
 
 
-def first_of(shape: ShapeFunction) -> ShapeFunction:
+def first_output_of(infer: ShapeFunction) -> ShapeFunction:
     """The same for the older form of an op, which has the first output only."""
-    return lambda context: shape(context)[:1]
+    return lambda context: infer(context)[:1]
 
 
-def unknown(count: int) -> ShapeFunction:
+def unknown_outputs(count: int) -> ShapeFunction:
     """For the oldest form of an op, of which nothing is known."""
     return lambda context: (None,) * count

@@ -303,22 +303,25 @@ def close_array(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     return ()
 
 
-def build_forms(op: str, compute: Compute, shape: ShapeFunction, outputs: int) -> Table:
-    """The three forms of an op that takes a handle."""
-    kernel = Kernel(compute, shape, needs_context=True)
-    return {f"{op}V3": kernel, f"{op}V2": kernel, op: kernel._replace(shape=shapes.unknown(outputs))}
+def three_forms(ops: tuple[str, str, str], compute: Compute, infer: ShapeFunction, outputs: int) -> Table:
+    """The rows of an op that takes a handle, from the oldest form, which tells nothing of its `outputs`, to the newest."""
+    oldest, older, newest = ops
+    kernel = Kernel(compute, infer, needs_context=True)
+    return {oldest: kernel._replace(shape=shapes.unknown_outputs(outputs)), older: kernel, newest: kernel}
 
 
 TABLE: Table = {
-    "TensorArrayV3": Kernel(partial(_make_array, "V3"), shapes.array, needs_context=True),
-    "TensorArrayV2": Kernel(partial(_make_array, "V2"), shapes.first_of(shapes.array), needs_context=True),
-    "TensorArray": Kernel(partial(_make_array, ""), shapes.unknown(1), needs_context=True),
-    "TensorArrayGradWithShape": Kernel(partial(_make_gradients, "V3"), shapes.gradients, needs_context=True),
-    "TensorArrayGradV3": Kernel(partial(_make_gradients, "V3"), shapes.gradients, needs_context=True),
-    "TensorArrayGradV2": Kernel(partial(_make_gradients, "V2"), shapes.first_of(shapes.gradients), needs_context=True),
-    "TensorArrayGrad": Kernel(partial(_make_gradients, ""), shapes.unknown(1), needs_context=True),
-    **build_forms("TensorArrayWrite", write_element, shapes.written, 1),
-    **build_forms("TensorArrayRead", read_element, shapes.read, 1),
-    **build_forms("TensorArraySize", tell_size, shapes.size, 1),
-    **build_forms("TensorArrayClose", close_array, shapes.closed, 0),
+    "TensorArrayV3": Kernel(partial(_make_array, "V3"), shapes.infer_array, needs_context=True),
+    "TensorArrayV2": Kernel(partial(_make_array, "V2"), shapes.first_output_of(shapes.infer_array), needs_context=True),
+    "TensorArray": Kernel(partial(_make_array, ""), shapes.unknown_outputs(1), needs_context=True),
+    "TensorArrayGradWithShape": Kernel(partial(_make_gradients, "V3"), shapes.infer_gradients, needs_context=True),
+    "TensorArrayGradV3": Kernel(partial(_make_gradients, "V3"), shapes.infer_gradients, needs_context=True),
+    "TensorArrayGradV2": Kernel(
+        partial(_make_gradients, "V2"), shapes.first_output_of(shapes.infer_gradients), needs_context=True
+    ),
+    "TensorArrayGrad": Kernel(partial(_make_gradients, ""), shapes.unknown_outputs(1), needs_context=True),
+    **three_forms(("TensorArrayWrite", "TensorArrayWriteV2", "TensorArrayWriteV3"), write_element, shapes.infer_write, 1),
+    **three_forms(("TensorArrayRead", "TensorArrayReadV2", "TensorArrayReadV3"), read_element, shapes.infer_read, 1),
+    **three_forms(("TensorArraySize", "TensorArraySizeV2", "TensorArraySizeV3"), tell_size, shapes.infer_size, 1),
+    **three_forms(("TensorArrayClose", "TensorArrayCloseV2", "TensorArrayCloseV3"), close_array, shapes.infer_close, 0),
 }

@@ -177,10 +177,10 @@ def _length(position: int, element: Tensor | None, first: int, leading_dims: Seq
 
 TABLE: Table = {
     "TensorListLength": Kernel(tell_length, scalar),
-    "TensorListElementShape": Kernel(tell_element_shape, shapes.element_shape_vector),
-    "TensorListGetItem": Kernel(take_item, shapes.item),
-    "TensorListStack": Kernel(stack, shapes.stacked),
-    "TensorListGather": Kernel(gather, shapes.gathered),
-    "TensorListConcat": Kernel(concat, shapes.concatenated),
-    "TensorListConcatV2": Kernel(concat, shapes.concatenated),
+    "TensorListElementShape": Kernel(tell_element_shape, shapes.infer_element_shape),
+    "TensorListGetItem": Kernel(take_item, shapes.infer_item),
+    "TensorListStack": Kernel(stack, shapes.infer_stack),
+    "TensorListGather": Kernel(gather, shapes.infer_gather),
+    "TensorListConcat": Kernel(concat, shapes.infer_concat),
+    "TensorListConcatV2": Kernel(concat, shapes.infer_concat),
 }

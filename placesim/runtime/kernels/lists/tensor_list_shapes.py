@@ -43,17 +43,17 @@ _READS = "Trying to read from list with wrong element dtype. List has type {held
 _EXPECTS = "Expected list with element dtype {given} but got list with element dtype {held}"
 
 
-def made(context: ShapeContext) -> Sequence[Dims]:
+def infer_new_list(context: ShapeContext) -> Sequence[Dims]:
     """EmptyTensorList, TensorListReserve: a list of elements of the shape in input 0."""
     return _hold(context, context.shape_value(0))
 
 
-def pushed(context: ShapeContext) -> Sequence[Dims]:
+def infer_push(context: ShapeContext) -> Sequence[Dims]:
     """TensorListPushBack."""
     return _hold(context, _element_shape(context, _PUSHES))
 
 
-def pushed_batch(context: ShapeContext) -> Sequence[Dims]:
+def infer_push_batch(context: ShapeContext) -> Sequence[Dims]:
     """TensorListPushBackBatch: a vector of lists, a row of the tensor for each."""
     handles = with_rank(context.shapes[0], 1)
     _, prefix = merge_prefix(with_rank_at_least(context.shapes[1], 1), handles)
@@ -61,7 +61,7 @@ def pushed_batch(context: ShapeContext) -> Sequence[Dims]:
     return (prefix,)
 
 
-def popped(context: ShapeContext) -> Sequence[Dims]:
+def infer_pop(context: ShapeContext) -> Sequence[Dims]:
     """TensorListPopBack: the list and the element."""
     shape = _element_shape(context, _POPS)
     if context.handles[0] is not None:
@@ -69,7 +69,7 @@ def popped(context: ShapeContext) -> Sequence[Dims]:
     return ((), shape)
 
 
-def with_item(context: ShapeContext) -> Sequence[Dims]:
+def infer_set_item(context: ShapeContext) -> Sequence[Dims]:
     """TensorListSetItem."""
     handle = context.handles[0]
     if handle is None:
@@ -79,7 +79,7 @@ def with_item(context: ShapeContext) -> Sequence[Dims]:
     return ((),)
 
 
-def resized(context: ShapeContext) -> Sequence[Dims]:
+def infer_resize(context: ShapeContext) -> Sequence[Dims]:
     """TensorListResize."""
     with_rank(context.shapes[1], 0)
     if context.handles[0] is not None:
@@ -87,30 +87,30 @@ def resized(context: ShapeContext) -> Sequence[Dims]:
     return ((),)
 
 
-def stacked(context: ShapeContext) -> Sequence[Dims]:
+def infer_stack(context: ShapeContext) -> Sequence[Dims]:
     """TensorListStack: the elements along a new first axis."""
     shape = merge(_element_shape(context, _READS), context.shape_value(1))
     return (concatenate((context.attrs["num_elements"],), shape),)
 
 
-def item(context: ShapeContext) -> Sequence[Dims]:
+def infer_item(context: ShapeContext) -> Sequence[Dims]:
     """TensorListGetItem: an element."""
     return (merge(_element_shape(context, _EXPECTS), context.shape_value(2)),)
 
 
-def gathered(context: ShapeContext) -> Sequence[Dims]:
+def infer_gather(context: ShapeContext) -> Sequence[Dims]:
     """TensorListGather: some elements along a new first axis."""
     return (concatenate(context.shapes[1], merge(_element_shape(context, _EXPECTS), context.shape_value(2))),)
 
 
-def concatenated(context: ShapeContext) -> Sequence[Dims]:
+def infer_concat(context: ShapeContext) -> Sequence[Dims]:
     """TensorListConcat, TensorListConcatV2: the elements along their first axis, and their lengths."""
     given = context.shape_value(1) if len(context.shapes) > 1 else context.attrs["element_shape"].dims
     shape = merge(given, _element_shape(context, _READS))
     return (concatenate((-1,), subshape(shape, 1)), (-1,))
 
 
-def split(context: ShapeContext) -> Sequence[Dims]:
+def infer_split(context: ShapeContext) -> Sequence[Dims]:
     """TensorListSplit."""
     tensor = with_rank_at_least(context.shapes[0], 1)
     with_rank(context.shapes[2], 1)
@@ -119,7 +119,7 @@ def split(context: ShapeContext) -> Sequence[Dims]:
     return _hold(context, shape)
 
 
-def rows(context: ShapeContext) -> Sequence[Dims]:
+def infer_from_tensor(context: ShapeContext) -> Sequence[Dims]:
     """TensorListFromTensor."""
     rows = subshape(context.shapes[0], 1)
     shape = context.shape_value(1)
@@ -127,25 +127,25 @@ def rows(context: ShapeContext) -> Sequence[Dims]:
     return _hold(context, shape)
 
 
-def scattered(context: ShapeContext) -> Sequence[Dims]:
+def infer_scatter(context: ShapeContext) -> Sequence[Dims]:
     """TensorListScatter, TensorListScatterV2."""
     return _hold(context, context.shape_value(2))
 
 
-def scattered_into(context: ShapeContext) -> Sequence[Dims]:
+def infer_scatter_into(context: ShapeContext) -> Sequence[Dims]:
     """TensorListScatterIntoExistingList."""
     with_rank_at_least(context.shapes[1], 1)
     with_rank(context.shapes[2], 1)
     return _hold(context, _element_shape(context, _EXPECTS))
 
 
-def element_shape_vector(context: ShapeContext) -> Sequence[Dims]:
+def infer_element_shape(context: ShapeContext) -> Sequence[Dims]:
     """TensorListElementShape: a vector of dimensions."""
     handle = context.handles[0]
     return (None if handle is None or handle.shape is None else (len(handle.shape),),)
 
 
-def joined_lists(context: ShapeContext) -> Sequence[Dims]:
+def infer_concat_lists(context: ShapeContext) -> Sequence[Dims]:
     """TensorListConcatLists."""
     dims = merge(context.shapes[0], context.shapes[1])
     dtype = context.attrs["element_dtype"]

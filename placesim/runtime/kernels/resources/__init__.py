@@ -1,0 +1,1 @@
+"""What steps share beside variables: queues, staging areas, barriers, tables, readers, files, summaries; Python's functions."""

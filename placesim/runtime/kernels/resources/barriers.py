@@ -199,7 +199,7 @@ def tell_incomplete(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
     return (np.int32(len(find_barrier(inputs[0], context).incomplete)),)
 
 
-def _inserted(context: ShapeContext) -> Sequence[Dims]:
+def _infer_insert(context: ShapeContext) -> Sequence[Dims]:
     check_two_strings(context)
     keys, values = with_rank(context.shapes[1], 1), with_rank_at_least(context.shapes[2], 1)
     if values is not None:
@@ -207,14 +207,14 @@ def _inserted(context: ShapeContext) -> Sequence[Dims]:
     return ()
 
 
-def _taken(context: ShapeContext) -> Sequence[Dims]:
+def _infer_take(context: ShapeContext) -> Sequence[Dims]:
     return (None,) * (2 + len(context.attrs["component_types"]))
 
 
 TABLE: Table = {
     "Barrier": Kernel(make_barrier, two_strings, needs_context=True),
-    "BarrierInsertMany": Kernel(insert, _inserted, needs_context=True),
-    "BarrierTakeMany": Kernel(take, _taken, needs_context=True),
+    "BarrierInsertMany": Kernel(insert, _infer_insert, needs_context=True),
+    "BarrierTakeMany": Kernel(take, _infer_take, needs_context=True),
     "BarrierClose": Kernel(close, takes_two_strings, needs_context=True),
     "BarrierReadySize": Kernel(tell_ready, scalar_of_two_strings, needs_context=True),
     "BarrierIncompleteSize": Kernel(tell_incomplete, scalar_of_two_strings, needs_context=True),

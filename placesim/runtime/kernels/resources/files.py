@@ -43,28 +43,28 @@ def find_files(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return (string_array(sorted(names), (len(names),)),)
 
 
-def _scalars(context: ShapeContext) -> None:
+def _check_scalars(context: ShapeContext) -> None:
     for dims in context.shapes:
         with_rank(dims, 0)
 
 
-def _contents(context: ShapeContext) -> Sequence[Dims]:
-    _scalars(context)
+def _infer_contents(context: ShapeContext) -> Sequence[Dims]:
+    _check_scalars(context)
     return ((),)
 
 
-def _written(context: ShapeContext) -> Sequence[Dims]:
-    _scalars(context)
+def _infer_write(context: ShapeContext) -> Sequence[Dims]:
+    _check_scalars(context)
     return ()
 
 
-def _names(context: ShapeContext) -> Sequence[Dims]:
+def _infer_names(context: ShapeContext) -> Sequence[Dims]:
     with_rank_at_most(context.shapes[0], 1)
     return ((-1,),)
 
 
 TABLE: Table = {
-    "ReadFile": Kernel(read_file, _contents),
-    "WriteFile": Kernel(write_file, _written),
-    "MatchingFiles": Kernel(find_files, _names),
+    "ReadFile": Kernel(read_file, _infer_contents),
+    "WriteFile": Kernel(write_file, _infer_write),
+    "MatchingFiles": Kernel(find_files, _infer_names),
 }

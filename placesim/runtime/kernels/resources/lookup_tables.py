@@ -17,13 +17,13 @@ from placesim.runtime.kernels.kernel import Kernel, KernelContext, Tensor
 from placesim.runtime.kernels.kernel import Table as KernelTable
 from placesim.runtime.kernels.named_resources import (
     DEFAULT_CONTAINER,
-    both_forms,
     check_signature,
     check_two_strings,
     finder,
     handle_of,
+    makers,
     name_resource,
-    two_strings,
+    users,
 )
 from placesim.runtime.kernels.resources.file_access import read_bytes, text_lines
 from placesim.runtime.kernels.resources.table_storage import ChangingTable, DenseTable, FixedTable, Table
@@ -281,17 +281,17 @@ def _field(line: bytes, fields: Sequence[bytes], column: int, number: int, dtype
 # --- shapes -----------------------------------------------------------------------------------------------------------
 
 
-def _handle(context: ShapeContext) -> Sequence[Dims]:
+def _infer_handle(context: ShapeContext) -> Sequence[Dims]:
     return ((),)
 
 
-def _scalar_key_handle(context: ShapeContext) -> Sequence[Dims]:
+def _infer_scalar_key_handle(context: ShapeContext) -> Sequence[Dims]:
     shape = context.attrs["value_shape"].dims if "value_shape" in context.attrs else ()
     context.output_handles[0] = HandleShape(context.attrs["value_dtype"], shape)
     return ((),)
 
 
-def _dense_handle(context: ShapeContext) -> Sequence[Dims]:
+def _infer_dense_handle(context: ShapeContext) -> Sequence[Dims]:
     with_rank_at_most(context.shapes[0], 1)
     return ((),)
 
@@ -300,55 +300,55 @@ def _check_scalar(context: ShapeContext) -> None:
     with_rank(context.shapes[0], 0)
 
 
-def _found_by_strings(context: ShapeContext) -> Sequence[Dims]:
+def _infer_find_by_strings(context: ShapeContext) -> Sequence[Dims]:
     check_two_strings(context)
     with_rank_at_most(context.shapes[2], 1)
     return (None,)
 
 
-def _found(context: ShapeContext) -> Sequence[Dims]:
+def _infer_find(context: ShapeContext) -> Sequence[Dims]:
     _check_scalar(context)
     handle = context.handles[0]
     return (None if handle is None else concatenate(context.shapes[1], handle.shape),)
 
 
-def _exported_by_strings(context: ShapeContext) -> Sequence[Dims]:
+def _infer_export_by_strings(context: ShapeContext) -> Sequence[Dims]:
     check_two_strings(context)
     return (-1,), None
 
 
-def _exported(context: ShapeContext) -> Sequence[Dims]:
+def _infer_export(context: ShapeContext) -> Sequence[Dims]:
     _check_scalar(context)
     return None, None
 
 
-def _sized_by_strings(context: ShapeContext) -> Sequence[Dims]:
+def _infer_size_by_strings(context: ShapeContext) -> Sequence[Dims]:
     check_two_strings(context)
     return ((),)
 
 
-def _sized(context: ShapeContext) -> Sequence[Dims]:
+def _infer_size(context: ShapeContext) -> Sequence[Dims]:
     _check_scalar(context)
     return ((),)
 
 
-def _strings(context: ShapeContext) -> Sequence[Dims]:
+def _infer_insert_by_strings(context: ShapeContext) -> Sequence[Dims]:
     check_two_strings(context)
     return ()
 
 
-def _scalar_in(context: ShapeContext) -> Sequence[Dims]:
+def _infer_insert(context: ShapeContext) -> Sequence[Dims]:
     _check_scalar(context)
     return ()
 
 
-def _removed(context: ShapeContext) -> Sequence[Dims]:
+def _infer_remove(context: ShapeContext) -> Sequence[Dims]:
     _check_scalar(context)
     with_rank_at_least(context.shapes[1], 1)
     return ()
 
 
-def _imported(context: ShapeContext) -> Sequence[Dims]:
+def _infer_import(context: ShapeContext) -> Sequence[Dims]:
     _check_scalar(context)
     keys = with_rank(context.shapes[1], 1)
     values = with_rank_at_least(context.shapes[2], 1)
@@ -357,48 +357,55 @@ def _imported(context: ShapeContext) -> Sequence[Dims]:
     return ()
 
 
-def _with_vectors(check: Callable[[ShapeContext], Any]) -> Callable[[ShapeContext], Sequence[Dims]]:
-    def shape(context: ShapeContext) -> Sequence[Dims]:
+def _build_infer_with_vectors(check: Callable[[ShapeContext], Any]) -> Callable[[ShapeContext], Sequence[Dims]]:
+    def infer(context: ShapeContext) -> Sequence[Dims]:
         check(context)
         merge(with_rank(context.shapes[1], 1), context.shapes[2])
         return ()
 
-    return shape
+    return infer
 
 
-def _with_filename(check: Callable[[ShapeContext], Any]) -> Callable[[ShapeContext], Sequence[Dims]]:
-    def shape(context: ShapeContext) -> Sequence[Dims]:
+def _build_infer_with_filename(check: Callable[[ShapeContext], Any]) -> Callable[[ShapeContext], Sequence[Dims]]:
+    def infer(context: ShapeContext) -> Sequence[Dims]:
         check(context)
         with_rank(context.shapes[1], 0)
         return ()
 
-    return shape
+    return infer
 
 
-TABLE: KernelTable = {"LookupTableRemoveV2": Kernel(remove, _removed, needs_context=True)}
-for _kind, _make, _shape in (
-    ("HashTable", _fixed, _handle),
-    ("MutableHashTable", _changing, _scalar_key_handle),
-    ("MutableHashTableOfTensors", _changing_vectors, _scalar_key_handle),
-    ("MutableDenseHashTable", _dense, _dense_handle),
-):
-    _older, _newer = both_forms(table_maker(_make))
-    TABLE[_kind] = Kernel(_older, two_strings, needs_context=True)
-    TABLE[_kind + "V2"] = Kernel(_newer, _shape, needs_context=True)
-    TABLE["Anonymous" + _kind] = Kernel(anonymous_maker(_make), _shape, needs_context=True)
-for _op, _compute, _older_shape, _newer_shape in (
-    ("LookupTableFind", find, _found_by_strings, _found),
-    ("LookupTableInsert", insert, _strings, _scalar_in),
-    ("LookupTableImport", import_pairs, _strings, _imported),
-    ("LookupTableExport", export, _exported_by_strings, _exported),
-    ("LookupTableSize", tell_size, _sized_by_strings, _sized),
-    ("InitializeTable", initialize, _with_vectors(check_two_strings), _with_vectors(_check_scalar)),
-    (
-        "InitializeTableFromTextFile",
-        initialize_from_file,
-        _with_filename(check_two_strings),
-        _with_filename(_check_scalar),
+TABLE: KernelTable = {
+    **makers("HashTable", "HashTableV2", table_maker(_fixed), _infer_handle),
+    **makers("MutableHashTable", "MutableHashTableV2", table_maker(_changing), _infer_scalar_key_handle),
+    **makers(
+        "MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", table_maker(_changing_vectors), _infer_scalar_key_handle
     ),
-):
-    TABLE[_op] = Kernel(_compute, _older_shape, needs_context=True)
-    TABLE[_op + "V2"] = Kernel(_compute, _newer_shape, needs_context=True)
+    **makers("MutableDenseHashTable", "MutableDenseHashTableV2", table_maker(_dense), _infer_dense_handle),
+    "AnonymousHashTable": Kernel(anonymous_maker(_fixed), _infer_handle, needs_context=True),
+    "AnonymousMutableHashTable": Kernel(anonymous_maker(_changing), _infer_scalar_key_handle, needs_context=True),
+    "AnonymousMutableHashTableOfTensors": Kernel(
+        anonymous_maker(_changing_vectors), _infer_scalar_key_handle, needs_context=True
+    ),
+    "AnonymousMutableDenseHashTable": Kernel(anonymous_maker(_dense), _infer_dense_handle, needs_context=True),
+    **users("LookupTableFind", "LookupTableFindV2", find, _infer_find_by_strings, _infer_find),
+    **users("LookupTableInsert", "LookupTableInsertV2", insert, _infer_insert_by_strings, _infer_insert),
+    "LookupTableRemoveV2": Kernel(remove, _infer_remove, needs_context=True),
+    **users("LookupTableImport", "LookupTableImportV2", import_pairs, _infer_insert_by_strings, _infer_import),
+    **users("LookupTableExport", "LookupTableExportV2", export, _infer_export_by_strings, _infer_export),
+    **users("LookupTableSize", "LookupTableSizeV2", tell_size, _infer_size_by_strings, _infer_size),
+    **users(
+        "InitializeTable",
+        "InitializeTableV2",
+        initialize,
+        _build_infer_with_vectors(check_two_strings),
+        _build_infer_with_vectors(_check_scalar),
+    ),
+    **users(
+        "InitializeTableFromTextFile",
+        "InitializeTableFromTextFileV2",
+        initialize_from_file,
+        _build_infer_with_filename(check_two_strings),
+        _build_infer_with_filename(_check_scalar),
+    ),
+}

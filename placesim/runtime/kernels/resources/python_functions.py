@@ -19,8 +19,8 @@ def call(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     raise InvalidArgumentError(f"ValueError: callback {attrs['token']} is not found")
 
 
-def _unknown(context: ShapeContext) -> Sequence[Dims]:
+def _infer_declared(context: ShapeContext) -> Sequence[Dims]:
     return (None,) * len(context.attrs["Tout"])
 
 
-TABLE: Table = dict.fromkeys(("PyFunc", "PyFuncStateless", "EagerPyFunc"), Kernel(call, _unknown))
+TABLE: Table = dict.fromkeys(("PyFunc", "PyFuncStateless", "EagerPyFunc"), Kernel(call, _infer_declared))

@@ -17,9 +17,9 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
 from placesim.runtime.kernels.named_resources import (
-    both_forms,
     check_signature,
     finder,
+    makers,
     name_resource,
     scalar_of_two_strings,
     shape_of,
@@ -30,6 +30,7 @@ from placesim.runtime.kernels.named_resources import (
     two_strings,
     types_text,
     unknown_outputs,
+    users,
 )
 from placesim.runtime.kernels.resources.queue_attempts import (
     UNBOUNDED,
@@ -298,27 +299,25 @@ def tell_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
 # --- shapes -----------------------------------------------------------------------------------------------------------
 
 
-def _checked_count(context: ShapeContext) -> Sequence[Dims]:
+def _infer_many(context: ShapeContext) -> Sequence[Dims]:
     count = context.value(1)
     if count is not None and int(count.reshape(-1)[0]) < 0:
         raise ShapeError(f"Input 'n' must be >= 0, but is {int(count.reshape(-1)[0])}")
     return unknown_outputs(context)
 
 
-TABLE: Table = {"FakeQueue": Kernel(fake_queue, two_strings, needs_context=True)}
-for _kind in ("FIFOQueue", "RandomShuffleQueue", "PaddingFIFOQueue", "PriorityQueue"):
-    _older, _newer = both_forms(queue_maker(_kind))
-    TABLE[_kind] = Kernel(_older, two_strings, needs_context=True)
-    TABLE[_kind + "V2"] = Kernel(_newer, scalar, needs_context=True)
-for _op, _compute, _older_shape, _newer_shape in (
-    ("QueueEnqueue", enqueue, no_outputs, no_outputs),
-    ("QueueEnqueueMany", enqueue_many, no_outputs, no_outputs),
-    ("QueueDequeue", dequeue, unknown_outputs, unknown_outputs),
-    ("QueueDequeueMany", batch_dequeuer("DequeueManyOp", False), unknown_outputs, _checked_count),
-    ("QueueDequeueUpTo", batch_dequeuer("DequeueUpToOp", True), unknown_outputs, unknown_outputs),
-    ("QueueClose", close, takes_two_strings, no_outputs),
-    ("QueueIsClosed", tell_closed, scalar, scalar),
-    ("QueueSize", tell_size, scalar_of_two_strings, unchanged),
-):
-    TABLE[_op] = Kernel(_compute, _older_shape, needs_context=True)
-    TABLE[_op + "V2"] = Kernel(_compute, _newer_shape, needs_context=True)
+TABLE: Table = {
+    "FakeQueue": Kernel(fake_queue, two_strings, needs_context=True),
+    **makers("FIFOQueue", "FIFOQueueV2", queue_maker("FIFOQueue")),
+    **makers("RandomShuffleQueue", "RandomShuffleQueueV2", queue_maker("RandomShuffleQueue")),
+    **makers("PaddingFIFOQueue", "PaddingFIFOQueueV2", queue_maker("PaddingFIFOQueue")),
+    **makers("PriorityQueue", "PriorityQueueV2", queue_maker("PriorityQueue")),
+    **users("QueueEnqueue", "QueueEnqueueV2", enqueue, no_outputs, no_outputs),
+    **users("QueueEnqueueMany", "QueueEnqueueManyV2", enqueue_many, no_outputs, no_outputs),
+    **users("QueueDequeue", "QueueDequeueV2", dequeue, unknown_outputs, unknown_outputs),
+    **users("QueueDequeueMany", "QueueDequeueManyV2", batch_dequeuer("DequeueManyOp", False), unknown_outputs, _infer_many),
+    **users("QueueDequeueUpTo", "QueueDequeueUpToV2", batch_dequeuer("DequeueUpToOp", True), unknown_outputs, unknown_outputs),
+    **users("QueueClose", "QueueCloseV2", close, takes_two_strings, no_outputs),
+    **users("QueueIsClosed", "QueueIsClosedV2", tell_closed, scalar, scalar),
+    **users("QueueSize", "QueueSizeV2", tell_size, scalar_of_two_strings, unchanged),
+}

@@ -16,15 +16,15 @@ from placesim.dtypes import STRING
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs, c_escape
 from placesim.runtime.kernels.dimensions import shape_text
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
-from placesim.runtime.kernels.named_resources import both_forms, check_two_strings, finder, name_resource, two_strings
+from placesim.runtime.kernels.kernel import Compute, KernelContext, Table
+from placesim.runtime.kernels.named_resources import check_two_strings, finder, makers, name_resource, users
 from placesim.runtime.kernels.resources.file_access import decompress, fixed_records, read_bytes, text_lines, tf_records
 from placesim.runtime.kernels.resources.queue_attempts import Dequeue, attempt
 from placesim.runtime.kernels.resources.queues import find_queue
 from placesim.runtime.kernels.string.tensor_serialization import message_field, number_field, read_fields
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.resources import ResourceHandle
-from placesim.runtime.shapes import Dims, ShapeContext, scalar, with_rank, with_value
+from placesim.runtime.shapes import Dims, ShapeContext, with_rank, with_value
 
 RESOURCE_TYPE = "N10tensorflow15ReaderInterfaceE"
 
@@ -109,13 +109,11 @@ def _read_tf_records(name: str, attrs: Attrs) -> Records:
     return ((f"{name}:{offset}".encode(), record) for offset, record in tf_records(data))
 
 
-KINDS = (
-    ReaderKind("WholeFileReader", _read_whole, is_single=True),
-    ReaderKind("IdentityReader", _read_name, is_single=True),
-    ReaderKind("TextLineReader", _read_lines),
-    ReaderKind("FixedLengthRecordReader", _read_fixed),
-    ReaderKind("TFRecordReader", _read_tf_records),
-)
+WHOLE_FILES = ReaderKind("WholeFileReader", _read_whole, is_single=True)
+IDENTITIES = ReaderKind("IdentityReader", _read_name, is_single=True)
+TEXT_LINES = ReaderKind("TextLineReader", _read_lines)
+FIXED_RECORDS = ReaderKind("FixedLengthRecordReader", _read_fixed)
+TF_RECORDS = ReaderKind("TFRecordReader", _read_tf_records)
 
 
 def reader_maker(kind: ReaderKind) -> Callable[..., ResourceHandle]:
@@ -229,10 +227,10 @@ def restore_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 # --- shapes -----------------------------------------------------------------------------------------------------------
 
 
-def _checked(is_strings: bool, outputs: tuple[Dims, ...], handles: int, scalars: int = 0) -> Callable[..., Sequence[Dims]]:
+def _build_infer(is_strings: bool, outputs: tuple[Dims, ...], handles: int, scalars: int = 0) -> Callable[..., Sequence[Dims]]:
     """The outputs' shapes, where the first inputs are handles of a form and further ones scalars."""
 
-    def shape(context: ShapeContext) -> Sequence[Dims]:
+    def infer(context: ShapeContext) -> Sequence[Dims]:
         for index in range(handles + scalars):
             is_pair = is_strings and index < handles
             dims = with_rank(context.shapes[index], 1 if is_pair else 0)
@@ -240,29 +238,40 @@ def _checked(is_strings: bool, outputs: tuple[Dims, ...], handles: int, scalars:
                 with_value(dims[0], 2)
         return outputs
 
-    return shape
+    return infer
 
 
-def _restored_by_strings(context: ShapeContext) -> Sequence[Dims]:
+def _infer_restore_by_strings(context: ShapeContext) -> Sequence[Dims]:
     check_two_strings(context)
     with_rank(context.shapes[1], 0)
     return ()
 
 
-TABLE: Table = {}
-for _kind in KINDS:
-    _older, _newer = both_forms(reader_maker(_kind))
-    TABLE[_kind.name] = Kernel(_older, two_strings, needs_context=True)
-    TABLE[_kind.name + "V2"] = Kernel(_newer, scalar, needs_context=True)
-for _op, _compute, _outputs, _handles, _scalars in (
-    ("ReaderRead", read, ((), ()), 2, 0),
-    ("ReaderReadUpTo", read_up_to, ((-1,), (-1,)), 2, 1),
-    ("ReaderNumRecordsProduced", tell_produced, ((),), 1, 0),
-    ("ReaderNumWorkUnitsCompleted", tell_finished, ((),), 1, 0),
-    ("ReaderReset", reset, (), 1, 0),
-    ("ReaderSerializeState", save_state, ((),), 1, 0),
-    ("ReaderRestoreState", restore_state, (), 1, 1),
-):
-    TABLE[_op] = Kernel(_compute, _checked(True, _outputs, _handles, _scalars), needs_context=True)
-    TABLE[_op + "V2"] = Kernel(_compute, _checked(False, _outputs, _handles, _scalars), needs_context=True)
-TABLE["ReaderRestoreState"] = Kernel(restore_state, _restored_by_strings, needs_context=True)
+def _users(
+    older: str, newer: str, compute: Compute, outputs: tuple[Dims, ...] = (), handles: int = 1, scalars: int = 0
+) -> Table:
+    return users(
+        older, newer, compute, _build_infer(True, outputs, handles, scalars), _build_infer(False, outputs, handles, scalars)
+    )
+
+
+TABLE: Table = {
+    **makers("WholeFileReader", "WholeFileReaderV2", reader_maker(WHOLE_FILES)),
+    **makers("TextLineReader", "TextLineReaderV2", reader_maker(TEXT_LINES)),
+    **makers("FixedLengthRecordReader", "FixedLengthRecordReaderV2", reader_maker(FIXED_RECORDS)),
+    **makers("TFRecordReader", "TFRecordReaderV2", reader_maker(TF_RECORDS)),
+    **makers("IdentityReader", "IdentityReaderV2", reader_maker(IDENTITIES)),
+    **_users("ReaderRead", "ReaderReadV2", read, outputs=((), ()), handles=2),
+    **_users("ReaderReadUpTo", "ReaderReadUpToV2", read_up_to, outputs=((-1,), (-1,)), handles=2, scalars=1),
+    **_users("ReaderNumRecordsProduced", "ReaderNumRecordsProducedV2", tell_produced, outputs=((),)),
+    **_users("ReaderNumWorkUnitsCompleted", "ReaderNumWorkUnitsCompletedV2", tell_finished, outputs=((),)),
+    **_users("ReaderReset", "ReaderResetV2", reset),
+    **_users("ReaderSerializeState", "ReaderSerializeStateV2", save_state, outputs=((),)),
+    **users(
+        "ReaderRestoreState",
+        "ReaderRestoreStateV2",
+        restore_state,
+        _infer_restore_by_strings,
+        _build_infer(False, (), handles=1, scalars=1),
+    ),
+}

@@ -229,7 +229,7 @@ def clear_map(kind: str, inputs: Sequence[Any], attrs: Attrs, context: KernelCon
     return ()
 
 
-def _key_and_values(context: ShapeContext) -> Sequence[Dims]:
+def _infer_key_and_values(context: ShapeContext) -> Sequence[Dims]:
     return (None, *unknown_outputs(context))
 
 
@@ -239,14 +239,18 @@ TABLE: Table = {
     "StagePeek": Kernel(stage_peek, unknown_outputs, needs_context=True),
     "StageSize": Kernel(stage_size, scalar, needs_context=True),
     "StageClear": Kernel(stage_clear, no_outputs, needs_context=True),
+    "MapStage": Kernel(partial(put_in_map, "Map"), no_outputs, needs_context=True),
+    "MapUnstage": Kernel(partial(take_from_map, "Map", False), unknown_outputs, needs_context=True),
+    "MapPeek": Kernel(partial(take_from_map, "Map", True), unknown_outputs, needs_context=True),
+    "MapUnstageNoKey": Kernel(partial(take_any_from_map, "Map"), _infer_key_and_values, needs_context=True),
+    "MapSize": Kernel(partial(map_size, "Map"), scalar, needs_context=True),
+    "MapIncompleteSize": Kernel(partial(incomplete_map_size, "Map"), scalar, needs_context=True),
+    "MapClear": Kernel(partial(clear_map, "Map"), no_outputs, needs_context=True),
+    "OrderedMapStage": Kernel(partial(put_in_map, "OrderedMap"), no_outputs, needs_context=True),
+    "OrderedMapUnstage": Kernel(partial(take_from_map, "OrderedMap", False), unknown_outputs, needs_context=True),
+    "OrderedMapPeek": Kernel(partial(take_from_map, "OrderedMap", True), unknown_outputs, needs_context=True),
+    "OrderedMapUnstageNoKey": Kernel(partial(take_any_from_map, "OrderedMap"), _infer_key_and_values, needs_context=True),
+    "OrderedMapSize": Kernel(partial(map_size, "OrderedMap"), scalar, needs_context=True),
+    "OrderedMapIncompleteSize": Kernel(partial(incomplete_map_size, "OrderedMap"), scalar, needs_context=True),
+    "OrderedMapClear": Kernel(partial(clear_map, "OrderedMap"), no_outputs, needs_context=True),
 }
-for _kind in MAP_TYPES:
-    TABLE |= {
-        f"{_kind}Stage": Kernel(partial(put_in_map, _kind), no_outputs, needs_context=True),
-        f"{_kind}Unstage": Kernel(partial(take_from_map, _kind, False), unknown_outputs, needs_context=True),
-        f"{_kind}Peek": Kernel(partial(take_from_map, _kind, True), unknown_outputs, needs_context=True),
-        f"{_kind}UnstageNoKey": Kernel(partial(take_any_from_map, _kind), _key_and_values, needs_context=True),
-        f"{_kind}Size": Kernel(partial(map_size, _kind), scalar, needs_context=True),
-        f"{_kind}IncompleteSize": Kernel(partial(incomplete_map_size, _kind), scalar, needs_context=True),
-        f"{_kind}Clear": Kernel(partial(clear_map, _kind), no_outputs, needs_context=True),
-    }
