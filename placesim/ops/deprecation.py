@@ -7,7 +7,7 @@ more full stop.
 from __future__ import annotations
 
 from placesim.errors import UnimplementedError
-from placesim.ops.registry import OpDef
+from placesim.ops.definitions import OpDef
 
 GRAPH_DEF_VERSION = 2474
 """The producer version that TensorFlow 2.21 writes into its graphs."""
