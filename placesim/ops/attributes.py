@@ -89,7 +89,7 @@ def decode_attr_value(facts: Any, attr_type: str) -> AttrValue:
 
         dtype = parse_dtype(facts["tensor"])
         return TensorValue(dtype, np.zeros(facts["shape"], dtype.numpy))
-    return facts["s"] if "s" in facts else FunctionName("")
+    return facts["s"] if "s" in facts else FunctionName(facts.get("func", ""))
 
 
 def type_values(allowed: Any) -> tuple[AttrValue, ...]:

@@ -1,7 +1,8 @@
 """Op definitions, and which kernels exist for which device type and element types.
 
 A registry is a value that is passed, never a global that is looked up.  The facts of one TensorFlow release lie beside this
-module in a compressed file, a line of JSON for each op; a line is decoded when its op is first asked for.
+module in a compressed file, a line of JSON for each op; a line is decoded when its op is first asked for.  `compile.py` makes
+the file from a readable source.
 Source: the op and kernel registries of TensorFlow 2.21 (CUDA-capable build).
 """
 
@@ -17,8 +18,6 @@ from typing import Any
 from placesim.dtypes import parse_dtype
 from placesim.ops.attributes import decode_attr_value, type_values
 from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
-
-RELEASES = {"2.21": "tensorflow-2.21.json.gz"}
 
 
 class Registry:
@@ -111,8 +110,10 @@ def decode_kernel(op: str, facts: Mapping[str, Any]) -> KernelDef:
 @cache
 def load_registry(release: str = "2.21") -> Registry:
     """The registry of a release that ships with the package; KeyError for any other."""
-    data = resources.files(__package__).joinpath(RELEASES[release]).read_bytes()
-    head, *lines = gzip.decompress(data).decode().splitlines()
+    table = resources.files(__package__).joinpath(f"tensorflow-{release}.json.gz")
+    if not table.is_file():
+        raise KeyError(release)
+    head, *lines = gzip.decompress(table.read_bytes()).decode().splitlines()
     by_op = {line[2 : line.index('"', 2)]: line for line in lines}
     return Registry(json.loads(head)["tensorflow"], _Facts(by_op, 1), _Facts(by_op, 2))
 
