@@ -26,7 +26,7 @@ def _check_dtype(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 @click.command("ops")
 @click.argument("name", metavar="[NAME|PATTERN]", required=False)
-@click.option("--device", type=Word(DEVICE_TYPES), metavar="TYPE", help="Only ops that TensorFlow has a kernel for there.")
+@click.option("--device", type=Word(DEVICE_TYPES), help="Only ops that TensorFlow has a kernel for there.")
 @click.option("--dtype", callback=_check_dtype, metavar="TYPE", help="Only ops whose kernel takes or gives such tensors.")
 @click.option("--numpy/--no-numpy", "numpy", default=None, help="Only ops that `run` can, or can't, execute.")
 @format_option
