@@ -42,8 +42,10 @@ format: .venv/dev ## format the code, and mend what the linter can
 golden: .venv/dev ## write the golden outputs of graphs/ anew; read the difference before you keep it
 	$(BIN)/python -m tests.test_golden
 
-tables: .venv/dev ## write the table of ops and kernel families anew, after adding an op
-	$(BIN)/python -m tests.runtime.op_families
+tables: .venv/dev ## write what is generated of ops: tables, kernel families, the manual's page; after adding an op
+	$(BIN)/python -m placesim.ops.compile
+	$(BIN)/python -m placesim.runtime.kernels.op_families_text
+	$(BIN)/python -m placesim.report.ops_page
 
 bench: .venv/dev ## measure: start-up, reading, placing, executing
 	@for file in tests/benchmarks/*_bench.py; do echo "== $$file"; $(BIN)/python -m $$(echo $${file%.py} | tr / .) || exit 1; done

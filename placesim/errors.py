@@ -79,6 +79,15 @@ class GraphFileError(PlacesimError):
         self.problems = problems
 
 
+def shown_type(error: PlacesimError) -> str:
+    """The class that a user is told: TensorFlow's own, where all that is wrong with a file is of one."""
+    if isinstance(error, GraphFileError):
+        classes = {problem.error for problem in error.problems}
+        if len(classes) == 1 and "" not in classes:
+            return classes.pop()
+    return error.type_name
+
+
 class GraphBuildError(PlacesimError, ValueError):
     """What TensorFlow's Python reports as ValueError while a graph is built."""
 

@@ -13,6 +13,7 @@ COMMANDS = {
     "run": "Load a graph, place it, execute it with numpy, print the results.",
     "place": "Place graphs without executing them, and print the log.",
     "devices": "List the devices of a simulated machine.",
+    "ops": "List TensorFlow's ops and their kernels, or tell all about one.",
     "explain": "Explain why nodes are where they are, and what would change that.",
     "check": "Hold a placement to a policy.",
     "diff": "Compare two placements.",

@@ -10,8 +10,8 @@ from placesim.dtypes import DType
 from placesim.formats.problems import Problems, did_you_mean
 from placesim.formats.tensorflow.wire import shortened
 from placesim.graph.graph import Graph, Node, NodeDef, Signature, split_tensor_name
-from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue, format_op_def
-from placesim.ops.registry import OpDef
+from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
+from placesim.ops.definitions import OpDef, format_op_def
 
 MAX_PROBLEMS = 100
 """A file with more is not read to its end."""

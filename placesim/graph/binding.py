@@ -10,8 +10,8 @@ from placesim.errors import GraphBuildError
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Function
 from placesim.graph.variables import Variable
-from placesim.ops.attributes import AttrDef, Attrs, AttrValue
-from placesim.ops.registry import ArgDef, OpDef
+from placesim.ops.attributes import Attrs, AttrValue
+from placesim.ops.definitions import ArgDef, AttrDef, OpDef
 
 
 class Operand(NamedTuple):

@@ -15,7 +15,8 @@ from placesim.graph.constants import make_constant
 from placesim.graph.graph import Function, Graph, Node, Signature, TensorRef
 from placesim.graph.variables import Variable
 from placesim.ops.attributes import Attrs, TensorValue
-from placesim.ops.registry import OpDef, Registry
+from placesim.ops.definitions import OpDef
+from placesim.ops.registry import Registry
 
 _OP_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 is_op_name = _OP_NAME.fullmatch

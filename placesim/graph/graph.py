@@ -14,7 +14,8 @@ from typing import NamedTuple
 from placesim.dtypes import RESOURCE, DType
 from placesim.errors import Location
 from placesim.ops.attributes import Attrs, AttrValue
-from placesim.ops.registry import ArgDef, OpDef, Registry
+from placesim.ops.definitions import ArgDef, OpDef
+from placesim.ops.registry import Registry
 
 COLUMNS = 4096
 """A node's location is packed as `line * COLUMNS + column`; columns beyond are given as the last one."""

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from placesim.dtypes import DType
 from placesim.graph.graph import Node, Signature
 from placesim.ops.attributes import AttrValue, format_attr_value
+from placesim.ops.definitions import KernelDef
 from placesim.ops.kernels import find_kernel
-from placesim.ops.registry import KernelDef, Registry
+from placesim.ops.registry import Registry
 
 
 class Exclusion(NamedTuple):

@@ -1,4 +1,4 @@
-"""Attr values: how they are held, checked against an op definition, and printed as TensorFlow prints them.
+"""Attr values: how they are held, and printed as TensorFlow prints them.
 
 | attr type | held as |
 |---|---|
@@ -23,8 +23,6 @@ from placesim.ops.farmhash import fingerprint64
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from placesim.ops.registry import ArgDef, OpDef
 
 AttrValue = Any
 Attrs = Mapping[str, Any]
@@ -75,17 +73,6 @@ class Placeholder(NamedTuple):
     name: str
 
 
-class AttrDef(NamedTuple):
-    """An attr of an op: its type as TensorFlow writes it (`list(type)`), default, allowed values and minimum."""
-
-    name: str
-    type: str
-    default: AttrValue = None
-    has_default: bool = False
-    allowed: tuple[AttrValue, ...] | None = None
-    minimum: int | None = None
-
-
 def decode_attr_value(facts: Any, attr_type: str) -> AttrValue:
     """A value in the data file's JSON -> the value as it is held."""
     if not isinstance(facts, dict):
@@ -102,7 +89,7 @@ def decode_attr_value(facts: Any, attr_type: str) -> AttrValue:
 
         dtype = parse_dtype(facts["tensor"])
         return TensorValue(dtype, np.zeros(facts["shape"], dtype.numpy))
-    return facts["s"] if "s" in facts else FunctionName("")
+    return facts["s"] if "s" in facts else FunctionName(facts.get("func", ""))
 
 
 def type_values(allowed: Any) -> tuple[AttrValue, ...]:
@@ -210,62 +197,3 @@ def _format_element(value: Any, dtype: DType) -> str:
     if dtype is DOUBLE:
         return format_double(float(value))
     return format_float(float(value)) if dtype.is_floating else str(int(value))
-
-
-# --- op definitions as text -----------------------------------------------------------------------------------------
-
-
-def format_op_def(op: OpDef) -> str:
-    """`Op<name=Abs; signature=x:T -> y:T; attr=T:type,allowed=[...]>`."""
-    text = f"Op<name={op.name}; signature={_format_args(op.inputs)} -> {_format_args(op.outputs)}"
-    for attr in op.attrs.values():
-        text += f"; attr={attr.name}:{attr.type}"
-        if attr.has_default:
-            text += f",default={format_attr_value(attr.default)}"
-        if attr.minimum is not None:
-            text += f",min={attr.minimum}"
-        if attr.allowed is not None:
-            text += f",allowed=[{', '.join(map(format_attr_value, attr.allowed))}]"
-    flags = ("is_commutative", "is_aggregate", "is_stateful", "allows_uninitialized_input", "is_distributed_communication")
-    return text + "".join(f"; {flag}=true" for flag in flags if getattr(op, flag)) + ">"
-
-
-def _format_args(args: tuple[ArgDef, ...]) -> str:
-    return ", ".join(f"{arg.name}:{_format_arg_type(arg)}" for arg in args)
-
-
-def _format_arg_type(arg: ArgDef) -> str:
-    name = "" if arg.type_list_attr else arg.type_attr or (arg.dtype.name if arg.dtype else "")
-    text = f"{arg.number_attr}*{name}" if arg.number_attr else name
-    return f"Ref({text})" if arg.is_ref else text
-
-
-def attr_problem(op: OpDef, attrs: Attrs, node: str) -> str | None:
-    """What TensorFlow says of the first attr that the op definition does not allow; None where all are fine."""
-    for attr in op.attrs.values():
-        if attr.name not in attrs:
-            continue
-        problem = _value_problem(attr, attrs[attr.name])
-        if problem:
-            return f"{problem}\n\t; NodeDef: {{{{node {node}}}}}; {format_op_def(op)}"
-    return None
-
-
-def _value_problem(attr: AttrDef, value: AttrValue) -> str | None:
-    is_list = isinstance(value, tuple) and attr.type.startswith("list(")
-    if attr.minimum is not None:
-        if is_list and len(value) < attr.minimum:
-            return f"Length for attr '{attr.name}' of {len(value)} must be at least minimum {attr.minimum}"
-        if not is_list and isinstance(value, int) and value < attr.minimum:
-            return f"Value for attr '{attr.name}' of {value} must be at least minimum {attr.minimum}"
-    if attr.allowed is None:
-        return None
-    for element in value if is_list else (value,):
-        if element not in attr.allowed:
-            shown, allowed = (_plain(element), ", ".join(map(_plain, attr.allowed)))
-            return f"Value for attr '{attr.name}' of {shown} is not in the list of allowed values: {allowed}"
-    return None
-
-
-def _plain(value: AttrValue) -> str:
-    return value.name if isinstance(value, DType) else format_attr_value(value)

@@ -7,7 +7,7 @@ more full stop.
 from __future__ import annotations
 
 from placesim.errors import UnimplementedError
-from placesim.ops.registry import OpDef
+from placesim.ops.definitions import OpDef
 
 GRAPH_DEF_VERSION = 2474
 """The producer version that TensorFlow 2.21 writes into its graphs."""
@@ -42,11 +42,15 @@ def check_not_removed(op: OpDef, producer: int = GRAPH_DEF_VERSION) -> None:
     """UnimplementedError, in TensorFlow's words, for an op that graphs of this producer version may not contain."""
     if op.deprecated_at is None or producer < op.deprecated_at:
         return
-    explanation = _EXPLANATIONS.get(op.name) or _replacement(op.name, op.deprecated_at)
     raise UnimplementedError(
         f"Op {op.name} is not available in GraphDef version {producer}. "
-        f"It has been removed in version {op.deprecated_at}. {explanation}."
+        f"It has been removed in version {op.deprecated_at}. {advice(op.name, op.deprecated_at)}."
     )
+
+
+def advice(name: str, removed_in: int) -> str:
+    """What TensorFlow says to use in place of an op that it has removed."""
+    return _EXPLANATIONS.get(name) or _replacement(name, removed_in)
 
 
 def _replacement(name: str, removed_in: int) -> str:

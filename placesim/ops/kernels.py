@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from placesim.dtypes import DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, AttrValue, format_attr_value
-from placesim.ops.registry import KernelDef, Registry
+from placesim.ops.definitions import KernelDef
+from placesim.ops.registry import Registry
 
 COMPILE_ONLY = ("XLA_CPU_JIT", "XLA_GPU_JIT", "XLA_TPU_JIT")
 

@@ -1,7 +1,8 @@
 """Op definitions, and which kernels exist for which device type and element types.
 
 A registry is a value that is passed, never a global that is looked up.  The facts of one TensorFlow release lie beside this
-module in a compressed file, a line of JSON for each op; a line is decoded when its op is first asked for.
+module in a compressed file, a line of JSON for each op; a line is decoded when its op is first asked for.  `compile.py` makes
+the file from a readable source.
 Source: the op and kernel registries of TensorFlow 2.21 (CUDA-capable build).
 """
 
@@ -12,69 +13,11 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any
 
-from placesim.dtypes import DType, parse_dtype
-from placesim.ops.attributes import AttrDef, AttrValue, decode_attr_value, type_values
-
-RELEASES = {"2.21": "tensorflow-2.21.json.gz"}
-
-
-class ArgDef(NamedTuple):
-    """An input or output of an op: one tensor, `number_attr` tensors of one type, or one for each type of `type_list_attr`."""
-
-    name: str
-    dtype: DType | None = None
-    type_attr: str | None = None
-    number_attr: str | None = None
-    type_list_attr: str | None = None
-    is_ref: bool = False
-
-    def dtypes(self, attrs: Mapping[str, AttrValue]) -> tuple[DType, ...]:
-        """The types of the tensors that this argument stands for."""
-        if self.type_list_attr is not None:
-            return tuple(attrs[self.type_list_attr])
-        dtype: DType = attrs[self.type_attr or ""] if self.dtype is None else self.dtype
-        return (dtype,) if self.number_attr is None else (dtype,) * int(attrs[self.number_attr])
-
-
-class OpDef(NamedTuple):
-    """What an op is: its arguments, attrs and flags."""
-
-    name: str
-    inputs: tuple[ArgDef, ...]
-    outputs: tuple[ArgDef, ...]
-    attrs: dict[str, AttrDef]
-    is_stateful: bool = False
-    is_commutative: bool = False
-    is_aggregate: bool = False
-    is_distributed_communication: bool = False
-    allows_uninitialized_input: bool = False
-    deprecated_at: int | None = None
-
-
-class KernelDef(NamedTuple):
-    """A kernel registration: `constraint` maps an attr to the values that the kernel accepts."""
-
-    op: str
-    device_type: str
-    constraint: dict[str, tuple[AttrValue, ...]]
-    host_memory: tuple[str, ...]
-    priority: int
-    label: str
-
-    def accepts(self, attrs: Mapping[str, AttrValue]) -> bool:
-        """4.2d: every constrained attr, and of a list attr every element, has an allowed value."""
-        for name, allowed in self.constraint.items():
-            if name not in attrs:
-                return False
-            value = attrs[name]
-            if isinstance(value, tuple):
-                if not all(element in allowed for element in value):
-                    return False
-            elif value not in allowed:
-                return False
-        return True
+from placesim.dtypes import parse_dtype
+from placesim.ops.attributes import decode_attr_value, type_values
+from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
 
 
 class Registry:
@@ -167,8 +110,10 @@ def decode_kernel(op: str, facts: Mapping[str, Any]) -> KernelDef:
 @cache
 def load_registry(release: str = "2.21") -> Registry:
     """The registry of a release that ships with the package; KeyError for any other."""
-    data = resources.files(__package__).joinpath(RELEASES[release]).read_bytes()
-    head, *lines = gzip.decompress(data).decode().splitlines()
+    table = resources.files(__package__).joinpath(f"tensorflow-{release}.json.gz")
+    if not table.is_file():
+        raise KeyError(release)
+    head, *lines = gzip.decompress(table.read_bytes()).decode().splitlines()
     by_op = {line[2 : line.index('"', 2)]: line for line in lines}
     return Registry(json.loads(head)["tensorflow"], _Facts(by_op, 1), _Facts(by_op, 2))
 

@@ -9,9 +9,9 @@ from placesim.devices.inventory import DeviceSet
 from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
 from placesim.errors import InternalError
 from placesim.graph.graph import Graph, Node, Signature
-from placesim.ops.attributes import Attrs, attr_problem, format_op_def
+from placesim.ops.attributes import Attrs
+from placesim.ops.definitions import OpDef, attr_problem, format_op_def
 from placesim.ops.kernels import COMPILE_ONLY, find_kernel, no_kernel_message
-from placesim.ops.registry import OpDef
 from placesim.placement.complaints import node_debug_text, node_error, unknown_assigned_device
 from placesim.placement.constraints import COMPOSITE, Constraints, SupportedTypes
 

@@ -6,7 +6,7 @@ import re
 
 from placesim.dtypes import VARIANT
 from placesim.graph.graph import Signature
-from placesim.ops.registry import OpDef
+from placesim.ops.definitions import OpDef
 
 EXEMPT_OPS = frozenset(
     [

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from placesim.devices.inventory import DeviceSet
 from placesim.devices.names import parse_runtime_name
-from placesim.errors import GraphFileError, InvalidArgumentError, Location, OpError, PlacesimError
+from placesim.errors import GraphFileError, InvalidArgumentError, Location, OpError, PlacesimError, shown_type
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import format_attrs
 from placesim.ops.attributes import TensorValue, format_attr_value, format_elements
 from placesim.placement.placer import Placement
-from placesim.report.document import shown_type
 from placesim.report.log import classic_order
 
 Locate = Callable[[str], Location | None]

@@ -1,4 +1,4 @@
-"""A report -> the JSON object that `--format json` prints, as plain Python values and as text."""
+"""The parts of a report -> the JSON object that `--format json` prints, as plain Python values and as text."""
 
 from __future__ import annotations
 
@@ -6,29 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from placesim.devices.inventory import Device
-from placesim.errors import GraphFileError, PlacesimError
+from placesim.errors import PlacesimError, shown_type
 from placesim.report.results import Result
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from placesim.report.report import Report
-
-
-def report_document(report: Report) -> dict[str, Any]:
-    """Devices, mapping, placements, transfers, warnings, results and error, as lists and dicts of plain values.
-
-    For a file of TensorFlow's also `annotations`: the devices that came with it, each with its number of nodes.
-    """
-    return {
-        "devices": [device_document(device) for device in report.devices],
-        "mapping": list(report.mapping),
-        "placements": [row._asdict() for row in report.placements],
-        "transfers": [row._asdict() for row in report.transfers],
-        "warnings": list(report.warnings),
-        "results": [result_document(row) for row in report.results],
-        "error": None if report.error is None else error_document(report.error),
-    } | ({} if report.annotations is None else {"annotations": dict(report.annotations)})
 
 
 def device_document(device: Device) -> dict[str, Any]:
@@ -87,15 +69,6 @@ def error_document(error: PlacesimError) -> dict[str, Any]:
         "node": error.node,
         "location": None if error.location is None else str(error.location),
     }
-
-
-def shown_type(error: PlacesimError) -> str:
-    """The class that a user is told: TensorFlow's own, where all that is wrong with a file is of one."""
-    if isinstance(error, GraphFileError):
-        classes = {problem.error for problem in error.problems}
-        if len(classes) == 1 and "" not in classes:
-            return classes.pop()
-    return error.type_name
 
 
 def json_line(document: Any) -> str:

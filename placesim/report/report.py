@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from placesim.placement.placer import Placement
 from placesim.report.complaint import find_locations, format_classic_error, format_error
-from placesim.report.document import report_document
+from placesim.report.document import device_document, error_document, result_document
 from placesim.report.log import Shows, format_classic_placements, format_mapping, format_placements, mapping_lines
 from placesim.report.results import Results, format_results
 from placesim.runtime.outcome import Outcome
@@ -52,8 +52,19 @@ class Report(Outcome):
         return tuple(rows if self.shows_node is None else (row for row in rows if self.shows_node(row.node)))
 
     def document(self) -> dict[str, Any]:
-        """The JSON object as a dict."""
-        return report_document(self)
+        """The JSON object: devices, mapping, placements, transfers, warnings, results and error, as plain values.
+
+        For a file of TensorFlow's also `annotations`: the devices that came with it, each with its number of nodes.
+        """
+        return {
+            "devices": [device_document(device) for device in self.devices],
+            "mapping": list(self.mapping),
+            "placements": [row._asdict() for row in self.placements],
+            "transfers": [row._asdict() for row in self.transfers],
+            "warnings": list(self.warnings),
+            "results": [result_document(row) for row in self.results],
+            "error": None if self.error is None else error_document(self.error),
+        } | ({} if self.annotations is None else {"annotations": dict(self.annotations)})
 
     def text(self) -> str:
         """The log, where it was asked for, and the results."""

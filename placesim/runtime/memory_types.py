@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from placesim.dtypes import INT32, RESOURCE, STRING, DType
 from placesim.graph.graph import Signature
+from placesim.ops.definitions import ArgDef
 from placesim.ops.kernels import find_kernel
-from placesim.ops.registry import ArgDef, Registry
+from placesim.ops.registry import Registry
 
 FUNCTION_CALLS = ("SymbolicGradient", "PartitionedCall", "StatefulPartitionedCall", "While")
 

@@ -10,21 +10,19 @@ import pytest
 from placesim.dtypes import COMPLEX64, DOUBLE, DTYPES, FLOAT, INT32, INT64, QINT32, QUINT8, STRING, DType
 from placesim.ops.attributes import (
     UNKNOWN_RANK,
-    AttrDef,
     AttrValue,
     FunctionName,
     Placeholder,
     Shape,
     TensorValue,
-    attr_problem,
     c_escape,
     decode_attr_value,
     format_attr_value,
     format_elements,
-    format_op_def,
     format_tensor,
 )
-from placesim.ops.registry import ArgDef, OpDef, load_registry
+from placesim.ops.definitions import ArgDef, AttrDef, OpDef, attr_problem, format_op_def
+from placesim.ops.registry import load_registry
 
 LONG = "x" * 40 + "y" * 41
 NUMBERS = tuple(range(30))

@@ -7,8 +7,9 @@ import pytest
 from placesim.dtypes import FLOAT, HALF, INT32, STRING
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import AttrValue
+from placesim.ops.definitions import KernelDef, OpDef
 from placesim.ops.kernels import find_kernel, format_kernel, format_registered_kernels, no_kernel_message
-from placesim.ops.registry import KernelDef, OpDef, Registry
+from placesim.ops.registry import Registry
 
 
 def kernel(device_type: str, *types: AttrValue, priority: int = 0, label: str = "", op: str = "Toy") -> KernelDef:

@@ -8,9 +8,10 @@ import pytest
 
 from placesim.dtypes import DTYPES, FLOAT, INT32, STRING, DType
 from placesim.errors import UnimplementedError
-from placesim.ops.attributes import Shape, format_op_def
+from placesim.ops.attributes import Shape
+from placesim.ops.definitions import ArgDef, KernelDef, OpDef, format_op_def
 from placesim.ops.deprecation import GRAPH_DEF_VERSION, check_not_removed
-from placesim.ops.registry import ArgDef, KernelDef, OpDef, Registry, load_registry
+from placesim.ops.registry import Registry, load_registry
 
 REGISTRY = load_registry()
 ATTR_TYPES = {

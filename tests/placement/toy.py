@@ -9,8 +9,9 @@ from placesim.devices.inventory import Device, DeviceSet
 from placesim.devices.names import ANY, parse_runtime_name
 from placesim.dtypes import FLOAT, RESOURCE, DType, parse_dtype
 from placesim.graph.graph import Function, FunctionArg, Graph, NodeDef
-from placesim.ops.attributes import AttrDef, FunctionName
-from placesim.ops.registry import ArgDef, KernelDef, OpDef, Registry
+from placesim.ops.attributes import FunctionName
+from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
+from placesim.ops.registry import Registry
 
 PRIORITIES = {"FakeGPU": 51, "FakeCPU": 50, "XLA_CPU": 50, "COMPOSITE": -1}
 TASK = "/job:a/replica:0/task:0"

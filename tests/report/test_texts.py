@@ -10,9 +10,17 @@ import pytest
 
 import placesim
 from placesim.dtypes import parse_dtype
-from placesim.errors import FailedPreconditionError, GraphFileError, InvalidArgumentError, Location, Problem, UsageError
+from placesim.errors import (
+    FailedPreconditionError,
+    GraphFileError,
+    InvalidArgumentError,
+    Location,
+    Problem,
+    UsageError,
+    shown_type,
+)
 from placesim.report.complaint import format_error
-from placesim.report.document import json_line, plain_value, result_document, shown_type
+from placesim.report.document import json_line, plain_value, result_document
 from placesim.report.log import classic_order, format_mapping
 from placesim.report.results import Result, Results, format_results, full_name
 

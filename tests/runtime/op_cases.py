@@ -18,10 +18,11 @@ import numpy as np
 
 from placesim.dtypes import BOOL, RESOURCE, STRING, VARIANT, DType, parse_dtype
 from placesim.errors import GraphBuildError, PlacesimError
-from placesim.ops.attributes import FunctionName, Shape, TensorValue, attr_problem
+from placesim.ops.attributes import FunctionName, Shape, TensorValue
+from placesim.ops.definitions import OpDef, attr_problem
 from placesim.ops.deprecation import GRAPH_DEF_VERSION, check_not_removed
 from placesim.ops.kernels import find_kernel, no_kernel_message
-from placesim.ops.registry import OpDef, load_registry
+from placesim.ops.registry import load_registry
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import Kernel, KernelContext

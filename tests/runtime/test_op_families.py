@@ -1,11 +1,11 @@
 """The table that says where each kernel is agrees with the families' own tables."""
 
 from placesim.runtime.kernels import join_tables, load_kernels
-from tests.runtime.op_families import PATH, families_text
+from placesim.runtime.kernels.op_families_text import PATH, op_families_text
 
 
 def test_the_written_table_is_that_of_the_families() -> None:
-    assert PATH.read_text() == families_text(), "run `make tables`"
+    assert PATH.read_text() == op_families_text(), "run `make tables`"
 
 
 def test_each_op_is_found_in_its_family() -> None:

@@ -15,8 +15,8 @@ from placesim.formats.problems import WRONG, Problems, Wrong, key_position, own_
 from placesim.graph.binding import AttrError, InputError, Operand
 from placesim.graph.builder import GraphBuilder
 from placesim.ops.attributes import Attrs, TensorValue
+from placesim.ops.definitions import OpDef
 from placesim.ops.deprecation import check_not_removed
-from placesim.ops.registry import OpDef
 
 NODE_KEYS = dict.fromkeys(
     ("op", "name", "id", "inputs", "control_inputs", "device", "colocate_with", "attrs", "value", "dtype", "shape")

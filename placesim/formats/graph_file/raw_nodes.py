@@ -8,8 +8,8 @@ from placesim.formats.graph_file.values import AttrReader, constant_value
 from placesim.formats.problems import Problems, Wrong, own_position, shown, value_position
 from placesim.formats.problems import key_position as key_at
 from placesim.graph.graph import Graph, Node, split_tensor_name
-from placesim.ops.attributes import Attrs, TensorValue, format_op_def
-from placesim.ops.registry import OpDef
+from placesim.ops.attributes import Attrs, TensorValue
+from placesim.ops.definitions import OpDef, format_op_def
 
 RAW_KEYS = dict.fromkeys(("op", "name", "inputs", "device", "attrs", "value", "dtype", "shape")).keys()
 _TENSOR_KEYS = ("value", "dtype", "shape")

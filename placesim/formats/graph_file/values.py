@@ -18,7 +18,8 @@ from placesim.errors import GraphBuildError
 from placesim.formats.problems import Wrong, did_you_mean, one_of, shown
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Function
-from placesim.ops.attributes import UNKNOWN_RANK, AttrDef, Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
+from placesim.ops.attributes import UNKNOWN_RANK, Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
+from placesim.ops.definitions import AttrDef
 from placesim.ops.registry import Registry
 
 _UNITS = {"": 1, "B": 1} | {

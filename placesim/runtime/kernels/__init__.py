@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from placesim.runtime.kernels.kernel import Kernel, Table
 from placesim.runtime.kernels.op_families import OP_FAMILIES
+
+if TYPE_CHECKING:
+    from placesim.runtime.kernels.kernel import Kernel, Table
 
 FAMILIES: tuple[str, ...] = (
     "control_flow",
@@ -121,7 +124,7 @@ FAMILIES: tuple[str, ...] = (
 """The family modules of this package; each ends in its `TABLE`."""
 
 
-class KernelTable(Mapping[str, Kernel]):
+class KernelTable(Mapping[str, "Kernel"]):
     """Every kernel by op type.
 
     `OP_FAMILIES` says where an op's row is; for an op that it does not know, or for all ops, all families are read.

@@ -1,4 +1,7 @@
-"""Writes `placesim/runtime/kernels/op_families.py` anew from the families' tables: `python -m tests.runtime.op_families`."""
+"""The families' tables -> the text of `op_families.py`, which says which family each op's kernel is in.
+
+`python -m placesim.runtime.kernels.op_families_text` (a part of `make tables`) writes that file anew.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ OP_FAMILIES = {op: line.partition(":")[0] for line in _LINES.splitlines() for op
 '''
 
 
-def families_text() -> str:
+def op_families_text() -> str:
     """The module's text: one line a family, with its ops.  An op in two families belongs to the later one."""
     owners = {op: family for family in kernels.FAMILIES for op in import_module(f"{kernels.__name__}.{family}").TABLE}
     lines = []
@@ -41,4 +44,4 @@ def _wrapped(head: str, ops: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    PATH.write_text(families_text())
+    PATH.write_text(op_families_text(), encoding="utf-8")

@@ -1,0 +1,102 @@
+"""The registry and the table of families -> what is known of an op, and the ops that answer a question.
+
+No family of kernels is imported: that a kernel exists, and where, is in the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from placesim.dtypes import DTYPES, NAMES, DType, parse_dtype
+from placesim.inspection.patterns import matcher
+from placesim.ops.definitions import ArgDef, KernelDef, OpDef
+from placesim.ops.kernels import COMPILE_ONLY
+from placesim.ops.registry import Registry, load_registry
+from placesim.runtime.kernels.op_families import OP_FAMILIES
+
+__all__ = ["DEVICE_TYPES", "DTYPE_NAMES", "OpFacts", "OpFilter", "facts_of", "load_registry", "matching_ops"]
+
+DEVICE_TYPES = ("CPU", "GPU", "DEFAULT", "XLA_CPU", "XLA_GPU")
+"""What kernels are registered for; `DEFAULT` stands for every device type that runs kernels and has none of its own."""
+
+DTYPE_NAMES = (*NAMES, *(dtype.enum_name for dtype in DTYPES.values()))
+"""Every name of an element type that may be asked for."""
+
+
+class OpFacts(NamedTuple):
+    """An op, TensorFlow's kernels for it, and the family of its numpy kernel (None where it has none)."""
+
+    op: OpDef
+    kernels: tuple[KernelDef, ...]
+    family: str | None
+
+    @property
+    def device_types(self) -> tuple[str, ...]:
+        """What it has kernels for."""
+        registered = {kernel.device_type for kernel in self.kernels}
+        return tuple(filter(registered.__contains__, DEVICE_TYPES))
+
+    @property
+    def file(self) -> str | None:
+        """Where the numpy kernel is written."""
+        return None if self.family is None else f"placesim/runtime/kernels/{self.family.replace('.', '/')}.py"
+
+
+class OpFilter(NamedTuple):
+    """Which ops are asked for: those with such a kernel of TensorFlow's, and with or without a numpy kernel."""
+
+    device_type: str | None = None
+    dtype_name: str | None = None
+    has_numpy: bool | None = None
+
+    @property
+    def dtype(self) -> DType | None:
+        """The element type that a kernel takes or gives; the name is one of `DTYPE_NAMES`."""
+        return None if self.dtype_name is None else parse_dtype(self.dtype_name)
+
+    def accepts(self, facts: OpFacts) -> bool:
+        """Whether an op answers to all of it."""
+        if self.has_numpy is not None and self.has_numpy != (facts.family is not None):
+            return False
+        if self.device_type is None and self.dtype is None:
+            return True
+        return any(self._accepts_kernel(facts.op, kernel) for kernel in facts.kernels)
+
+    def _accepts_kernel(self, op: OpDef, kernel: KernelDef) -> bool:
+        return (self.device_type is None or _serves(kernel, self.device_type)) and (
+            self.dtype is None or _takes(op, kernel, self.dtype)
+        )
+
+
+def _serves(kernel: KernelDef, device_type: str) -> bool:
+    """Whether a device of a type may run a kernel (4.2c)."""
+    return kernel.device_type in (device_type, "DEFAULT" if device_type not in COMPILE_ONLY else device_type)
+
+
+def _takes(op: OpDef, kernel: KernelDef, dtype: DType) -> bool:
+    """Whether a tensor of a type may be an input or an output of a kernel."""
+    return any(_may_be(arg, op, kernel, dtype) for arg in (*op.inputs, *op.outputs))
+
+
+def _may_be(arg: ArgDef, op: OpDef, kernel: KernelDef, dtype: DType) -> bool:
+    if arg.dtype is not None:
+        return arg.dtype is dtype
+    attr = arg.type_attr or arg.type_list_attr or ""
+    limits = (op.attrs[attr].allowed, kernel.constraint.get(attr))
+    return all(allowed is None or dtype in allowed for allowed in limits)
+
+
+def facts_of(registry: Registry, name: str) -> OpFacts | None:
+    """What is known of an op; None where the release has no such op."""
+    op = registry.op(name)
+    return None if op is None else OpFacts(op, registry.kernels(name), OP_FAMILIES.get(name))
+
+
+def matching_ops(registry: Registry, pattern: str | None = None) -> Iterator[OpFacts]:
+    """The ops that a name or a shell pattern (`*`, `?`, `[abc]`) matches, or all, by name."""
+    matches = matcher((pattern,)) if pattern is not None else lambda name: True
+    for name in sorted(filter(matches, registry.op_names)):
+        facts = facts_of(registry, name)
+        if facts is not None:
+            yield facts

@@ -1,0 +1,139 @@
+"""What an op is, what its kernels take, how TensorFlow prints a definition, and what a definition does not allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from placesim.dtypes import DType
+from placesim.ops.attributes import Attrs, AttrValue, format_attr_value
+
+
+class ArgDef(NamedTuple):
+    """An input or output of an op: one tensor, `number_attr` tensors of one type, or one for each type of `type_list_attr`."""
+
+    name: str
+    dtype: DType | None = None
+    type_attr: str | None = None
+    number_attr: str | None = None
+    type_list_attr: str | None = None
+    is_ref: bool = False
+
+    def dtypes(self, attrs: Mapping[str, AttrValue]) -> tuple[DType, ...]:
+        """The types of the tensors that this argument stands for."""
+        if self.type_list_attr is not None:
+            return tuple(attrs[self.type_list_attr])
+        dtype: DType = attrs[self.type_attr or ""] if self.dtype is None else self.dtype
+        return (dtype,) if self.number_attr is None else (dtype,) * int(attrs[self.number_attr])
+
+
+class AttrDef(NamedTuple):
+    """An attr of an op: its type as TensorFlow writes it (`list(type)`), default, allowed values and minimum."""
+
+    name: str
+    type: str
+    default: AttrValue = None
+    has_default: bool = False
+    allowed: tuple[AttrValue, ...] | None = None
+    minimum: int | None = None
+
+
+class OpDef(NamedTuple):
+    """What an op is: its arguments, attrs and flags."""
+
+    name: str
+    inputs: tuple[ArgDef, ...]
+    outputs: tuple[ArgDef, ...]
+    attrs: dict[str, AttrDef]
+    is_stateful: bool = False
+    is_commutative: bool = False
+    is_aggregate: bool = False
+    is_distributed_communication: bool = False
+    allows_uninitialized_input: bool = False
+    deprecated_at: int | None = None
+
+
+class KernelDef(NamedTuple):
+    """A kernel registration: `constraint` maps an attr to the values that the kernel accepts."""
+
+    op: str
+    device_type: str
+    constraint: dict[str, tuple[AttrValue, ...]]
+    host_memory: tuple[str, ...]
+    priority: int
+    label: str
+
+    def accepts(self, attrs: Mapping[str, AttrValue]) -> bool:
+        """4.2d: every constrained attr, and of a list attr every element, has an allowed value."""
+        for name, allowed in self.constraint.items():
+            if name not in attrs:
+                return False
+            value = attrs[name]
+            if isinstance(value, tuple):
+                if not all(element in allowed for element in value):
+                    return False
+            elif value not in allowed:
+                return False
+        return True
+
+
+# --- as text --------------------------------------------------------------------------------------------------------
+
+
+def format_op_def(op: OpDef) -> str:
+    """`Op<name=Abs; signature=x:T -> y:T; attr=T:type,allowed=[...]>`."""
+    text = f"Op<name={op.name}; signature={_format_args(op.inputs)} -> {_format_args(op.outputs)}"
+    for attr in op.attrs.values():
+        text += f"; attr={attr.name}:{attr.type}"
+        if attr.has_default:
+            text += f",default={format_attr_value(attr.default)}"
+        if attr.minimum is not None:
+            text += f",min={attr.minimum}"
+        if attr.allowed is not None:
+            text += f",allowed=[{', '.join(map(format_attr_value, attr.allowed))}]"
+    flags = ("is_commutative", "is_aggregate", "is_stateful", "allows_uninitialized_input", "is_distributed_communication")
+    return text + "".join(f"; {flag}=true" for flag in flags if getattr(op, flag)) + ">"
+
+
+def _format_args(args: tuple[ArgDef, ...]) -> str:
+    return ", ".join(f"{arg.name}:{_format_arg_type(arg)}" for arg in args)
+
+
+def _format_arg_type(arg: ArgDef) -> str:
+    name = "" if arg.type_list_attr else arg.type_attr or (arg.dtype.name if arg.dtype else "")
+    text = f"{arg.number_attr}*{name}" if arg.number_attr else name
+    return f"Ref({text})" if arg.is_ref else text
+
+
+# --- what a definition does not allow --------------------------------------------------------------------------------
+
+
+def attr_problem(op: OpDef, attrs: Attrs, node: str) -> str | None:
+    """What TensorFlow says of the first attr that the op definition does not allow; None where all are fine."""
+    for attr in op.attrs.values():
+        if attr.name not in attrs:
+            continue
+        problem = _value_problem(attr, attrs[attr.name])
+        if problem:
+            return f"{problem}\n\t; NodeDef: {{{{node {node}}}}}; {format_op_def(op)}"
+    return None
+
+
+def _value_problem(attr: AttrDef, value: AttrValue) -> str | None:
+    is_list = isinstance(value, tuple) and attr.type.startswith("list(")
+    if attr.minimum is not None:
+        if is_list and len(value) < attr.minimum:
+            return f"Length for attr '{attr.name}' of {len(value)} must be at least minimum {attr.minimum}"
+        if not is_list and isinstance(value, int) and value < attr.minimum:
+            return f"Value for attr '{attr.name}' of {value} must be at least minimum {attr.minimum}"
+    if attr.allowed is None:
+        return None
+    for element in value if is_list else (value,):
+        if element not in attr.allowed:
+            shown, allowed = (_plain(element), ", ".join(map(_plain, attr.allowed)))
+            return f"Value for attr '{attr.name}' of {shown} is not in the list of allowed values: {allowed}"
+    return None
+
+
+def _plain(value: AttrValue) -> str:
+    return value.name if isinstance(value, DType) else format_attr_value(value)

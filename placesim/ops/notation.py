@@ -1,0 +1,150 @@
+"""An op's definition and kernels -> a paragraph of text in a notation close to TensorFlow's own.
+
+    MatMul(a: T, b: T) -> (product: T)
+      attr transpose_a: bool = false
+      attr T: {bfloat16, half, float, double}
+      kernel CPU: T in {double, float}
+      kernel GPU: T in {double, float}
+
+The source of the op table is written in it (`source.py` reads it), and `placesim ops` prints it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from placesim.dtypes import DType
+from placesim.ops.attributes import AttrValue, FunctionName, Shape, TensorValue
+from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
+
+FLAGS = {
+    "stateful": "is_stateful",
+    "commutative": "is_commutative",
+    "aggregate": "is_aggregate",
+    "distributed_communication": "is_distributed_communication",
+    "uninitialized_input": "allows_uninitialized_input",
+}
+"""Each word of a `flags` line, and the field of `OpDef` that it sets."""
+
+
+class Line(NamedTuple):
+    """A line under an op's signature: what it is about, and what it says."""
+
+    keyword: str
+    text: str
+
+
+def format_op(op: OpDef, kernels: Iterable[KernelDef]) -> str:
+    """The paragraph: the signature, and indented lines of flags, attrs and kernels."""
+    return format_paragraph(op, op_lines(op, kernels))
+
+
+def format_paragraph(op: OpDef, lines: Iterable[Line]) -> str:
+    """An op's name and signature with lines under it."""
+    return f"{op.name}{format_signature(op)}\n" + "".join(f"  {line.keyword} {line.text}\n" for line in lines)
+
+
+def format_signature(op: OpDef) -> str:
+    """`(a: T, b: T) -> (product: T)`."""
+    return f"({_format_args(op.inputs)}) -> ({_format_args(op.outputs)})"
+
+
+def op_lines(op: OpDef, kernels: Iterable[KernelDef]) -> Iterator[Line]:
+    """What stands under the signature."""
+    flags = flag_words(op)
+    if flags:
+        yield Line("flags", ", ".join(flags))
+    if op.deprecated_at is not None:
+        yield Line("deprecated", str(op.deprecated_at))
+    for attr in op.attrs.values():
+        yield Line("attr", format_attr(attr))
+    for kernel in kernels:
+        yield Line("kernel", format_kernel_line(kernel))
+
+
+def flag_words(op: OpDef) -> tuple[str, ...]:
+    """`stateful` and the like, those that hold."""
+    return tuple(word for word, field in FLAGS.items() if getattr(op, field))
+
+
+def _format_args(args: Iterable[ArgDef]) -> str:
+    return ", ".join(f"{arg.name}: {format_arg_type(arg)}" for arg in args)
+
+
+def format_arg_type(arg: ArgDef) -> str:
+    """`T`, `float`, `N * T`, `Ref(T)`; a list of types is the name of its attr."""
+    name = arg.type_list_attr or arg.type_attr or str(arg.dtype)
+    text = f"{arg.number_attr} * {name}" if arg.number_attr else name
+    return f"Ref({text})" if arg.is_ref else text
+
+
+def format_attr(attr: AttrDef) -> str:
+    """`padding: {"SAME", "VALID"} = "SAME"`, `N: int >= 1`."""
+    text = f"{attr.name}: {_format_attr_type(attr)}"
+    if attr.minimum is not None:
+        text += f" >= {attr.minimum}"
+    return f"{text} = {format_value(attr.default)}" if attr.has_default else text
+
+
+def _format_attr_type(attr: AttrDef) -> str:
+    if attr.allowed is None:
+        return attr.type
+    allowed = _format_set(attr.allowed)
+    return f"list({allowed})" if attr.type.startswith("list(") else allowed
+
+
+def format_kernel_line(kernel: KernelDef) -> str:
+    """`GPU: T in {int32}; host axis; priority 1; label "eager"`."""
+    parts = [f"{attr} in {_format_set(allowed)}" for attr, allowed in kernel.constraint.items()]
+    if kernel.host_memory:
+        parts.append(f"host {', '.join(kernel.host_memory)}")
+    if kernel.priority:
+        parts.append(f"priority {kernel.priority}")
+    if kernel.label:
+        parts.append(f"label {json.dumps(kernel.label)}")
+    return f"{kernel.device_type}: {'; '.join(parts)}" if parts else kernel.device_type
+
+
+def _format_set(values: Iterable[AttrValue]) -> str:
+    return f"{{{', '.join(map(format_value, values))}}}"
+
+
+def format_value(value: AttrValue) -> str:
+    """An attr's value: types by name, text in quotes, `?` for what is not known of a shape."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(_shortest_single(value))
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, Shape):
+        return "?" if value.dims is None else _format_dims(value.dims)
+    if isinstance(value, TensorValue):
+        return f"tensor({value.dtype}, {_format_dims(value.array.shape)})"
+    if isinstance(value, FunctionName):
+        return f"func({json.dumps(value.name)})"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(format_value, value))}]"
+    assert isinstance(value, int | DType), value
+    return str(value)
+
+
+def _format_dims(dims: Iterable[int]) -> str:
+    return f"[{', '.join('?' if dim < 0 else str(dim) for dim in dims)}]"
+
+
+def _shortest_single(value: float) -> float:
+    """The shortest decimal that is the same single-precision number: 0.0001 rather than 9.999999747378752e-05."""
+    if not math.isfinite(value):
+        return value
+    return next(near for near in (float(f"{value:.{digits}g}") for digits in range(1, 18)) if as_single(near) == value)
+
+
+def as_single(value: float) -> float:
+    """The nearest single-precision number, which is what a graph's protocol buffers hold."""
+    single: float = struct.unpack("f", struct.pack("f", value))[0]
+    return single
