@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placesim.dtypes import STRING, DType
+from placesim.errors import InternalError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.resources import ResourceManager
 from placesim.runtime.shapes import Dims, ShapeFunction
@@ -82,3 +83,11 @@ def one_per_output(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs
 def zeros(shape: tuple[int, ...], dtype: DType) -> Tensor:
     """A tensor of TensorFlow's zeros; the zero of a string is the empty one."""
     return np.full(shape, b"", object) if dtype is STRING else np.zeros(shape, dtype.numpy)
+
+
+def undeclared_type(context: KernelContext, given: DType, declared: DType) -> InternalError:
+    """What TensorFlow's executor says of an output of another type than the node's attrs declare; no kernel checks that."""
+    return InternalError(
+        f"Output 0 of type {given.name} does not match declared output type {declared.name} "
+        f"for node {{{{node {context.node}}}}}"
+    )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.dtypes import DTYPES, DType
+from placesim.dtypes import DTYPES, RESOURCE, VARIANT, DType
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import is_legacy_scalar, shape_text
@@ -175,6 +175,8 @@ def row_axis(axis: int, rank: int) -> int:
 
 def pack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The inputs, all of one shape, side by side along a new axis."""
+    if attrs["T"] in (RESOURCE, VARIANT):
+        inputs = [np.asarray(holder, object) for holder in inputs]
     axis = row_axis(attrs["axis"], inputs[0].ndim + 1)
     for position, tensor in enumerate(inputs):
         if tensor.shape != inputs[0].shape:

@@ -14,7 +14,7 @@ import numpy as np
 from placesim.dtypes import STRING, DType
 from placesim.errors import InvalidArgumentError, NotFoundError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, undeclared_type
 from placesim.runtime.kernels.named_resources import two_strings
 from placesim.runtime.resources import ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeContext, as_second, format_dims, unknown_shape, with_rank, with_value
@@ -100,7 +100,11 @@ def push(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 
 def pop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The tensor that was pushed last of those still there."""
-    return (find_stack(inputs[0], context).pop(),)
+    stack = find_stack(inputs[0], context)
+    found = stack.pop()
+    if attrs["elem_type"] is not stack.dtype:
+        raise undeclared_type(context, stack.dtype, attrs["elem_type"])
+    return (found,)
 
 
 def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:

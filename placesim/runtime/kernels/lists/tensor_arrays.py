@@ -139,10 +139,16 @@ class TensorArray:
                 f"TensorArray {self.name}: Could not read index {index} twice because it was cleared after a previous read "
                 "(perhaps try setting clear_after_read = false?)."
             )
-        found = zeros(element.shape, self.dtype) if element.tensor is None else element.tensor
+        found = self._zeros(element.shape) if element.tensor is None else element.tensor
         element.tensor, element.cleared = (None, True) if self.clear_after_read else (found, False)
         element.read = True
         return found
+
+    def _zeros(self, shape: tuple[int, ...]) -> Tensor:
+        # TensorFlow has no zero for a place of strings, unless the place is empty
+        if self.dtype is STRING and 0 not in shape:
+            raise InvalidArgumentError("tensor_array::TensorSetZero type not supported: string")
+        return zeros(shape, self.dtype)
 
     def _fill_with_zeros(self, index: int) -> None:
         size = len(self.elements)

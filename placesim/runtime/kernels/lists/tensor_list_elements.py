@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import FLOAT, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, zeros
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, undeclared_type, zeros
 from placesim.runtime.kernels.lists import tensor_list_shapes as shapes
-from placesim.runtime.kernels.lists.tensor_lists import list_of, typed_list
+from placesim.runtime.kernels.lists.tensor_lists import NEVER_SET, list_of, typed_list
 from placesim.runtime.kernels.partial_shapes import is_full, merge_partial, merge_shapes, partial_shape_of, show_partial
-from placesim.runtime.shapes import Dims, scalar
+from placesim.runtime.shapes import Dims, format_dims, scalar
 
 
 def tell_length(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
@@ -28,12 +29,14 @@ def tell_element_shape(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return (np.array(-1 if shape is None else shape, attrs["shape_type"].numpy),)
 
 
-def take_item(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+def take_item(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The element at `index`; zeros where it is missing."""
     found, index = typed_list(inputs[0], attrs), int(np.reshape(inputs[1], -1)[0])
     if not 0 <= index < len(found.elements):
         raise InvalidArgumentError(f"Trying to access element {index} in a list with {len(found.elements)} elements.")
     element = found.elements[index]
+    if element is NEVER_SET:
+        raise undeclared_type(context, FLOAT, found.dtype)
     if element is not None:
         return (element,)
     shape = merge_partial(partial_shape_of(inputs[2]), found.element_shape)
@@ -72,7 +75,17 @@ def stack(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 def _stack(elements: Sequence[Tensor | None], shape: tuple[int, ...], dtype: DType) -> Tensor:
     if not elements:
         return zeros((0, *shape), dtype)
-    return np.stack([zeros(shape, dtype) if element is None else np.asarray(element, dtype.numpy) for element in elements])
+    return np.stack([_shaped(element, shape, dtype) for element in elements])
+
+
+def _shaped(element: Tensor | None, shape: tuple[int, ...], dtype: DType) -> Tensor:
+    if element is None:
+        return zeros(shape, dtype)
+    if np.size(element) != math.prod(shape):  # TensorFlow reads on behind such an element
+        raise InvalidArgumentError(
+            f"A list element has shape {format_dims(np.shape(element))}, but the element shape is {format_dims(shape)}"
+        )
+    return np.asarray(element, dtype.numpy).reshape(shape)
 
 
 def gather(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
@@ -178,7 +191,7 @@ def _length(position: int, element: Tensor | None, first: int, leading_dims: Seq
 TABLE: Table = {
     "TensorListLength": Kernel(tell_length, scalar),
     "TensorListElementShape": Kernel(tell_element_shape, shapes.infer_element_shape),
-    "TensorListGetItem": Kernel(take_item, shapes.infer_item),
+    "TensorListGetItem": Kernel(take_item, shapes.infer_item, needs_context=True),
     "TensorListStack": Kernel(stack, shapes.infer_stack),
     "TensorListGather": Kernel(gather, shapes.infer_gather),
     "TensorListConcat": Kernel(concat, shapes.infer_concat),

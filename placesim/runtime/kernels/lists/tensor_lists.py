@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import BOOL, STRING, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, zeros
@@ -64,6 +64,10 @@ def typed_list(value: Any, attrs: Attrs) -> TensorList:
     return found
 
 
+NEVER_SET: Tensor = np.zeros(0, np.float32)
+"""What TensorListScatterIntoExistingList leaves between: no missing element, but C++'s default tensor of whatever list."""
+
+
 def add_lists(one: TensorList, two: TensorList) -> TensorList:
     """Element by element; a missing element is nothing to add.  AddN of variants."""
     if one.dtype is not two.dtype:
@@ -80,14 +84,22 @@ def add_lists(one: TensorList, two: TensorList) -> TensorList:
             "Trying to add two lists of tensors with different lengths. "
             f"One is {len(one.elements)} and the other is {len(two.elements)}"
         )
-    elements = tuple(
-        b if a is None else a if b is None else np.asarray(a + b) for a, b in zip(one.elements, two.elements, strict=True)
-    )
+    elements = tuple(_add_elements(one.dtype, a, b) for a, b in zip(one.elements, two.elements, strict=True))
     return TensorList(one.dtype, merge_partial(one.element_shape, two.element_shape), elements)
+
+
+def _add_elements(dtype: DType, one: Tensor | None, two: Tensor | None) -> Tensor | None:
+    if one is None or two is None:
+        return two if one is None else one
+    if dtype in (BOOL, STRING):
+        raise InvalidArgumentError(f"Trying to add unsupported dtype {dtype.number}")
+    return np.asarray(one + two)
 
 
 def zeros_like_list(given: TensorList) -> TensorList:
     """Zeros for every element; a missing one stays missing.  ZerosLike of a variant."""
+    if given.dtype is STRING and any(element is not None for element in given.elements):
+        raise InvalidArgumentError("Trying to compute zeros_like for unsupported dtype string")
     elements = tuple(None if element is None else zeros(np.shape(element), given.dtype) for element in given.elements)
     return TensorList(given.dtype, given.element_shape, elements)
 
@@ -224,7 +236,7 @@ def scatter_into(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     if len(indices) != len(tensor):
         raise InvalidArgumentError(f"Expected len(indices) == tensor.shape[0], but saw: {len(indices)} vs. {len(tensor)}")
     places = [int(index) for index in indices]
-    longer = [None] * (max(places, default=-1) + 1 - len(found.elements))
+    longer = [NEVER_SET] * (max(places, default=-1) + 1 - len(found.elements))
     return (replace(found, elements=_place_rows([*found.elements, *longer], places, tensor)),)
 
 
