@@ -31,6 +31,19 @@ def only_between_devices(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     raise InternalError("Sends, receives, arguments and results are carried out by the executor")
 
 
+def abort(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """TensorFlow ends its process here; the message is what it writes before it does."""
+    raise InvalidArgumentError(f"Abort_op intentional failure; {attrs['error_msg']}")
+
+
+def merge_one(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """A merge of which every input is live takes the first."""
+    return (inputs[0], np.array(0, np.int32))
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def infer_switch(context: ShapeContext) -> Sequence[Dims]:
     """The data's shape at both outputs; the predicate is a scalar."""
     with_rank(context.shapes[1], 0)
@@ -50,16 +63,6 @@ def infer_merge(context: ShapeContext) -> Sequence[Dims]:
             return (None, ())
         found = tuple(a if a == b else -1 for a, b in zip(found, dims, strict=True))
     return (found, ())
-
-
-def abort(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """TensorFlow ends its process here; the message is what it writes before it does."""
-    raise InvalidArgumentError(f"Abort_op intentional failure; {attrs['error_msg']}")
-
-
-def merge_one(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A merge of which every input is live takes the first."""
-    return (inputs[0], np.array(0, np.int32))
 
 
 TABLE: Table = {

@@ -56,6 +56,9 @@ def loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
     return values
 
 
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def infer_declared(context: ShapeContext) -> Sequence[Dims]:
     """The shapes in `output_shapes`, where they are given."""
     count = len(context.attrs.get("Tout", context.attrs.get("T", ())))

@@ -106,7 +106,7 @@ def types_text(dtypes: Sequence[DType]) -> str:
     return ", ".join(dtype.name for dtype in dtypes)
 
 
-# --- values of any type in collections --------------------------------------------------------------------------------
+# --- values of any type in collections ------------------------------------------------------------------------------
 
 
 def slices(value: Any, dtype: DType) -> list[Any]:
@@ -133,7 +133,7 @@ def shape_of(value: Any) -> tuple[int, ...]:
     return value.shape if isinstance(value, np.ndarray | np.generic) else ()
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def two_strings(context: ShapeContext) -> Sequence[Dims]:

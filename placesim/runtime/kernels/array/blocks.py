@@ -30,6 +30,10 @@ from placesim.runtime.shapes import (
     with_rank_at_least,
 )
 
+IMAGE_AXES = {"NHWC": (0, 1, 2, 3), "NCHW": (0, 2, 3, 1), "NCHW_VECT_C": (0, 2, 3, 1)}
+"""Where batch, height, width and channels are in a format; NCHW_VECT_C has four more channels in a fifth dimension."""
+
+
 # --- space and batch ------------------------------------------------------------------------------------------------
 
 
@@ -122,6 +126,75 @@ def _check_blocks(tensor: Tensor, block_shape: Tensor, margins: Tensor, name: st
     return blocks, rows
 
 
+# --- space and depth ------------------------------------------------------------------------------------------------
+
+
+def space_to_depth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`[batch, height / block, width / block, block * block * channels]`."""
+    (tensor,) = inputs
+    block = attrs["block_size"]
+    if tensor.ndim != 4:
+        raise InvalidArgumentError(f"Input rank should be 4 instead of {tensor.ndim}")
+    batch, height, width, depth = tensor.shape
+    if height % block or width % block:
+        raise InvalidArgumentError(f"Image width {width} and height {height} should be divisible by block_size: {block}")
+    rows, columns = height // block, width // block
+    split = tensor.reshape(batch, rows, block, columns, block, depth)
+    return (split.transpose(0, 1, 3, 2, 4, 5).reshape(batch, rows, columns, block * block * depth),)
+
+
+def depth_to_space(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`[batch, height * block, width * block, channels / (block * block)]`: the inverse of SpaceToDepth."""
+    (tensor,) = inputs
+    block = attrs["block_size"]
+    if tensor.ndim != 4:
+        raise InvalidArgumentError(f"Input rank should be: 4 instead of: {tensor.ndim}")
+    batch, height, width, depth = tensor.shape
+    if depth % (block * block):
+        raise InvalidArgumentError(f"Input depth dimension {depth} should be divisible by: {block * block}")
+    split = tensor.reshape(batch, height, width, block, block, depth // (block * block))
+    return (split.transpose(0, 1, 3, 2, 4, 5).reshape(batch, height * block, width * block, depth // (block * block)),)
+
+
+# --- data formats ---------------------------------------------------------------------------------------------------
+
+
+def _check_formats(attrs: Attrs) -> tuple[str, str]:
+    source, target = attrs["src_format"], attrs["dst_format"]
+    for kind, name, text in (("Source", "src_format", source), ("Destination", "dst_format", target)):
+        if len(text) not in (4, 5):
+            raise InvalidArgumentError(f"{kind} format must be of length 4 or 5, received {name} = {text}")
+    return source, target
+
+
+def map_format_axes(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Axes of the source format as axes of the destination format, counted around modulo the rank."""
+    (axes,) = inputs
+    source, target = _check_formats(attrs)
+    places = np.array([target.find(letter) for letter in source], axes.dtype)
+    return (np.asarray(places[axes % len(source)]),)
+
+
+def permute_format_vector(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """An entry or a row for each dimension (or each dimension of space) of the source format, in the destination's order."""
+    (tensor,) = inputs
+    source, target = _check_formats(attrs)
+    full, spatial = len(source), len(source) - 2
+    if tensor.ndim not in (1, 2):
+        raise InvalidArgumentError(f"input must be a vector or 2D tensor, but got shape {shape_text(tensor)}")
+    if tensor.shape[0] not in (spatial, full):
+        subject = "1D input" if tensor.ndim == 1 else "First dimension of 2D input"
+        raise InvalidArgumentError(f"{subject} must be of size {spatial} or {full}, but got shape {shape_text(tensor)}")
+    if tensor.ndim == 2 and tensor.shape[1] != 2:
+        raise InvalidArgumentError(f"Second dimension of 2D input must be of size 2, but got shape {shape_text(tensor)}")
+    if tensor.shape[0] == spatial:
+        source, target = ("".join(letter for letter in text if letter not in "NC") for text in (source, target))
+    return (tensor[[source.find(letter) for letter in target]],)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def _infer_space_to_batch_nd(context: ShapeContext) -> Sequence[Dims]:
     known, count = _block_dims(context.shapes[0], context.shapes[1], context.shapes[2])
     return (_batched_shape(known, count, context.value(1), context.value(2)),)
@@ -189,40 +262,6 @@ def _spaced_shape(dims: Dims, count: int, blocks: Tensor | None, crops: Tensor |
     return concatenate((batch, *space), subshape(dims, count + 1))
 
 
-# --- space and depth ------------------------------------------------------------------------------------------------
-
-
-def space_to_depth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[batch, height / block, width / block, block * block * channels]`."""
-    (tensor,) = inputs
-    block = attrs["block_size"]
-    if tensor.ndim != 4:
-        raise InvalidArgumentError(f"Input rank should be 4 instead of {tensor.ndim}")
-    batch, height, width, depth = tensor.shape
-    if height % block or width % block:
-        raise InvalidArgumentError(f"Image width {width} and height {height} should be divisible by block_size: {block}")
-    rows, columns = height // block, width // block
-    split = tensor.reshape(batch, rows, block, columns, block, depth)
-    return (split.transpose(0, 1, 3, 2, 4, 5).reshape(batch, rows, columns, block * block * depth),)
-
-
-def depth_to_space(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[batch, height * block, width * block, channels / (block * block)]`: the inverse of SpaceToDepth."""
-    (tensor,) = inputs
-    block = attrs["block_size"]
-    if tensor.ndim != 4:
-        raise InvalidArgumentError(f"Input rank should be: 4 instead of: {tensor.ndim}")
-    batch, height, width, depth = tensor.shape
-    if depth % (block * block):
-        raise InvalidArgumentError(f"Input depth dimension {depth} should be divisible by: {block * block}")
-    split = tensor.reshape(batch, height, width, block, block, depth // (block * block))
-    return (split.transpose(0, 1, 3, 2, 4, 5).reshape(batch, height * block, width * block, depth // (block * block)),)
-
-
-IMAGE_AXES = {"NHWC": (0, 1, 2, 3), "NCHW": (0, 2, 3, 1), "NCHW_VECT_C": (0, 2, 3, 1)}
-"""Where batch, height, width and channels are in a format; NCHW_VECT_C has four more channels in a fifth dimension."""
-
-
 def _image_dims(context: ShapeContext) -> tuple[int, int, int, int]:
     data_format = context.attrs["data_format"]
     dims = with_rank(context.shapes[0], 5 if data_format == "NCHW_VECT_C" else 4)
@@ -248,42 +287,6 @@ def _infer_depth_to_space(context: ShapeContext) -> Sequence[Dims]:
     batch, height, width, depth = _image_dims(context)
     rows, columns = multiply_dims(height, block), multiply_dims(width, block)
     return (_image_shape(context, batch, rows, columns, divide_dim(depth, block * block)),)
-
-
-# --- data formats ---------------------------------------------------------------------------------------------------
-
-
-def _check_formats(attrs: Attrs) -> tuple[str, str]:
-    source, target = attrs["src_format"], attrs["dst_format"]
-    for kind, name, text in (("Source", "src_format", source), ("Destination", "dst_format", target)):
-        if len(text) not in (4, 5):
-            raise InvalidArgumentError(f"{kind} format must be of length 4 or 5, received {name} = {text}")
-    return source, target
-
-
-def map_format_axes(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Axes of the source format as axes of the destination format, counted around modulo the rank."""
-    (axes,) = inputs
-    source, target = _check_formats(attrs)
-    places = np.array([target.find(letter) for letter in source], axes.dtype)
-    return (np.asarray(places[axes % len(source)]),)
-
-
-def permute_format_vector(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """An entry or a row for each dimension (or each dimension of space) of the source format, in the destination's order."""
-    (tensor,) = inputs
-    source, target = _check_formats(attrs)
-    full, spatial = len(source), len(source) - 2
-    if tensor.ndim not in (1, 2):
-        raise InvalidArgumentError(f"input must be a vector or 2D tensor, but got shape {shape_text(tensor)}")
-    if tensor.shape[0] not in (spatial, full):
-        subject = "1D input" if tensor.ndim == 1 else "First dimension of 2D input"
-        raise InvalidArgumentError(f"{subject} must be of size {spatial} or {full}, but got shape {shape_text(tensor)}")
-    if tensor.ndim == 2 and tensor.shape[1] != 2:
-        raise InvalidArgumentError(f"Second dimension of 2D input must be of size 2, but got shape {shape_text(tensor)}")
-    if tensor.shape[0] == spatial:
-        source, target = ("".join(letter for letter in text if letter not in "NC") for text in (source, target))
-    return (tensor[[source.find(letter) for letter in target]],)
 
 
 TABLE: Table = {

@@ -29,6 +29,10 @@ from placesim.runtime.shapes import (
     with_value,
 )
 
+STREAMS = ("stdout", "stderr", "log(info)", "log(warning)", "log(error)")
+"""Where PrintV2 writes, besides the files that `file://` names; the log is standard error."""
+
+
 # --- checks ---------------------------------------------------------------------------------------------------------
 
 
@@ -86,15 +90,6 @@ def ensure_shape(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext)
     return (tensor,)
 
 
-def _infer_ensured(context: ShapeContext) -> Sequence[Dims]:
-    dims, wanted = context.shapes[0], context.attrs["shape"].dims
-    if wanted is not None:
-        return (merge(wanted, with_rank(dims, len(wanted))),)
-    if dims is not None:  # TensorFlow takes an unknown rank for the number -1
-        raise ShapeError(f"Shape must be rank -1 but is rank {len(dims)}")
-    return (None,)
-
-
 # --- printing -------------------------------------------------------------------------------------------------------
 
 
@@ -105,10 +100,6 @@ def print_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
         context.node_state["printed"] = printed + 1
         print(attrs["message"] + "".join(summarize(inputs[1:], attrs["U"], attrs["summarize"])), file=sys.stderr)
     return (inputs[0],)
-
-
-STREAMS = ("stdout", "stderr", "log(info)", "log(warning)", "log(error)")
-"""Where PrintV2 writes, besides the files that `file://` names; the log is standard error."""
 
 
 def print_string(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -164,15 +155,6 @@ def _row_bytes(row: Any, is_string: bool) -> bytes:
     return strings[0] if strings.size == 1 else b"".join(map(_fingerprint_bytes, strings))
 
 
-def _infer_fingerprint(context: ShapeContext) -> Sequence[Dims]:
-    dims = with_rank_at_least(context.shapes[0], 1)
-    with_rank(context.shapes[1], 0)
-    method = context.value(1)
-    if method is not None and method.item() != b"farmhash64":
-        raise ShapeError(f"Unsupported method: {method.item().decode(errors='replace')}")
-    return ((-1 if dims is None else dims[0], -1 if method is None else 8),)
-
-
 # --- accidental hits ------------------------------------------------------------------------------------------------
 
 
@@ -188,6 +170,27 @@ def find_accidental_hits(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Ten
     hits = np.flatnonzero(np.array(found, np.int64) >= 0)
     weights = np.full(hits.size, np.finfo(np.float32).min, np.float32)
     return (hits // max(attrs["num_true"], 1)).astype(np.int32), np.array(found, np.int64)[hits], weights
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_ensured(context: ShapeContext) -> Sequence[Dims]:
+    dims, wanted = context.shapes[0], context.attrs["shape"].dims
+    if wanted is not None:
+        return (merge(wanted, with_rank(dims, len(wanted))),)
+    if dims is not None:  # TensorFlow takes an unknown rank for the number -1
+        raise ShapeError(f"Shape must be rank -1 but is rank {len(dims)}")
+    return (None,)
+
+
+def _infer_fingerprint(context: ShapeContext) -> Sequence[Dims]:
+    dims = with_rank_at_least(context.shapes[0], 1)
+    with_rank(context.shapes[1], 0)
+    method = context.value(1)
+    if method is not None and method.item() != b"farmhash64":
+        raise ShapeError(f"Unsupported method: {method.item().decode(errors='replace')}")
+    return ((-1 if dims is None else dims[0], -1 if method is None else 8),)
 
 
 def _infer_accidental_hits(context: ShapeContext) -> Sequence[Dims]:

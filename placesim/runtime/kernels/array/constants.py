@@ -37,10 +37,6 @@ def copy_constant(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (value.array,)
 
 
-def _infer_constant(context: ShapeContext) -> Sequence[Dims]:
-    return (context.attrs["value"].array.shape,)
-
-
 def refuse_unfed(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """A placeholder runs only where it was not fed."""
     shape = attrs["shape"]
@@ -48,12 +44,6 @@ def refuse_unfed(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext)
     raise InvalidArgumentError(
         f"You must feed a value for placeholder tensor '{context.node}' with dtype {attrs['dtype'].name}{suffix}"
     )
-
-
-def infer_default(context: ShapeContext) -> Sequence[Dims]:
-    """Attr `shape`, even where the default's own shape is known better; both must fit."""
-    merge(context.shapes[0], context.attrs["shape"].dims)
-    return (context.attrs["shape"].dims,)
 
 
 # --- fills ----------------------------------------------------------------------------------------------------------
@@ -67,15 +57,6 @@ def fill(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     if not is_legacy_scalar(value):
         raise InvalidArgumentError(f"value must represent a scalar, got shape {shape_text(value)}")
     return (np.full(shape_of_values(dims), value.reshape(-1)[0], value.dtype),)
-
-
-def _infer_fill(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[0], 1)
-    with_rank(context.shapes[1], 0)
-    shape, values = vector_shape_value(context, 0), context.value(0)
-    if values is not None and (values < 0).any():
-        raise ShapeError("Fill dimensions must be >= 0")
-    return (shape,)
 
 
 def make_empty(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -112,19 +93,6 @@ def one_hot(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (np.where(np.expand_dims(indices, axis) == places, on_value, off_value),)
 
 
-def _infer_one_hot(context: ShapeContext) -> Sequence[Dims]:
-    axis = context.attrs["axis"]
-    if axis < -1:
-        raise ShapeError("axis must be >= -1")
-    depth = scalar_dim(context, 1)
-    indices = context.shapes[0]
-    if indices is None:
-        return (None,)
-    rank = len(indices) + 1
-    place = (axis + rank) % rank
-    return ((*indices[:place], depth, *indices[place:]),)
-
-
 # --- passing on -----------------------------------------------------------------------------------------------------
 
 
@@ -148,12 +116,48 @@ def do_nothing(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return ()
 
 
+IDENTITY = Kernel(pass_on, unchanged, direct=same)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_constant(context: ShapeContext) -> Sequence[Dims]:
+    return (context.attrs["value"].array.shape,)
+
+
+def infer_default(context: ShapeContext) -> Sequence[Dims]:
+    """Attr `shape`, even where the default's own shape is known better; both must fit."""
+    merge(context.shapes[0], context.attrs["shape"].dims)
+    return (context.attrs["shape"].dims,)
+
+
+def _infer_fill(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 1)
+    with_rank(context.shapes[1], 0)
+    shape, values = vector_shape_value(context, 0), context.value(0)
+    if values is not None and (values < 0).any():
+        raise ShapeError("Fill dimensions must be >= 0")
+    return (shape,)
+
+
+def _infer_one_hot(context: ShapeContext) -> Sequence[Dims]:
+    axis = context.attrs["axis"]
+    if axis < -1:
+        raise ShapeError("axis must be >= -1")
+    depth = scalar_dim(context, 1)
+    indices = context.shapes[0]
+    if indices is None:
+        return (None,)
+    rank = len(indices) + 1
+    place = (axis + rank) % rank
+    return ((*indices[:place], depth, *indices[place:]),)
+
+
 def all_unchanged(context: ShapeContext) -> Sequence[Dims]:
     """As many outputs as inputs, each with its input's shape."""
     return context.shapes
 
-
-IDENTITY = Kernel(pass_on, unchanged, direct=same)
 
 TABLE: Table = {
     "Const": Kernel(copy_constant, _infer_constant),

@@ -98,34 +98,6 @@ def _gather_batches(params: Tensor, indices: Tensor, axis: int, batch_dims: int)
     return taken.swapaxes(1, 2).reshape(*batch, *outer, *indices.shape[batch_dims:], *inner)
 
 
-def _infer_gather(context: ShapeContext) -> Sequence[Dims]:
-    params, indices = context.shapes
-    with_rank_at_least(params, 1)
-    return (concatenate(indices, subshape(params, 1)),)
-
-
-def _infer_gather_v2(context: ShapeContext) -> Sequence[Dims]:
-    params, indices, axis_dims = context.shapes
-    with_rank_at_least(params, 1)
-    with_rank(axis_dims, 0)
-    value, batch_dims = context.value(2), context.attrs["batch_dims"]
-    if value is None and (params is None or indices is None):
-        return (None,)
-    if value is None:
-        assert params is not None
-        assert indices is not None
-        shared = batch_dims + len(indices) if batch_dims < 0 else batch_dims
-        return (unknown_dims(len(params) + len(indices) - 1 - shared),)
-    axis = int(value)
-    with_rank_at_least(params, -axis if axis < 0 else axis + 1)
-    with_rank_at_least(indices, abs(batch_dims))
-    if batch_dims < 0 and indices is not None:
-        batch_dims += len(indices)
-    with_rank_at_least(params, batch_dims + 1)
-    inner = () if axis == -1 else subshape(params, axis + 1)
-    return (concatenate(concatenate(subshape(params, 0, axis), subshape(indices, batch_dims)), inner),)
-
-
 # --- GatherNd -------------------------------------------------------------------------------------------------------
 
 
@@ -174,20 +146,6 @@ def _gather_fine_rows(params: Tensor, places: Tensor, fine: Tensor, dtype: DType
     return result
 
 
-def infer_gather_nd(context: ShapeContext) -> Sequence[Dims]:
-    """`indices.shape[:-1] + params.shape[depth:]`, where depth is the last dimension of the indices."""
-    params, indices = context.shapes
-    with_rank_at_least(indices, 1)
-    if params is None or indices is None or indices[-1] < 0:
-        return (None,)
-    if indices[-1] > len(params):
-        raise ShapeError(
-            "indices.shape[-1] must be <= params.rank, "
-            f"but saw indices shape: {format_dims(indices)} and params shape: {format_dims(params)}"
-        )
-    return (indices[:-1] + params[indices[-1] :],)
-
-
 # --- UnravelIndex ---------------------------------------------------------------------------------------------------
 
 
@@ -214,6 +172,51 @@ def unravel_index(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     # as in C both division and remainder go toward zero, so that a negative index has negative coordinates
     rest, stride = np.fmod(indices, sizes[:-1].reshape(column)), sizes[1:].reshape(column)
     return (np.asarray(np.sign(rest) * (np.abs(rest) // stride), dims.dtype),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_gather(context: ShapeContext) -> Sequence[Dims]:
+    params, indices = context.shapes
+    with_rank_at_least(params, 1)
+    return (concatenate(indices, subshape(params, 1)),)
+
+
+def _infer_gather_v2(context: ShapeContext) -> Sequence[Dims]:
+    params, indices, axis_dims = context.shapes
+    with_rank_at_least(params, 1)
+    with_rank(axis_dims, 0)
+    value, batch_dims = context.value(2), context.attrs["batch_dims"]
+    if value is None and (params is None or indices is None):
+        return (None,)
+    if value is None:
+        assert params is not None
+        assert indices is not None
+        shared = batch_dims + len(indices) if batch_dims < 0 else batch_dims
+        return (unknown_dims(len(params) + len(indices) - 1 - shared),)
+    axis = int(value)
+    with_rank_at_least(params, -axis if axis < 0 else axis + 1)
+    with_rank_at_least(indices, abs(batch_dims))
+    if batch_dims < 0 and indices is not None:
+        batch_dims += len(indices)
+    with_rank_at_least(params, batch_dims + 1)
+    inner = () if axis == -1 else subshape(params, axis + 1)
+    return (concatenate(concatenate(subshape(params, 0, axis), subshape(indices, batch_dims)), inner),)
+
+
+def infer_gather_nd(context: ShapeContext) -> Sequence[Dims]:
+    """`indices.shape[:-1] + params.shape[depth:]`, where depth is the last dimension of the indices."""
+    params, indices = context.shapes
+    with_rank_at_least(indices, 1)
+    if params is None or indices is None or indices[-1] < 0:
+        return (None,)
+    if indices[-1] > len(params):
+        raise ShapeError(
+            "indices.shape[-1] must be <= params.rank, "
+            f"but saw indices shape: {format_dims(indices)} and params shape: {format_dims(params)}"
+        )
+    return (indices[:-1] + params[indices[-1] :],)
 
 
 def _infer_unravel_index(context: ShapeContext) -> Sequence[Dims]:

@@ -29,6 +29,17 @@ from placesim.runtime.shapes import (
     with_rank_at_least,
 )
 
+TILED_TYPES = frozenset(
+    DTYPES[name]
+    for name in (
+        *("bool", "bfloat16", "half", "float", "double", "uint8", "int8", "int16", "int32", "int64"),
+        *("uint32", "uint64", "complex64", "complex128", "string", "variant"),
+    )
+)
+"""The types that Tile computes with; for the others it has a kernel that fails."""
+MAX_TILED_RANK = 7
+
+
 # --- Concat ---------------------------------------------------------------------------------------------------------
 
 
@@ -66,6 +77,117 @@ def _check_joinable(first: Tensor, tensor: Tensor, position: int, axis: int) -> 
             raise InvalidArgumentError(f"ConcatOp : Dimension {other} in both shapes must be equal: {shapes}")
 
 
+def concat_offset(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Where each input of a Concat begins in its result, from the inputs' shapes."""
+    axis_tensor, *shapes = inputs
+    if not is_legacy_scalar(axis_tensor) or axis_tensor.ndim:
+        raise InvalidArgumentError(f"Concat dim tensor should be a scalar integer, but got shape {shape_text(axis_tensor)}")
+    for position, shape in enumerate(shapes, 1):
+        if shape.ndim != 1:
+            raise InvalidArgumentError(f"input {position} should be a vector, but got shape {shape_text(shape)}")
+    given, rank = int(axis_tensor), shapes[0].size
+    axis = given + rank if given < 0 else given
+    if not 0 <= axis < rank:
+        raise InvalidArgumentError(f"Concat dim is out of range: {given} vs. {rank}")
+    offsets, position_along = [], 0
+    for position, shape in enumerate(shapes):
+        _check_same_elsewhere(shapes[0], shape, position, axis)
+        offsets.append(np.zeros_like(shape))
+        offsets[-1][axis] = position_along
+        position_along += int(shape[axis])
+    return offsets
+
+
+def _check_same_elsewhere(first: Tensor, shape: Tensor, position: int, axis: int) -> None:
+    if shape.size != first.size:
+        raise InvalidArgumentError(f"input {position} should contain {first.size} elements, but got {shape.size}")
+    if any(a != b for other, (a, b) in enumerate(zip(first, shape, strict=True)) if other != axis):
+        one, two = (" ".join(map(str, dims)) for dims in (shape, first))
+        raise InvalidArgumentError(
+            f"All dimensions except {axis} must match. Input {position} has shape [{one}] "
+            f"and doesn't match input 0 with shape [{two}]."
+        )
+
+
+def parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The inputs, each of one row, one under another."""
+    return (np.concatenate(inputs, 0),)
+
+
+# --- Pack -----------------------------------------------------------------------------------------------------------
+
+
+def row_axis(axis: int, rank: int) -> int:
+    """An axis counted from the front; InvalidArgumentError for one that is out of range."""
+    if not -rank <= axis < rank:
+        raise InvalidArgumentError(f"axis = {axis} not in [{-rank}, {rank})")
+    return axis % rank
+
+
+def pack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The inputs, all of one shape, side by side along a new axis."""
+    axis = row_axis(attrs["axis"], inputs[0].ndim + 1)
+    for position, tensor in enumerate(inputs):
+        if tensor.shape != inputs[0].shape:
+            raise InvalidArgumentError(
+                f"Shapes of all inputs must match: values[0].shape = {shape_text(inputs[0])} "
+                f"!= values[{position}].shape = {shape_text(tensor)}"
+            )
+    return (np.stack(inputs, axis),)
+
+
+def static_row_axis(axis: int, rank: int) -> int:
+    """The same while shapes are inferred: ShapeError."""
+    if not -rank <= axis < rank:
+        raise ShapeError(f"Invalid axis: {axis}; must be in [{-rank},{rank})")
+    return axis % rank
+
+
+# --- Tile -----------------------------------------------------------------------------------------------------------
+
+
+def tile(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The input repeated `multiples[i]` times along each axis i."""
+    tensor, multiples = inputs
+    if multiples.ndim != 1:
+        raise InvalidArgumentError(f"Expected multiples to be 1-D, but got shape {shape_text(multiples)}")
+    if multiples.size != tensor.ndim:
+        raise InvalidArgumentError(
+            f"Expected multiples argument to be a vector of length {tensor.ndim} but got length {multiples.size}"
+        )
+    for axis, count in enumerate(multiples):
+        if count < 0:
+            raise InvalidArgumentError(f"Expected multiples[{axis}] >= 0, but got {int(count)}")
+    if all(count == 1 for count in multiples):
+        return (tensor,)
+    shape = tuple(int(dim * count) for dim, count in zip(tensor.shape, multiples, strict=True))
+    if 0 in shape:
+        return (zeros(shape, attrs["T"]),)
+    _check_tiled(attrs["T"], tensor.ndim)
+    return (np.tile(tensor, multiples),)
+
+
+def _check_tiled(dtype: DType, rank: int) -> None:
+    if dtype not in TILED_TYPES or rank > MAX_TILED_RANK:
+        raise UnimplementedError(f"TileOp : The input data type is not supported, DataType : {dtype.name}, Dimension : {rank}")
+
+
+def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The tensor of attr `shape`, whose rows are still to be written."""
+    return (zeros(attrs["shape"].dims, attrs["dtype"]),)
+
+
+def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The first input with the second as its row `loc`."""
+    value, update = inputs
+    result = value.copy()
+    result[attrs["loc"]] = update.reshape(value.shape[1:])
+    return (result,)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def _infer_concat(context: ShapeContext) -> Sequence[Dims]:
     return (concat_shape(context, range(1, len(context.shapes)), 0),)
 
@@ -101,45 +223,8 @@ def _joined_shape(shapes: Sequence[Dims], axis: int) -> Dims:
     return concatenate(concatenate(before, (joined,)), after)
 
 
-def concat_offset(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Where each input of a Concat begins in its result, from the inputs' shapes."""
-    axis_tensor, *shapes = inputs
-    if not is_legacy_scalar(axis_tensor) or axis_tensor.ndim:
-        raise InvalidArgumentError(f"Concat dim tensor should be a scalar integer, but got shape {shape_text(axis_tensor)}")
-    for position, shape in enumerate(shapes, 1):
-        if shape.ndim != 1:
-            raise InvalidArgumentError(f"input {position} should be a vector, but got shape {shape_text(shape)}")
-    given, rank = int(axis_tensor), shapes[0].size
-    axis = given + rank if given < 0 else given
-    if not 0 <= axis < rank:
-        raise InvalidArgumentError(f"Concat dim is out of range: {given} vs. {rank}")
-    offsets, position_along = [], 0
-    for position, shape in enumerate(shapes):
-        _check_same_elsewhere(shapes[0], shape, position, axis)
-        offsets.append(np.zeros_like(shape))
-        offsets[-1][axis] = position_along
-        position_along += int(shape[axis])
-    return offsets
-
-
-def _check_same_elsewhere(first: Tensor, shape: Tensor, position: int, axis: int) -> None:
-    if shape.size != first.size:
-        raise InvalidArgumentError(f"input {position} should contain {first.size} elements, but got {shape.size}")
-    if any(a != b for other, (a, b) in enumerate(zip(first, shape, strict=True)) if other != axis):
-        one, two = (" ".join(map(str, dims)) for dims in (shape, first))
-        raise InvalidArgumentError(
-            f"All dimensions except {axis} must match. Input {position} has shape [{one}] "
-            f"and doesn't match input 0 with shape [{two}]."
-        )
-
-
 def _infer_concat_offset(context: ShapeContext) -> Sequence[Dims]:
     return context.shapes[1:]
-
-
-def parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The inputs, each of one row, one under another."""
-    return (np.concatenate(inputs, 0),)
 
 
 def _infer_parallel_concat(context: ShapeContext) -> Sequence[Dims]:
@@ -163,28 +248,6 @@ def _merge_rows(one: Dims, two: Dims, index: int) -> Dims:
         raise ShapeError(f"{error.message}\n\tFrom merging shape {index} with other shapes.") from None
 
 
-# --- Pack -----------------------------------------------------------------------------------------------------------
-
-
-def row_axis(axis: int, rank: int) -> int:
-    """An axis counted from the front; InvalidArgumentError for one that is out of range."""
-    if not -rank <= axis < rank:
-        raise InvalidArgumentError(f"axis = {axis} not in [{-rank}, {rank})")
-    return axis % rank
-
-
-def pack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The inputs, all of one shape, side by side along a new axis."""
-    axis = row_axis(attrs["axis"], inputs[0].ndim + 1)
-    for position, tensor in enumerate(inputs):
-        if tensor.shape != inputs[0].shape:
-            raise InvalidArgumentError(
-                f"Shapes of all inputs must match: values[0].shape = {shape_text(inputs[0])} "
-                f"!= values[{position}].shape = {shape_text(tensor)}"
-            )
-    return (np.stack(inputs, axis),)
-
-
 def _infer_pack(context: ShapeContext) -> Sequence[Dims]:
     dims = context.shapes[-1]
     for index in range(len(context.shapes) - 2, -1, -1):
@@ -195,52 +258,6 @@ def _infer_pack(context: ShapeContext) -> Sequence[Dims]:
     return ((*dims[:axis], len(context.shapes), *dims[axis:]),)
 
 
-def static_row_axis(axis: int, rank: int) -> int:
-    """The same while shapes are inferred: ShapeError."""
-    if not -rank <= axis < rank:
-        raise ShapeError(f"Invalid axis: {axis}; must be in [{-rank},{rank})")
-    return axis % rank
-
-
-# --- Tile -----------------------------------------------------------------------------------------------------------
-
-TILED_TYPES = frozenset(
-    DTYPES[name]
-    for name in (
-        *("bool", "bfloat16", "half", "float", "double", "uint8", "int8", "int16", "int32", "int64"),
-        *("uint32", "uint64", "complex64", "complex128", "string", "variant"),
-    )
-)
-"""The types that Tile computes with; for the others it has a kernel that fails."""
-MAX_TILED_RANK = 7
-
-
-def tile(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input repeated `multiples[i]` times along each axis i."""
-    tensor, multiples = inputs
-    if multiples.ndim != 1:
-        raise InvalidArgumentError(f"Expected multiples to be 1-D, but got shape {shape_text(multiples)}")
-    if multiples.size != tensor.ndim:
-        raise InvalidArgumentError(
-            f"Expected multiples argument to be a vector of length {tensor.ndim} but got length {multiples.size}"
-        )
-    for axis, count in enumerate(multiples):
-        if count < 0:
-            raise InvalidArgumentError(f"Expected multiples[{axis}] >= 0, but got {int(count)}")
-    if all(count == 1 for count in multiples):
-        return (tensor,)
-    shape = tuple(int(dim * count) for dim, count in zip(tensor.shape, multiples, strict=True))
-    if 0 in shape:
-        return (zeros(shape, attrs["T"]),)
-    _check_tiled(attrs["T"], tensor.ndim)
-    return (np.tile(tensor, multiples),)
-
-
-def _check_tiled(dtype: DType, rank: int) -> None:
-    if dtype not in TILED_TYPES or rank > MAX_TILED_RANK:
-        raise UnimplementedError(f"TileOp : The input data type is not supported, DataType : {dtype.name}, Dimension : {rank}")
-
-
 def _infer_tile(context: ShapeContext) -> Sequence[Dims]:
     dims, multiples = context.shapes[0], vector_shape_value(context, 1)
     if dims is not None:
@@ -249,19 +266,6 @@ def _infer_tile(context: ShapeContext) -> Sequence[Dims]:
     if multiples is None:
         return (None,)
     return (tuple(map(multiply_dims, with_rank(dims, len(multiples)), multiples)),)
-
-
-def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The tensor of attr `shape`, whose rows are still to be written."""
-    return (zeros(attrs["shape"].dims, attrs["dtype"]),)
-
-
-def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The first input with the second as its row `loc`."""
-    value, update = inputs
-    result = value.copy()
-    result[attrs["loc"]] = update.reshape(value.shape[1:])
-    return (result,)
 
 
 TABLE: Table = {

@@ -73,26 +73,6 @@ def pad_tensor(tensor: Tensor, rows: Sequence[Sequence[int]], value: object = 0)
     return result
 
 
-def _infer_pad(context: ShapeContext) -> Sequence[Dims]:
-    dims = context.shapes[0]
-    rank, columns = with_rank(context.shapes[1], 2)
-    with_value(columns, 2)
-    if rank >= 0:
-        dims = with_rank(dims, rank)
-    paddings = context.value(1)
-    if paddings is None:
-        return (None if dims is None else unknown_dims(len(dims)),)
-    known = with_rank(dims, paddings.shape[0])
-    return (tuple(add_dims(dim, sum(row)) for dim, row in zip(known, _static_rows(paddings), strict=True)),)
-
-
-def _static_rows(paddings: Tensor) -> Iterator[list[int]]:
-    for row in paddings.tolist():
-        if min(row) < 0:
-            raise ShapeError("Paddings must be non-negative")
-        yield row
-
-
 # --- MirrorPad ------------------------------------------------------------------------------------------------------
 
 
@@ -148,6 +128,29 @@ def _fold(tensor: Tensor, before: int, after: int, offset: int) -> Tensor:
     result[offset : offset + before] += tensor[:before][::-1]
     result[size - offset - after : size - offset] += tensor[before + size :][::-1]
     return result
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_pad(context: ShapeContext) -> Sequence[Dims]:
+    dims = context.shapes[0]
+    rank, columns = with_rank(context.shapes[1], 2)
+    with_value(columns, 2)
+    if rank >= 0:
+        dims = with_rank(dims, rank)
+    paddings = context.value(1)
+    if paddings is None:
+        return (None if dims is None else unknown_dims(len(dims)),)
+    known = with_rank(dims, paddings.shape[0])
+    return (tuple(add_dims(dim, sum(row)) for dim, row in zip(known, _static_rows(paddings), strict=True)),)
+
+
+def _static_rows(paddings: Tensor) -> Iterator[list[int]]:
+    for row in paddings.tolist():
+        if min(row) < 0:
+            raise ShapeError("Paddings must be non-negative")
+        yield row
 
 
 def _infer_mirror_pad_grad(context: ShapeContext) -> Sequence[Dims]:

@@ -24,6 +24,9 @@ from placesim.runtime.shapes import (
     with_rank_at_most,
 )
 
+_PARTITIONS = ("FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_LENGTHS", "ROW_SPLITS", "ROW_LIMITS", "ROW_STARTS")
+
+
 # --- range ----------------------------------------------------------------------------------------------------------
 
 
@@ -62,17 +65,6 @@ def _range_lengths(starts: Tensor, limits: Tensor, deltas: Tensor, longest: int)
             raise InvalidArgumentError("Requires delta != 0")
         raise InvalidArgumentError(f"Requires ((limit - start) / delta) <= {longest}")
     return np.where(empty, 0, sizes).astype(np.int64)
-
-
-def _infer_ranges(context: ShapeContext) -> Sequence[Dims]:
-    shapes = [with_rank_at_most(dims, 1) for dims in context.shapes]
-    rows = -1
-    for dims in shapes:
-        if rank_of(dims) == 1:
-            rows = merge_dim(with_rank(dims, 1)[0], rows)
-    if rows >= 0:
-        return (rows + 1,), (-1,)
-    return (2 if all(dims == () for dims in shapes) else -1,), (-1,)
 
 
 # --- gather ---------------------------------------------------------------------------------------------------------
@@ -136,15 +128,6 @@ def _check_gathered_splits(nested: Sequence[Tensor], values: int) -> None:
             raise InvalidArgumentError("Ragged splits must be sorted")
 
 
-def _infer_gather(context: ShapeContext) -> Sequence[Dims]:
-    inner, outer = context.attrs["PARAMS_RAGGED_RANK"], context.attrs["OUTPUT_RAGGED_RANK"]
-    with_rank(context.shapes[inner + 1], outer - inner + 1)
-    for splits in context.shapes[:inner]:
-        with_rank(splits, 1)
-    values = with_rank_at_least(context.shapes[inner], 1)
-    return [*[(-1,)] * outer, concatenate((-1,), subshape(values, 1))]
-
-
 # --- to sparse ------------------------------------------------------------------------------------------------------
 
 
@@ -186,20 +169,7 @@ def _check_splits(nested: Sequence[Tensor], values: Tensor) -> None:
         raise InvalidArgumentError(mismatch)
 
 
-def _infer_to_sparse(context: ShapeContext) -> Sequence[Dims]:
-    *nested, values = context.shapes
-    values = with_rank_at_least(values, 1)
-    for splits in nested:
-        with_rank(splits, 1)
-    rank = -1 if values is None else len(values) + len(nested)
-    count = element_count(values)
-    entries = -1 if count is None else count
-    return (entries, rank), (entries,), (rank,)
-
-
 # --- to dense -------------------------------------------------------------------------------------------------------
-
-_PARTITIONS = ("FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_LENGTHS", "ROW_SPLITS", "ROW_LIMITS", "ROW_STARTS")
 
 
 def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -352,6 +322,56 @@ def _combine_shapes(
     return tuple(dims)
 
 
+def _partition_types_problem(types: Sequence[str]) -> str | None:
+    for kind in types:
+        if kind not in _PARTITIONS:
+            return f"Unknown string for partition info type: {kind}"
+    for kind in types:
+        if kind not in ("FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_SPLITS"):
+            return f"Unsupported partition type: {kind}"
+    if not types:
+        return "Partition info types should not be empty"
+    if "FIRST_DIM_SIZE" in types[1:]:
+        return "FIRST_DIM_SIZE must be first"
+    if types[0] == "FIRST_DIM_SIZE" and types[1:2] != ("VALUE_ROWIDS",):
+        return "FIRST_DIM_SIZE must be followed by VALUE_ROWIDS"
+    return "VALUE_ROWIDS cannot be first" if types[0] == "VALUE_ROWIDS" else None
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_ranges(context: ShapeContext) -> Sequence[Dims]:
+    shapes = [with_rank_at_most(dims, 1) for dims in context.shapes]
+    rows = -1
+    for dims in shapes:
+        if rank_of(dims) == 1:
+            rows = merge_dim(with_rank(dims, 1)[0], rows)
+    if rows >= 0:
+        return (rows + 1,), (-1,)
+    return (2 if all(dims == () for dims in shapes) else -1,), (-1,)
+
+
+def _infer_gather(context: ShapeContext) -> Sequence[Dims]:
+    inner, outer = context.attrs["PARAMS_RAGGED_RANK"], context.attrs["OUTPUT_RAGGED_RANK"]
+    with_rank(context.shapes[inner + 1], outer - inner + 1)
+    for splits in context.shapes[:inner]:
+        with_rank(splits, 1)
+    values = with_rank_at_least(context.shapes[inner], 1)
+    return [*[(-1,)] * outer, concatenate((-1,), subshape(values, 1))]
+
+
+def _infer_to_sparse(context: ShapeContext) -> Sequence[Dims]:
+    *nested, values = context.shapes
+    values = with_rank_at_least(values, 1)
+    for splits in nested:
+        with_rank(splits, 1)
+    rank = -1 if values is None else len(values) + len(nested)
+    count = element_count(values)
+    entries = -1 if count is None else count
+    return (entries, rank), (entries,), (rank,)
+
+
 def _infer_to_dense(context: ShapeContext) -> Sequence[Dims]:
     shape = context.shape_value(0)
     types = context.attrs["row_partition_types"]
@@ -378,22 +398,6 @@ def _partition_shapes_problem(types: Sequence[str], shapes: Sequence[Dims]) -> s
         if kind != "FIRST_DIM_SIZE" and dims is not None and len(dims) != 1:
             return "Row partition must be a vector."
     return None
-
-
-def _partition_types_problem(types: Sequence[str]) -> str | None:
-    for kind in types:
-        if kind not in _PARTITIONS:
-            return f"Unknown string for partition info type: {kind}"
-    for kind in types:
-        if kind not in ("FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_SPLITS"):
-            return f"Unsupported partition type: {kind}"
-    if not types:
-        return "Partition info types should not be empty"
-    if "FIRST_DIM_SIZE" in types[1:]:
-        return "FIRST_DIM_SIZE must be first"
-    if types[0] == "FIRST_DIM_SIZE" and types[1:2] != ("VALUE_ROWIDS",):
-        return "FIRST_DIM_SIZE must be followed by VALUE_ROWIDS"
-    return "VALUE_ROWIDS cannot be first" if types[0] == "VALUE_ROWIDS" else None
 
 
 TABLE: Table = {

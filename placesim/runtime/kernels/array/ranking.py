@@ -39,11 +39,6 @@ def find_in_top(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (inside & np.all(np.isfinite(predictions), axis=1) & (better < k),)
 
 
-def _infer_find_in_top(context: ShapeContext) -> Sequence[Dims]:
-    predictions, targets = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
-    return ((merge_dim(predictions[0], targets[0]),),)
-
-
 def fit_isotonic(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """For each row of the last dimension the closest (by squares) sequence that never rises, and the runs it is made of."""
     values = inputs[0].astype(attrs["output_dtype"].numpy)
@@ -69,6 +64,14 @@ def _pool_rising(row: Tensor) -> tuple[list[float], list[int]]:
             sums[-1] += total
             counts[-1] += count
     return sums, counts
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_find_in_top(context: ShapeContext) -> Sequence[Dims]:
+    predictions, targets = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
+    return ((merge_dim(predictions[0], targets[0]),),)
 
 
 def _infer_fit_isotonic(context: ShapeContext) -> Sequence[Dims]:

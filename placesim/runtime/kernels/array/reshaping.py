@@ -78,34 +78,6 @@ def _missing_dim(shape: tuple[int, ...], dims: Sequence[int]) -> int:
     return count // known
 
 
-def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
-    given, wanted = context.shapes[0], vector_shape_value(context, 1)
-    if given is None or wanted is None:
-        return (wanted,)
-    given_gaps, wanted_gaps = ([axis for axis, dim in enumerate(dims) if dim < 0] for dims in (given, wanted))
-    given_count, wanted_count = (_known_count(dims) for dims in (given, wanted))
-    # a zero makes the number of elements known, whatever else is not
-    given_gaps, wanted_gaps = (given_gaps if given_count else []), (wanted_gaps if wanted_count else [])
-    if len(given_gaps) > 1 or len(wanted_gaps) > 1:
-        return (wanted,)
-    if not given_gaps and not wanted_gaps:
-        if given_count != wanted_count:
-            raise ShapeError(
-                f"Cannot reshape a tensor with {given_count} elements to shape {format_dims(wanted)} ({wanted_count} elements)"
-            )
-    elif not given_gaps:
-        return (replace_dim(wanted, wanted_gaps[0], divide_dim(given_count, wanted_count)),)
-    elif not wanted_gaps:
-        divide_dim(wanted_count, given_count)
-    elif given_count == wanted_count:
-        return (replace_dim(wanted, wanted_gaps[0], given[given_gaps[0]]),)
-    return (wanted,)
-
-
-def _known_count(dims: tuple[int, ...]) -> int:
-    return elements(tuple(dim for dim in dims if dim >= 0))
-
-
 # --- Squeeze, ExpandDims --------------------------------------------------------------------------------------------
 
 
@@ -128,23 +100,6 @@ def _not_squeezable(axis: int, dim: int) -> str:
     return f"Can not squeeze dim[{axis}], expected a dimension of 1, got {dim}"
 
 
-def _infer_squeeze(context: ShapeContext) -> Sequence[Dims]:
-    dims = context.shapes[0]
-    if dims is None:
-        return (None,)
-    rank = len(dims)
-    for position, axis in enumerate(context.attrs["squeeze_dims"]):
-        if not -rank <= axis < rank:
-            raise ShapeError(f"squeeze_dims[{position}] not in [{-rank},{rank}).")
-    named = {axis % rank for axis in context.attrs["squeeze_dims"]}
-    if not named:
-        return (None if -1 in dims else tuple(dim for dim in dims if dim != 1),)
-    for axis in sorted(named):
-        if dims[axis] not in (-1, 1):
-            raise ShapeError(_not_squeezable(axis, dims[axis]))
-    return (tuple(dim for axis, dim in enumerate(dims) if axis not in named),)
-
-
 def expand_dims(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input with a dimension of 1 put in before axis `dim`."""
     tensor, dim = inputs
@@ -154,19 +109,6 @@ def expand_dims(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     if not -rank - 1 <= axis <= rank:
         raise InvalidArgumentError(f"Tried to expand dim index {axis} for tensor with {rank} dimensions.")
     return (np.expand_dims(tensor, axis),)
-
-
-def _infer_expand_dims(context: ShapeContext) -> Sequence[Dims]:
-    dims, dim = context.shapes[0], context.value(1)
-    if dim is not None and dim.size != 1:
-        raise ShapeError("'dim' input must be a tensor with a single value")
-    if dim is None or dims is None:
-        return (None,)
-    axis, rank = int(dim.reshape(-1)[0]), len(dims)
-    if not -rank - 1 <= axis <= rank:
-        raise ShapeError(f"dim {axis} not in the interval [{-rank - 1}, {rank}].")
-    place = axis if axis >= 0 else axis + rank + 1
-    return ((*dims[:place], 1, *dims[place:]),)
 
 
 # --- Transpose ------------------------------------------------------------------------------------------------------
@@ -200,27 +142,6 @@ def transpose_conjugate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
     return (np.conj(transposed) if attrs["T"].is_complex else transposed,)
 
 
-def _infer_transpose(context: ShapeContext) -> Sequence[Dims]:
-    dims, perm_dims, perm = context.shapes[0], context.shapes[1], context.value(1)
-    count = element_count(perm_dims)
-    if dims is None and count is None:
-        return (None,)
-    rank = len(dims) if dims is not None else count
-    assert rank is not None
-    if dims is None and rank < 2:  # such a permutation may be of a scalar too
-        return (None,)
-    known = with_rank(dims, rank)
-    with_rank(perm_dims, 1)
-    if count is not None:
-        with_value(count, rank)
-    if perm is None:
-        return (unknown_dims(rank),)
-    for axis in perm:
-        if not -rank <= axis < rank:
-            raise ShapeError(f"perm dim {int(axis)} is out of range of input rank {rank}")
-    return (tuple(known[axis] for axis in perm),)
-
-
 # --- Bitcast --------------------------------------------------------------------------------------------------------
 
 
@@ -236,25 +157,6 @@ def bitcast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     elif wanted.size < given.size:
         shape = (*shape, given.size // wanted.size)
     return (np.ascontiguousarray(tensor).reshape(-1).view(wanted.numpy).reshape(shape),)
-
-
-def _infer_bitcast(context: ShapeContext) -> Sequence[Dims]:
-    dims, given, wanted = context.shapes[0], context.attrs["T"], context.attrs["type"]
-    if dims is None:
-        return (None,)
-    if not given.size or not wanted.size:
-        raise ShapeError(f"Cannot bitcast types {given.name} to {wanted.name} because one of the type sizes is zero.")
-    if wanted.size < given.size:
-        return ((*dims, given.size // wanted.size),)
-    if wanted.size == given.size:
-        return (dims,)
-    ratio = wanted.size // given.size
-    with_rank_at_least(dims, 1)
-    if dims[-1] not in (-1, ratio):
-        raise ShapeError(
-            f"Cannot bitcast from {given.number} to {wanted.number} due to shape. {dims[-1]} does not match {ratio}"
-        )
-    return (dims[:-1],)
 
 
 # --- broadcasting ---------------------------------------------------------------------------------------------------
@@ -278,17 +180,6 @@ def broadcast_to(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
             f"Unable to broadcast tensor of shape {shape_text(tensor)} to tensor of shape {format_dims(shape)}"
         )
     return (np.broadcast_to(tensor, shape),)
-
-
-def _infer_broadcast_to(context: ShapeContext) -> Sequence[Dims]:
-    given, wanted = context.shapes[0], vector_shape_value(context, 1)
-    if given is None or wanted is None:
-        return (wanted,)
-    with_rank_at_most(given, len(wanted))
-    missing = len(wanted) - len(given)
-    pairs = reversed(tuple(zip(given, wanted[missing:], strict=True)))  # the error names the last pair that does not fit
-    tail = [merge_dim(a, b) if a > 1 else b for a, b in pairs]
-    return ((*wanted[:missing], *reversed(tail)),)
 
 
 def _two_shapes(inputs: Sequence[Tensor]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
@@ -318,21 +209,12 @@ def broadcast_gradient_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[
     return tuple(np.array([axis for axis in range(rank) if dims[axis] == 1], attrs["T"].numpy) for dims in padded)
 
 
-def _infer_broadcast_args(context: ShapeContext) -> Sequence[Dims]:
-    (one,), (two,) = (with_rank(dims, 1) for dims in context.shapes)
-    return ((-1 if min(one, two) < 0 else max(one, two),),)
-
-
 # --- the shape as a value -------------------------------------------------------------------------------------------
 
 
 def shapes_of_inputs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Each input's shape as a vector."""
     return tuple(np.array(np.shape(tensor), attrs["out_type"].numpy) for tensor in inputs)
-
-
-def _infer_shapes(context: ShapeContext) -> Sequence[Dims]:
-    return tuple((-1 if dims is None else len(dims),) for dims in context.shapes)
 
 
 def count_elements(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -345,16 +227,137 @@ def count_dimensions(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]
     return (np.array(np.ndim(inputs[0]), np.int32),)
 
 
+def reshape_quantized(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Reshape, and the limits passed on."""
+    return (*reshape(inputs[:2], attrs), *inputs[2:])
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
+    given, wanted = context.shapes[0], vector_shape_value(context, 1)
+    if given is None or wanted is None:
+        return (wanted,)
+    given_gaps, wanted_gaps = ([axis for axis, dim in enumerate(dims) if dim < 0] for dims in (given, wanted))
+    given_count, wanted_count = (_known_count(dims) for dims in (given, wanted))
+    # a zero makes the number of elements known, whatever else is not
+    given_gaps, wanted_gaps = (given_gaps if given_count else []), (wanted_gaps if wanted_count else [])
+    if len(given_gaps) > 1 or len(wanted_gaps) > 1:
+        return (wanted,)
+    if not given_gaps and not wanted_gaps:
+        if given_count != wanted_count:
+            raise ShapeError(
+                f"Cannot reshape a tensor with {given_count} elements to shape {format_dims(wanted)} ({wanted_count} elements)"
+            )
+    elif not given_gaps:
+        return (replace_dim(wanted, wanted_gaps[0], divide_dim(given_count, wanted_count)),)
+    elif not wanted_gaps:
+        divide_dim(wanted_count, given_count)
+    elif given_count == wanted_count:
+        return (replace_dim(wanted, wanted_gaps[0], given[given_gaps[0]]),)
+    return (wanted,)
+
+
+def _known_count(dims: tuple[int, ...]) -> int:
+    return elements(tuple(dim for dim in dims if dim >= 0))
+
+
+def _infer_squeeze(context: ShapeContext) -> Sequence[Dims]:
+    dims = context.shapes[0]
+    if dims is None:
+        return (None,)
+    rank = len(dims)
+    for position, axis in enumerate(context.attrs["squeeze_dims"]):
+        if not -rank <= axis < rank:
+            raise ShapeError(f"squeeze_dims[{position}] not in [{-rank},{rank}).")
+    named = {axis % rank for axis in context.attrs["squeeze_dims"]}
+    if not named:
+        return (None if -1 in dims else tuple(dim for dim in dims if dim != 1),)
+    for axis in sorted(named):
+        if dims[axis] not in (-1, 1):
+            raise ShapeError(_not_squeezable(axis, dims[axis]))
+    return (tuple(dim for axis, dim in enumerate(dims) if axis not in named),)
+
+
+def _infer_expand_dims(context: ShapeContext) -> Sequence[Dims]:
+    dims, dim = context.shapes[0], context.value(1)
+    if dim is not None and dim.size != 1:
+        raise ShapeError("'dim' input must be a tensor with a single value")
+    if dim is None or dims is None:
+        return (None,)
+    axis, rank = int(dim.reshape(-1)[0]), len(dims)
+    if not -rank - 1 <= axis <= rank:
+        raise ShapeError(f"dim {axis} not in the interval [{-rank - 1}, {rank}].")
+    place = axis if axis >= 0 else axis + rank + 1
+    return ((*dims[:place], 1, *dims[place:]),)
+
+
+def _infer_transpose(context: ShapeContext) -> Sequence[Dims]:
+    dims, perm_dims, perm = context.shapes[0], context.shapes[1], context.value(1)
+    count = element_count(perm_dims)
+    if dims is None and count is None:
+        return (None,)
+    rank = len(dims) if dims is not None else count
+    assert rank is not None
+    if dims is None and rank < 2:  # such a permutation may be of a scalar too
+        return (None,)
+    known = with_rank(dims, rank)
+    with_rank(perm_dims, 1)
+    if count is not None:
+        with_value(count, rank)
+    if perm is None:
+        return (unknown_dims(rank),)
+    for axis in perm:
+        if not -rank <= axis < rank:
+            raise ShapeError(f"perm dim {int(axis)} is out of range of input rank {rank}")
+    return (tuple(known[axis] for axis in perm),)
+
+
+def _infer_bitcast(context: ShapeContext) -> Sequence[Dims]:
+    dims, given, wanted = context.shapes[0], context.attrs["T"], context.attrs["type"]
+    if dims is None:
+        return (None,)
+    if not given.size or not wanted.size:
+        raise ShapeError(f"Cannot bitcast types {given.name} to {wanted.name} because one of the type sizes is zero.")
+    if wanted.size < given.size:
+        return ((*dims, given.size // wanted.size),)
+    if wanted.size == given.size:
+        return (dims,)
+    ratio = wanted.size // given.size
+    with_rank_at_least(dims, 1)
+    if dims[-1] not in (-1, ratio):
+        raise ShapeError(
+            f"Cannot bitcast from {given.number} to {wanted.number} due to shape. {dims[-1]} does not match {ratio}"
+        )
+    return (dims[:-1],)
+
+
+def _infer_broadcast_to(context: ShapeContext) -> Sequence[Dims]:
+    given, wanted = context.shapes[0], vector_shape_value(context, 1)
+    if given is None or wanted is None:
+        return (wanted,)
+    with_rank_at_most(given, len(wanted))
+    missing = len(wanted) - len(given)
+    pairs = reversed(tuple(zip(given, wanted[missing:], strict=True)))  # the error names the last pair that does not fit
+    tail = [merge_dim(a, b) if a > 1 else b for a, b in pairs]
+    return ((*wanted[:missing], *reversed(tail)),)
+
+
+def _infer_broadcast_args(context: ShapeContext) -> Sequence[Dims]:
+    (one,), (two,) = (with_rank(dims, 1) for dims in context.shapes)
+    return ((-1 if min(one, two) < 0 else max(one, two),),)
+
+
+def _infer_shapes(context: ShapeContext) -> Sequence[Dims]:
+    return tuple((-1 if dims is None else len(dims),) for dims in context.shapes)
+
+
 def _infer_quantized_reshape(context: ShapeContext) -> Sequence[Dims]:
     (dims,) = _infer_reshape(context)
     for limit in context.shapes[2:]:
         with_rank(limit, 0)
     return (dims, (), ())
-
-
-def reshape_quantized(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Reshape, and the limits passed on."""
-    return (*reshape(inputs[:2], attrs), *inputs[2:])
 
 
 TABLE: Table = {

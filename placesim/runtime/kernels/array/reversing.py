@@ -69,28 +69,6 @@ def _distinct_axes(axes: Tensor, rank: int, error: type[InvalidArgumentError]) -
     return tuple(found)
 
 
-def _infer_reverse(context: ShapeContext) -> Sequence[Dims]:
-    (count,) = with_rank(context.shapes[1], 1)
-    dims = context.shapes[0]
-    return _reversible(with_rank(dims, count) if count >= 0 else dims)
-
-
-def _infer_reverse_v2(context: ShapeContext) -> Sequence[Dims]:
-    dims = context.shapes[0]
-    with_rank(context.shapes[1], 1)
-    _reversible(dims)
-    axes = context.value(1)
-    if axes is not None and dims is not None:
-        _distinct_axes(axes, len(dims), ShapeError)
-    return (dims,)
-
-
-def _reversible(dims: Dims) -> Sequence[Dims]:
-    if dims is not None and len(dims) > MAX_REVERSED_RANK:
-        raise ShapeError("reverse does not work on tensors with more than 8 dimensions")
-    return (dims,)
-
-
 def reverse_sequence(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """For each entry of `batch_dim` its first `seq_lengths` elements along `seq_dim` back to front, the others as they are."""
     tensor, lengths = inputs
@@ -123,19 +101,6 @@ def _check_sequences(tensor: Tensor, lengths: Tensor, sequence: int, batch: int)
             raise InvalidArgumentError(f"seq_lens({position}) > input.dims({sequence})")
 
 
-def _infer_reverse_sequence(context: ShapeContext) -> Sequence[Dims]:
-    dims, sequence, batch = context.shapes[0], context.attrs["seq_dim"], context.attrs["batch_dim"]
-    (count,) = with_rank(context.shapes[1], 1)
-    if dims is None:
-        return (None,)
-    for name, axis in (("batch_dim", batch), ("seq_dim", sequence)):
-        if axis >= len(dims):
-            raise ShapeError(f"{name} must be < input rank: {axis} vs. {len(dims)}")
-    if batch < 0:
-        raise ShapeError(f"batch_dim must be >=0, got {batch}")
-    return (replace_dim(dims, batch, merge_dim(dims[batch], count)),)
-
-
 def roll(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Elements moved on by `shift` along `axis`, what falls off the end coming in at the front; shifts of one axis add up."""
     tensor, shift, axis = inputs
@@ -153,13 +118,6 @@ def roll(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (np.roll(tensor, tuple(shift.reshape(-1).tolist()), tuple(axes)),)
 
 
-def _infer_roll(context: ShapeContext) -> Sequence[Dims]:
-    dims, shift, axis = context.shapes
-    with_rank_at_least(dims, 1)
-    merge(with_rank_at_most(shift, 1), with_rank_at_most(axis, 1))
-    return (dims,)
-
-
 def invert_permutation(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`y[x[i]] = i`."""
     (permutation,) = inputs
@@ -174,6 +132,51 @@ def invert_permutation(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
             raise InvalidArgumentError(f"{value} is duplicated in the input.")
         inverse[value] = position
     return (inverse,)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_reverse(context: ShapeContext) -> Sequence[Dims]:
+    (count,) = with_rank(context.shapes[1], 1)
+    dims = context.shapes[0]
+    return _reversible(with_rank(dims, count) if count >= 0 else dims)
+
+
+def _infer_reverse_v2(context: ShapeContext) -> Sequence[Dims]:
+    dims = context.shapes[0]
+    with_rank(context.shapes[1], 1)
+    _reversible(dims)
+    axes = context.value(1)
+    if axes is not None and dims is not None:
+        _distinct_axes(axes, len(dims), ShapeError)
+    return (dims,)
+
+
+def _reversible(dims: Dims) -> Sequence[Dims]:
+    if dims is not None and len(dims) > MAX_REVERSED_RANK:
+        raise ShapeError("reverse does not work on tensors with more than 8 dimensions")
+    return (dims,)
+
+
+def _infer_reverse_sequence(context: ShapeContext) -> Sequence[Dims]:
+    dims, sequence, batch = context.shapes[0], context.attrs["seq_dim"], context.attrs["batch_dim"]
+    (count,) = with_rank(context.shapes[1], 1)
+    if dims is None:
+        return (None,)
+    for name, axis in (("batch_dim", batch), ("seq_dim", sequence)):
+        if axis >= len(dims):
+            raise ShapeError(f"{name} must be < input rank: {axis} vs. {len(dims)}")
+    if batch < 0:
+        raise ShapeError(f"batch_dim must be >=0, got {batch}")
+    return (replace_dim(dims, batch, merge_dim(dims[batch], count)),)
+
+
+def _infer_roll(context: ShapeContext) -> Sequence[Dims]:
+    dims, shift, axis = context.shapes
+    with_rank_at_least(dims, 1)
+    merge(with_rank_at_most(shift, 1), with_rank_at_most(axis, 1))
+    return (dims,)
 
 
 def _infer_vector(context: ShapeContext) -> Sequence[Dims]:

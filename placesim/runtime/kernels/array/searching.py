@@ -108,16 +108,6 @@ def top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return find_largest(tensor, int(k), attrs["index_type"])
 
 
-def _infer_top_k(context: ShapeContext) -> Sequence[Dims]:
-    dims = with_rank_at_least(context.shapes[0], 1)
-    k = scalar_dim(context, 1)
-    if dims is None:
-        return (None, None)
-    if 0 <= dims[-1] < k:
-        raise ShapeError(f"input must have last dimension >= k = {k} but is {dims[-1]}")
-    return ((*dims[:-1], k),) * 2
-
-
 def approximate_top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The k largest elements along an axis, and their positions; exactly, as the CPU finds them."""
     (tensor,) = inputs
@@ -125,17 +115,6 @@ def approximate_top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
     sign = 1 if attrs["is_max_k"] else -1
     values, positions = find_largest(sign * np.moveaxis(tensor, axis, -1), attrs["k"], INT32)
     return np.moveaxis(sign * values, -1, axis), np.moveaxis(positions, -1, axis)
-
-
-def _infer_approximate_top_k(context: ShapeContext) -> Sequence[Dims]:
-    dims, given, k = context.shapes[0], context.attrs["reduction_dimension"], context.attrs["k"]
-    rank = -1 if dims is None else len(dims)
-    axis = given + rank if given < 0 else given
-    if dims is None or not 0 <= axis < rank:
-        raise ShapeError(f"Invalid reduction dimension: {given}. Must be within the range of [{-rank}, {rank - 1}]")
-    if dims[axis] < k:
-        raise ShapeError(f"input must have last dimension >= k = {k} but was {dims[axis]}")
-    return (replace_dim(dims, axis, k),) * 2
 
 
 def find_nth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -154,14 +133,6 @@ def find_nth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (np.sort(tensor, axis=-1)[..., place],)
 
 
-def _infer_nth(context: ShapeContext) -> Sequence[Dims]:
-    dims = with_rank_at_least(context.shapes[0], 1)
-    n = scalar_dim(context, 1)
-    if dims is not None and 0 <= dims[-1] <= n:
-        raise ShapeError(f"Input must have last dimension > n = {n} but is {dims[-1]}")
-    return (subshape(dims, 0, -1),)
-
-
 def build_bound(side: str) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """The kernel that finds in each sorted row where the row of values would go, on this side of equal ones."""
 
@@ -178,6 +149,38 @@ def build_bound(side: str) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tenso
         return (result,)
 
     return find_bound
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_top_k(context: ShapeContext) -> Sequence[Dims]:
+    dims = with_rank_at_least(context.shapes[0], 1)
+    k = scalar_dim(context, 1)
+    if dims is None:
+        return (None, None)
+    if 0 <= dims[-1] < k:
+        raise ShapeError(f"input must have last dimension >= k = {k} but is {dims[-1]}")
+    return ((*dims[:-1], k),) * 2
+
+
+def _infer_approximate_top_k(context: ShapeContext) -> Sequence[Dims]:
+    dims, given, k = context.shapes[0], context.attrs["reduction_dimension"], context.attrs["k"]
+    rank = -1 if dims is None else len(dims)
+    axis = given + rank if given < 0 else given
+    if dims is None or not 0 <= axis < rank:
+        raise ShapeError(f"Invalid reduction dimension: {given}. Must be within the range of [{-rank}, {rank - 1}]")
+    if dims[axis] < k:
+        raise ShapeError(f"input must have last dimension >= k = {k} but was {dims[axis]}")
+    return (replace_dim(dims, axis, k),) * 2
+
+
+def _infer_nth(context: ShapeContext) -> Sequence[Dims]:
+    dims = with_rank_at_least(context.shapes[0], 1)
+    n = scalar_dim(context, 1)
+    if dims is not None and 0 <= dims[-1] <= n:
+        raise ShapeError(f"Input must have last dimension > n = {n} but is {dims[-1]}")
+    return (subshape(dims, 0, -1),)
 
 
 def _infer_bound(context: ShapeContext) -> Sequence[Dims]:

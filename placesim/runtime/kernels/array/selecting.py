@@ -55,6 +55,28 @@ def _check_same_shapes(inputs: Sequence[Tensor], node: str) -> None:
             )
 
 
+def select_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`then` where `cond`, else `else`, all three broadcast together."""
+    cond, then, other = inputs
+    common = broadcast_dims(then.shape, other.shape)
+    if common is None or broadcast_dims(cond.shape, common) is None:
+        raise InvalidArgumentError(
+            f"condition {shape_text(cond)}, then {shape_text(then)}, and else {shape_text(other)} must be broadcastable"
+        )
+    return (np.where(cond, then, other),)
+
+
+def where(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`[elements that are not zero, rank]`: their coordinates in row-major order."""
+    (tensor,) = inputs
+    if not 1 <= tensor.ndim <= MAX_WHERE_RANK:
+        raise InvalidArgumentError(f"WhereOp : Unhandled input dimensions: {tensor.ndim}")
+    return (np.argwhere(tensor != 0),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def _infer_select(context: ShapeContext) -> Sequence[Dims]:
     cond, then, other = context.shapes
     dims = merge(then, other)
@@ -67,30 +89,11 @@ def _infer_select(context: ShapeContext) -> Sequence[Dims]:
     return (dims,)
 
 
-def select_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`then` where `cond`, else `else`, all three broadcast together."""
-    cond, then, other = inputs
-    common = broadcast_dims(then.shape, other.shape)
-    if common is None or broadcast_dims(cond.shape, common) is None:
-        raise InvalidArgumentError(
-            f"condition {shape_text(cond)}, then {shape_text(then)}, and else {shape_text(other)} must be broadcastable"
-        )
-    return (np.where(cond, then, other),)
-
-
 def _infer_select_v2(context: ShapeContext) -> Sequence[Dims]:
     cond, then, other = context.shapes
     if cond is None or then is None or other is None:
         return (None,)
     return (broadcast(cond, broadcast(then, other)),)
-
-
-def where(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[elements that are not zero, rank]`: their coordinates in row-major order."""
-    (tensor,) = inputs
-    if not 1 <= tensor.ndim <= MAX_WHERE_RANK:
-        raise InvalidArgumentError(f"WhereOp : Unhandled input dimensions: {tensor.ndim}")
-    return (np.argwhere(tensor != 0),)
 
 
 def _infer_where(context: ShapeContext) -> Sequence[Dims]:

@@ -31,6 +31,10 @@ from placesim.runtime.shapes import (
 Region = tuple[Any, ...]
 """What numpy takes between brackets: a slice for each axis."""
 
+MAX_SPEC_LENGTH = 32
+"""The masks have a bit for each entry."""
+
+
 # --- Slice ----------------------------------------------------------------------------------------------------------
 
 
@@ -59,29 +63,7 @@ def _axis_slice(axis: int, dim: int, begin: int, size: int) -> slice:
     return slice(begin, begin + size)
 
 
-def _infer_slice(context: ShapeContext) -> Sequence[Dims]:
-    dims, begin_dims, size_dims = context.shapes
-    count = with_rank(merge(with_rank(begin_dims, 1), with_rank(size_dims, 1)), 1)[0]
-    if count >= 0:
-        dims = with_rank(dims, count)
-    begin, partial, sizes = vector_shape_value(context, 1), vector_shape_value(context, 2), context.value(2)
-    if sizes is not None:
-        begin, dims = with_rank(begin, sizes.size), with_rank(dims, sizes.size)
-        return (tuple(map(_static_size, dims, begin, sizes.tolist())),)
-    if partial is not None:
-        with_rank(begin, len(partial))
-        return (partial,)
-    return (None if dims is None else unknown_dims(len(dims)),)
-
-
-def _static_size(dim: int, begin: int, size: int) -> int:
-    return subtract_dims(dim, begin) if size == -1 else size
-
-
 # --- StridedSlice ---------------------------------------------------------------------------------------------------
-
-MAX_SPEC_LENGTH = 32
-"""The masks have a bit for each entry."""
 
 
 class StridedSlice(NamedTuple):
@@ -251,6 +233,28 @@ def update_strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Ten
     result = tensor.copy()
     assign_strided_slice(result, spec, value.reshape(value.shape[extra:]))
     return (result,)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_slice(context: ShapeContext) -> Sequence[Dims]:
+    dims, begin_dims, size_dims = context.shapes
+    count = with_rank(merge(with_rank(begin_dims, 1), with_rank(size_dims, 1)), 1)[0]
+    if count >= 0:
+        dims = with_rank(dims, count)
+    begin, partial, sizes = vector_shape_value(context, 1), vector_shape_value(context, 2), context.value(2)
+    if sizes is not None:
+        begin, dims = with_rank(begin, sizes.size), with_rank(dims, sizes.size)
+        return (tuple(map(_static_size, dims, begin, sizes.tolist())),)
+    if partial is not None:
+        with_rank(begin, len(partial))
+        return (partial,)
+    return (None if dims is None else unknown_dims(len(dims)),)
+
+
+def _static_size(dim: int, begin: int, size: int) -> int:
+    return subtract_dims(dim, begin) if size == -1 else size
 
 
 def _infer_strided_slice(context: ShapeContext) -> Sequence[Dims]:

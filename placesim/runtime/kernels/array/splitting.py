@@ -34,15 +34,6 @@ def unpack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return [tensor[(*before, row, ...)] for row in range(attrs["num"])]
 
 
-def _infer_unpack(context: ShapeContext) -> Sequence[Dims]:
-    dims, count = context.shapes[0], int(context.attrs["num"])
-    if dims is None:
-        return (None,) * count
-    axis = static_row_axis(context.attrs["axis"], len(dims))
-    with_value(dims[axis], count)
-    return (dims[:axis] + dims[axis + 1 :],) * count
-
-
 # --- Split ----------------------------------------------------------------------------------------------------------
 
 
@@ -76,20 +67,6 @@ def cut(tensor: Tensor, axis: int, sizes: Sequence[int]) -> list[Tensor]:
         pieces.append(tensor[(*before, slice(start, start + size))])
         start += size
     return pieces
-
-
-def _infer_split(context: ShapeContext) -> Sequence[Dims]:
-    dims, count = context.shapes[1], int(context.attrs["num_split"])
-    axis = scalar_axis(context, 0, None if dims is None else len(dims))
-    if axis is None:
-        return (None if dims is None else unknown_dims(len(dims)),) * count
-    if dims is None:
-        return (None,) * count
-    try:
-        size = divide_dim(dims[axis], count)
-    except ShapeError as error:
-        raise ShapeError(f"{error.message}\n\tNumber of ways to split should evenly divide the split dimension") from None
-    return (replace_dim(dims, axis, size),) * count
 
 
 def split_v(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -127,6 +104,32 @@ def _piece_sizes(sizes: list[int], total: int) -> list[int]:
         if size < 0:
             raise InvalidArgumentError(f"Split size at index {position} must be >= 0. Got: {size}")
     return sizes
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_unpack(context: ShapeContext) -> Sequence[Dims]:
+    dims, count = context.shapes[0], int(context.attrs["num"])
+    if dims is None:
+        return (None,) * count
+    axis = static_row_axis(context.attrs["axis"], len(dims))
+    with_value(dims[axis], count)
+    return (dims[:axis] + dims[axis + 1 :],) * count
+
+
+def _infer_split(context: ShapeContext) -> Sequence[Dims]:
+    dims, count = context.shapes[1], int(context.attrs["num_split"])
+    axis = scalar_axis(context, 0, None if dims is None else len(dims))
+    if axis is None:
+        return (None if dims is None else unknown_dims(len(dims)),) * count
+    if dims is None:
+        return (None,) * count
+    try:
+        size = divide_dim(dims[axis], count)
+    except ShapeError as error:
+        raise ShapeError(f"{error.message}\n\tNumber of ways to split should evenly divide the split dimension") from None
+    return (replace_dim(dims, axis, size),) * count
 
 
 def _infer_split_v(context: ShapeContext) -> Sequence[Dims]:

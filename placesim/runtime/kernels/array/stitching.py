@@ -50,20 +50,6 @@ def _check_piece(position: int, indices: Sequence[Tensor], data: Sequence[Tensor
         )
 
 
-def _infer_stitch(context: ShapeContext) -> Sequence[Dims]:
-    count = context.attrs["N"]
-    row: Dims = None
-    for index, data in zip(context.shapes[:count], context.shapes[count:], strict=True):
-        if index is not None:
-            merge_prefix(data, index)
-            row = merge(row, subshape(data, len(index)))
-    values = [context.value(position) for position in range(count)]
-    rows = -1
-    if all(value is not None for value in values):
-        rows = 1 + max((int(value.max()) for value in values if value is not None and value.size), default=-1)
-    return (concatenate((rows,), row),)
-
-
 def partition(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """For each partition `[rows of it, ...]`: the rows of `data` whose entry in `partitions` is its number, in order."""
     data, partitions = inputs
@@ -81,6 +67,23 @@ def partition(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         )
     rows = data.reshape(flat.size, *data.shape[partitions.ndim :])
     return [rows[np.flatnonzero(flat == number)] for number in range(count)]
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_stitch(context: ShapeContext) -> Sequence[Dims]:
+    count = context.attrs["N"]
+    row: Dims = None
+    for index, data in zip(context.shapes[:count], context.shapes[count:], strict=True):
+        if index is not None:
+            merge_prefix(data, index)
+            row = merge(row, subshape(data, len(index)))
+    values = [context.value(position) for position in range(count)]
+    rows = -1
+    if all(value is not None for value in values):
+        rows = 1 + max((int(value.max()) for value in values if value is not None and value.size), default=-1)
+    return (concatenate((rows,), row),)
 
 
 def _infer_partition(context: ShapeContext) -> Sequence[Dims]:

@@ -51,6 +51,9 @@ def compute_diag_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     return (tensor.reshape(side, side).diagonal().copy().reshape(tensor.shape[:half]),)
 
 
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def _infer_diag(context: ShapeContext) -> tuple[Dims]:
     dims = with_rank_at_least(context.shapes[0], 1)
     return (concatenate(dims, dims),)

@@ -57,11 +57,6 @@ def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (result,)
 
 
-def _infer_scatter_nd(context: ShapeContext) -> Sequence[Dims]:
-    indices, updates = (with_rank_at_least(dims, 1) for dims in context.shapes[:2])
-    return (scatter_nd_dims(indices, updates, vector_shape_value(context, 2)),)
-
-
 def build_tensor_scatter(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """The kernel that gives a copy of the input with `updates[i]` combined into it at `indices[i]`."""
 
@@ -106,11 +101,6 @@ def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
     return (result,)
 
 
-def _infer_tensor_scatter(context: ShapeContext) -> Sequence[Dims]:
-    tensor, indices = (with_rank_at_least(dims, 1) for dims in context.shapes[:2])
-    return (scatter_nd_dims(indices, context.shapes[2], tensor),)
-
-
 # --- Inplace --------------------------------------------------------------------------------------------------------
 
 
@@ -142,13 +132,28 @@ def _check_rows(tensor: Tensor, rows: Tensor, values: Tensor) -> None:
         raise InvalidArgumentError(f"i and x shape doesn't match at index 0: {shape_text(rows)} vs. {shape_text(values)}")
 
 
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_scatter_nd(context: ShapeContext) -> Sequence[Dims]:
+    indices, updates = (with_rank_at_least(dims, 1) for dims in context.shapes[:2])
+    return (scatter_nd_dims(indices, updates, vector_shape_value(context, 2)),)
+
+
+def _infer_tensor_scatter(context: ShapeContext) -> Sequence[Dims]:
+    tensor, indices = (with_rank_at_least(dims, 1) for dims in context.shapes[:2])
+    return (scatter_nd_dims(indices, context.shapes[2], tensor),)
+
+
 TABLE: Table = {
     "ScatterNd": Kernel(scatter_nd, _infer_scatter_nd, per_element(1)),
     "ScatterNdNonAliasingAdd": Kernel(add_without_alias, _infer_tensor_scatter, per_element(2)),
+    "TensorScatterUpdate": Kernel(build_tensor_scatter(COMBINATIONS["Update"]), _infer_tensor_scatter),
+    "TensorScatterAdd": Kernel(build_tensor_scatter(COMBINATIONS["Add"]), _infer_tensor_scatter, per_element(2)),
+    "TensorScatterSub": Kernel(build_tensor_scatter(COMBINATIONS["Sub"]), _infer_tensor_scatter, per_element(2)),
+    "TensorScatterMin": Kernel(build_tensor_scatter(COMBINATIONS["Min"]), _infer_tensor_scatter, per_element(2)),
+    "TensorScatterMax": Kernel(build_tensor_scatter(COMBINATIONS["Max"]), _infer_tensor_scatter, per_element(2)),
+    "InplaceUpdate": Kernel(build_inplace(COMBINATIONS["Update"]), unchanged),
+    "InplaceAdd": Kernel(build_inplace(COMBINATIONS["Add"]), unchanged, per_element(2)),
+    "InplaceSub": Kernel(build_inplace(COMBINATIONS["Sub"]), unchanged, per_element(2)),
 }
-for _name in ("Update", "Add", "Sub", "Min", "Max"):
-    _flops = None if _name == "Update" else per_element(2)
-    TABLE[f"TensorScatter{_name}"] = Kernel(build_tensor_scatter(COMBINATIONS[_name]), _infer_tensor_scatter, _flops)
-for _name in ("Update", "Add", "Sub"):
-    _flops = None if _name == "Update" else per_element(2)
-    TABLE[f"Inplace{_name}"] = Kernel(build_inplace(COMBINATIONS[_name]), unchanged, _flops)

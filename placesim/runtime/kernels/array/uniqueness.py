@@ -76,6 +76,24 @@ def _unique_axis(tensor: Tensor, axis: Tensor) -> int:
     return found % tensor.ndim
 
 
+def list_difference(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The elements of `x` that are not in `y`, in order and as often as they come, and their positions."""
+    values, excluded = inputs
+    for name, tensor in (("x", values), ("y", excluded)):
+        if tensor.ndim != 1:
+            raise InvalidArgumentError(f"{name} should be a 1D vector.")
+    if values.dtype == object:
+        without = set(excluded.tolist())
+        is_kept = np.array([value not in without for value in values.tolist()], bool)
+    else:
+        is_kept = ~np.isin(_comparable(values), _comparable(excluded))
+    positions = np.flatnonzero(is_kept)
+    return values[positions], positions.astype(attrs["out_idx"].numpy)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def _infer_unique(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[0], 1)
     return ((-1,), context.shapes[0])
@@ -113,21 +131,6 @@ def _static_count(context: ShapeContext) -> int:
 
 def _infer_unique_with_counts_v2(context: ShapeContext) -> Sequence[Dims]:
     return (*_infer_unique_v2(context), (-1,))
-
-
-def list_difference(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The elements of `x` that are not in `y`, in order and as often as they come, and their positions."""
-    values, excluded = inputs
-    for name, tensor in (("x", values), ("y", excluded)):
-        if tensor.ndim != 1:
-            raise InvalidArgumentError(f"{name} should be a 1D vector.")
-    if values.dtype == object:
-        without = set(excluded.tolist())
-        is_kept = np.array([value not in without for value in values.tolist()], bool)
-    else:
-        is_kept = ~np.isin(_comparable(values), _comparable(excluded))
-    positions = np.flatnonzero(is_kept)
-    return values[positions], positions.astype(attrs["out_idx"].numpy)
 
 
 TABLE: Table = {

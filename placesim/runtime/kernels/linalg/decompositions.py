@@ -83,15 +83,6 @@ def compute_qr(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
     return q.astype(matrix.dtype, copy=False), r.astype(matrix.dtype, copy=False)
 
 
-def _infer_qr(context: ShapeContext) -> tuple[Dims, Dims]:
-    dims = with_rank_at_least(context.shapes[0], 2)
-    if dims is None:
-        return None, None
-    batch, (rows, columns) = dims[:-2], dims[-2:]
-    inner = rows if context.attrs["full_matrices"] else smaller(rows, columns)
-    return with_matrix(batch, rows, inner), with_matrix(batch, inner, columns)
-
-
 def smaller(one: int, two: int) -> int:
     """The smaller dimension; 0 is, also where the other one is not known."""
     if 0 in (one, two):
@@ -116,19 +107,6 @@ def compute_svd(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor,
     for part in (s, u, v):
         part[broken] = np.nan
     return s.astype(matrix.dtype, copy=False), u.astype(matrix.dtype, copy=False), v.astype(matrix.dtype, order="C")
-
-
-def _infer_svd(context: ShapeContext) -> tuple[Dims, Dims, Dims]:
-    dims = with_rank_at_least(context.shapes[0], 2)
-    if not context.attrs["compute_uv"]:
-        values = None if dims is None else (*dims[:-2], smaller(*dims[-2:]))
-        return values, (0,), (0,)
-    if dims is None:
-        return None, None, None
-    batch, (rows, columns) = dims[:-2], dims[-2:]
-    inner = smaller(rows, columns)
-    wide = (rows, columns) if context.attrs["full_matrices"] else (inner, inner)
-    return with_matrix(batch, inner), with_matrix(batch, rows, wide[0]), with_matrix(batch, columns, wide[1])
 
 
 # --- eigenvalues ----------------------------------------------------------------------------------------------------
@@ -179,12 +157,6 @@ def compute_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]
     return values.astype(dtype), vectors.astype(dtype) if attrs["compute_v"] else np.zeros((), dtype)
 
 
-def _infer_eig(context: ShapeContext) -> tuple[Dims, Dims]:
-    dims = square(context.shapes[0])
-    values = subshape(dims, 0, -1)
-    return values, dims if context.attrs["compute_v"] else (0,)
-
-
 # --- Lu and determinants --------------------------------------------------------------------------------------------
 
 
@@ -216,11 +188,6 @@ def _eliminate(packed: Tensor, rows: Tensor, column: int) -> None:
     pivot = packed[:, column, column, None]
     below[:, :, column] /= np.where(pivot == 0, 1, pivot)
     below[:, :, column + 1 :] -= below[:, :, column, None] * packed[:, column, None, column + 1 :]
-
-
-def _infer_lu(context: ShapeContext) -> tuple[Dims, Dims]:
-    dims = square(context.shapes[0])
-    return dims, subshape(dims, 0, -1)
 
 
 def compute_log_determinant(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
@@ -279,6 +246,57 @@ def _square_root(matrix: Tensor) -> Tensor:
     return root if root.dtype.kind == matrix.dtype.kind else np.full_like(matrix, np.nan)
 
 
+_CHOLESKY = Kernel(compute_cholesky, infer_square, cubic(1 / 3))
+
+
+_CHOLESKY_GRAD = Kernel(compute_cholesky_grad, infer_square, cubic(4))
+
+
+_DETERMINANT = Kernel(compute_determinant, infer_batch, cubic(2 / 3))
+
+
+_STACKED_EIGH = Kernel(compute_stacked_self_adjoint_eig, infer_nothing(1), cubic(9))
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_qr(context: ShapeContext) -> tuple[Dims, Dims]:
+    dims = with_rank_at_least(context.shapes[0], 2)
+    if dims is None:
+        return None, None
+    batch, (rows, columns) = dims[:-2], dims[-2:]
+    inner = rows if context.attrs["full_matrices"] else smaller(rows, columns)
+    return with_matrix(batch, rows, inner), with_matrix(batch, inner, columns)
+
+
+def _infer_svd(context: ShapeContext) -> tuple[Dims, Dims, Dims]:
+    dims = with_rank_at_least(context.shapes[0], 2)
+    if not context.attrs["compute_uv"]:
+        values = None if dims is None else (*dims[:-2], smaller(*dims[-2:]))
+        return values, (0,), (0,)
+    if dims is None:
+        return None, None, None
+    batch, (rows, columns) = dims[:-2], dims[-2:]
+    inner = smaller(rows, columns)
+    wide = (rows, columns) if context.attrs["full_matrices"] else (inner, inner)
+    return with_matrix(batch, inner), with_matrix(batch, rows, wide[0]), with_matrix(batch, columns, wide[1])
+
+
+def _infer_eig(context: ShapeContext) -> tuple[Dims, Dims]:
+    dims = square(context.shapes[0])
+    values = subshape(dims, 0, -1)
+    return values, dims if context.attrs["compute_v"] else (0,)
+
+
+def _infer_lu(context: ShapeContext) -> tuple[Dims, Dims]:
+    dims = square(context.shapes[0])
+    return dims, subshape(dims, 0, -1)
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+
 def _thin_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs, factor: int = 2) -> int:
     (dims,) = inputs[:1]
     return factor * elements(dims) * min((dims or (0, 0))[-2:])
@@ -288,12 +306,11 @@ def _svd_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) ->
     return _thin_flops(inputs, outputs, attrs, 12)
 
 
-_CHOLESKY = Kernel(compute_cholesky, infer_square, cubic(1 / 3))
-_CHOLESKY_GRAD = Kernel(compute_cholesky_grad, infer_square, cubic(4))
-_DETERMINANT = Kernel(compute_determinant, infer_batch, cubic(2 / 3))
 _EIGH = Kernel(compute_self_adjoint_eig, _infer_eig, cubic(9))
-_STACKED_EIGH = Kernel(compute_stacked_self_adjoint_eig, infer_nothing(1), cubic(9))
+
+
 _SVD = Kernel(compute_svd, _infer_svd, _svd_flops)
+
 
 TABLE: Table = {
     "Cholesky": _CHOLESKY,

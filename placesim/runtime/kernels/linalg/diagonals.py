@@ -242,7 +242,10 @@ def compute_band_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     return (np.where(inside, matrix, matrix.dtype.type(0)),)
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+_BAND_PART = Kernel(compute_band_part, unchanged)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_band(context: ShapeContext, index: int) -> Band | None:
@@ -367,10 +370,14 @@ def _complete_from_diagonal(dims: Dims, diagonal: Dims, own: int) -> Dims:
     return merge(dims, concatenate(subshape(diagonal, 0, -own), unknown_dims(2)))
 
 
-_BAND_PART = Kernel(compute_band_part, unchanged)
 _DIAG = Kernel(compute_matrix_diag, infer_matrix_diag)
+
+
 _DIAG_PART = Kernel(compute_matrix_diag_part, infer_matrix_diag_part)
+
+
 _SET_DIAG = Kernel(compute_matrix_set_diag, infer_matrix_set_diag)
+
 
 TABLE: Table = {
     "MatrixBandPart": _BAND_PART,

@@ -186,7 +186,7 @@ def _inflate(tensor: Tensor, labels: Labels, output: Labels) -> Tensor:
     return inflated
 
 
-# --- shape and cost -------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_einsum(context: ShapeContext) -> tuple[Dims]:
@@ -265,6 +265,9 @@ def _infer_output(text: str, subscript: str, common: Dims, dims_of: dict[str, in
             )
         dims.extend(common or () if label == ELLIPSIS else (dims_of[label],))
     return tuple(dims)
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _einsum_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:

@@ -74,20 +74,6 @@ def _incompatible(a: Tensor, b: Tensor) -> InvalidArgumentError:
     return InvalidArgumentError(f"Matrix size-incompatible: In[0]: {format_dims(a.shape)}, In[1]: {format_dims(b.shape)}")
 
 
-def infer_matmul(context: ShapeContext) -> tuple[Dims]:
-    """Two matrices with the same inner dimension -> `[rows, columns]`."""
-    a, b = (with_rank(dims, 2) for dims in context.shapes)
-    rows, inner_a = reversed(a) if context.attrs["transpose_a"] else a
-    inner_b, columns = reversed(b) if context.attrs["transpose_b"] else b
-    merge_dim(inner_a, inner_b)
-    return ((rows, columns),)
-
-
-def _matmul_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    (a,) = inputs[:1]
-    return 2 * elements(outputs[0]) * (a or (0, 0))[0 if attrs["transpose_a"] else 1]
-
-
 # --- BatchMatMul ----------------------------------------------------------------------------------------------------
 
 
@@ -139,34 +125,9 @@ def _multiply_batches(a: Tensor, b: Tensor, attrs: Attrs, dtype: DType) -> Tenso
     return multiply(left, right, dtype)
 
 
-def infer_batch_matmul(context: ShapeContext) -> tuple[Dims]:
-    """The batch dimensions must be the same."""
-    a, b = (with_rank_at_least(dims, 2) for dims in context.shapes)
-    batch = merge(subshape(a, 0, -2), subshape(b, 0, -2))
-    return (concatenate(batch, _infer_product(a, b, context.attrs)),)
-
-
-def infer_broadcast_matmul(context: ShapeContext) -> tuple[Dims]:
-    """The batch dimensions must broadcast."""
-    a, b = (with_rank_at_least(dims, 2) for dims in context.shapes)
-    matrices = _infer_product(a, b, context.attrs)
-    return (concatenate(broadcast(subshape(a, 0, -2), subshape(b, 0, -2)), matrices),)
-
-
-def _infer_product(a: Dims, b: Dims, attrs: Attrs) -> tuple[int, int]:
-    rows, inner_a = _last_two(a, attrs["adj_x"])
-    inner_b, columns = _last_two(b, attrs["adj_y"])
-    merge_dim(inner_a, inner_b)
-    return rows, columns
-
-
 def _last_two(dims: Dims, swap: bool) -> tuple[int, int]:
     rows, columns = (dims or unknown_dims(2) or ())[-2:]
     return (columns, rows) if swap else (rows, columns)
-
-
-def _batch_matmul_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    return 2 * elements(outputs[0]) * _last_two(inputs[0], attrs["adj_x"])[1]
 
 
 # --- SparseMatMul ---------------------------------------------------------------------------------------------------
@@ -195,6 +156,51 @@ def _multiply_sparse(left: Tensor, right: Tensor, attrs: Attrs) -> Tensor:
     skipped = (sparse == 0)[:, :, None] if attrs["a_is_sparse"] else (sparse == 0)[None, :, :]
     total: Tensor = np.where(skipped, np.float32(0), products).sum(1, dtype=np.float32)
     return total
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_matmul(context: ShapeContext) -> tuple[Dims]:
+    """Two matrices with the same inner dimension -> `[rows, columns]`."""
+    a, b = (with_rank(dims, 2) for dims in context.shapes)
+    rows, inner_a = reversed(a) if context.attrs["transpose_a"] else a
+    inner_b, columns = reversed(b) if context.attrs["transpose_b"] else b
+    merge_dim(inner_a, inner_b)
+    return ((rows, columns),)
+
+
+def infer_batch_matmul(context: ShapeContext) -> tuple[Dims]:
+    """The batch dimensions must be the same."""
+    a, b = (with_rank_at_least(dims, 2) for dims in context.shapes)
+    batch = merge(subshape(a, 0, -2), subshape(b, 0, -2))
+    return (concatenate(batch, _infer_product(a, b, context.attrs)),)
+
+
+def infer_broadcast_matmul(context: ShapeContext) -> tuple[Dims]:
+    """The batch dimensions must broadcast."""
+    a, b = (with_rank_at_least(dims, 2) for dims in context.shapes)
+    matrices = _infer_product(a, b, context.attrs)
+    return (concatenate(broadcast(subshape(a, 0, -2), subshape(b, 0, -2)), matrices),)
+
+
+def _infer_product(a: Dims, b: Dims, attrs: Attrs) -> tuple[int, int]:
+    rows, inner_a = _last_two(a, attrs["adj_x"])
+    inner_b, columns = _last_two(b, attrs["adj_y"])
+    merge_dim(inner_a, inner_b)
+    return rows, columns
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+
+def _matmul_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    (a,) = inputs[:1]
+    return 2 * elements(outputs[0]) * (a or (0, 0))[0 if attrs["transpose_a"] else 1]
+
+
+def _batch_matmul_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    return 2 * elements(outputs[0]) * _last_two(inputs[0], attrs["adj_x"])[1]
 
 
 TABLE: Table = {

@@ -47,9 +47,6 @@ def one_by_one(function: Callable[[Tensor], Tensor], matrices: Tensor) -> Tensor
     return outputs
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
-
-
 def square(dims: Dims) -> Dims:
     """The shape with its last two dimensions made one."""
     dims = with_rank_at_least(dims, 2)
@@ -57,6 +54,14 @@ def square(dims: Dims) -> Dims:
         return None
     side = merge_dim(dims[-2], dims[-1])
     return (*dims[:-2], side, side)
+
+
+def with_matrix(batch: Dims, *dims: int) -> Dims:
+    """A batch of vectors or matrices."""
+    return concatenate(batch, dims)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_square(context: ShapeContext) -> tuple[Dims]:
@@ -82,11 +87,6 @@ def infer_two_batches(context: ShapeContext) -> tuple[Dims, Dims]:
     return batch, batch
 
 
-def with_matrix(batch: Dims, *dims: int) -> Dims:
-    """A batch of vectors or matrices."""
-    return concatenate(batch, dims)
-
-
 def infer_nothing(outputs: int) -> Callable[[ShapeContext], tuple[Dims, ...]]:
     """The shape function of an op of long ago: nothing is known of its outputs."""
 
@@ -96,7 +96,7 @@ def infer_nothing(outputs: int) -> Callable[[ShapeContext], tuple[Dims, ...]]:
     return infer
 
 
-# --- cost -----------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def cubic(factor: float) -> Flops:

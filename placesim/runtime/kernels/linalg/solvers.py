@@ -281,7 +281,14 @@ def compute_tridiagonal_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[
     return (product,)
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+def _dim(dims: Dims, axis: int) -> int:
+    return -1 if dims is None else dims[axis]
+
+
+_INVERSE = Kernel(compute_inverse, infer_square, cubic(2))
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_solve(context: ShapeContext) -> tuple[Dims]:
@@ -301,10 +308,6 @@ def _infer_system(matrix: Dims, rhs: Dims, is_square: bool) -> Dims:
     rows = merge_dim(_dim(matrix, -2), _dim(rhs, -2))
     columns = merge_dim(rows, _dim(matrix, -1)) if is_square else _dim(matrix, -1)
     return concatenate(batch, (columns, _dim(rhs, -1)))
-
-
-def _dim(dims: Dims, axis: int) -> int:
-    return -1 if dims is None else dims[axis]
 
 
 def infer_triangular_solve(context: ShapeContext) -> tuple[Dims]:
@@ -366,10 +369,14 @@ def _tridiagonal_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: A
     return 5 * elements(outputs[0])
 
 
-_INVERSE = Kernel(compute_inverse, infer_square, cubic(2))
 _SOLVE = Kernel(compute_solve, infer_solve, _general_flops)
+
+
 _LEAST_SQUARES = Kernel(compute_least_squares, infer_least_squares, _general_flops)
+
+
 _TRIANGULAR_SOLVE = Kernel(compute_triangular_solve, infer_triangular_solve, _triangular_flops)
+
 
 TABLE: Table = {
     "MatrixInverse": _INVERSE,

@@ -40,7 +40,7 @@ def _add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     return (result,)
 
 
-# --- division
+# --- division -------------------------------------------------------------------------------------------------------
 
 
 def divide(x: Tensor, y: Tensor) -> Any:
@@ -114,7 +114,7 @@ def zero_where_zero(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tens
     return compute
 
 
-# --- powers, differences, bounds
+# --- powers, differences, bounds ------------------------------------------------------------------------------------
 
 
 def _power(x: Tensor, y: Tensor) -> Any:
@@ -169,7 +169,7 @@ def _bounded(x: Tensor, low: Tensor, high: Tensor) -> Any:
     return np.where(below < low, low, below)
 
 
-# --- sums of many
+# --- sums of many ---------------------------------------------------------------------------------------------------
 
 
 def _sum_of_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -202,6 +202,9 @@ def _total(inputs: Sequence[Tensor]) -> Tensor:
     return total
 
 
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def _merged_backwards(context: ShapeContext) -> Sequence[Dims]:
     found = context.shapes[-1]
     for index in range(len(context.shapes) - 2, -1, -1):
@@ -210,6 +213,9 @@ def _merged_backwards(context: ShapeContext) -> Sequence[Dims]:
         except ShapeError as error:
             raise ShapeError(f"{error.message}\n\tFrom merging shape {index} with other shapes.") from None
     return (found,)
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _one_per_addition(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:

@@ -14,10 +14,11 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.precision import is_floating, is_narrow
 from placesim.runtime.shapes import unchanged
 
+"""Bits of a float's mantissa, the hidden one included."""
+
 NOT_CASTABLE = ("string", "resource", "variant")
 MANTISSA_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53, "float8_e5m2": 3, "float8_e4m3fn": 4}
 MANTISSA_BITS |= {"complex64": 24, "complex128": 53}
-"""Bits of a float's mantissa, the hidden one included."""
 PACKET = 8
 """How many bfloat16 numbers are converted at once."""
 

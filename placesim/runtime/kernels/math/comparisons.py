@@ -27,6 +27,26 @@ def equality(function: Callable[[Tensor, Tensor], Any], when_incompatible: bool)
     return Kernel(compute, _infer_equality, one_per_output, direct=function)
 
 
+def _approximately_equal(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    x, y = inputs
+    if x.shape != y.shape:
+        shapes = f"x shape: {format_dims(x.shape)}. y shape: {format_dims(y.shape)}"
+        raise InvalidArgumentError(f"x and y must be of the same shape. {shapes}")
+    return (np.abs(x - y) < x.dtype.type(attrs["tolerance"]),)
+
+
+def shift(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], Any]:
+    """A shift by the amount that is clamped to the bits there are."""
+
+    def compute(x: Tensor, y: Tensor) -> Any:
+        return function(x, np.clip(y, y.dtype.type(0), y.dtype.type(8 * x.dtype.itemsize - 1)))
+
+    return compute
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def _infer_equality(context: ShapeContext) -> Sequence[Dims]:
     one, two = context.shapes
     if context.attrs["incompatible_shape_error"] or one is None or two is None:
@@ -50,23 +70,6 @@ def _broadcast_or_scalar(one: tuple[int, ...], two: tuple[int, ...]) -> Dims:
         else:
             dims.append(a)
     return tuple(dims)
-
-
-def _approximately_equal(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    x, y = inputs
-    if x.shape != y.shape:
-        shapes = f"x shape: {format_dims(x.shape)}. y shape: {format_dims(y.shape)}"
-        raise InvalidArgumentError(f"x and y must be of the same shape. {shapes}")
-    return (np.abs(x - y) < x.dtype.type(attrs["tolerance"]),)
-
-
-def shift(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], Any]:
-    """A shift by the amount that is clamped to the bits there are."""
-
-    def compute(x: Tensor, y: Tensor) -> Any:
-        return function(x, np.clip(y, y.dtype.type(0), y.dtype.type(8 * x.dtype.itemsize - 1)))
-
-    return compute
 
 
 TABLE: Table = {

@@ -14,6 +14,7 @@ from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, element_coun
 
 MAX_BATCHES = 2**31 - 1
 
+
 # --- sparse counts --------------------------------------------------------------------------------------------------
 
 
@@ -127,26 +128,6 @@ def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | 
     return found, counts, np.array([batches, size], np.int64)
 
 
-def _sparse_result(rank: int | None) -> Sequence[Dims]:
-    dim = -1 if rank is None else rank
-    return (-1, dim), (-1,), (dim,)
-
-
-def _infer_count_dense(context: ShapeContext) -> Sequence[Dims]:
-    values, weights = context.shapes
-    return _sparse_result(rank_of(values if element_count(weights) == 0 else merge(weights, values)))
-
-
-def _infer_count_sparse(context: ShapeContext) -> Sequence[Dims]:
-    indices = context.shapes[0]
-    return _sparse_result(None if indices is None else indices[1])
-
-
-def _infer_count_ragged(context: ShapeContext) -> Sequence[Dims]:
-    rank = rank_of(context.shapes[1])
-    return _sparse_result(None if rank is None else rank + 1)
-
-
 # --- bins -----------------------------------------------------------------------------------------------------------
 
 
@@ -196,6 +177,29 @@ def _fill_bins(rows: Tensor, values: Tensor, weights: Tensor, row_count: int, si
         padded = np.append(weights, np.zeros(len(values), bins.dtype))[: len(values)]
         np.add.at(bins, where, padded[inside] if weights.size else np.ones((), bins.dtype))
     return bins
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _sparse_result(rank: int | None) -> Sequence[Dims]:
+    dim = -1 if rank is None else rank
+    return (-1, dim), (-1,), (dim,)
+
+
+def _infer_count_dense(context: ShapeContext) -> Sequence[Dims]:
+    values, weights = context.shapes
+    return _sparse_result(rank_of(values if element_count(weights) == 0 else merge(weights, values)))
+
+
+def _infer_count_sparse(context: ShapeContext) -> Sequence[Dims]:
+    indices = context.shapes[0]
+    return _sparse_result(None if indices is None else indices[1])
+
+
+def _infer_count_ragged(context: ShapeContext) -> Sequence[Dims]:
+    rank = rank_of(context.shapes[1])
+    return _sparse_result(None if rank is None else rank + 1)
 
 
 def _infer_bin_sparse(context: ShapeContext) -> Sequence[Dims]:

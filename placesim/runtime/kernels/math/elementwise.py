@@ -47,7 +47,7 @@ def count_bits(x: Tensor) -> Any:
     return np.bitwise_count(x.view(f"u{x.dtype.itemsize}"))
 
 
-# --- complex parts
+# --- complex parts --------------------------------------------------------------------------------------------------
 
 
 def _complex_abs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
@@ -66,7 +66,7 @@ def _complex_from_parts(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]
     return (result,)
 
 
-# --- gradients of a function from its output `y` and the gradient `dy` of it; both have y's number of elements
+# --- gradients of a function from its output `y` and the gradient `dy` of it; both have y's number of elements ------
 
 
 def _tanh_gradient(y: Tensor, dy: Tensor) -> Any:

@@ -78,29 +78,7 @@ def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     return (count_bins(values.reshape(values.shape or (1,)), weights, size, weights.dtype, attrs["binary_output"]),)
 
 
-def _size_value(context: ShapeContext) -> int:
-    with_rank(context.shapes[1], 0)
-    size = context.scalar_value(1)
-    if size is not None and size < 0:
-        raise ShapeError(f"size ({size}) must be non-negative")
-    return -1 if size is None else size
-
-
-def _infer_bincount(context: ShapeContext) -> Sequence[Dims]:
-    return ((_size_value(context),),)
-
-
-def _infer_dense_bincount(context: ShapeContext) -> Sequence[Dims]:
-    dims = with_rank_at_most(context.shapes[0], 2)
-    size = _size_value(context)
-    if dims is None:
-        return (None,)
-    if size < 0:
-        return ((-1,) * len(dims),)
-    return ((*dims[:-1], size),)
-
-
-# --- bins of equal width
+# --- bins of equal width --------------------------------------------------------------------------------------------
 
 
 def _histogram(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
@@ -126,16 +104,7 @@ def _histogram(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     return (bins.astype(attrs["dtype"].numpy),)
 
 
-def _infer_histogram(context: ShapeContext) -> Sequence[Dims]:
-    with_value(with_rank(context.shapes[1], 1)[0], 2)
-    with_rank(context.shapes[2], 0)
-    count = context.scalar_value(2)
-    if count is not None and count <= 0:
-        raise ShapeError(f"Requires nbins > 0: {count}")
-    return ((-1 if count is None else count,),)
-
-
-# --- buckets
+# --- buckets --------------------------------------------------------------------------------------------------------
 
 
 def _bucketize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
@@ -146,6 +115,40 @@ def _bucketize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     # C++ compares an integer with a float as floats
     values = inputs[0].astype(np.float32) if inputs[0].dtype.kind == "i" else inputs[0]
     return (np.asarray(np.searchsorted(boundaries, values, "right")).astype(np.int32),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _size_value(context: ShapeContext) -> int:
+    with_rank(context.shapes[1], 0)
+    size = context.scalar_value(1)
+    if size is not None and size < 0:
+        raise ShapeError(f"size ({size}) must be non-negative")
+    return -1 if size is None else size
+
+
+def _infer_bincount(context: ShapeContext) -> Sequence[Dims]:
+    return ((_size_value(context),),)
+
+
+def _infer_dense_bincount(context: ShapeContext) -> Sequence[Dims]:
+    dims = with_rank_at_most(context.shapes[0], 2)
+    size = _size_value(context)
+    if dims is None:
+        return (None,)
+    if size < 0:
+        return ((-1,) * len(dims),)
+    return ((*dims[:-1], size),)
+
+
+def _infer_histogram(context: ShapeContext) -> Sequence[Dims]:
+    with_value(with_rank(context.shapes[1], 1)[0], 2)
+    with_rank(context.shapes[2], 0)
+    count = context.scalar_value(2)
+    if count is not None and count <= 0:
+        raise ShapeError(f"Requires nbins > 0: {count}")
+    return ((-1 if count is None else count,),)
 
 
 TABLE: Table = {

@@ -32,23 +32,6 @@ def reduction_axes(x: Tensor, axes: Tensor) -> Axes:
     return tuple(found)
 
 
-def infer_reduction(context: ShapeContext) -> Sequence[Dims]:
-    """The input's shape without the reduced axes, or with 1 in their place; ShapeError for an axis that is not there."""
-    dims, keep = context.shapes[0], context.attrs["keep_dims"]
-    with_rank_at_most(context.shapes[1], 1)
-    axes = context.value(1)
-    if dims is None or axes is None:
-        return (unknown_dims(len(dims)) if keep and dims is not None else None,)
-    reduced = set()
-    for index in axes.reshape(-1).tolist():
-        if not -len(dims) <= index < len(dims):
-            raise ShapeError(f"Invalid reduction dimension {index} for input with {len(dims)} dimensions.")
-        reduced.add(index % len(dims))
-    if keep:
-        return (tuple(1 if axis in reduced else dim for axis, dim in enumerate(dims)),)
-    return (tuple(dim for axis, dim in enumerate(dims) if axis not in reduced),)
-
-
 def reduction(function: Reduce) -> Kernel:
     """The row of a function `(tensor, axes, whether to keep them) -> tensor`."""
 
@@ -113,7 +96,7 @@ def _any(x: Tensor, axes: Axes, keep: bool) -> Any:
     return _fold(np.logical_or, x, axes, keep)
 
 
-# --- the index of an extreme
+# --- the index of an extreme ----------------------------------------------------------------------------------------
 
 
 def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Callable[[Any], Any]) -> Kernel:
@@ -148,6 +131,26 @@ def _index_axis(x: Tensor, axis: Tensor) -> int:
             f"Inputs shape: {format_dims(x.shape)}"
         )
     return index
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_reduction(context: ShapeContext) -> Sequence[Dims]:
+    """The input's shape without the reduced axes, or with 1 in their place; ShapeError for an axis that is not there."""
+    dims, keep = context.shapes[0], context.attrs["keep_dims"]
+    with_rank_at_most(context.shapes[1], 1)
+    axes = context.value(1)
+    if dims is None or axes is None:
+        return (unknown_dims(len(dims)) if keep and dims is not None else None,)
+    reduced = set()
+    for index in axes.reshape(-1).tolist():
+        if not -len(dims) <= index < len(dims):
+            raise ShapeError(f"Invalid reduction dimension {index} for input with {len(dims)} dimensions.")
+        reduced.add(index % len(dims))
+    if keep:
+        return (tuple(1 if axis in reduced else dim for axis, dim in enumerate(dims)),)
+    return (tuple(dim for axis, dim in enumerate(dims) if axis not in reduced),)
 
 
 def _infer_index(context: ShapeContext) -> Sequence[Dims]:

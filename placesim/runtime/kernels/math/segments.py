@@ -74,7 +74,7 @@ def _starts(ids: Tensor) -> Tensor:
     return np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
 
 
-# --- sorted ids
+# --- sorted ids -----------------------------------------------------------------------------------------------------
 
 
 def segment(reduce: Reduce, default: int) -> Kernel:
@@ -119,13 +119,7 @@ def _segment_rows(runs: Tensor) -> int:
     return rows
 
 
-def _infer_segment(context: ShapeContext) -> Sequence[Dims]:
-    data = with_rank_at_least(context.shapes[0], 1)
-    with_rank(context.shapes[1], 1)
-    return (concatenate((-1,), subshape(data, 1)),)
-
-
-# --- unsorted ids
+# --- unsorted ids ---------------------------------------------------------------------------------------------------
 
 
 def unsorted_segment(ufunc: np.ufunc, initial: Callable[[np.dtype[Any]], Any]) -> Kernel:
@@ -180,6 +174,15 @@ def _check_ids(ids: Tensor, count: int) -> None:
         where = format_dims(tuple(outside[0].tolist())) if ids.ndim else ""
         found = int(ids[tuple(outside[0])])
         raise InvalidArgumentError(f"segment_ids{where} = {found} is out of range [0, {count})")
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_segment(context: ShapeContext) -> Sequence[Dims]:
+    data = with_rank_at_least(context.shapes[0], 1)
+    with_rank(context.shapes[1], 1)
+    return (concatenate((-1,), subshape(data, 1)),)
 
 
 def _infer_unsorted(context: ShapeContext) -> Sequence[Dims]:

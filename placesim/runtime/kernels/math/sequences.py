@@ -36,15 +36,7 @@ def _require_scalar(name: str, value: Tensor, or_one_element: bool = False) -> N
         raise InvalidArgumentError(f"{name} must be a scalar, not shape {format_dims(value.shape)}")
 
 
-def _scalar_shapes(context: ShapeContext, names: Sequence[str]) -> None:
-    for name, dims in zip(names, context.shapes, strict=True):
-        try:
-            with_rank(dims, 0)
-        except ShapeError as error:
-            raise ShapeError(f"{error.message}\n\t for '{name}'") from None
-
-
-# --- Range
+# --- Range ----------------------------------------------------------------------------------------------------------
 
 
 def _range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
@@ -74,6 +66,52 @@ def _range_size(start: Any, limit: Any, delta: Any) -> int:
     return math.ceil(size)
 
 
+# --- LinSpace -------------------------------------------------------------------------------------------------------
+
+
+def _line(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """`num` numbers from start to stop, both included."""
+    for name, value in zip(LINE_NAMES, inputs, strict=True):
+        _require_scalar(name, value)
+    start, stop, count = inputs[0], inputs[1], int(inputs[2])
+    if count <= 0:
+        raise InvalidArgumentError(f"Requires num > 0: {count}")
+    if count == 1:
+        return (np.reshape(start, 1),)
+    dtype = start.dtype.type
+    step = (stop - start) / dtype(count - 1)
+    result = start + step * np.arange(count).astype(dtype)
+    result[-1] = stop
+    return (result,)
+
+
+# --- Cross ----------------------------------------------------------------------------------------------------------
+
+
+def _cross(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    a, b = inputs
+    if a.shape != b.shape:
+        shapes = f"{format_dims(a.shape)} vs. {format_dims(b.shape)}"
+        raise InvalidArgumentError(f"Both inputs must be of same shape: {shapes}")
+    if not a.ndim:
+        raise InvalidArgumentError(f"Input must be at least 1D{format_dims(a.shape)}")
+    if a.shape[-1] != 3:
+        raise FailedPreconditionError("Cross-products are only defined for 3-element vectors.")
+    next_axis, last_axis = [1, 2, 0], [2, 0, 1]
+    return (a[..., next_axis] * b[..., last_axis] - a[..., last_axis] * b[..., next_axis],)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _scalar_shapes(context: ShapeContext, names: Sequence[str]) -> None:
+    for name, dims in zip(names, context.shapes, strict=True):
+        try:
+            with_rank(dims, 0)
+        except ShapeError as error:
+            raise ShapeError(f"{error.message}\n\t for '{name}'") from None
+
+
 def _infer_range(context: ShapeContext) -> Sequence[Dims]:
     _scalar_shapes(context, RANGE_NAMES)
     values = [context.value(index) for index in range(3)]
@@ -94,47 +132,12 @@ def _infer_range(context: ShapeContext) -> Sequence[Dims]:
         raise ShapeError(error.message) from None
 
 
-# --- LinSpace
-
-
-def _line(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """`num` numbers from start to stop, both included."""
-    for name, value in zip(LINE_NAMES, inputs, strict=True):
-        _require_scalar(name, value)
-    start, stop, count = inputs[0], inputs[1], int(inputs[2])
-    if count <= 0:
-        raise InvalidArgumentError(f"Requires num > 0: {count}")
-    if count == 1:
-        return (np.reshape(start, 1),)
-    dtype = start.dtype.type
-    step = (stop - start) / dtype(count - 1)
-    result = start + step * np.arange(count).astype(dtype)
-    result[-1] = stop
-    return (result,)
-
-
 def _infer_line(context: ShapeContext) -> Sequence[Dims]:
     _scalar_shapes(context, LINE_NAMES)
     count = context.scalar_value(2)
     if count is not None and count <= 0:
         raise ShapeError(f"Requires num > 0: {count}")
     return ((-1 if count is None else count,),)
-
-
-# --- Cross
-
-
-def _cross(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    a, b = inputs
-    if a.shape != b.shape:
-        shapes = f"{format_dims(a.shape)} vs. {format_dims(b.shape)}"
-        raise InvalidArgumentError(f"Both inputs must be of same shape: {shapes}")
-    if not a.ndim:
-        raise InvalidArgumentError(f"Input must be at least 1D{format_dims(a.shape)}")
-    if a.shape[-1] != 3:
-        raise FailedPreconditionError("Cross-products are only defined for 3-element vectors.")
-    next_axis, last_axis = [1, 2, 0], [2, 0, 1]
-    return (a[..., next_axis] * b[..., last_axis] - a[..., last_axis] * b[..., next_axis],)
 
 
 def _infer_cross(context: ShapeContext) -> Sequence[Dims]:

@@ -94,7 +94,7 @@ def polygamma(n: Tensor, x: Tensor) -> Any:
     return np.where((n < 0) | (n != np.floor(n)), n.dtype.type(np.nan), np.where(n == 0, digamma(x), value))
 
 
-# --- the incomplete beta integral, whose scalars alone broadcast
+# --- the incomplete beta integral, whose scalars alone broadcast ----------------------------------------------------
 
 
 def _betainc(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
@@ -109,6 +109,9 @@ def _betainc(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     a, b, x = inputs
     outside = (a <= 0) | (b <= 0) | (x < 0) | (x > 1)
     return (np.where(outside, x.dtype.type(np.nan), special.betainc(a, b, x)),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_betainc(context: ShapeContext) -> Sequence[Dims]:

@@ -214,15 +214,18 @@ def all_classes(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     return np.arange(count, dtype=np.int64), np.ones(classes.shape, np.float32), np.ones(count, np.float32)
 
 
+def _sampler(compute: Compute) -> Kernel:
+    return Kernel(compute, infer_candidates, needs_context=True)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def infer_candidates(context: ShapeContext) -> Sequence[Dims]:
     """The candidates, a count for each true class `[batch, num_true]`, a count for each candidate."""
     batch, _ = with_rank(context.shapes[0], 2)
     sampled = (context.attrs["num_sampled"],)
     return sampled, (batch, context.attrs["num_true"]), sampled
-
-
-def _sampler(compute: Compute) -> Kernel:
-    return Kernel(compute, infer_candidates, needs_context=True)
 
 
 TABLE: Table = {

@@ -55,11 +55,6 @@ def random_integers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
     return (integers_between(low, high)(generator, count, attrs["Tout"]).reshape(shape),)
 
 
-def _infer_random_integers(context: ShapeContext) -> Sequence[Dims]:
-    check_bounds(context, 1)
-    return (vector_shape_value(context, 0),)
-
-
 def system_integers(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Integers of the requested shape from the system's entropy, never twice the same."""
     import secrets
@@ -132,6 +127,14 @@ def multinomial(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
         return (np.empty((batch, count), dtype),)
     generator = reserve(context, attrs, batch * 2 * (-(-count // 4) * 4) * RESERVED_SAMPLES)
     return (draw_classes(logits, count, generator).astype(dtype),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_random_integers(context: ShapeContext) -> Sequence[Dims]:
+    check_bounds(context, 1)
+    return (vector_shape_value(context, 0),)
 
 
 def infer_multinomial(context: ShapeContext) -> Sequence[Dims]:

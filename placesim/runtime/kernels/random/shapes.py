@@ -104,7 +104,7 @@ def philox_of_key(key: Tensor, counter: Tensor) -> Philox:
     return Philox(int(key[0]), high << 64 | low)
 
 
-# --- before the run -------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def spelled_by(index: int) -> ShapeFunction:

@@ -48,6 +48,9 @@ def sobol_sample(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     return (points.astype(attrs["dtype"].numpy),)
 
 
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def _infer_sobol(context: ShapeContext) -> Sequence[Dims]:
     for shape in context.shapes:
         with_rank(shape, 0)

@@ -149,7 +149,15 @@ def _delta(tensor: Tensor) -> int:
     return int(tensor)
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+def _between(parameters: Sequence[Any]) -> Distribution:
+    return integers_between(*integer_bounds(*parameters))
+
+
+def _drawing(choose: Callable[[Sequence[Any]], Distribution]) -> Kernel:
+    return Kernel(stateful(choose), infer_stateful, one_per_output, needs_context=True)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_stateful(context: ShapeContext) -> Sequence[Dims]:
@@ -174,14 +182,6 @@ def _infer_skip(context: ShapeContext) -> Sequence[Dims]:
 def _infer_read_and_skip(context: ShapeContext) -> Sequence[Dims]:
     _infer_skip(context)
     return ((STATE_SIZE,),)
-
-
-def _between(parameters: Sequence[Any]) -> Distribution:
-    return integers_between(*integer_bounds(*parameters))
-
-
-def _drawing(choose: Callable[[Sequence[Any]], Distribution]) -> Kernel:
-    return Kernel(stateful(choose), infer_stateful, one_per_output, needs_context=True)
 
 
 TABLE: Table = {

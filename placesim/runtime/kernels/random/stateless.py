@@ -83,17 +83,6 @@ def seeded(choose: Chooser) -> Compute:
     return compute
 
 
-def infer_seeded(context: ShapeContext) -> Sequence[Dims]:
-    """One output, of the shape that input 0 spells; input 1 is a pair of seeds."""
-    check_seed(context)
-    return (vector_shape_value(context, 0),)
-
-
-def _infer_seeded_integers(context: ShapeContext) -> Sequence[Dims]:
-    check_bounds(context, 2)
-    return infer_seeded(context)
-
-
 def seeded_multinomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Classes `[batch, samples]` drawn from `logits [batch, classes]`."""
     logits, samples, seed = inputs
@@ -101,11 +90,6 @@ def seeded_multinomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     generator = philox_of_seeds(seed)
     _, _, count = check_multinomial(logits, samples)
     return (draw_classes(logits, count, generator).astype(attrs["output_dtype"].numpy),)
-
-
-def _infer_seeded_multinomial(context: ShapeContext) -> Sequence[Dims]:
-    check_seed(context, 2)
-    return infer_multinomial(context)
 
 
 # --- keys and counters ----------------------------------------------------------------------------------------------
@@ -127,23 +111,6 @@ def keyed(choose: Chooser) -> Compute:
     return compute
 
 
-def infer_keyed(context: ShapeContext) -> Sequence[Dims]:
-    """One output, of the shape that input 0 spells; inputs 1 to 3 are a key, a counter and an algorithm."""
-    check_key(context)
-    return (vector_shape_value(context, 0),)
-
-
-def _infer_keyed_integers(context: ShapeContext) -> Sequence[Dims]:
-    check_bounds(context, 4)
-    return infer_keyed(context)
-
-
-def keyed_unchanged(context: ShapeContext) -> Sequence[Dims]:
-    """One output, shaped as input 0."""
-    check_key(context)
-    return unchanged(context)
-
-
 def key_and_counter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """The key uint64 `[1]` and the counter uint64 `[2]` of a pair of seeds."""
     require_seed_pair(inputs[0])
@@ -155,15 +122,6 @@ def key_and_counter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def key_counter_algorithm(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """The key, the counter and the number of the algorithm."""
     return *key_and_counter(inputs, attrs), np.array(PHILOX, np.int32)
-
-
-def _infer_key_and_counter(context: ShapeContext) -> Sequence[Dims]:
-    check_seed(context, 0)
-    return (KEY_SIZE,), (COUNTER_SIZE,)
-
-
-def _infer_key_counter_algorithm(context: ShapeContext) -> Sequence[Dims]:
-    return *_infer_key_and_counter(context), ()
 
 
 def keyed_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
@@ -274,6 +232,59 @@ def _simon(value: int, keys: Sequence[int], bits: int) -> int:
     return left << bits | right
 
 
+def _stateless(name: str, second: str, distribution: Distribution) -> Table:
+    """The op with seeds and the op with a key that draw from one distribution."""
+    return {
+        name: Kernel(seeded(_fixed(distribution)), infer_seeded, one_per_output),
+        second: Kernel(keyed(_fixed(distribution)), infer_keyed, one_per_output),
+    }
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_seeded(context: ShapeContext) -> Sequence[Dims]:
+    """One output, of the shape that input 0 spells; input 1 is a pair of seeds."""
+    check_seed(context)
+    return (vector_shape_value(context, 0),)
+
+
+def _infer_seeded_integers(context: ShapeContext) -> Sequence[Dims]:
+    check_bounds(context, 2)
+    return infer_seeded(context)
+
+
+def _infer_seeded_multinomial(context: ShapeContext) -> Sequence[Dims]:
+    check_seed(context, 2)
+    return infer_multinomial(context)
+
+
+def infer_keyed(context: ShapeContext) -> Sequence[Dims]:
+    """One output, of the shape that input 0 spells; inputs 1 to 3 are a key, a counter and an algorithm."""
+    check_key(context)
+    return (vector_shape_value(context, 0),)
+
+
+def _infer_keyed_integers(context: ShapeContext) -> Sequence[Dims]:
+    check_bounds(context, 4)
+    return infer_keyed(context)
+
+
+def keyed_unchanged(context: ShapeContext) -> Sequence[Dims]:
+    """One output, shaped as input 0."""
+    check_key(context)
+    return unchanged(context)
+
+
+def _infer_key_and_counter(context: ShapeContext) -> Sequence[Dims]:
+    check_seed(context, 0)
+    return (KEY_SIZE,), (COUNTER_SIZE,)
+
+
+def _infer_key_counter_algorithm(context: ShapeContext) -> Sequence[Dims]:
+    return *_infer_key_and_counter(context), ()
+
+
 def infer_index_shuffle(context: ShapeContext) -> Sequence[Dims]:
     """A scalar of scalars, else the vector that any of the inputs spells."""
     index, seed, limit = context.shapes
@@ -304,14 +315,6 @@ def _common_length(index: Dims, seed: Dims, limit: Dims) -> int:
         elif count > 1 and limit[0] > 1 and limit[0] != count:
             raise ShapeError(f"Max index has shape [{limit[0]}] but must have shape [{count}].")
     return count
-
-
-def _stateless(name: str, second: str, distribution: Distribution) -> Table:
-    """The op with seeds and the op with a key that draw from one distribution."""
-    return {
-        name: Kernel(seeded(_fixed(distribution)), infer_seeded, one_per_output),
-        second: Kernel(keyed(_fixed(distribution)), infer_keyed, one_per_output),
-    }
 
 
 TABLE: Table = {

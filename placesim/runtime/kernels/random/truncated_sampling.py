@@ -191,6 +191,9 @@ def seeded_truncated_normal(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Ten
     return (result.reshape(dims),)
 
 
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def _infer_parameterized(context: ShapeContext) -> Sequence[Dims]:
     for dims in context.shapes[1:]:
         with_rank_at_most(dims, 1)

@@ -47,10 +47,6 @@ def decode_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     return (_numbers(b"".join(texts), dtype, attrs["little_endian"]).reshape(*shape, size // dtype.size),)
 
 
-def _infer_decode_raw(context: ShapeContext) -> Sequence[Dims]:
-    return (concatenate(context.shapes[0], (-1,)),)
-
-
 def decode_padded_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Strings `[...]`, each cut or filled up with zeros to a length -> numbers `[..., length / size]`."""
     if np.ndim(inputs[1]):
@@ -62,11 +58,6 @@ def decode_padded_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(f"fixed_length ({length}) must be greater than zero.")
     data = b"".join(text[:length].ljust(length, b"\0") for text in flat_strings(inputs[0]))
     return (_numbers(data, dtype, attrs["little_endian"]).reshape(*np.shape(inputs[0]), length // dtype.size),)
-
-
-def _infer_decode_padded_raw(context: ShapeContext) -> Sequence[Dims]:
-    width = divide_dim(scalar_dim(context, 1), context.attrs["out_type"].size)
-    return (concatenate(context.shapes[0], (width,)),)
 
 
 # --- comma-separated values -----------------------------------------------------------------------------------------
@@ -170,6 +161,18 @@ def decode_csv(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         string_array(column, shape) if dtype is STRING else np.array(column).astype(dtype.numpy).reshape(shape)
         for dtype, column in zip(dtypes, columns, strict=True)
     ]
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_decode_raw(context: ShapeContext) -> Sequence[Dims]:
+    return (concatenate(context.shapes[0], (-1,)),)
+
+
+def _infer_decode_padded_raw(context: ShapeContext) -> Sequence[Dims]:
+    width = divide_dim(scalar_dim(context, 1), context.attrs["out_type"].size)
+    return (concatenate(context.shapes[0], (width,)),)
 
 
 def _infer_decode_csv(context: ShapeContext) -> Sequence[Dims]:

@@ -15,6 +15,12 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, raw, string_array
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, unchanged
 
+INTEGER = re.compile(rb"[+-]?[0-9]+")
+DECIMAL = re.compile(rb"[+-]?(inf|infinity|nan(\([0-9a-z_]*\))?|([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)", re.IGNORECASE)
+
+URL_SAFE = re.compile(rb"[A-Za-z0-9_-]*")
+
+
 # --- numbers to strings ---------------------------------------------------------------------------------------------
 
 
@@ -77,9 +83,6 @@ def as_string(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 # --- strings to numbers ---------------------------------------------------------------------------------------------
-
-INTEGER = re.compile(rb"[+-]?[0-9]+")
-DECIMAL = re.compile(rb"[+-]?(inf|infinity|nan(\([0-9a-z_]*\))?|([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)", re.IGNORECASE)
 
 
 def parse_number(text: bytes, dtype: DType) -> int | float | None:
@@ -171,14 +174,7 @@ def string_format(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     return (string_array([text], ()),)
 
 
-def _infer_string_format(context: ShapeContext) -> Sequence[Dims]:
-    _template_pieces(context.attrs)
-    return ((),)
-
-
 # --- base64 ---------------------------------------------------------------------------------------------------------
-
-URL_SAFE = re.compile(rb"[A-Za-z0-9_-]*")
 
 
 def encode_base64(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
@@ -211,6 +207,14 @@ def _decode_base64(text: bytes) -> bytes:
 def decode_base64(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """The bytes of URL-safe base64, padded or not."""
     return (map_strings(_decode_base64, inputs[0]),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_string_format(context: ShapeContext) -> Sequence[Dims]:
+    _template_pieces(context.attrs)
+    return ((),)
 
 
 TABLE: Table = {

@@ -82,12 +82,6 @@ def split_at_separator(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     return _sparse_pieces([_split(text, separator, attrs["maxsplit"]) for text in texts])
 
 
-def _infer_split(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[0], 1)
-    with_rank(context.shapes[1], 0)
-    return (-1, 2), (-1,), (2,)
-
-
 # --- n-grams --------------------------------------------------------------------------------------------------------
 
 
@@ -134,6 +128,15 @@ def string_ngrams(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     ngrams = [ngram for row in rows for ngram in row]
     ends = np.cumsum([0, *map(len, rows)]).astype(inputs[1].dtype)
     return string_array(ngrams, (len(ngrams),)), ends.reshape(np.shape(inputs[1]))
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_split(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 1)
+    with_rank(context.shapes[1], 0)
+    return (-1, 2), (-1,), (2,)
 
 
 def _infer_ngrams(context: ShapeContext) -> Sequence[Dims]:

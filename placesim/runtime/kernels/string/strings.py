@@ -43,16 +43,6 @@ def join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     return (string_array(list(map(raw(attrs["separator"]).join, zip(*rows, strict=True))), shape),)
 
 
-def infer_join(context: ShapeContext) -> Sequence[Dims]:
-    """A scalar of scalars, else what the inputs of known rank above 0 agree on."""
-    if all(dims == () for dims in context.shapes):
-        return ((),)
-    found: Dims = None
-    for dims in context.shapes:
-        found = merge(found, dims) if dims else found
-    return (found,)
-
-
 def _reduced_axes(axes: Tensor, rank: int) -> list[int]:
     found: list[int] = []
     for axis in np.reshape(axes, -1).tolist():
@@ -108,15 +98,6 @@ def _check_segments(value: Tensor, ids: Tensor, count: int) -> None:
             raise InvalidArgumentError(f"Segment dimension is {dim} while input dimension is {value.ndim} in rank {axis}")
     if ((ids < 0) | (ids >= count)).any():
         raise InvalidArgumentError("segment_ids are not allowed to exceed num_segments or to have negative values.")
-
-
-def _infer_segment_join(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[2], 0)
-    data, ids = context.shapes[:2]
-    if ids is None:
-        return (None,)
-    data, _ = merge_prefix(data, ids)
-    return (concatenate((scalar_dim(context, 2),), subshape(data, len(ids))),)
 
 
 # --- elementwise ----------------------------------------------------------------------------------------------------
@@ -217,17 +198,6 @@ def _outside(text: bytes, position: int, index: Sequence[Any], is_bytes: bool) -
     return InvalidArgumentError(f"pos {position} out of range for string b'{shown}' at index {place}")
 
 
-def infer_substring(context: ShapeContext) -> Sequence[Dims]:
-    """The strings and the positions broadcast together; positions and lengths are shaped alike."""
-    value, position, count = context.shapes
-    if position is not None and rank_of(position) != rank_of(count):
-        rank = -1 if count is None else len(count)
-        raise ShapeError(f"Shape must be rank {rank} but is rank {len(position)}")
-    if position is not None and position != count:
-        raise ShapeError(f"pos and len shapes must match: {format_dims(position)} vs. {format_dims(count)}")
-    return (broadcast(value, position),)
-
-
 # --- file names -----------------------------------------------------------------------------------------------------
 
 
@@ -249,6 +219,39 @@ def sharded_filespec(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     _require_scalars(("basename", "num_shards"), inputs)
     name, count = (np.reshape(part, -1)[0] for part in inputs)
     return (string_array([name + b"-?????-of-%05d" % count], ()),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_join(context: ShapeContext) -> Sequence[Dims]:
+    """A scalar of scalars, else what the inputs of known rank above 0 agree on."""
+    if all(dims == () for dims in context.shapes):
+        return ((),)
+    found: Dims = None
+    for dims in context.shapes:
+        found = merge(found, dims) if dims else found
+    return (found,)
+
+
+def _infer_segment_join(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[2], 0)
+    data, ids = context.shapes[:2]
+    if ids is None:
+        return (None,)
+    data, _ = merge_prefix(data, ids)
+    return (concatenate((scalar_dim(context, 2),), subshape(data, len(ids))),)
+
+
+def infer_substring(context: ShapeContext) -> Sequence[Dims]:
+    """The strings and the positions broadcast together; positions and lengths are shaped alike."""
+    value, position, count = context.shapes
+    if position is not None and rank_of(position) != rank_of(count):
+        rank = -1 if count is None else len(count)
+        raise ShapeError(f"Shape must be rank {rank} but is rank {len(position)}")
+    if position is not None and position != count:
+        raise ShapeError(f"pos and len shapes must match: {format_dims(position)} vs. {format_dims(count)}")
+    return (broadcast(value, position),)
 
 
 def _infer_sharded(context: ShapeContext) -> Sequence[Dims]:

@@ -171,6 +171,9 @@ def script(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     return (scripts_of(np.asarray(inputs[0])),)
 
 
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def _infer_decode(context: ShapeContext) -> Sequence[Dims]:
     count = element_count(context.shapes[0])
     return (add_dims(-1 if count is None else count, 1),), (-1,)
