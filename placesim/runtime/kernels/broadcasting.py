@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.dimensions import broadcast_dims
 from placesim.runtime.kernels.kernel import Kernel, Tensor, one_per_output
 from placesim.runtime.shapes import broadcasted, format_dims, unchanged
 
@@ -34,16 +33,9 @@ def binary(function: Elementwise) -> Kernel:
     return Kernel(compute, broadcasted, one_per_output, direct=function)
 
 
-def check_broadcast(x: Tensor, y: Tensor) -> None:
-    """InvalidArgumentError where two tensors do not broadcast together."""
-    if not can_broadcast(x, y):
+def check_broadcast(x: Tensor, y: Tensor) -> tuple[int, ...]:
+    """The shape of two tensors broadcast together; InvalidArgumentError where they do not fit."""
+    common = broadcast_dims(x.shape, y.shape)
+    if common is None:
         raise InvalidArgumentError(f"Incompatible shapes: {format_dims(x.shape)} vs. {format_dims(y.shape)}")
-
-
-def can_broadcast(x: Tensor, y: Tensor) -> bool:
-    """Whether numpy's rules find a common shape."""
-    try:
-        np.broadcast_shapes(x.shape, y.shape)
-    except ValueError:
-        return False
-    return True
+    return common

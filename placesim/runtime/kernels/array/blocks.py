@@ -197,22 +197,22 @@ def permute_format_vector(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Te
 
 def _infer_space_to_batch_nd(context: ShapeContext) -> Sequence[Dims]:
     known, count = _block_dims(context.shapes[0], context.shapes[1], context.shapes[2])
-    return (_batched_shape(known, count, context.value(1), context.value(2)),)
+    return (_infer_batched(known, count, context.value(1), context.value(2)),)
 
 
 def _infer_space_to_batch(context: ShapeContext) -> Sequence[Dims]:
     known, count = _block_dims(with_rank(context.shapes[0], 4), (2,), context.shapes[1])
-    return (_batched_shape(known, count, np.full(2, context.attrs["block_size"]), context.value(1)),)
+    return (_infer_batched(known, count, np.full(2, context.attrs["block_size"]), context.value(1)),)
 
 
 def _infer_batch_to_space_nd(context: ShapeContext) -> Sequence[Dims]:
     known, count = _block_dims(context.shapes[0], context.shapes[1], context.shapes[2])
-    return (_spaced_shape(known, count, context.value(1), context.value(2)),)
+    return (_infer_spaced(known, count, context.value(1), context.value(2)),)
 
 
 def _infer_batch_to_space(context: ShapeContext) -> Sequence[Dims]:
     known, count = _block_dims(with_rank(context.shapes[0], 4), (2,), context.shapes[1])
-    return (_spaced_shape(known, count, np.full(2, context.attrs["block_size"]), context.value(1)),)
+    return (_infer_spaced(known, count, np.full(2, context.attrs["block_size"]), context.value(1)),)
 
 
 def _block_dims(dims: Dims, block_dims: Dims, margin_dims: Dims) -> tuple[Dims, int]:
@@ -244,7 +244,7 @@ def _static_margins(margins: Tensor | None, name: str) -> Iterator[list[int]]:
         yield row
 
 
-def _batched_shape(dims: Dims, count: int, blocks: Tensor | None, paddings: Tensor | None) -> Dims:
+def _infer_batched(dims: Dims, count: int, blocks: Tensor | None, paddings: Tensor | None) -> Dims:
     batch, space = _static_batch(dims, count, blocks, multiply_dims), [-1] * count
     for axis, (before, after) in enumerate(_static_margins(paddings, "paddings")):
         if blocks is not None:
@@ -253,7 +253,7 @@ def _batched_shape(dims: Dims, count: int, blocks: Tensor | None, paddings: Tens
     return concatenate((batch, *space), subshape(dims, count + 1))
 
 
-def _spaced_shape(dims: Dims, count: int, blocks: Tensor | None, crops: Tensor | None) -> Dims:
+def _infer_spaced(dims: Dims, count: int, blocks: Tensor | None, crops: Tensor | None) -> Dims:
     batch, space = _static_batch(dims, count, blocks, divide_dim), [-1] * count
     for axis, (before, after) in enumerate(_static_margins(crops, "crops")):
         if blocks is not None:
@@ -269,7 +269,7 @@ def _image_dims(context: ShapeContext) -> tuple[int, int, int, int]:
     return batch, height, width, depth
 
 
-def _image_shape(context: ShapeContext, *image: int) -> Dims:
+def _arrange_image(context: ShapeContext, *image: int) -> Dims:
     data_format = context.attrs["data_format"]
     ordered = sorted(zip(IMAGE_AXES[data_format], image, strict=True))
     return (*(dim for _, dim in ordered), *((4,) if data_format == "NCHW_VECT_C" else ()))
@@ -279,14 +279,14 @@ def _infer_space_to_depth(context: ShapeContext) -> Sequence[Dims]:
     block = context.attrs["block_size"]
     batch, height, width, depth = _image_dims(context)
     rows, columns = divide_dim(height, block), divide_dim(width, block)
-    return (_image_shape(context, batch, rows, columns, multiply_dims(depth, block * block)),)
+    return (_arrange_image(context, batch, rows, columns, multiply_dims(depth, block * block)),)
 
 
 def _infer_depth_to_space(context: ShapeContext) -> Sequence[Dims]:
     block = context.attrs["block_size"]
     batch, height, width, depth = _image_dims(context)
     rows, columns = multiply_dims(height, block), multiply_dims(width, block)
-    return (_image_shape(context, batch, rows, columns, divide_dim(depth, block * block)),)
+    return (_arrange_image(context, batch, rows, columns, divide_dim(depth, block * block)),)
 
 
 TABLE: Table = {

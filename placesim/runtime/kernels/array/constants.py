@@ -22,6 +22,7 @@ from placesim.runtime.shapes import (
     shape_attr,
     shape_of_first_value,
     unchanged,
+    unknown_shape,
     vector_shape_value,
     with_rank,
 )
@@ -116,9 +117,6 @@ def do_nothing(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return ()
 
 
-IDENTITY = Kernel(pass_on, unchanged, direct=same)
-
-
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
@@ -154,14 +152,17 @@ def _infer_one_hot(context: ShapeContext) -> Sequence[Dims]:
     return ((*indices[:place], depth, *indices[place:]),)
 
 
-def all_unchanged(context: ShapeContext) -> Sequence[Dims]:
+def infer_each_unchanged(context: ShapeContext) -> Sequence[Dims]:
     """As many outputs as inputs, each with its input's shape."""
     return context.shapes
 
 
+IDENTITY = Kernel(pass_on, unchanged, direct=same)
+
+
 TABLE: Table = {
     "Const": Kernel(copy_constant, _infer_constant),
-    "HostConst": Kernel(copy_constant, lambda context: (None,)),
+    "HostConst": Kernel(copy_constant, unknown_shape),
     "Placeholder": Kernel(refuse_unfed, shape_attr, needs_context=True),
     "PlaceholderV2": Kernel(refuse_unfed, shape_attr, needs_context=True),
     "PlaceholderWithDefault": Kernel(pass_on, infer_default, direct=same),
@@ -181,7 +182,7 @@ TABLE: Table = {
     "DebugIdentity": IDENTITY,
     "Copy": IDENTITY,
     "CopyHost": IDENTITY,
-    "IdentityN": Kernel(pass_on, all_unchanged),
+    "IdentityN": Kernel(pass_on, infer_each_unchanged),
     "DeepCopy": Kernel(copy_input, unchanged),
     "NoOp": Kernel(do_nothing, no_outputs),
     "ControlTrigger": Kernel(do_nothing, no_outputs),

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from placesim.errors import InvalidArgumentError
@@ -102,21 +104,30 @@ def scatter_nd_dims(indices: Dims, updates: Dims, params: Dims) -> Dims:
     if indices is None or not updates or indices[-1] < 0:
         return params
     batch, depth = len(indices) - 1, indices[-1]
-    _match(f"[0,{batch}) of indices", indices, indices[:batch], f"[0,{batch}) of updates", updates, subshape(updates, 0, batch))
     suffix = None if params is None else params[depth:]
     rank = -1 if params is None else len(params)
     _match(
-        *(f"[{depth},{rank}) of input", params, suffix),
-        *(f"[{batch},{len(updates)}) of updates", updates, updates[batch:]),
+        _Part(f"[0,{batch}) of indices", whole=indices, dims=indices[:batch]),
+        _Part(f"[0,{batch}) of updates", whole=updates, dims=subshape(updates, 0, batch)),
+    )
+    _match(
+        _Part(f"[{depth},{rank}) of input", whole=params, dims=suffix),
+        _Part(f"[{batch},{len(updates)}) of updates", whole=updates, dims=updates[batch:]),
     )
     return params
 
 
-def _match(one_name: str, one_whole: Dims, one: Dims, two_name: str, two_whole: Dims, two: Dims) -> None:
+class _Part(NamedTuple):
+    """Some dimensions of a shape, and what an error calls them."""
+
+    name: str
+    whole: Dims
+    dims: Dims
+
+
+def _match(one: _Part, two: _Part) -> None:
     try:
-        merge(one, two)
+        merge(one.dims, two.dims)
     except ShapeError as error:
-        raise ShapeError(
-            f"Dimensions {one_name}[shape={format_dims(one_whole)}] = {format_dims(one)} must match "
-            f"dimensions {two_name}[shape={format_dims(two_whole)}] = {format_dims(two)}: {error.message}"
-        ) from None
+        named = [f"{part.name}[shape={format_dims(part.whole)}] = {format_dims(part.dims)}" for part in (one, two)]
+        raise ShapeError(f"Dimensions {named[0]} must match dimensions {named[1]}: {error.message}") from None

@@ -19,8 +19,11 @@ from placesim.runtime.shapes import (
     concatenate,
     is_fully_defined,
     merge,
+    merge_backwards,
+    merge_numbered,
     multiply_dims,
     replace_dim,
+    shape_attr,
     subshape,
     unchanged,
     unknown_dims,
@@ -32,8 +35,22 @@ from placesim.runtime.shapes import (
 TILED_TYPES = frozenset(
     DTYPES[name]
     for name in (
-        *("bool", "bfloat16", "half", "float", "double", "uint8", "int8", "int16", "int32", "int64"),
-        *("uint32", "uint64", "complex64", "complex128", "string", "variant"),
+        "bool",
+        "bfloat16",
+        "half",
+        "float",
+        "double",
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint32",
+        "uint64",
+        "complex64",
+        "complex128",
+        "string",
+        "variant",
     )
 )
 """The types that Tile computes with; for the others it has a kernel that fails."""
@@ -136,13 +153,6 @@ def pack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (np.stack(inputs, axis),)
 
 
-def static_row_axis(axis: int, rank: int) -> int:
-    """The same while shapes are inferred: ShapeError."""
-    if not -rank <= axis < rank:
-        raise ShapeError(f"Invalid axis: {axis}; must be in [{-rank},{rank})")
-    return axis % rank
-
-
 # --- Tile -----------------------------------------------------------------------------------------------------------
 
 
@@ -189,15 +199,15 @@ def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[T
 
 
 def _infer_concat(context: ShapeContext) -> Sequence[Dims]:
-    return (concat_shape(context, range(1, len(context.shapes)), 0),)
+    return (_infer_joined(context, range(1, len(context.shapes)), 0),)
 
 
 def _infer_concat_v2(context: ShapeContext) -> Sequence[Dims]:
     last = len(context.shapes) - 1
-    return (concat_shape(context, range(last), last),)
+    return (_infer_joined(context, range(last), last),)
 
 
-def concat_shape(context: ShapeContext, values: range, axis_index: int) -> Dims:
+def _infer_joined(context: ShapeContext, values: range, axis_index: int) -> Dims:
     """The shape of inputs `values` joined along the axis that input `axis_index` gives."""
     with_rank(context.shapes[axis_index], 0)
     shapes = [context.shapes[index] for index in values]
@@ -208,10 +218,10 @@ def concat_shape(context: ShapeContext, values: range, axis_index: int) -> Dims:
         for dims in shapes:
             with_rank(dims, rank)
     axis = context.scalar_value(axis_index)
-    return unknown_dims(rank) if axis is None else _joined_shape(shapes, axis)
+    return unknown_dims(rank) if axis is None else _infer_joined_along(shapes, axis)
 
 
-def _joined_shape(shapes: Sequence[Dims], axis: int) -> Dims:
+def _infer_joined_along(shapes: Sequence[Dims], axis: int) -> Dims:
     before: Dims = None
     after: Dims = None
     joined = 0
@@ -237,25 +247,23 @@ def _infer_parallel_concat(context: ShapeContext) -> Sequence[Dims]:
             raise ShapeError("All input shapes must be fully defined.")
         if given[:1] != (1,):
             raise ShapeError("Size of first dimension must be 1.")
-        row = _merge_rows(given, row, index)
+        row = merge_numbered(given, row, index)
     return (dims,)
 
 
-def _merge_rows(one: Dims, two: Dims, index: int) -> Dims:
-    try:
-        return merge(one, two)
-    except ShapeError as error:
-        raise ShapeError(f"{error.message}\n\tFrom merging shape {index} with other shapes.") from None
-
-
 def _infer_pack(context: ShapeContext) -> Sequence[Dims]:
-    dims = context.shapes[-1]
-    for index in range(len(context.shapes) - 2, -1, -1):
-        dims = _merge_rows(context.shapes[index], dims, index)
+    dims = merge_backwards(context.shapes)
     if dims is None:
         return (None,)
     axis = static_row_axis(context.attrs["axis"], len(dims) + 1)
     return ((*dims[:axis], len(context.shapes), *dims[axis:]),)
+
+
+def static_row_axis(axis: int, rank: int) -> int:
+    """The same while shapes are inferred: ShapeError for one that is out of range."""
+    if not -rank <= axis < rank:
+        raise ShapeError(f"Invalid axis: {axis}; must be in [{-rank},{rank})")
+    return axis % rank
 
 
 def _infer_tile(context: ShapeContext) -> Sequence[Dims]:
@@ -273,7 +281,7 @@ TABLE: Table = {
     "ConcatV2": Kernel(concat_v2, _infer_concat_v2),
     "ConcatOffset": Kernel(concat_offset, _infer_concat_offset),
     "ParallelConcat": Kernel(parallel_concat, _infer_parallel_concat),
-    "_ParallelConcatStart": Kernel(start_parallel_concat, lambda context: (context.attrs["shape"].dims,)),
+    "_ParallelConcatStart": Kernel(start_parallel_concat, shape_attr),
     "_ParallelConcatUpdate": Kernel(update_parallel_concat, unchanged),
     "Pack": Kernel(pack, _infer_pack),
     "Tile": Kernel(tile, _infer_tile),

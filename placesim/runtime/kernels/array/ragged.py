@@ -8,7 +8,9 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.array.indices import first_outside, position_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.partial_shapes import partial_shape_of
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -107,12 +109,9 @@ def join_ranges(starts: Tensor, limits: Tensor) -> Tensor:
 
 
 def _check_row_indices(indices: Tensor, flat: Tensor, rows: int) -> None:
-    outside = (flat < 0) | (flat >= rows)
-    if outside.any():
-        position = int(np.argmax(outside))
-        where = ",".join(map(str, np.unravel_index(position, indices.shape))) if indices.ndim else ""
-        where = f"[{where}]" if where else ""
-        raise InvalidArgumentError(f"indices{where} = {flat[position]} is not in [0, {rows})")
+    bad = first_outside(flat, rows)
+    if bad < flat.size:
+        raise InvalidArgumentError(f"indices{position_text(indices.shape, bad)} = {flat[bad]} is not in [0, {rows})")
 
 
 def _check_gathered_splits(nested: Sequence[Tensor], values: int) -> None:
@@ -184,7 +183,7 @@ def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         types, partitions = types[1:], partitions[1:]
     partitions = [partition.reshape(-1) for partition in partitions]
     _check_default(default.shape, values.shape)
-    dims = _combine_shapes(len(types), _read_shape(shape_tensor), values.shape)
+    dims = _combine_shapes(len(types), partial_shape_of(shape_tensor), values.shape)
     assert dims is not None  # the values' rank is known
     sizes = [first if dims[0] < 0 else dims[0], *dims[1:]]
     for axis, (kind, partition) in enumerate(zip(types, partitions, strict=True), 1):
@@ -215,19 +214,6 @@ def _first_dimension(kind: str, partition: Tensor) -> int:
     if kind != "ROW_SPLITS":
         raise InvalidArgumentError(f"Cannot handle type {kind}")
     return len(partition) - 1 if partition.ndim else 0
-
-
-def _read_shape(tensor: Tensor) -> Dims:
-    if tensor.ndim > 1:
-        raise InvalidArgumentError(f"Shape must be at most rank 1 but is rank {tensor.ndim}")
-    if tensor.ndim:
-        for dim in tensor.tolist():
-            if dim < -1:
-                raise InvalidArgumentError(f"Dimension {dim} must be >= -1")
-        return tuple(tensor.tolist())
-    if tensor != -1:
-        raise InvalidArgumentError("The only valid scalar shape tensor is the fully unknown shape specified as -1.")
-    return None
 
 
 def _widest_row(kind: str, partition: Tensor) -> int:
@@ -281,11 +267,10 @@ def _parents_and_positions(kind: str, partition: Tensor, parents: int) -> tuple[
 
 
 def _check_row_ids(row_ids: Tensor, parents: int) -> None:
-    outside = (row_ids < 0) | (row_ids >= parents)
-    if outside.any():
-        position = int(np.argmax(outside))
-        noun = "next_value_rowid" if position else "current_value_rowid"
-        raise InvalidArgumentError(f"Got {noun}={row_ids[position]} which is not less than {parents}")
+    bad = first_outside(row_ids, parents)
+    if bad < row_ids.size:
+        noun = "next_value_rowid" if bad else "current_value_rowid"
+        raise InvalidArgumentError(f"Got {noun}={row_ids[bad]} which is not less than {parents}")
 
 
 def _check_default(default: Dims, values: Dims, error: Callable[[str], Exception] = InvalidArgumentError) -> None:

@@ -134,9 +134,9 @@ def _infer_unique_with_counts_v2(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "Unique": Kernel(build_unique(2, has_axis=False), _infer_unique),
-    "UniqueV2": Kernel(build_unique(2, has_axis=True), _infer_unique_v2),
-    "UniqueWithCounts": Kernel(build_unique(3, has_axis=False), _infer_unique_with_counts),
-    "UniqueWithCountsV2": Kernel(build_unique(3, has_axis=True), _infer_unique_with_counts_v2),
+    "Unique": Kernel(build_unique(outputs=2, has_axis=False), _infer_unique),
+    "UniqueV2": Kernel(build_unique(outputs=2, has_axis=True), _infer_unique_v2),
+    "UniqueWithCounts": Kernel(build_unique(outputs=3, has_axis=False), _infer_unique_with_counts),
+    "UniqueWithCountsV2": Kernel(build_unique(outputs=3, has_axis=True), _infer_unique_with_counts_v2),
     "ListDiff": Kernel(list_difference, two_vectors),
 }

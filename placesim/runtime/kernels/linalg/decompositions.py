@@ -16,14 +16,15 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.linalg.matrices import (
+    build_infer_nothing,
     cubic,
     infer_batch,
-    infer_nothing,
     infer_square,
     infer_two_batches,
     one_by_one,
     require_batches,
     require_square,
+    smaller,
     square,
     widen,
     with_matrix,
@@ -81,13 +82,6 @@ def compute_qr(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
     require_batches(matrix)
     q, r = np.linalg.qr(widen(matrix), "complete" if attrs["full_matrices"] else "reduced")
     return q.astype(matrix.dtype, copy=False), r.astype(matrix.dtype, copy=False)
-
-
-def smaller(one: int, two: int) -> int:
-    """The smaller dimension; 0 is, also where the other one is not known."""
-    if 0 in (one, two):
-        return 0
-    return -1 if one < 0 or two < 0 else min(one, two)
 
 
 def compute_svd(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor, Tensor]:
@@ -246,18 +240,6 @@ def _square_root(matrix: Tensor) -> Tensor:
     return root if root.dtype.kind == matrix.dtype.kind else np.full_like(matrix, np.nan)
 
 
-_CHOLESKY = Kernel(compute_cholesky, infer_square, cubic(1 / 3))
-
-
-_CHOLESKY_GRAD = Kernel(compute_cholesky_grad, infer_square, cubic(4))
-
-
-_DETERMINANT = Kernel(compute_determinant, infer_batch, cubic(2 / 3))
-
-
-_STACKED_EIGH = Kernel(compute_stacked_self_adjoint_eig, infer_nothing(1), cubic(9))
-
-
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
@@ -306,9 +288,11 @@ def _svd_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) ->
     return _thin_flops(inputs, outputs, attrs, 12)
 
 
+_CHOLESKY = Kernel(compute_cholesky, infer_square, cubic(1 / 3))
+_CHOLESKY_GRAD = Kernel(compute_cholesky_grad, infer_square, cubic(4))
+_DETERMINANT = Kernel(compute_determinant, infer_batch, cubic(2 / 3))
+_STACKED_EIGH = Kernel(compute_stacked_self_adjoint_eig, build_infer_nothing(1), cubic(9))
 _EIGH = Kernel(compute_self_adjoint_eig, _infer_eig, cubic(9))
-
-
 _SVD = Kernel(compute_svd, _infer_svd, _svd_flops)
 
 
@@ -327,10 +311,10 @@ TABLE: Table = {
     "MatrixLogarithm": Kernel(_apply(_logarithm), infer_square, cubic(25)),
     "MatrixSquareRoot": Kernel(_apply(_square_root), infer_square, cubic(25)),
     # the same ops under the names that graphs before version 13 use
-    "BatchCholesky": _CHOLESKY._replace(shape=infer_nothing(1)),
-    "BatchCholeskyGrad": _CHOLESKY_GRAD._replace(shape=infer_nothing(1)),
-    "BatchMatrixDeterminant": _DETERMINANT._replace(shape=infer_nothing(1)),
+    "BatchCholesky": _CHOLESKY._replace(shape=build_infer_nothing(1)),
+    "BatchCholeskyGrad": _CHOLESKY_GRAD._replace(shape=build_infer_nothing(1)),
+    "BatchMatrixDeterminant": _DETERMINANT._replace(shape=build_infer_nothing(1)),
     "BatchSelfAdjointEig": _STACKED_EIGH,
-    "BatchSelfAdjointEigV2": _EIGH._replace(shape=infer_nothing(2)),
-    "BatchSvd": _SVD._replace(shape=infer_nothing(3)),
+    "BatchSelfAdjointEigV2": _EIGH._replace(shape=build_infer_nothing(2)),
+    "BatchSvd": _SVD._replace(shape=build_infer_nothing(3)),
 }

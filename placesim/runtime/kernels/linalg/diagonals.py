@@ -15,8 +15,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
-from placesim.runtime.kernels.linalg.decompositions import smaller
-from placesim.runtime.kernels.linalg.matrices import infer_nothing
+from placesim.runtime.kernels.linalg.matrices import build_infer_nothing, smaller
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -242,9 +241,6 @@ def compute_band_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     return (np.where(inside, matrix, matrix.dtype.type(0)),)
 
 
-_BAND_PART = Kernel(compute_band_part, unchanged)
-
-
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
@@ -370,12 +366,9 @@ def _complete_from_diagonal(dims: Dims, diagonal: Dims, own: int) -> Dims:
     return merge(dims, concatenate(subshape(diagonal, 0, -own), unknown_dims(2)))
 
 
+_BAND_PART = Kernel(compute_band_part, unchanged)
 _DIAG = Kernel(compute_matrix_diag, infer_matrix_diag)
-
-
 _DIAG_PART = Kernel(compute_matrix_diag_part, infer_matrix_diag_part)
-
-
 _SET_DIAG = Kernel(compute_matrix_set_diag, infer_matrix_set_diag)
 
 
@@ -390,8 +383,8 @@ TABLE: Table = {
     ),
     **dict.fromkeys(("MatrixSetDiagV2", "MatrixSetDiagV3"), Kernel(compute_matrix_set_diag, infer_matrix_set_diag_of_band)),
     # the same ops under the names that graphs before version 14 use
-    "BatchMatrixBandPart": _BAND_PART._replace(shape=infer_nothing(1)),
-    "BatchMatrixDiag": _DIAG._replace(shape=infer_nothing(1)),
-    "BatchMatrixDiagPart": _DIAG_PART._replace(shape=infer_nothing(1)),
-    "BatchMatrixSetDiag": _SET_DIAG._replace(shape=infer_nothing(1)),
+    "BatchMatrixBandPart": _BAND_PART._replace(shape=build_infer_nothing(1)),
+    "BatchMatrixDiag": _DIAG._replace(shape=build_infer_nothing(1)),
+    "BatchMatrixDiagPart": _DIAG_PART._replace(shape=build_infer_nothing(1)),
+    "BatchMatrixSetDiag": _SET_DIAG._replace(shape=build_infer_nothing(1)),
 }

@@ -15,8 +15,8 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
-from placesim.runtime.kernels.linalg.matmul import NARROW
 from placesim.runtime.kernels.linalg.products import product
+from placesim.runtime.kernels.precision import wide_dtype
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -76,8 +76,10 @@ def compute_einsum(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     sizes: dict[str, int] = {}
     named = [_name_axes(index, s, t, sizes) for index, (s, t) in enumerate(zip(equation.inputs, inputs, strict=True))]
     output = _name_output(equation.output, max((_broadcast_rank(labels) for labels in named), default=0))
-    wide = [t.astype(np.float32) if attrs["T"] in NARROW else t for t in inputs]
-    operands = [_reduce_operand(*pair, output, named) for pair in zip(wide, named, strict=True)]
+    wide = wide_dtype(attrs["T"].numpy)
+    operands = [
+        _reduce_operand(t.astype(wide, copy=False), labels, output, named) for t, labels in zip(inputs, named, strict=True)
+    ]
     tensor, labels = operands[0] if len(operands) == 1 else _contract(operands[0], operands[1], output)
     return (_inflate(tensor, labels, output).astype(attrs["T"].numpy, order="C", copy=False),)
 
@@ -200,14 +202,14 @@ def infer_einsum(context: ShapeContext) -> tuple[Dims]:
         raise ShapeError(f"Expected {len(equation.inputs)} inputs for equation {text} but got: {len(context.shapes)}")
     dims_of: dict[str, int] = {}
     broadcasts = [
-        _infer_operand(f" for {index}th input and equation: {text}", *pair, dims_of)
-        for index, pair in enumerate(zip(equation.inputs, context.shapes, strict=True))
+        _infer_operand(subscript, dims, dims_of, where=f" for {index}th input and equation: {text}")
+        for index, (subscript, dims) in enumerate(zip(equation.inputs, context.shapes, strict=True))
     ]
     common = broadcasts[0] if len(broadcasts) == 1 else broadcast(broadcasts[0], broadcasts[1])
     return (_infer_output(text, equation.output, common, dims_of),)
 
 
-def _infer_operand(where: str, subscript: str, dims: Dims, dims_of: dict[str, int]) -> Dims:
+def _infer_operand(subscript: str, dims: Dims, dims_of: dict[str, int], where: str) -> Dims:
     """Adds the dimensions of the labels of one input; gives the dimensions that its ellipsis stands for."""
     _check_ellipsis(subscript)
     labels = split_labels(subscript)

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.dtypes import BFLOAT16, FLOAT, HALF, DType
+from placesim.dtypes import FLOAT, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.dimensions import broadcast_dims
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.linalg.products import product
+from placesim.runtime.kernels.precision import is_narrow
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -29,12 +31,10 @@ from placesim.runtime.shapes import (
     with_rank_at_least,
 )
 
-NARROW = (HALF, BFLOAT16)
-
 
 def multiply(a: Tensor, b: Tensor, dtype: DType) -> Tensor:
     """`[..., m, k]` times `[..., k, n]`, with numpy's broadcasting of the batch dimensions; all of TensorFlow type `dtype`."""
-    if dtype in NARROW:
+    if is_narrow(dtype.numpy):
         return product(a.astype(np.float32), b.astype(np.float32)).astype(dtype.numpy)
     return product(a, b)
 
@@ -96,7 +96,7 @@ def compute_broadcast_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
     """`[..., m, k]` times `[..., k, n]` where the batch dimensions broadcast; the inputs are cast to the output's type."""
     a, b = inputs
     require_matrices(a, b)
-    require_batches(a, b)
+    require_broadcast_batches(a, b)
     dtype = attrs["Tout"] if "Tout" in attrs else attrs["T"]
     return (_multiply_batches(a.astype(dtype.numpy, copy=False), b.astype(dtype.numpy, copy=False), attrs, dtype),)
 
@@ -108,10 +108,9 @@ def require_matrices(*inputs: Tensor) -> None:
             raise InvalidArgumentError(f"In[{index}] ndims must be >= 2: {tensor.ndim}")
 
 
-def require_batches(a: Tensor, b: Tensor) -> None:
+def require_broadcast_batches(a: Tensor, b: Tensor) -> None:
     """InvalidArgumentError where the batch dimensions do not broadcast."""
-    pairs = zip(reversed(a.shape[:-2]), reversed(b.shape[:-2]), strict=False)
-    if any(one != two and one != 1 and two != 1 for one, two in pairs):
+    if broadcast_dims(a.shape[:-2], b.shape[:-2]) is None:
         raise InvalidArgumentError(
             "In[0] and In[1] must have compatible batch dimensions: " + " vs. ".join(format_dims(t.shape) for t in (a, b))
         )
@@ -123,11 +122,6 @@ def _multiply_batches(a: Tensor, b: Tensor, attrs: Attrs, dtype: DType) -> Tenso
     if left.shape[-1] != right.shape[-2]:
         raise _incompatible(a, b)
     return multiply(left, right, dtype)
-
-
-def _last_two(dims: Dims, swap: bool) -> tuple[int, int]:
-    rows, columns = (dims or unknown_dims(2) or ())[-2:]
-    return (columns, rows) if swap else (rows, columns)
 
 
 # --- SparseMatMul ---------------------------------------------------------------------------------------------------
@@ -159,6 +153,11 @@ def _multiply_sparse(left: Tensor, right: Tensor, attrs: Attrs) -> Tensor:
 
 
 # --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _last_two(dims: Dims, swap: bool) -> tuple[int, int]:
+    rows, columns = (dims or unknown_dims(2) or ())[-2:]
+    return (columns, rows) if swap else (rows, columns)
 
 
 def infer_matmul(context: ShapeContext) -> tuple[Dims]:

@@ -12,6 +12,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Flops, Tensor, elements
+from placesim.runtime.kernels.precision import wide_dtype
 from placesim.runtime.shapes import Dims, ShapeContext, concatenate, merge_dim, subshape, with_rank_at_least
 
 
@@ -36,7 +37,7 @@ def require_square(matrix: Tensor) -> None:
 
 def widen(tensor: Tensor) -> Tensor:
     """Half and bfloat16 in float, in which TensorFlow decomposes them too; other types as they are."""
-    return tensor.astype(np.float32) if tensor.dtype.itemsize == 2 else tensor
+    return tensor.astype(wide_dtype(tensor.dtype), copy=False)
 
 
 def one_by_one(function: Callable[[Tensor], Tensor], matrices: Tensor) -> Tensor:
@@ -45,6 +46,9 @@ def one_by_one(function: Callable[[Tensor], Tensor], matrices: Tensor) -> Tensor
     for index in np.ndindex(matrices.shape[:-2]):
         outputs[index] = function(matrices[index])
     return outputs
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def square(dims: Dims) -> Dims:
@@ -56,12 +60,16 @@ def square(dims: Dims) -> Dims:
     return (*dims[:-2], side, side)
 
 
+def smaller(one: int, two: int) -> int:
+    """The smaller dimension; 0 is, also where the other one is not known."""
+    if 0 in (one, two):
+        return 0
+    return -1 if one < 0 or two < 0 else min(one, two)
+
+
 def with_matrix(batch: Dims, *dims: int) -> Dims:
     """A batch of vectors or matrices."""
     return concatenate(batch, dims)
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_square(context: ShapeContext) -> tuple[Dims]:
@@ -87,7 +95,7 @@ def infer_two_batches(context: ShapeContext) -> tuple[Dims, Dims]:
     return batch, batch
 
 
-def infer_nothing(outputs: int) -> Callable[[ShapeContext], tuple[Dims, ...]]:
+def build_infer_nothing(outputs: int) -> Callable[[ShapeContext], tuple[Dims, ...]]:
     """The shape function of an op of long ago: nothing is known of its outputs."""
 
     def infer(context: ShapeContext) -> tuple[Dims, ...]:

@@ -14,11 +14,10 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
-from placesim.runtime.kernels.linalg import matmul
-from placesim.runtime.kernels.linalg.matmul import adjoint
+from placesim.runtime.kernels.linalg.matmul import adjoint, require_broadcast_batches, require_matrices
 from placesim.runtime.kernels.linalg.matrices import (
+    build_infer_nothing,
     cubic,
-    infer_nothing,
     infer_square,
     require_batches,
     require_square,
@@ -141,7 +140,7 @@ def substitute(matrix: Tensor, rhs: Tensor, lower: bool) -> Tensor:
 def compute_triangular_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """The solutions `[..., n, k]` of a system of which one triangle counts, or of its adjoint."""
     matrix, rhs = inputs
-    matmul.require_matrices(matrix, rhs)
+    require_matrices(matrix, rhs)
     if matrix.shape[-1] != matrix.shape[-2]:
         raise InvalidArgumentError(
             f"In[0] matrices in the last dimensions must be square ({matrix.shape[-1]} =/= {matrix.shape[-2]})"
@@ -153,7 +152,7 @@ def compute_triangular_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
 
 
 def _require_same_size(matrix: Tensor, rhs: Tensor, attrs: Attrs) -> None:
-    matmul.require_batches(matrix, rhs)
+    require_broadcast_batches(matrix, rhs)
     if matrix.shape[-1] != rhs.shape[-2]:
         raise InvalidArgumentError(
             f"In[0] mismatch In[1] shape: {matrix.shape[-1]} vs. {rhs.shape[-2]}: "
@@ -164,7 +163,7 @@ def _require_same_size(matrix: Tensor, rhs: Tensor, attrs: Attrs) -> None:
 def compute_banded_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """The same where the triangle is given as bands `[..., bands, n]`, the diagonal first (last for an upper one)."""
     bands, rhs = inputs
-    matmul.require_matrices(bands, rhs)
+    require_matrices(bands, rhs)
     for index, tensor in enumerate(inputs):
         if not tensor.size:
             raise InvalidArgumentError(f"In[{index}] must not be an empty tensor: {_describe_empty(tensor, attrs)}")
@@ -281,14 +280,11 @@ def compute_tridiagonal_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[
     return (product,)
 
 
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def _dim(dims: Dims, axis: int) -> int:
     return -1 if dims is None else dims[axis]
-
-
-_INVERSE = Kernel(compute_inverse, infer_square, cubic(2))
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_solve(context: ShapeContext) -> tuple[Dims]:
@@ -369,12 +365,9 @@ def _tridiagonal_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: A
     return 5 * elements(outputs[0])
 
 
+_INVERSE = Kernel(compute_inverse, infer_square, cubic(2))
 _SOLVE = Kernel(compute_solve, infer_solve, _general_flops)
-
-
 _LEAST_SQUARES = Kernel(compute_least_squares, infer_least_squares, _general_flops)
-
-
 _TRIANGULAR_SOLVE = Kernel(compute_triangular_solve, infer_triangular_solve, _triangular_flops)
 
 
@@ -387,8 +380,8 @@ TABLE: Table = {
     "TridiagonalSolve": Kernel(compute_tridiagonal_solve, infer_tridiagonal_solve, _tridiagonal_flops),
     "TridiagonalMatMul": Kernel(compute_tridiagonal_matmul, infer_tridiagonal_matmul, _tridiagonal_flops),
     # the same ops under the names that graphs before version 13 use
-    "BatchMatrixInverse": _INVERSE._replace(shape=infer_nothing(1)),
-    "BatchMatrixSolve": _SOLVE._replace(shape=infer_nothing(1)),
-    "BatchMatrixSolveLs": _LEAST_SQUARES._replace(shape=infer_nothing(1)),
-    "BatchMatrixTriangularSolve": _TRIANGULAR_SOLVE._replace(shape=infer_nothing(1)),
+    "BatchMatrixInverse": _INVERSE._replace(shape=build_infer_nothing(1)),
+    "BatchMatrixSolve": _SOLVE._replace(shape=build_infer_nothing(1)),
+    "BatchMatrixSolveLs": _LEAST_SQUARES._replace(shape=build_infer_nothing(1)),
+    "BatchMatrixTriangularSolve": _TRIANGULAR_SOLVE._replace(shape=build_infer_nothing(1)),
 }

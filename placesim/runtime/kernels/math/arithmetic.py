@@ -14,7 +14,7 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.broadcasting import binary, check_broadcast
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements, one_per_output
 from placesim.runtime.kernels.precision import widened
-from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, broadcasted, format_dims, merge, shape_attr, unchanged
+from placesim.runtime.shapes import Dims, ShapeContext, broadcasted, format_dims, merge_backwards, shape_attr, unchanged
 
 Division = Callable[[Tensor, Tensor], Any]
 
@@ -32,10 +32,10 @@ def _add_numbers(x: Tensor, y: Tensor) -> Any:
 def _add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     """The sum; of strings, the two joined."""
     x, y = inputs
-    check_broadcast(x, y)
+    shape = check_broadcast(x, y)
     if x.dtype != object:
         return (np.add(x, y),)
-    result = np.empty(np.broadcast_shapes(x.shape, y.shape), object)
+    result = np.empty(shape, object)
     result[...] = x + y
     return (result,)
 
@@ -205,14 +205,8 @@ def _total(inputs: Sequence[Tensor]) -> Tensor:
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _merged_backwards(context: ShapeContext) -> Sequence[Dims]:
-    found = context.shapes[-1]
-    for index in range(len(context.shapes) - 2, -1, -1):
-        try:
-            found = merge(context.shapes[index], found)
-        except ShapeError as error:
-            raise ShapeError(f"{error.message}\n\tFrom merging shape {index} with other shapes.") from None
-    return (found,)
+def _infer_sum(context: ShapeContext) -> Sequence[Dims]:
+    return (merge_backwards(context.shapes),)
 
 
 # --- costs ----------------------------------------------------------------------------------------------------------
@@ -246,6 +240,6 @@ TABLE: Table = {
     "Xlog1py": binary(widened(zero_where_zero(lambda x, y: x * np.log1p(y)))),
     "NextAfter": binary(_next_after),
     "ClipByValue": Kernel(_clip, unchanged, one_per_output),
-    "AddN": Kernel(_sum_of_tensors, _merged_backwards, _one_per_addition, needs_context=True),
+    "AddN": Kernel(_sum_of_tensors, _infer_sum, _one_per_addition, needs_context=True),
     "AccumulateNV2": Kernel(_accumulate, shape_attr, _one_per_addition),
 }

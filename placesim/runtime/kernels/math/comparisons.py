@@ -9,7 +9,8 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.broadcasting import binary, can_broadcast, check_broadcast
+from placesim.runtime.kernels.broadcasting import binary, check_broadcast
+from placesim.runtime.kernels.dimensions import broadcast_dims
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output
 from placesim.runtime.shapes import Dims, ShapeContext, broadcast, format_dims, merged
 
@@ -19,7 +20,7 @@ def equality(function: Callable[[Tensor, Tensor], Any], when_incompatible: bool)
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         x, y = inputs
-        if not attrs["incompatible_shape_error"] and not can_broadcast(x, y):
+        if not attrs["incompatible_shape_error"] and broadcast_dims(x.shape, y.shape) is None:
             return (np.array(when_incompatible),)
         check_broadcast(x, y)
         return (np.asarray(function(x, y), bool),)

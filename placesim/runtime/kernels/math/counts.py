@@ -9,6 +9,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
+from placesim.runtime.kernels.math.histograms import bin_count
 from placesim.runtime.kernels.sparse.tensors import check_parts, group_starts, require_rank, row_order
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, element_count, format_dims, merge, rank_of, unknown_shape
 
@@ -134,7 +135,7 @@ def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | 
 def bin_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[bins]`, or `[rows, bins]`, of a sparse tensor's values; what is too large is left out."""
     indices, values, dims, size_tensor, weights = inputs
-    size = _read_size(size_tensor)
+    size = bin_count(size_tensor)
     check_parts(indices, values, dims)
     if len(dims) == 1:
         if np.any(values < 0):
@@ -148,22 +149,13 @@ def bin_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def bin_ragged(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[rows, bins]` of the values of each ragged row; what is too large is left out."""
     splits, values, size_tensor, weights = inputs
-    size = _read_size(size_tensor)
+    size = bin_count(size_tensor)
     if splits.size == 0:
         raise InvalidArgumentError("Splits must be non-empty")
     rows = _ragged_rows(splits.reshape(-1), values)
     if np.any(values < 0):
         raise InvalidArgumentError("Input must be non-negative")
     return (_fill_bins(rows, values.reshape(-1), weights, splits.size - 1, size, attrs),)
-
-
-def _read_size(size: Tensor) -> int:
-    if np.ndim(size) != 0:
-        raise InvalidArgumentError(f"Shape must be rank 0 but is rank {np.ndim(size)}")
-    number = int(size)
-    if number < 0:
-        raise InvalidArgumentError(f"size ({number}) must be non-negative")
-    return number
 
 
 def _fill_bins(rows: Tensor, values: Tensor, weights: Tensor, row_count: int, size: int, attrs: Attrs) -> Tensor:
@@ -182,24 +174,24 @@ def _fill_bins(rows: Tensor, values: Tensor, weights: Tensor, row_count: int, si
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _sparse_result(rank: int | None) -> Sequence[Dims]:
+def _infer_counts(rank: int | None) -> Sequence[Dims]:
     dim = -1 if rank is None else rank
     return (-1, dim), (-1,), (dim,)
 
 
 def _infer_count_dense(context: ShapeContext) -> Sequence[Dims]:
     values, weights = context.shapes
-    return _sparse_result(rank_of(values if element_count(weights) == 0 else merge(weights, values)))
+    return _infer_counts(rank_of(values if element_count(weights) == 0 else merge(weights, values)))
 
 
 def _infer_count_sparse(context: ShapeContext) -> Sequence[Dims]:
     indices = context.shapes[0]
-    return _sparse_result(None if indices is None else indices[1])
+    return _infer_counts(None if indices is None else indices[1])
 
 
 def _infer_count_ragged(context: ShapeContext) -> Sequence[Dims]:
     rank = rank_of(context.shapes[1])
-    return _sparse_result(None if rank is None else rank + 1)
+    return _infer_counts(None if rank is None else rank + 1)
 
 
 def _infer_bin_sparse(context: ShapeContext) -> Sequence[Dims]:

@@ -60,8 +60,7 @@ def _complex_abs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 def _complex_from_parts(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     real, imaginary = inputs
-    check_broadcast(real, imaginary)
-    result = np.empty(np.broadcast_shapes(real.shape, imaginary.shape), attrs["Tout"].numpy)
+    result = np.empty(check_broadcast(real, imaginary), attrs["Tout"].numpy)
     result.real, result.imag = real, imaginary
     return (result,)
 

@@ -41,16 +41,17 @@ def count_bins(values: Tensor, weights: Tensor, size: int, dtype: np.dtype[Any],
     return bins.astype(dtype).reshape(*values.shape[:-1], size)
 
 
-def _require_size(size: Tensor) -> int:
-    if size.ndim:
-        raise InvalidArgumentError(f"Shape must be rank 0 but is rank {size.ndim}")
+def bin_count(size: Tensor) -> int:
+    """The number of bins that a tensor says; InvalidArgumentError where it is no scalar or negative."""
+    if np.ndim(size):
+        raise InvalidArgumentError(f"Shape must be rank 0 but is rank {np.ndim(size)}")
     if size < 0:
         raise InvalidArgumentError(f"size ({int(size)}) must be non-negative")
     return int(size)
 
 
 def _bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    values, size, weights = inputs[0].reshape(-1), _require_size(inputs[1]), inputs[2]
+    values, size, weights = inputs[0].reshape(-1), bin_count(inputs[1]), inputs[2]
     if np.any(values < 0):
         raise InvalidArgumentError("Input arr must be non-negative!")
     if weights.size and weights.size != values.size:
@@ -67,7 +68,7 @@ def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
             "`weights` must be the same shape as `arr` or a length-0 `Tensor`, "
             f"in which case it acts as all weights equal to 1. Received {format_dims(weights.shape)}"
         )
-    size = _require_size(inputs[1])
+    size = bin_count(inputs[1])
     negative = values[values < 0]
     if negative.size:
         raise InvalidArgumentError(

@@ -109,14 +109,10 @@ def _differentiate_fraction(a: Tensor, x: Tensor) -> Tensor:
     value, value_by_a = p / q, p_by_a / q - p * q_by_a / q**2
     for k in range(1, MAX_TERMS):
         b, c = x + 2 * k + 1 - a, -k * (k - a)
-        p, p_by_a, p_before, p_before_by_a = (
-            *(b * p + c * p_before, b * p_by_a - p + c * p_before_by_a + k * p_before),
-            *(p, p_by_a),
-        )
-        q, q_by_a, q_before, q_before_by_a = (
-            *(b * q + c * q_before, b * q_by_a - q + c * q_before_by_a + k * q_before),
-            *(q, q_by_a),
-        )
+        next_p, next_p_by_a = b * p + c * p_before, b * p_by_a - p + c * p_before_by_a + k * p_before
+        next_q, next_q_by_a = b * q + c * q_before, b * q_by_a - q + c * q_before_by_a + k * q_before
+        p, p_by_a, p_before, p_before_by_a = next_p, next_p_by_a, p, p_by_a
+        q, q_by_a, q_before, q_before_by_a = next_q, next_q_by_a, q, q_by_a
         scale = np.where(np.abs(q) > RESCALE_ABOVE, 1 / RESCALE_ABOVE, 1)
         p, p_by_a, p_before, p_before_by_a = p * scale, p_by_a * scale, p_before * scale, p_before_by_a * scale
         q, q_by_a, q_before, q_before_by_a = q * scale, q_by_a * scale, q_before * scale, q_before_by_a * scale

@@ -178,6 +178,6 @@ TABLE: Table = {
     "EuclideanNorm": reduction(_euclidean_norm),
     "All": reduction(_all),
     "Any": reduction(_any),
-    "ArgMax": extreme_index(np.argmax, np.fmax, lowest),
-    "ArgMin": extreme_index(np.argmin, np.fmin, highest),
+    "ArgMax": extreme_index(find=np.argmax, bound=np.fmax, limit=lowest),
+    "ArgMin": extreme_index(find=np.argmin, bound=np.fmin, limit=highest),
 }

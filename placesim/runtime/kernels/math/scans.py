@@ -70,7 +70,7 @@ def _log_sum(running: Tensor, x: Tensor) -> Any:
 
 
 TABLE: Table = {
-    "Cumsum": scan(_running_sum, 0),
-    "Cumprod": scan(_running_product, 1),
-    "CumulativeLogsumexp": scan(_running_log_sum, -np.inf),
+    "Cumsum": scan(_running_sum, identity=0),
+    "Cumprod": scan(_running_product, identity=1),
+    "CumulativeLogsumexp": scan(_running_log_sum, identity=-np.inf),
 }

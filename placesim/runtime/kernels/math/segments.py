@@ -9,6 +9,7 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.array.indices import position_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
 from placesim.runtime.kernels.precision import highest, is_floating, lowest, packet_size, wide_dtype
 from placesim.runtime.shapes import (
@@ -149,7 +150,7 @@ def unsorted_segment(ufunc: np.ufunc, initial: Callable[[np.dtype[Any]], Any]) -
             result[chosen] = ufunc(result[chosen], reduce(rows[order], starts))
         return (result,)
 
-    return Kernel(compute, _infer_unsorted, per_element(0))
+    return Kernel(compute, infer_unsorted_segments, per_element(0))
 
 
 def _keep_extremes(beats: np.ufunc, result: Tensor, rows: Tensor, ids: Tensor) -> None:
@@ -169,11 +170,11 @@ def _check_unsorted(x: Tensor, ids: Tensor, count: Tensor) -> None:
 
 
 def _check_ids(ids: Tensor, count: int) -> None:
-    outside = np.argwhere(ids >= count)
-    if len(outside):
-        where = format_dims(tuple(outside[0].tolist())) if ids.ndim else ""
-        found = int(ids[tuple(outside[0])])
-        raise InvalidArgumentError(f"segment_ids{where} = {found} is out of range [0, {count})")
+    outside = ids.reshape(-1) >= count  # negative ids are dropped, not refused
+    if outside.any():
+        bad = int(outside.argmax())
+        found = int(ids.reshape(-1)[bad])
+        raise InvalidArgumentError(f"segment_ids{position_text(ids.shape, bad)} = {found} is out of range [0, {count})")
 
 
 # --- shape functions ------------------------------------------------------------------------------------------------
@@ -185,7 +186,8 @@ def _infer_segment(context: ShapeContext) -> Sequence[Dims]:
     return (concatenate((-1,), subshape(data, 1)),)
 
 
-def _infer_unsorted(context: ShapeContext) -> Sequence[Dims]:
+def infer_unsorted_segments(context: ShapeContext) -> Sequence[Dims]:
+    """`data [*ids, ...]`, `ids` and a scalar number of segments -> `[segments, ...]`."""
     data, ids, count = context.shapes
     with_rank(count, 0)
     if ids is None:
@@ -195,13 +197,13 @@ def _infer_unsorted(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "SegmentSum": segment(_reduce_by(np.add), 0),
-    "SegmentMean": segment(_mean, 0),
-    "SegmentProd": segment(_reduce_by(np.multiply), 1),
-    "SegmentMax": segment(_reduce_to_extreme(np.maximum), 0),
-    "SegmentMin": segment(_reduce_to_extreme(np.minimum), 0),
-    "UnsortedSegmentSum": unsorted_segment(np.add, lambda dtype: 0),
-    "UnsortedSegmentProd": unsorted_segment(np.multiply, lambda dtype: 1),
-    "UnsortedSegmentMax": unsorted_segment(np.maximum, lowest),
-    "UnsortedSegmentMin": unsorted_segment(np.minimum, highest),
+    "SegmentSum": segment(_reduce_by(np.add), default=0),
+    "SegmentMean": segment(_mean, default=0),
+    "SegmentProd": segment(_reduce_by(np.multiply), default=1),
+    "SegmentMax": segment(_reduce_to_extreme(np.maximum), default=0),
+    "SegmentMin": segment(_reduce_to_extreme(np.minimum), default=0),
+    "UnsortedSegmentSum": unsorted_segment(np.add, initial=lambda dtype: 0),
+    "UnsortedSegmentProd": unsorted_segment(np.multiply, initial=lambda dtype: 1),
+    "UnsortedSegmentMax": unsorted_segment(np.maximum, initial=lowest),
+    "UnsortedSegmentMin": unsorted_segment(np.minimum, initial=highest),
 }

@@ -20,19 +20,6 @@ from placesim.runtime.kernels.math.incomplete_gamma import (
 from placesim.runtime.kernels.precision import widened
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, merge
 
-UNARY = {
-    # op: scipy's function
-    "Erfc": "erfc",
-    "Erfinv": "erfinv",
-    "Ndtri": "ndtri",
-    "BesselI0": "i0",
-    "BesselI0e": "i0e",
-    "BesselI1": "i1",
-    "BesselI1e": "i1e",
-    "Dawsn": "dawsn",
-    "Spence": "spence",
-}
-
 
 def of_scipy(name: str) -> Callable[..., Any]:
     """scipy's special function of that name; scipy is loaded when it is first called."""
@@ -129,7 +116,15 @@ def _infer_betainc(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    **{op: unary(of_scipy(name)) for op, name in UNARY.items()},
+    "Erfc": unary(of_scipy("erfc")),
+    "Erfinv": unary(of_scipy("erfinv")),
+    "Ndtri": unary(of_scipy("ndtri")),
+    "BesselI0": unary(of_scipy("i0")),
+    "BesselI0e": unary(of_scipy("i0e")),
+    "BesselI1": unary(of_scipy("i1")),
+    "BesselI1e": unary(of_scipy("i1e")),
+    "Dawsn": unary(of_scipy("dawsn")),
+    "Spence": unary(of_scipy("spence")),
     "Erf": unary(widened(error_function)),
     "Lgamma": unary(widened(log_gamma)),
     "Digamma": unary(widened(digamma)),

@@ -11,7 +11,7 @@ from placesim.dtypes import DOUBLE
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
-from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, one_per_output
+from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, elements, one_per_output
 from placesim.runtime.kernels.philox import RESERVED_SAMPLES, Philox, reserve
 from placesim.runtime.kernels.random.distributions import (
     Distribution,
@@ -22,14 +22,8 @@ from placesim.runtime.kernels.random.distributions import (
     uniform,
     uniform_values,
 )
-from placesim.runtime.kernels.random.shapes import check_bounds, integer_bounds, requested_shape, spelled_by
+from placesim.runtime.kernels.random.shapes import build_infer_spelled, check_bounds, integer_bounds, requested_shape
 from placesim.runtime.shapes import Dims, ShapeContext, scalar_dim, unchanged, vector_shape_value, with_rank
-
-
-def element_count(shape: Sequence[int]) -> int:
-    """The number of elements of a shape."""
-    return int(np.prod(shape, dtype=np.int64)) if len(shape) else 1
-
 
 # --- fills ----------------------------------------------------------------------------------------------------------
 
@@ -39,20 +33,25 @@ def fill(distribution: Distribution) -> Compute:
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
         shape = requested_shape(inputs[0])
-        count = element_count(shape)
+        count = elements(shape)
         generator = reserve(context, attrs, count * RESERVED_SAMPLES)
         return (distribution(generator, count, attrs["dtype"]).reshape(shape),)
 
     return compute
 
 
+def integers_within(bounds: Sequence[Any]) -> Distribution:
+    """Integers in [minval, maxval), two scalars; InvalidArgumentError for others, or where the first is not less."""
+    return integers_between(*integer_bounds(*bounds))
+
+
 def random_integers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Integers in [minval, maxval) of the requested shape."""
-    low, high = integer_bounds(inputs[1], inputs[2])
+    distribution = integers_within(inputs[1:])
     shape = requested_shape(inputs[0])
-    count = element_count(shape)
+    count = elements(shape)
     generator = reserve(context, attrs, count * RESERVED_SAMPLES)
-    return (integers_between(low, high)(generator, count, attrs["Tout"]).reshape(shape),)
+    return (distribution(generator, count, attrs["Tout"]).reshape(shape),)
 
 
 def system_integers(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
@@ -61,7 +60,7 @@ def system_integers(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
     shape = requested_shape(inputs[0])
     generator = Philox(secrets.randbits(64), secrets.randbits(128))
-    return (full_integers(generator, element_count(shape), attrs["dtype"]).reshape(shape),)
+    return (full_integers(generator, elements(shape), attrs["dtype"]).reshape(shape),)
 
 
 # --- shuffles -------------------------------------------------------------------------------------------------------
@@ -145,11 +144,11 @@ def infer_multinomial(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "RandomUniform": Kernel(fill(uniform), spelled_by(0), one_per_output, needs_context=True),
-    "RandomStandardNormal": Kernel(fill(normal), spelled_by(0), one_per_output, needs_context=True),
-    "TruncatedNormal": Kernel(fill(truncated_normal), spelled_by(0), one_per_output, needs_context=True),
+    "RandomUniform": Kernel(fill(uniform), build_infer_spelled(0), one_per_output, needs_context=True),
+    "RandomStandardNormal": Kernel(fill(normal), build_infer_spelled(0), one_per_output, needs_context=True),
+    "TruncatedNormal": Kernel(fill(truncated_normal), build_infer_spelled(0), one_per_output, needs_context=True),
     "RandomUniformInt": Kernel(random_integers, _infer_random_integers, one_per_output, needs_context=True),
     "RandomShuffle": Kernel(random_shuffle, unchanged, needs_context=True),
     "Multinomial": Kernel(multinomial, infer_multinomial, one_per_output, needs_context=True),
-    "NonDeterministicInts": Kernel(system_integers, spelled_by(0), one_per_output),
+    "NonDeterministicInts": Kernel(system_integers, build_infer_spelled(0), one_per_output),
 }

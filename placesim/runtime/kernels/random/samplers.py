@@ -14,19 +14,20 @@ import numpy as np
 from placesim.dtypes import DOUBLE, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_tensor
-from placesim.runtime.kernels.dimensions import shape_text
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output
+from placesim.runtime.kernels.dimensions import broadcast_dims, shape_text
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements, one_per_output
 from placesim.runtime.kernels.philox import RESERVED_SAMPLES, Philox, reserve
 from placesim.runtime.kernels.random.distributions import normal_values, uniform_values
-from placesim.runtime.kernels.random.numbers import element_count
 from placesim.runtime.kernels.random.shapes import (
     algorithm_of_key,
+    build_infer_spelled_then,
+    dims_before,
     philox_of_key,
     philox_of_seeds,
     requested_shape,
     require_philox,
     require_seed_pair,
-    spelled_then,
+    require_shape_vector,
 )
 from placesim.runtime.kernels.random.stateless import infer_keyed, infer_seeded
 
@@ -35,8 +36,16 @@ Converter = Callable[[Tensor, DType], Tensor]
 INVERSION_SAMPLES = 42
 """Blocks that a binomial number of small mean has to itself."""
 STIRLING_TAILS = (
-    *(0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211),
-    *(0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287),
+    0.0810614667953272,
+    0.0413406959554092,
+    0.0276779256849983,
+    0.02079067210376509,
+    0.0166446911898211,
+    0.0138761288230707,
+    0.0118967099458917,
+    0.0104112652619720,
+    0.00925546218271273,
+    0.00833056343336287,
 )
 """What Stirling's formula misses of log(k!), for k up to 9 (Hormann's table)."""
 
@@ -123,7 +132,7 @@ def random_gamma(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
         text = format_tensor(TensorValue(attrs["S"], shape))
         raise InvalidArgumentError(f"shape must be a vector of {{int32,int64}}, got shape: {text}")
     dims = requested_shape(shape)
-    samples, outputs = element_count(dims), dims + np.shape(alpha)
+    samples, outputs = elements(dims), dims + np.shape(alpha)
     if not samples or not np.size(alpha):
         return (np.empty(outputs, attrs["T"].numpy),)
     generator = reserve(context, attrs, samples * np.size(alpha) * RESERVED_SAMPLES)
@@ -132,19 +141,17 @@ def random_gamma(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 def _samples_of(shape: tuple[int, ...], parameters: Tensor, name: str) -> int:
     """How many samples of each parameter a requested shape holds, which must end with the parameters' shape."""
-    tail = np.shape(parameters)
-    if shape[len(shape) - len(tail) :] != tail or len(tail) > len(shape):
-        raise InvalidArgumentError("Shape passed in must end with broadcasted shape.")
+    before = dims_before(shape, np.shape(parameters))
     if not np.size(parameters):
         raise InvalidArgumentError(f"Input {name} should have non-zero element count, got: 0")
-    return element_count(shape) // np.size(parameters)
+    return elements(before)
 
 
 def seeded_gamma(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Gamma numbers of the requested shape, which ends with the shape of alpha: `(shape, seed, alpha)`."""
     shape = requested_shape(inputs[0])
     require_seed_pair(inputs[1])
-    if not element_count(shape):
+    if not elements(shape):
         return (np.empty(shape, attrs["dtype"].numpy),)
     generator = philox_of_seeds(inputs[1])
     return _gamma_outputs(generator, inputs[2], _samples_of(shape, inputs[2], "alpha"), shape, attrs["dtype"])
@@ -154,7 +161,7 @@ def keyed_gamma(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Gamma numbers of the requested shape, which ends with the shape of alpha: `(shape, key, counter, algorithm, alpha)`."""
     algorithm = algorithm_of_key(*inputs[1:4])
     shape, alpha = requested_shape(inputs[0]), inputs[4]
-    if not element_count(shape):
+    if not elements(shape):
         return (np.empty(shape, attrs["dtype"].numpy),)
     samples = _samples_of(shape, alpha, "alpha")
     require_philox(algorithm)
@@ -210,7 +217,7 @@ def _poisson_outputs(generator: Philox, rate: Tensor, samples: int, shape: Seque
 def random_poisson(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Poisson counts `[shape..., rate...]`."""
     shape, rate = requested_shape(inputs[0]), inputs[1]
-    samples, outputs = element_count(shape), shape + np.shape(rate)
+    samples, outputs = elements(shape), shape + np.shape(rate)
     if not samples or not np.size(rate):
         return (np.empty(outputs, attrs["dtype"].numpy),)
     generator = reserve(context, attrs, samples * np.size(rate) * RESERVED_SAMPLES)
@@ -221,7 +228,7 @@ def seeded_poisson(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Poisson counts of the requested shape, which ends with the shape of the rates: `(shape, seed, rate)`."""
     shape = requested_shape(inputs[0])
     require_seed_pair(inputs[1])
-    if not element_count(shape):
+    if not elements(shape):
         return (np.empty(shape, attrs["dtype"].numpy),)
     generator = philox_of_seeds(inputs[1])
     return _poisson_outputs(generator, inputs[2], _samples_of(shape, inputs[2], "rate"), shape, attrs["dtype"])
@@ -232,25 +239,21 @@ def seeded_poisson(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 def binomial_shape_of(shape: Tensor, counts: Tensor, probabilities: Tensor) -> tuple[tuple[int, ...], int, int]:
     """The requested shape, its number of parameters and of samples for each."""
-    try:
-        tail = np.broadcast_shapes(np.shape(counts), np.shape(probabilities))
-    except ValueError:
+    tail = broadcast_dims(np.shape(counts), np.shape(probabilities))
+    if tail is None:
         raise InvalidArgumentError(
             f"counts and probs must have compatible batch dimensions: {shape_text(counts)} vs. {shape_text(probabilities)}"
-        ) from None
-    if np.ndim(shape) != 1:
-        raise InvalidArgumentError(f"Input shape should be a vector, got shape: {shape_text(shape)}")
+        )
+    require_shape_vector(shape)
     dims = requested_shape(shape)
-    if len(tail) > len(dims) or dims[len(dims) - len(tail) :] != tail:
-        raise InvalidArgumentError("Shape passed in must end with broadcasted shape.")
-    return dims, element_count(tail), element_count(dims[: len(dims) - len(tail)])
+    return dims, elements(tail), elements(dims_before(dims, tail))
 
 
 def sample_binomials(generator: Philox, shape: tuple[int, ...], counts: Tensor, probabilities: Tensor, dtype: DType) -> Tensor:
     """Binomial counts of a shape that ends with the broadcast shape of counts and probabilities."""
     pairs = np.broadcast_arrays(counts, probabilities)
     batches = pairs[0].size
-    samples = element_count(shape) // batches if batches else 0
+    samples = elements(shape) // batches if batches else 0
     count, numbers = _per_output(pairs[0].reshape(-1), samples)
     chance, _ = _per_output(pairs[1].reshape(-1), samples)
     flipped = chance > 0.5  # the failures are counted then
@@ -329,17 +332,17 @@ def seeded_binomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Binomial counts of the requested shape: `(shape, seed, counts, probabilities)`."""
     require_seed_pair(inputs[1])
     shape, _, _ = binomial_shape_of(inputs[0], inputs[2], inputs[3])
-    if not element_count(shape):
+    if not elements(shape):
         return (np.empty(shape, attrs["dtype"].numpy),)
     return (sample_binomials(philox_of_seeds(inputs[1]), shape, inputs[2], inputs[3], attrs["dtype"]),)
 
 
 TABLE: Table = {
-    "RandomGamma": Kernel(random_gamma, spelled_then(0, 1), one_per_output, needs_context=True),
+    "RandomGamma": Kernel(random_gamma, build_infer_spelled_then(0, 1), one_per_output, needs_context=True),
     "StatelessRandomGammaV2": Kernel(seeded_gamma, infer_seeded, one_per_output),
     "StatelessRandomGammaV3": Kernel(keyed_gamma, infer_keyed, one_per_output),
-    "RandomPoisson": Kernel(random_poisson, spelled_then(0, 1), one_per_output, needs_context=True),
-    "RandomPoissonV2": Kernel(random_poisson, spelled_then(0, 1), one_per_output, needs_context=True),
+    "RandomPoisson": Kernel(random_poisson, build_infer_spelled_then(0, 1), one_per_output, needs_context=True),
+    "RandomPoissonV2": Kernel(random_poisson, build_infer_spelled_then(0, 1), one_per_output, needs_context=True),
     "StatelessRandomPoisson": Kernel(seeded_poisson, infer_seeded, one_per_output),
     "StatelessRandomBinomial": Kernel(seeded_binomial, infer_seeded, one_per_output),
 }

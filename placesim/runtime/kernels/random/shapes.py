@@ -45,6 +45,20 @@ def requested_shape(tensor: Tensor) -> tuple[int, ...]:
     return tuple(tensor.tolist())
 
 
+def require_shape_vector(tensor: Tensor) -> None:
+    """InvalidArgumentError where a requested shape is no vector, in the words of the samplers that look at it first."""
+    if np.ndim(tensor) != 1:
+        raise InvalidArgumentError(f"Input shape should be a vector, got shape: {shape_text(tensor)}")
+
+
+def dims_before(shape: tuple[int, ...], tail: tuple[int, ...]) -> tuple[int, ...]:
+    """A requested shape without its parameters' shape; InvalidArgumentError where it does not end with that."""
+    before = len(shape) - len(tail)
+    if before < 0 or shape[before:] != tail:
+        raise InvalidArgumentError("Shape passed in must end with broadcasted shape.")
+    return shape[:before]
+
+
 def integer_bounds(low: Tensor, high: Tensor) -> tuple[int, int]:
     """The two scalars `minval` and `maxval`, of which the first must be less."""
     for name, bound in (("minval", low), ("maxval", high)):
@@ -107,12 +121,12 @@ def philox_of_key(key: Tensor, counter: Tensor) -> Philox:
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def spelled_by(index: int) -> ShapeFunction:
+def build_infer_spelled(index: int) -> ShapeFunction:
     """One output, of the shape that an input spells."""
     return lambda context: (vector_shape_value(context, index),)
 
 
-def spelled_then(index: int, parameters: int) -> ShapeFunction:
+def build_infer_spelled_then(index: int, parameters: int) -> ShapeFunction:
     """One output: the shape that one input spells, followed by the shape of another."""
     return lambda context: (concatenate(vector_shape_value(context, index), context.shapes[parameters]),)
 

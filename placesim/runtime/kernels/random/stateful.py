@@ -11,26 +11,24 @@ from placesim.dtypes import INT64
 from placesim.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
-from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, one_per_output
+from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, elements, one_per_output
 from placesim.runtime.kernels.philox import MASK_64, RESERVED_SAMPLES, Philox
 from placesim.runtime.kernels.random.distributions import (
     Distribution,
     full_integers,
-    integers_between,
     normal,
     truncated_normal,
     uniform,
 )
-from placesim.runtime.kernels.random.numbers import element_count
+from placesim.runtime.kernels.random.numbers import integers_within
 from placesim.runtime.kernels.random.samplers import binomial_shape_of, sample_binomials
 from placesim.runtime.kernels.random.shapes import (
     AUTOMATIC,
     THREEFRY,
     algorithm_of,
-    integer_bounds,
+    build_infer_spelled,
     requested_shape,
     require_philox,
-    spelled_by,
 )
 from placesim.runtime.resources import ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeContext, vector_shape_value, with_rank, with_rank_at_most
@@ -96,7 +94,7 @@ def _fill(
     distribution: Distribution,
 ) -> Sequence[Tensor]:
     dims = requested_shape(shape)
-    count = element_count(dims)
+    count = elements(dims)
     generator = advance(handle, context, algorithm, count * RESERVED_SAMPLES, tag=algorithm is None)
     return (distribution(generator, count, attrs["dtype"]).reshape(dims),)
 
@@ -149,10 +147,6 @@ def _delta(tensor: Tensor) -> int:
     return int(tensor)
 
 
-def _between(parameters: Sequence[Any]) -> Distribution:
-    return integers_between(*integer_bounds(*parameters))
-
-
 def _drawing(choose: Callable[[Sequence[Any]], Distribution]) -> Kernel:
     return Kernel(stateful(choose), infer_stateful, one_per_output, needs_context=True)
 
@@ -189,8 +183,8 @@ TABLE: Table = {
     "StatefulStandardNormalV2": _drawing(lambda parameters: normal),
     "StatefulTruncatedNormal": _drawing(lambda parameters: truncated_normal),
     "StatefulUniformFullInt": _drawing(lambda parameters: full_integers),
-    "StatefulUniformInt": _drawing(_between),
-    "StatefulStandardNormal": Kernel(tagged_normal, spelled_by(1), one_per_output, needs_context=True),
+    "StatefulUniformInt": _drawing(integers_within),
+    "StatefulStandardNormal": Kernel(tagged_normal, build_infer_spelled(1), one_per_output, needs_context=True),
     "StatefulRandomBinomial": Kernel(binomial, _infer_binomial, one_per_output, needs_context=True),
     "RngSkip": Kernel(skip, _infer_skip, needs_context=True),
     "RngReadAndSkip": Kernel(read_and_skip, _infer_read_and_skip, needs_context=True),

@@ -10,12 +10,11 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
-from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor, one_per_output
+from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor, elements, one_per_output
 from placesim.runtime.kernels.philox import MASK_32, MASK_64, Philox, seeded_philox
 from placesim.runtime.kernels.random.distributions import (
     Distribution,
     full_integers,
-    integers_between,
     normal,
     truncated_normal,
     uniform,
@@ -24,8 +23,8 @@ from placesim.runtime.kernels.random.distributions import (
 from placesim.runtime.kernels.random.numbers import (
     check_multinomial,
     draw_classes,
-    element_count,
     infer_multinomial,
+    integers_within,
     shuffled_rows,
 )
 from placesim.runtime.kernels.random.shapes import (
@@ -36,7 +35,6 @@ from placesim.runtime.kernels.random.shapes import (
     check_bounds,
     check_key,
     check_seed,
-    integer_bounds,
     philox_of_key,
     philox_of_seeds,
     requested_shape,
@@ -47,6 +45,7 @@ from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
     ShapeError,
+    scalar,
     unchanged,
     vector_shape_value,
     with_rank_at_least,
@@ -61,10 +60,6 @@ def _fixed(distribution: Distribution) -> Chooser:
     return lambda parameters: distribution
 
 
-def _between(parameters: Sequence[Any]) -> Distribution:
-    return integers_between(*integer_bounds(*parameters))
-
-
 # --- seed pairs -----------------------------------------------------------------------------------------------------
 
 
@@ -74,7 +69,7 @@ def seeded(choose: Chooser) -> Compute:
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         shape = requested_shape(inputs[0])
         require_seed_pair(inputs[1])
-        dtype, count = attrs["dtype"], element_count(shape)
+        dtype, count = attrs["dtype"], elements(shape)
         if not count:
             return (np.empty(shape, dtype.numpy),)
         generator = philox_of_seeds(inputs[1])
@@ -101,7 +96,7 @@ def keyed(choose: Chooser) -> Compute:
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         algorithm = algorithm_of_key(*inputs[1:4])
         shape = requested_shape(inputs[0])
-        dtype, count = attrs["dtype"], element_count(shape)
+        dtype, count = attrs["dtype"], elements(shape)
         if not count:
             return (np.empty(shape, dtype.numpy),)
         distribution = choose(inputs[4:])
@@ -122,6 +117,11 @@ def key_and_counter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def key_counter_algorithm(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """The key, the counter and the number of the algorithm."""
     return *key_and_counter(inputs, attrs), np.array(PHILOX, np.int32)
+
+
+def name_algorithm(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """An int32 scalar: the number of the algorithm that the CPU prefers, which is Philox."""
+    return (np.array(PHILOX, np.int32),)
 
 
 def keyed_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
@@ -232,12 +232,12 @@ def _simon(value: int, keys: Sequence[int], bits: int) -> int:
     return left << bits | right
 
 
-def _stateless(name: str, second: str, distribution: Distribution) -> Table:
-    """The op with seeds and the op with a key that draw from one distribution."""
-    return {
-        name: Kernel(seeded(_fixed(distribution)), infer_seeded, one_per_output),
-        second: Kernel(keyed(_fixed(distribution)), infer_keyed, one_per_output),
-    }
+def _seeded_row(distribution: Distribution) -> Kernel:
+    return Kernel(seeded(_fixed(distribution)), infer_seeded, one_per_output)
+
+
+def _keyed_row(distribution: Distribution) -> Kernel:
+    return Kernel(keyed(_fixed(distribution)), infer_keyed, one_per_output)
 
 
 # --- shape functions ------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def _infer_keyed_integers(context: ShapeContext) -> Sequence[Dims]:
     return infer_keyed(context)
 
 
-def keyed_unchanged(context: ShapeContext) -> Sequence[Dims]:
+def infer_keyed_unchanged(context: ShapeContext) -> Sequence[Dims]:
     """One output, shaped as input 0."""
     check_key(context)
     return unchanged(context)
@@ -318,17 +318,21 @@ def _common_length(index: Dims, seed: Dims, limit: Dims) -> int:
 
 
 TABLE: Table = {
-    **_stateless("StatelessRandomUniform", "StatelessRandomUniformV2", uniform),
-    **_stateless("StatelessRandomNormal", "StatelessRandomNormalV2", normal),
-    **_stateless("StatelessTruncatedNormal", "StatelessTruncatedNormalV2", truncated_normal),
-    **_stateless("StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2", full_integers),
-    "StatelessRandomUniformInt": Kernel(seeded(_between), _infer_seeded_integers, one_per_output),
-    "StatelessRandomUniformIntV2": Kernel(keyed(_between), _infer_keyed_integers, one_per_output),
+    "StatelessRandomUniform": _seeded_row(uniform),
+    "StatelessRandomUniformV2": _keyed_row(uniform),
+    "StatelessRandomNormal": _seeded_row(normal),
+    "StatelessRandomNormalV2": _keyed_row(normal),
+    "StatelessTruncatedNormal": _seeded_row(truncated_normal),
+    "StatelessTruncatedNormalV2": _keyed_row(truncated_normal),
+    "StatelessRandomUniformFullInt": _seeded_row(full_integers),
+    "StatelessRandomUniformFullIntV2": _keyed_row(full_integers),
+    "StatelessRandomUniformInt": Kernel(seeded(integers_within), _infer_seeded_integers, one_per_output),
+    "StatelessRandomUniformIntV2": Kernel(keyed(integers_within), _infer_keyed_integers, one_per_output),
     "StatelessMultinomial": Kernel(seeded_multinomial, _infer_seeded_multinomial, one_per_output),
     "StatelessRandomGetKeyCounter": Kernel(key_and_counter, _infer_key_and_counter),
     "StatelessRandomGetKeyCounterAlg": Kernel(key_counter_algorithm, _infer_key_counter_algorithm),
-    "StatelessRandomGetAlg": Kernel(lambda inputs, attrs: (np.array(PHILOX, np.int32),), lambda context: ((),)),
-    "StatelessShuffle": Kernel(keyed_shuffle, keyed_unchanged),
-    "StochasticCastToInt": Kernel(stochastic_cast, keyed_unchanged, one_per_output),
+    "StatelessRandomGetAlg": Kernel(name_algorithm, scalar),
+    "StatelessShuffle": Kernel(keyed_shuffle, infer_keyed_unchanged),
+    "StochasticCastToInt": Kernel(stochastic_cast, infer_keyed_unchanged, one_per_output),
     "RandomIndexShuffle": Kernel(index_shuffle, infer_index_shuffle),
 }

@@ -16,11 +16,16 @@ from placesim.dtypes import DType
 from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_tensor
 from placesim.runtime.kernels.dimensions import shape_text
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements, one_per_output
 from placesim.runtime.kernels.philox import Philox, reserve
 from placesim.runtime.kernels.random.distributions import normal_values, uniform_values
-from placesim.runtime.kernels.random.numbers import element_count
-from placesim.runtime.kernels.random.shapes import philox_of_seeds, requested_shape, require_seed_pair
+from placesim.runtime.kernels.random.shapes import (
+    dims_before,
+    philox_of_seeds,
+    requested_shape,
+    require_seed_pair,
+    require_shape_vector,
+)
 from placesim.runtime.kernels.random.stateless import infer_seeded
 from placesim.runtime.shapes import Dims, ShapeContext, vector_shape_value, with_rank_at_most
 
@@ -153,12 +158,11 @@ def _check_parameters(parameters: Sequence[Tensor], batches: int) -> bool:
 def parameterized_truncated_normal(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Normals of the requested shape `[batch, ...]`, each batch with its own mean, deviation and bounds."""
     shape, dtype = inputs[0], attrs["dtype"]
-    if np.ndim(shape) != 1:
-        raise InvalidArgumentError(f"Input shape should be a vector, got shape: {shape_text(shape)}")
+    require_shape_vector(shape)
     if not len(shape):
         raise InvalidArgumentError(f"Shape tensor must not be empty, got {format_tensor(TensorValue(attrs['T'], shape))}")
     dims = requested_shape(shape)
-    batches, samples, total = dims[0], element_count(dims[1:]), element_count(dims)
+    batches, samples, total = dims[0], elements(dims[1:]), elements(dims)
     if _check_parameters(inputs[1:], batches):
         batches, samples = -(-total // BATCH), BATCH
     generator = reserve(context, attrs, batches * 2 * MAX_ITERATIONS * (samples + 3) // 4)
@@ -179,13 +183,11 @@ def seeded_truncated_normal(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Ten
     except ValueError:
         texts = " vs. ".join(map(shape_text, parameters))
         raise InvalidArgumentError(f"means, stddevs, minvals, maxvals must have compatible batch dimensions: {texts}") from None
-    if np.ndim(shape) != 1:
-        raise InvalidArgumentError(f"Input shape should be a vector, got shape: {shape_text(shape)}")
+    require_shape_vector(shape)
     dims, tail = requested_shape(shape), broadcast[0].shape
-    if len(tail) > len(dims) or dims[len(dims) - len(tail) :] != tail:
-        raise InvalidArgumentError("Shape passed in must end with broadcasted shape.")
-    generator, samples = philox_of_seeds(seed), element_count(dims[: len(dims) - len(tail)])
-    result = np.empty((samples, element_count(tail)), attrs["dtype"].numpy)
+    samples = elements(dims_before(dims, tail))
+    generator = philox_of_seeds(seed)
+    result = np.empty((samples, elements(tail)), attrs["dtype"].numpy)
     for column, row in enumerate(zip(*(part.reshape(-1) for part in broadcast), strict=True)):
         result[:, column] = draw_between(generator, row, samples, attrs["dtype"])
     return (result.reshape(dims),)

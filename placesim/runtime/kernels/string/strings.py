@@ -9,22 +9,19 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.dimensions import shape_text
+from placesim.runtime.kernels.dimensions import broadcast_dims, shape_text
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
 from placesim.runtime.kernels.math.reductions import infer_reduction
+from placesim.runtime.kernels.math.segments import infer_unsorted_segments
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, raw, string_array
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
     ShapeError,
     broadcast,
-    concatenate,
     format_dims,
     merge,
-    merge_prefix,
     rank_of,
-    scalar_dim,
-    subshape,
     unchanged,
     with_rank,
 )
@@ -181,10 +178,9 @@ def substring(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def _substring_shape(value: tuple[int, ...], position: tuple[int, ...]) -> tuple[int, ...]:
     if position in ((), value):
         return value
-    try:
-        shape = np.broadcast_shapes(value, position)
-    except ValueError:
-        raise InvalidArgumentError(f"Incompatible shapes: {format_dims(value)} vs. {format_dims(position)}") from None
+    shape = broadcast_dims(value, position)
+    if shape is None:
+        raise InvalidArgumentError(f"Incompatible shapes: {format_dims(value)} vs. {format_dims(position)}")
     if len(shape) > 2:
         raise UnimplementedError(f"Substr broadcast not implemented for {len(shape)} dimensions")
     return shape
@@ -234,15 +230,6 @@ def infer_join(context: ShapeContext) -> Sequence[Dims]:
     return (found,)
 
 
-def _infer_segment_join(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[2], 0)
-    data, ids = context.shapes[:2]
-    if ids is None:
-        return (None,)
-    data, _ = merge_prefix(data, ids)
-    return (concatenate((scalar_dim(context, 2),), subshape(data, len(ids))),)
-
-
 def infer_substring(context: ShapeContext) -> Sequence[Dims]:
     """The strings and the positions broadcast together; positions and lengths are shaped alike."""
     value, position, count = context.shapes
@@ -263,7 +250,7 @@ def _infer_sharded(context: ShapeContext) -> Sequence[Dims]:
 TABLE: Table = {
     "StringJoin": Kernel(join, infer_join),
     "ReduceJoin": Kernel(reduce_join, infer_reduction),
-    "UnsortedSegmentJoin": Kernel(segment_join, _infer_segment_join),
+    "UnsortedSegmentJoin": Kernel(segment_join, infer_unsorted_segments),
     "StringLength": Kernel(length, unchanged),
     "StringLower": Kernel(change_case(bytes.lower, str.lower), unchanged),
     "StringUpper": Kernel(change_case(bytes.upper, str.upper), unchanged),
