@@ -15,7 +15,7 @@ Elementwise = Callable[..., Any]
 
 
 def unary(function: Elementwise) -> Kernel:
-    """The row of a function of one tensor that keeps its shape."""
+    """The row of a function of one tensor, of any shape, that keeps its shape."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         return (function(inputs[0]),)
@@ -24,7 +24,7 @@ def unary(function: Elementwise) -> Kernel:
 
 
 def binary(function: Elementwise) -> Kernel:
-    """The row of a function of two tensors, which broadcast as numpy has it."""
+    """The row of a function of two tensors, which broadcast as numpy has it; InvalidArgumentError where they do not."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         check_broadcast(inputs[0], inputs[1])
@@ -35,6 +35,7 @@ def binary(function: Elementwise) -> Kernel:
 
 def check_broadcast(x: Tensor, y: Tensor) -> tuple[int, ...]:
     """The shape of two tensors broadcast together; InvalidArgumentError where they do not fit."""
+    # numpy would raise as well, but in its own words
     common = broadcast_dims(x.shape, y.shape)
     if common is None:
         raise InvalidArgumentError(f"Incompatible shapes: {format_dims(x.shape)} vs. {format_dims(y.shape)}")

@@ -38,20 +38,25 @@ IMAGE_AXES = {"NHWC": (0, 1, 2, 3), "NCHW": (0, 2, 3, 1), "NCHW_VECT_C": (0, 2, 
 
 
 def space_to_batch_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Inputs `tensor`, `block_shape`, `paddings`: see `move_to_batch`."""
+    """Inputs `tensor`, `block_shape [m]`, `paddings [m, 2]`: shapes and errors as of `move_to_batch`."""
     return (move_to_batch(*inputs),)
 
 
 def space_to_batch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The same for images, with one block size for rows and columns."""
+    """The same for images, with one block size for rows and columns; InvalidArgumentError for another rank than 4."""
     _check_image(inputs[0])
     return (move_to_batch(inputs[0], np.full(2, attrs["block_size"]), inputs[1]),)
 
 
 def move_to_batch(tensor: Tensor, block_shape: Tensor, paddings: Tensor) -> Tensor:
-    """`[batch * blocks, padded / block..., rest...]`: each position within a block becomes its own part of the batch."""
+    """`[batch * blocks, padded / block..., rest...]`: each position within a block becomes its own part of the batch.
+
+    InvalidArgumentError for inputs whose shapes do not fit, a block below 1, negative paddings, and a padded size that is no
+    multiple of its block.
+    """
     blocks, rows = _check_blocks(tensor, block_shape, paddings, "paddings")
     count = len(blocks)
+    # each block is checked here; BatchToSpace looks at their product only
     for position, block in enumerate(blocks):
         if block < 1:
             raise InvalidArgumentError(f"All values in block_shape must be positive, got value, {block} at index {position}.")
@@ -71,20 +76,25 @@ def move_to_batch(tensor: Tensor, block_shape: Tensor, paddings: Tensor) -> Tens
 
 
 def batch_to_space_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Inputs `tensor`, `block_shape`, `crops`: see `move_to_space`."""
+    """Inputs `tensor`, `block_shape [m]`, `crops [m, 2]`: shapes and errors as of `move_to_space`."""
     return (move_to_space(*inputs),)
 
 
 def batch_to_space(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The same for images, with one block size for rows and columns."""
+    """The same for images, with one block size for rows and columns; InvalidArgumentError for another rank than 4."""
     _check_image(inputs[0])
     return (move_to_space(inputs[0], np.full(2, attrs["block_size"]), inputs[1]),)
 
 
 def move_to_space(tensor: Tensor, block_shape: Tensor, crops: Tensor) -> Tensor:
-    """`[batch / blocks, size * block - crops..., rest...]`: the inverse of `move_to_batch`."""
+    """`[batch / blocks, size * block - crops..., rest...]`: the inverse of `move_to_batch`.
+
+    InvalidArgumentError for inputs whose shapes do not fit, blocks whose product is below 1 or does not divide the batch, and
+    crops that are negative or too large.
+    """
     blocks, rows = _check_blocks(tensor, block_shape, crops, "crops")
     count, product = len(blocks), elements(tuple(blocks))
+    # only the product is checked, so that two negative blocks pass
     if product <= 0:
         raise InvalidArgumentError(f"Product of block sizes must be positive, got {product}")
     if tensor.shape[0] % product:
@@ -109,6 +119,7 @@ def move_to_space(tensor: Tensor, block_shape: Tensor, crops: Tensor) -> Tensor:
 
 def _check_image(tensor: Tensor) -> None:
     if tensor.ndim != 4:
+        # the missing blank is TensorFlow's
         raise InvalidArgumentError(f"Input rank should be: 4instead of: {tensor.ndim}")
 
 
@@ -130,7 +141,10 @@ def _check_blocks(tensor: Tensor, block_shape: Tensor, margins: Tensor, name: st
 
 
 def space_to_depth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[batch, height / block, width / block, block * block * channels]`."""
+    """`[batch, height, width, channels]` -> `[batch, height / block, width / block, block * block * channels]`.
+
+    InvalidArgumentError for another rank, or sizes that the block does not divide.
+    """
     (tensor,) = inputs
     block = attrs["block_size"]
     if tensor.ndim != 4:
@@ -144,7 +158,10 @@ def space_to_depth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def depth_to_space(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[batch, height * block, width * block, channels / (block * block)]`: the inverse of SpaceToDepth."""
+    """`[batch, height, width, channels]` -> `[batch, height * block, width * block, channels / (block * block)]`.
+
+    The inverse of SpaceToDepth. InvalidArgumentError for another rank, or channels that the block does not divide.
+    """
     (tensor,) = inputs
     block = attrs["block_size"]
     if tensor.ndim != 4:
@@ -168,7 +185,10 @@ def _check_formats(attrs: Attrs) -> tuple[str, str]:
 
 
 def map_format_axes(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Axes of the source format as axes of the destination format, counted around modulo the rank."""
+    """Axes of the source format, any shape, as axes of the destination format, counted around modulo the rank.
+
+    InvalidArgumentError for a format that is not of 4 or 5 letters.
+    """
     (axes,) = inputs
     source, target = _check_formats(attrs)
     places = np.array([target.find(letter) for letter in source], axes.dtype)
@@ -176,7 +196,10 @@ def map_format_axes(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def permute_format_vector(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """An entry or a row for each dimension (or each dimension of space) of the source format, in the destination's order."""
+    """`[rank]` or `[rank, 2]` of the source format's dimensions, or of those in space, in the destination's order.
+
+    InvalidArgumentError for other shapes, and for a format that is not of 4 or 5 letters.
+    """
     (tensor,) = inputs
     source, target = _check_formats(attrs)
     full, spatial = len(source), len(source) - 2
@@ -229,6 +252,7 @@ def _block_dims(dims: Dims, block_dims: Dims, margin_dims: Dims) -> tuple[Dims, 
 
 def _static_batch(dims: Dims, count: int, blocks: Tensor | None, scale: Callable[[int, int], int]) -> int:
     """The batch scaled by the size of each block, -1 where it is not known."""
+    # blocks of unknown sizes leave no batch that is known
     batch = -1 if dims is None or (count and blocks is None) else dims[0]
     for block in [] if blocks is None else blocks.tolist():
         if block < 1:

@@ -31,7 +31,7 @@ from placesim.runtime.shapes import (
 
 
 def copy_constant(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The value of attr `value`."""
+    """The value of attr `value`; InvalidArgumentError where its type is not attr `dtype`."""
     value, dtype = attrs["value"], attrs["dtype"]
     if value.dtype is not dtype:
         raise InvalidArgumentError(f"Type mismatch between value ({value.dtype.name}) and dtype ({dtype.name})")
@@ -39,8 +39,9 @@ def copy_constant(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def refuse_unfed(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """A placeholder runs only where it was not fed."""
+    """InvalidArgumentError: a placeholder runs only where it was not fed."""
     shape = attrs["shape"]
+    # a shape that is unknown or a scalar's is not told
     suffix = f" and shape {shape}" if shape.dims else ""
     raise InvalidArgumentError(
         f"You must feed a value for placeholder tensor '{context.node}' with dtype {attrs['dtype'].name}{suffix}"
@@ -51,17 +52,24 @@ def refuse_unfed(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext)
 
 
 def fill(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A tensor of shape `dims` that holds `value` everywhere."""
+    """`dims [rank]` and a scalar -> a tensor of shape `dims` that holds the scalar everywhere.
+
+    InvalidArgumentError for dims of rank above 1 or with a negative one, and for a value that is no scalar.
+    """
     dims, value = inputs
     if dims.ndim > 1:
         raise InvalidArgumentError(f"dims must represent a vector, got shape {shape_text(dims)}")
+    # graphs of long ago give a vector of one element for the value, and a scalar for the dims of a vector
     if not is_legacy_scalar(value):
         raise InvalidArgumentError(f"value must represent a scalar, got shape {shape_text(value)}")
     return (np.full(shape_of_values(dims), value.reshape(-1)[0], value.dtype),)
 
 
 def make_empty(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Uninitialized memory, which here is always zero."""
+    """`[rank]` -> a tensor of that shape: uninitialized memory, which here is always zero.
+
+    InvalidArgumentError for a shape that is no vector or has a negative dimension.
+    """
     return (zeros(shape_of_vector(inputs[0], "int32"), attrs["dtype"]),)
 
 
@@ -80,9 +88,14 @@ def ones_like(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def one_hot(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`on_value` where the new axis's position is the index, `off_value` elsewhere; an index out of range has no place."""
+    """`indices.shape` with a new axis `[depth]`: `on_value` where the position there is the index, else `off_value`.
+
+    An index out of range has no place. InvalidArgumentError for an axis that is not there, other inputs that are no scalars,
+    and a negative depth.
+    """
     indices, depth, on_value, off_value = inputs
     axis, rank = attrs["axis"], indices.ndim + 1
+    # the only negative axis that the op knows is -1
     if axis != -1 and not 0 <= axis < rank:
         raise InvalidArgumentError(f"Expected axis to be -1 or between [0, {rank}).  But received: {axis}")
     for name, tensor in (("depth", depth), ("on_value", on_value), ("off_value", off_value)):
@@ -98,22 +111,22 @@ def one_hot(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def pass_on(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The inputs themselves."""
+    """The inputs themselves, of any shapes."""
     return tuple(inputs)
 
 
 def same(value: Any) -> Any:
-    """The value itself."""
+    """The value itself, of any shape."""
     return value
 
 
 def copy_input(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A copy that shares no memory with the input."""
+    """A copy that shares no memory with the input, of any shape."""
     return (inputs[0].copy() if isinstance(inputs[0], np.ndarray) else inputs[0],)
 
 
 def do_nothing(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """No outputs: what counts is when it ran."""
+    """No inputs, no outputs: what counts is when it ran."""
     return ()
 
 
@@ -125,7 +138,7 @@ def _infer_constant(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_default(context: ShapeContext) -> Sequence[Dims]:
-    """Attr `shape`, even where the default's own shape is known better; both must fit."""
+    """Attr `shape`, even where the default's own shape is known better; ShapeError where the two do not fit."""
     merge(context.shapes[0], context.attrs["shape"].dims)
     return (context.attrs["shape"].dims,)
 

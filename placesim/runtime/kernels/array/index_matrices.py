@@ -45,10 +45,12 @@ def scatter_slices(combine: Combine, params: Tensor, indices: Tensor, updates: T
     """
     check_scatter_nd(params.shape, indices.shape, updates.shape)
     depth = indices.shape[-1] if indices.ndim > 1 else 1
+    # before the depth is looked at
     if not params.size:
         return
     if not 1 <= depth <= MAX_DEPTH:
         raise InvalidArgumentError(
+            # the text says 5, the kernels go to 7
             f"Only indices.shape[-1] values between 1 and 5 are currently supported.  Requested rank: {depth}"
         )
     # a vector of indices passes the checks as a column, but the loop takes it for a row and sees the first
@@ -68,7 +70,7 @@ def scatter_slices(combine: Combine, params: Tensor, indices: Tensor, updates: T
 
 
 def check_scatter_nd(params: KnownDims, indices: KnownDims, updates: KnownDims) -> None:
-    """InvalidArgumentError unless the shapes fit, in the kernel's words and order."""
+    """InvalidArgumentError unless the shapes fit as the module says, in the kernel's words and order."""
     if not params:
         raise InvalidArgumentError(f"Output must be at least 1-D, got shape: {format_dims(params)}")
     if not indices:
@@ -83,7 +85,9 @@ def check_scatter_nd(params: KnownDims, indices: KnownDims, updates: KnownDims) 
             f"Dimensions [0,1) of indices[shape={format_dims(indices)}] = {indices[0]} must match "
             f"dimensions [0,1) of updates[shape={format_dims(updates)}] = {updates[0]}"
         )
+    # a vector of indices is a column of them here
     depth, batch = (indices[-1], len(indices) - 1) if len(indices) > 1 else (1, 1)
+    # where the rank is wrong that is told last, unless the batch is cut short
     rank_fits = len(updates) == batch + len(params) - depth
     if len(updates) < batch or (rank_fits and updates[:batch] != indices[:batch]):
         raise InvalidArgumentError(
@@ -98,7 +102,7 @@ def check_scatter_nd(params: KnownDims, indices: KnownDims, updates: KnownDims) 
 
 
 def scatter_nd_dims(indices: Dims, updates: Dims, params: Dims) -> Dims:
-    """The shape of `params`, with which the shapes of indices and updates must agree as far as they are known."""
+    """The shape of `params`; ShapeError where the known dimensions of indices and updates do not fit it."""
     if element_count(params) == 0 and ((element_count(indices) or 0) > 0 or (element_count(updates) or 0) > 0):
         raise ShapeError("Indices and updates specified for empty input")
     if indices is None or not updates or indices[-1] < 0:

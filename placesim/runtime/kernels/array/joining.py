@@ -61,21 +61,25 @@ MAX_TILED_RANK = 7
 
 
 def concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Concat: the axis comes first."""
+    """The tensors one after another along the axis that comes first; errors as of `concatenate_tensors`."""
     return (concatenate_tensors(inputs[1:], inputs[0], "concat_dim"),)
 
 
 def concat_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """ConcatV2: the axis comes last."""
+    """The tensors one after another along the axis that comes last; errors as of `concatenate_tensors`."""
     return (concatenate_tensors(inputs[:-1], inputs[-1], "axis"),)
 
 
 def concatenate_tensors(tensors: Sequence[Tensor], axis_tensor: Tensor, axis_name: str) -> Tensor:
-    """The tensors one after another along an axis, in which alone they may differ; scalars make a vector."""
+    """The tensors one after another along an axis, in which alone they may differ; scalars make a vector.
+
+    InvalidArgumentError for an axis that is no scalar or not there, and for shapes that differ elsewhere.
+    """
     if not is_legacy_scalar(axis_tensor):
         raise InvalidArgumentError(f"{axis_name} tensor should be a scalar integer, but got shape {shape_text(axis_tensor)}")
     given, rank = int(axis_tensor.reshape(-1)[0]), tensors[0].ndim
     axis = given + rank if given < 0 else given
+    # axis 0 is there for scalars too
     if not 0 <= axis < rank and given != 0:
         raise InvalidArgumentError(
             f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got {given}"
@@ -95,9 +99,12 @@ def _check_joinable(first: Tensor, tensor: Tensor, position: int, axis: int) -> 
 
 
 def concat_offset(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Where each input of a Concat begins in its result, from the inputs' shapes."""
+    """Where each input of a Concat begins in its result: a scalar axis and shapes `[rank]` -> as many `[rank]`.
+
+    InvalidArgumentError for an axis that is no scalar or not there, and for shapes that are no vectors or differ elsewhere.
+    """
     axis_tensor, *shapes = inputs
-    if not is_legacy_scalar(axis_tensor) or axis_tensor.ndim:
+    if axis_tensor.ndim:
         raise InvalidArgumentError(f"Concat dim tensor should be a scalar integer, but got shape {shape_text(axis_tensor)}")
     for position, shape in enumerate(shapes, 1):
         if shape.ndim != 1:
@@ -106,6 +113,7 @@ def concat_offset(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     axis = given + rank if given < 0 else given
     if not 0 <= axis < rank:
         raise InvalidArgumentError(f"Concat dim is out of range: {given} vs. {rank}")
+    # offsets are those of a Concat's gradient: zero on every axis but the one that is joined
     offsets, position_along = [], 0
     for position, shape in enumerate(shapes):
         _check_same_elsewhere(shapes[0], shape, position, axis)
@@ -127,7 +135,7 @@ def _check_same_elsewhere(first: Tensor, shape: Tensor, position: int, axis: int
 
 
 def parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The inputs, each of one row, one under another."""
+    """The inputs `[1, ...]`, one under another: `[inputs, ...]`."""
     return (np.concatenate(inputs, 0),)
 
 
@@ -142,7 +150,10 @@ def row_axis(axis: int, rank: int) -> int:
 
 
 def pack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The inputs, all of one shape, side by side along a new axis."""
+    """The inputs, all of one shape, side by side along a new axis `[inputs]`.
+
+    InvalidArgumentError for an axis that is not there and for shapes that differ.
+    """
     axis = row_axis(attrs["axis"], inputs[0].ndim + 1)
     for position, tensor in enumerate(inputs):
         if tensor.shape != inputs[0].shape:
@@ -157,7 +168,11 @@ def pack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def tile(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input repeated `multiples[i]` times along each axis i."""
+    """The input `[dims...]` repeated `multiples[i]` times along each axis i: `[dims[i] * multiples[i]...]`.
+
+    InvalidArgumentError unless `multiples` is a vector of a number that is not negative for each axis; UnimplementedError for a
+    type or a rank that TensorFlow has no kernel for.
+    """
     tensor, multiples = inputs
     if multiples.ndim != 1:
         raise InvalidArgumentError(f"Expected multiples to be 1-D, but got shape {shape_text(multiples)}")
@@ -168,6 +183,7 @@ def tile(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     for axis, count in enumerate(multiples):
         if count < 0:
             raise InvalidArgumentError(f"Expected multiples[{axis}] >= 0, but got {int(count)}")
+    # before the type is looked at, so that this much works for every type
     if all(count == 1 for count in multiples):
         return (tensor,)
     shape = tuple(int(dim * count) for dim, count in zip(tensor.shape, multiples, strict=True))
@@ -183,12 +199,12 @@ def _check_tiled(dtype: DType, rank: int) -> None:
 
 
 def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The tensor of attr `shape`, whose rows are still to be written."""
+    """The tensor of attr `shape`, whose rows are still to be written; zeros until then."""
     return (zeros(attrs["shape"].dims, attrs["dtype"]),)
 
 
 def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The first input with the second as its row `loc`."""
+    """The first input `[rows, ...]` with the second `[1, ...]` as its row `loc`."""
     value, update = inputs
     result = value.copy()
     result[attrs["loc"]] = update.reshape(value.shape[1:])
@@ -212,6 +228,7 @@ def _infer_joined(context: ShapeContext, values: range, axis_index: int) -> Dims
     with_rank(context.shapes[axis_index], 0)
     shapes = [context.shapes[index] for index in values]
     rank = next((len(dims) for dims in shapes if dims is not None), None)
+    # unlike the kernel, which makes a vector of them
     if rank == 0:
         raise ShapeError("Can't concatenate scalars (use tf.stack instead)")
     if rank is not None:

@@ -51,7 +51,11 @@ def _check_not_negative(row: list[int], subject: str, between: str = " ") -> Non
 
 
 def pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input with `paddings[i]` = (before, after) elements of zero or of the third input around each axis i."""
+    """The input with `paddings[i]` = (before, after) elements of zero or of the third input, a scalar, around each axis i.
+
+    InvalidArgumentError for paddings that are not `[rank, 2]` or negative and a value that is no scalar, UnimplementedError for
+    a rank above 8.
+    """
     tensor, paddings = inputs[:2]
     rows = _check_paddings(tensor, paddings, MAX_PADDED_RANK, " ")
     value: Any = b"" if attrs["T"] is STRING else 0
@@ -59,6 +63,7 @@ def pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         if inputs[2].ndim:
             raise InvalidArgumentError(f"constant_values must be a scalar. Found: {shape_text(inputs[2])}")
         value = inputs[2].item() if attrs["T"] is STRING else inputs[2]
+    # after the value is checked, as in the kernel
     for row in rows:
         _check_not_negative(row, "Paddings")
     return (pad_tensor(tensor, rows, value),)
@@ -77,7 +82,11 @@ def pad_tensor(tensor: Tensor, rows: Sequence[Sequence[int]], value: object = 0)
 
 
 def mirror_pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input continued by its mirror image; mode REFLECT does not repeat the edge, SYMMETRIC does."""
+    """The input continued by its mirror image; mode REFLECT does not repeat the edge, SYMMETRIC does.
+
+    InvalidArgumentError for paddings that are not `[rank, 2]`, negative or larger than what can be mirrored, UnimplementedError
+    for a rank above 5.
+    """
     tensor, paddings = inputs
     rows = _check_paddings(tensor, paddings, MAX_MIRRORED_RANK, ", ")
     offset = 1 if attrs["mode"] == "REFLECT" else 0
@@ -86,6 +95,7 @@ def mirror_pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         _check_mirror(dim, before, after, offset, "dimension size")
     for axis, (before, after) in enumerate(rows):
         if before or after:
+            # one axis after the other, so that corners are mirrored twice
             tensor = tensor.take(_mirrored_positions(tensor.shape[axis], before, after, offset), axis)
     return (tensor,)
 
@@ -104,7 +114,10 @@ def _mirrored_positions(dim: int, before: int, after: int, offset: int) -> Tenso
 
 
 def mirror_pad_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input without its margin, each element of which is added to the one that it mirrors."""
+    """The input without its margin, each element of which is added to the one that it mirrors.
+
+    Errors as of `mirror_pad`; InvalidArgumentError also where nothing would be left.
+    """
     tensor, paddings = inputs
     rows = _check_paddings(tensor, paddings, MAX_MIRRORED_RANK, " ")
     offset = 1 if attrs["mode"] == "REFLECT" else 0

@@ -33,7 +33,10 @@ _PARTITIONS = ("FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_LENGTHS", "ROW_SPLITS", "R
 
 
 def make_ranges(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Splits `[rows + 1]` and values of one range a row; scalar inputs serve every row."""
+    """Three scalars or vectors `[rows]` -> splits `[rows + 1]` and the values of one range a row; scalars serve every row.
+
+    InvalidArgumentError for inputs of other shapes, a delta of zero and a range that is too long.
+    """
     for noun, tensor in zip(("starts", "limits", "deltas"), inputs, strict=True):
         if np.ndim(tensor) > 1:
             raise InvalidArgumentError(f"{noun} must be a scalar or vector")
@@ -73,7 +76,10 @@ def _range_lengths(starts: Tensor, limits: Tensor, deltas: Tensor, longest: int)
 
 
 def gather(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The rows of a ragged tensor at indices of any rank: output splits, from the outermost, and values."""
+    """The rows of a ragged tensor at indices of any rank: output splits, from the outermost, and values.
+
+    InvalidArgumentError for scalar splits or values, splits that do not fit, and an index out of range.
+    """
     *nested, values, indices = inputs
     if nested[0].ndim == 0:
         raise InvalidArgumentError("Split tensors must not be scalars")
@@ -88,6 +94,7 @@ def gather(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(
             f"Expected {outer} output splits, but the indices' rank {indices.ndim} gives {len(nested) + indices.ndim - 1}"
         )
+    # the indices' own dimensions are ragged ones whose rows are all of one length
     splits = [np.arange(np.prod(indices.shape[:axis]) + 1) * dim for axis, dim in enumerate(indices.shape) if axis]
     starts, limits = flat, flat + 1
     for level in nested:
@@ -131,7 +138,10 @@ def _check_gathered_splits(nested: Sequence[Tensor], values: int) -> None:
 
 
 def to_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Coordinates `[elements, ragged rank + values' rank]`, the values flat, and the smallest dense shape."""
+    """Coordinates `[elements, ragged rank + values' rank]`, the values flat, and the smallest dense shape.
+
+    InvalidArgumentError for splits that do not start at 0, fall, or do not end where the next ones or the values do.
+    """
     *nested, values = inputs
     nested = [splits.reshape(-1) for splits in nested]
     _check_splits(nested, values)
@@ -172,7 +182,11 @@ def _check_splits(nested: Sequence[Tensor], values: Tensor) -> None:
 
 
 def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A dense tensor of the shape asked for, whose -1 become the widest row; what does not fit is left out."""
+    """A dense tensor of the shape asked for, whose -1 become the widest row; what does not fit is left out.
+
+    InvalidArgumentError for partitions of types that are unknown or in no order, that do not fit each other or the values, and
+    for a shape or a default that does not fit the values.
+    """
     shape_tensor, values, default, *partitions = inputs
     types = attrs["row_partition_types"]
     problem = _partition_types_problem(types)
@@ -190,18 +204,21 @@ def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         if sizes[axis] < 0:
             sizes[axis] = _widest_row(kind, partition)
     output = np.empty(sizes, values.dtype)
+    # what no value reaches keeps the default
     output[...] = default
     if elements(tuple(sizes[: len(types) + 1])):
         where = _place_values(types, partitions, first, sizes)[: len(values)]
         flat = output.reshape(-1, *values.shape[1:])
         written = np.flatnonzero(where >= 0)
         places = _write_forward(where[written])
+        # what is pushed behind the end of the output is dropped
         fits = places < len(flat)
         flat[places[fits]] = values[written[fits]]
     return (output,)
 
 
 def _first_dimension(kind: str, partition: Tensor) -> int:
+    """The number of rows: given, or one less than there are splits; InvalidArgumentError for another first partition."""
     if partition.size == 0:
         raise InvalidArgumentError("Invalid first partition input. Tensor requires at least one element.")
     if kind == "FIRST_DIM_SIZE":
@@ -308,6 +325,7 @@ def _combine_shapes(
 
 
 def _partition_types_problem(types: Sequence[str]) -> str | None:
+    """What is wrong with the types of the partitions, in TensorFlow's words; None where nothing is."""
     for kind in types:
         if kind not in _PARTITIONS:
             return f"Unknown string for partition info type: {kind}"

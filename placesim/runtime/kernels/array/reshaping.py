@@ -33,13 +33,16 @@ from placesim.runtime.shapes import (
 
 
 def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input with the shape that the second input spells, in which one dimension may be -1."""
+    """The input with the shape that `[rank]` spells, in which one dimension may be -1; errors as of `requested_shape`."""
     tensor, sizes = inputs
     return (tensor.reshape(requested_shape(tensor.shape, sizes)),)
 
 
 def requested_shape(shape: tuple[int, ...], sizes: Tensor) -> tuple[int, ...]:
-    """What Reshape makes of a shape; InvalidArgumentError where the elements do not fit."""
+    """What Reshape makes of a shape and sizes `[rank]`, of which one may be -1.
+
+    InvalidArgumentError for sizes of rank above 1, a second -1, other negative ones, and where the elements do not fit.
+    """
     if sizes.ndim > 1:
         raise InvalidArgumentError(f"sizes input must be 1-D, not {shape_text(sizes)}")
     dims = [int(size) for size in sizes.reshape(-1)]
@@ -82,12 +85,16 @@ def _missing_dim(shape: tuple[int, ...], dims: Sequence[int]) -> int:
 
 
 def squeeze(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input without the dimensions of 1 that `squeeze_dims` names, or without all of them."""
+    """The input without the dimensions of 1 that `squeeze_dims` names, or without all of them.
+
+    InvalidArgumentError for an axis that is not there or is not 1.
+    """
     (tensor,) = inputs
     rank = tensor.ndim
     for axis in attrs["squeeze_dims"]:
         if not -rank <= axis < rank:
             raise InvalidArgumentError(f"Tried to squeeze dim index {axis} for tensor with {rank} dimensions.")
+    # an axis named twice counts once
     named = {axis % rank for axis in attrs["squeeze_dims"]}
     for axis in sorted(named):
         if tensor.shape[axis] != 1:
@@ -101,7 +108,10 @@ def _not_squeezable(axis: int, dim: int) -> str:
 
 
 def expand_dims(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input with a dimension of 1 put in before axis `dim`."""
+    """The input with a dimension of 1 put in before axis `dim`, a tensor of one element.
+
+    InvalidArgumentError for a `dim` of another size or out of range.
+    """
     tensor, dim = inputs
     if dim.size != 1:
         raise InvalidArgumentError("'dim' must be a tensor with a single value")
@@ -115,7 +125,7 @@ def expand_dims(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def permutation(rank: int, perm: Tensor) -> tuple[int, ...]:
-    """The axes that a tensor spells, each once; InvalidArgumentError for anything else."""
+    """The axes that `[rank]` spells, each once, counted from the front; InvalidArgumentError for anything else."""
     if perm.ndim != 1:
         raise InvalidArgumentError(f"perm must be rank 1, got shape {shape_text(perm)}")
     if perm.size != rank:
@@ -131,13 +141,13 @@ def permutation(rank: int, perm: Tensor) -> tuple[int, ...]:
 
 
 def transpose(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Axis i of the output is axis `perm[i]` of the input."""
+    """Axis i of the output is axis `perm[i]` of the input; errors as of `permutation`."""
     tensor, perm = inputs
     return (tensor.transpose(permutation(tensor.ndim, perm)),)
 
 
 def transpose_conjugate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Transpose, and each complex element's conjugate."""
+    """Transpose, and each complex element's conjugate; errors as of `permutation`."""
     (transposed,) = transpose(inputs, attrs)
     return (np.conj(transposed) if attrs["T"].is_complex else transposed,)
 
@@ -146,7 +156,10 @@ def transpose_conjugate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
 
 
 def bitcast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The same bytes as elements of another type; a last dimension appears or goes where their sizes differ."""
+    """The same bytes as elements of another type; a last dimension appears or goes where their sizes differ.
+
+    InvalidArgumentError where the last dimension is not the number of elements that make a larger one.
+    """
     (tensor,) = inputs
     given, wanted = attrs["T"], attrs["type"]
     shape = tensor.shape
@@ -163,9 +176,13 @@ def bitcast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def broadcast_to(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input repeated along its dimensions of 1, and new leading ones, to the shape that the second input spells."""
+    """The input repeated along its dimensions of 1, and new leading ones, to the shape that `[rank]` spells.
+
+    InvalidArgumentError for a shape that is no vector, of lower rank, or that the input does not broadcast to.
+    """
     tensor, wanted = inputs
     shape = shape_of_vector(wanted)
+    # handed on as it is, whatever the rank
     if shape == tensor.shape:
         return (tensor,)
     if tensor.ndim > len(shape):
@@ -195,13 +212,17 @@ def _two_shapes(inputs: Sequence[Tensor]) -> tuple[tuple[int, ...], tuple[int, .
 
 
 def broadcast_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The shape of two shapes broadcast together."""
+    """Two shapes `[rank]` -> the shape of both broadcast together; InvalidArgumentError where they do not fit."""
     return (np.array(_two_shapes(inputs)[2], attrs["T"].numpy),)
 
 
 def broadcast_gradient_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """For each of two shapes the axes of their broadcast that its gradient must be summed over: those where it has 1."""
+    """For each of two shapes the axes of their broadcast that its gradient must be summed over: those where it has 1.
+
+    InvalidArgumentError for shapes that are no vectors, or do not broadcast.
+    """
     one, two, common = _two_shapes(inputs)
+    # shapes that are the same need no sum, even where both have 1
     if one == two:
         return (np.zeros(0, attrs["T"].numpy),) * 2
     rank = len(common)
@@ -213,7 +234,7 @@ def broadcast_gradient_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[
 
 
 def shapes_of_inputs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Each input's shape as a vector."""
+    """Each input's shape as a vector `[rank]`."""
     return tuple(np.array(np.shape(tensor), attrs["out_type"].numpy) for tensor in inputs)
 
 
@@ -228,7 +249,7 @@ def count_dimensions(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]
 
 
 def reshape_quantized(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Reshape, and the limits passed on."""
+    """Reshape, and the two scalar limits passed on; errors as of `requested_shape`."""
     return (*reshape(inputs[:2], attrs), *inputs[2:])
 
 
@@ -273,6 +294,7 @@ def _infer_squeeze(context: ShapeContext) -> Sequence[Dims]:
             raise ShapeError(f"squeeze_dims[{position}] not in [{-rank},{rank}).")
     named = {axis % rank for axis in context.attrs["squeeze_dims"]}
     if not named:
+        # an unknown dimension may be 1 and go, so that not even the rank is known
         return (None if -1 in dims else tuple(dim for dim in dims if dim != 1),)
     for axis in sorted(named):
         if dims[axis] not in (-1, 1):

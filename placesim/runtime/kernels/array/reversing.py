@@ -33,9 +33,13 @@ def _check_reversed_axes(tensor: Tensor, axes: Tensor) -> None:
 
 
 def reverse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input back to front along each axis whose flag is true."""
+    """The input back to front along each axis whose flag in `[rank]` is true.
+
+    InvalidArgumentError for flags of another shape and an input without rows, UnimplementedError for a rank above 8.
+    """
     tensor, flags = inputs
     if tensor.ndim:
+        # only the first dimension is looked at; the newer op takes empty tensors
         if not tensor.shape[0]:
             raise InvalidArgumentError("Invalid input first dimension. Found 0.")
         _check_reversed_axes(tensor, flags)
@@ -49,8 +53,12 @@ def reverse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def reverse_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input back to front along the axes that the second input names."""
+    """The input back to front along the axes `[n]` that the second input names.
+
+    InvalidArgumentError for axes that are no vector, not there or there twice, UnimplementedError for a rank above 8.
+    """
     tensor, axes = inputs
+    # scalars and tensors without elements are handed on before the axes are looked at
     if tensor.ndim and tensor.size:
         _check_reversed_axes(tensor, axes)
         tensor = np.flip(tensor, _distinct_axes(axes, tensor.ndim, InvalidArgumentError))
@@ -62,6 +70,7 @@ def _distinct_axes(axes: Tensor, rank: int, error: type[InvalidArgumentError]) -
     for position, given in enumerate(axes.tolist()):
         axis = given + rank if given < 0 else given
         if not 0 <= axis < rank:
+            # the bracket that is never closed is TensorFlow's
             raise error(f"'axis'[{position}] = {given} is out of valid range [0, {rank - 1}")
         if axis in found:
             raise error(f"axis {axis} specified more than once.")
@@ -70,7 +79,10 @@ def _distinct_axes(axes: Tensor, rank: int, error: type[InvalidArgumentError]) -
 
 
 def reverse_sequence(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """For each entry of `batch_dim` its first `seq_lengths` elements along `seq_dim` back to front, the others as they are."""
+    """For each entry of `batch_dim` its first `seq_lengths` elements along `seq_dim` back to front, the others as they are.
+
+    InvalidArgumentError unless the axes are there and differ, and `seq_lengths` is `[batch]` of lengths within the sequence.
+    """
     tensor, lengths = inputs
     sequence, batch = attrs["seq_dim"], attrs["batch_dim"]
     _check_sequences(tensor, lengths, sequence, batch)
@@ -102,7 +114,11 @@ def _check_sequences(tensor: Tensor, lengths: Tensor, sequence: int, batch: int)
 
 
 def roll(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Elements moved on by `shift` along `axis`, what falls off the end coming in at the front; shifts of one axis add up."""
+    """Elements moved on by `shift` along `axis`, what falls off the end coming in at the front; shifts of one axis add up.
+
+    InvalidArgumentError for a scalar input, an axis that is not there, and unless shift and axis are two scalars or vectors of
+    one length.
+    """
     tensor, shift, axis = inputs
     if not tensor.ndim:
         raise InvalidArgumentError("input must be 1-D or higher")
@@ -119,7 +135,7 @@ def roll(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def invert_permutation(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`y[x[i]] = i`."""
+    """`x [n]` -> `y [n]` with `y[x[i]] = i`; InvalidArgumentError for another rank, or a number out of range or there twice."""
     (permutation,) = inputs
     if permutation.ndim != 1:
         raise InvalidArgumentError("invert_permutation expects a 1D vector.")

@@ -28,7 +28,7 @@ from placesim.runtime.shapes import (
 
 
 def find_largest(tensor: Tensor, count: int, index_type: DType) -> tuple[Tensor, Tensor]:
-    """The `count` largest elements of each row, descending, and where they were; of equal ones the first comes first."""
+    """`[..., n]` -> the `count` largest of each row, descending, and where they were; of equal ones the first comes first."""
     size = tensor.shape[-1]
     # the stable ascending order of the reversed row, read from its end, is the stable descending order
     order = (size - 1 - np.argsort(tensor[..., ::-1], axis=-1, kind="stable"))[..., ::-1][..., :count]
@@ -90,7 +90,10 @@ def _collect(row: Sequence[Any], count: int) -> list[_Candidate]:
 
 
 def top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[..., k]`: the k largest elements of each row, and their positions."""
+    """`[..., n]` and a scalar k -> `[..., k]`: the k largest elements of each row, and their positions.
+
+    InvalidArgumentError for a scalar input, and a k that is no scalar, negative or larger than the rows.
+    """
     tensor, k = inputs
     if k.ndim:
         raise InvalidArgumentError(f"k must be scalar, got shape {shape_text(k)}")
@@ -103,22 +106,29 @@ def top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     has_nan = is_floating(tensor.dtype) and np.isnan(tensor).any()
     if k == 1 and has_nan:
         return _find_best(tensor, attrs["index_type"])
+    # TensorFlow sorts whole rows and takes one element by a maximum; only between these it keeps a heap, whose order shows
+    # where the result is not sorted, or where NaN makes comparisons contradict each other
     if 1 < k < tensor.shape[-1] and (has_nan or not attrs["sorted"]):
         return _find_by_heap(tensor, int(k), attrs["index_type"], attrs["sorted"])
     return find_largest(tensor, int(k), attrs["index_type"])
 
 
 def approximate_top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The k largest elements along an axis, and their positions; exactly, as the CPU finds them."""
+    """The k largest (or smallest) elements along an axis, and their positions; exactly, as the CPU finds them."""
     (tensor,) = inputs
     axis = attrs["reduction_dimension"]
+    # the smallest are the largest of the negated
     sign = 1 if attrs["is_max_k"] else -1
     values, positions = find_largest(sign * np.moveaxis(tensor, axis, -1), attrs["k"], INT32)
     return np.moveaxis(sign * values, -1, axis), np.moveaxis(positions, -1, axis)
 
 
 def find_nth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The element of each row that would be at place n if it were sorted; with `reverse` counted from the largest."""
+    """`[..., n]` -> `[...]`: the element of each row that would be at place n if it were sorted.
+
+    With `reverse` counted from the largest. InvalidArgumentError for a scalar input, and an n that is no scalar or outside the
+    rows.
+    """
     tensor, n = inputs
     if n.ndim:
         raise InvalidArgumentError(f"N must be scalar but has rank {n.ndim}")
@@ -134,7 +144,10 @@ def find_nth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def build_bound(side: str) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """The kernel that finds in each sorted row where the row of values would go, on this side of equal ones."""
+    """The kernel `rows [batch, n]`, `values [batch, m]` -> `[batch, m]`: where in its sorted row each value would go.
+
+    `side`: of equal elements, before or behind them. InvalidArgumentError for other ranks, or batches that differ.
+    """
 
     def find_bound(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         for name, tensor in zip(("sorted_inputs", "values"), inputs, strict=True):

@@ -39,7 +39,10 @@ MAX_SPEC_LENGTH = 32
 
 
 def slice_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`size[i]` elements from `begin[i]` on along each axis i; a size of -1 is what is left."""
+    """`size[i]` elements from `begin[i]` on along each axis i, both `[rank]`; a size of -1 is what is left.
+
+    InvalidArgumentError for inputs of other shapes, and a part that is not inside of the input.
+    """
     tensor, begin, size = inputs
     if begin.ndim != 1 or size.ndim != 1 or not begin.size == size.size == tensor.ndim:
         raise InvalidArgumentError(
@@ -91,7 +94,8 @@ def parse_strided_slice(
 ) -> StridedSlice:
     """Reads a slice of a tensor of this shape (-1: a dimension is not known; None: `begin` or `end` is not known).
 
-    InvalidArgumentError in TensorFlow's words where the slice cannot be taken.
+    InvalidArgumentError for inputs that are no vectors of one length, two ellipses, more entries than axes, a stride of 0, and
+    an index that is not there; bounds of a range are cut instead.
     """
     _check_spec(begin, end, strides)
     axes, gather = _dense_spec(shape, begin, end, strides, attrs)
@@ -119,7 +123,9 @@ def _dense_spec(
     if ellipsis & (ellipsis - 1) and ellipsis:
         raise InvalidArgumentError("Multiple ellipses in slice spec not allowed")
     count = strides.size
+    # without an ellipsis the spec ends in one: all axes behind it are taken whole
     at = ellipsis.bit_length() - 1 if ellipsis and ellipsis.bit_length() <= count else count
+    # new axes behind the ellipsis take nothing of the input
     new_after = sum(new_axis >> bit & 1 for bit in range(at + 1, count))
     axes: list[_Axis] = []
     gather: list[int | None] = []
@@ -153,6 +159,7 @@ def _entry(entry: int, begin: Tensor | None, end: Tensor | None, strides: Tensor
         return None if mask >> entry & 1 else 0 if tensor is None else int(tensor[entry])
 
     shrink = bool(attrs["shrink_axis_mask"] >> entry & 1)
+    # an axis that is dropped has its index whatever the mask says
     begin_mask = 0 if shrink else attrs["begin_mask"]
     return _Axis(bound(begin, begin_mask), bound(end, attrs["end_mask"]), int(strides[entry]), shrink)
 
@@ -172,6 +179,7 @@ def _resolve(position: int, axis: _Axis, dim: int, is_known: bool) -> tuple[slic
     if shrink:
         first = _shrunk_index(begin or 0, dim, position)
         return slice(first, first + 1), 1
+    # going down, a range ends before the first element
     low, high = (0, dim) if stride > 0 else (-1, dim - 1)
     first, last = (low, high) if stride > 0 else (high, low)
     if begin is not None:
@@ -190,23 +198,26 @@ def _shrunk_index(begin: int, dim: int, position: int) -> int:
 
 
 def take_strided_slice(tensor: Tensor, spec: StridedSlice) -> Tensor:
-    """A slice of a tensor, with the axes that are dropped or new."""
+    """A slice of a tensor, with the axes that are dropped or new: of shape `spec.final`."""
     return tensor[(*spec.region, ...)].reshape(spec.final)
 
 
 def assign_strided_slice(tensor: Tensor, spec: StridedSlice, value: Tensor) -> None:
-    """Writes a value, repeated where it must be, over a slice of a tensor in place."""
+    """Writes a value, broadcast to `spec.final`, over a slice of a tensor in place."""
     tensor[(*spec.region, ...)] = np.broadcast_to(value, spec.final).reshape(spec.processing)
 
 
 def strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The slice that `begin`, `end`, `strides` and the masks among the attrs describe."""
+    """The slice that `begin`, `end`, `strides`, all `[n]`, and the masks describe; errors as of `parse_strided_slice`."""
     tensor, begin, end, strides = inputs
     return (take_strided_slice(tensor, parse_strided_slice(tensor.shape, begin, end, strides, attrs)),)
 
 
 def strided_slice_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Zeros of the given shape, with `dy` where the slice was taken."""
+    """Zeros of the shape `[rank]`, with `dy` where the slice was taken.
+
+    InvalidArgumentError for a shape that is no vector, a `dy` that is not shaped as the slice, and as of `parse_strided_slice`.
+    """
     shape_tensor, begin, end, strides, dy = inputs
     if shape_tensor.ndim != 1:
         raise InvalidArgumentError(f"shape must be 1-D, got shape.shape = {shape_text(shape_tensor)}")
@@ -220,7 +231,10 @@ def strided_slice_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
 
 
 def update_strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input with `value` over the slice; leading dimensions of 1 that the value has too many are dropped."""
+    """The input with `value` over the slice; leading dimensions of 1 that the value has too many are dropped.
+
+    InvalidArgumentError for a value that does not broadcast to the slice, and as of `parse_strided_slice`.
+    """
     tensor, begin, end, strides, value = inputs
     spec = parse_strided_slice(tensor.shape, begin, end, strides, attrs)
     if not elements(spec.final):  # TensorFlow does not look at the value then
@@ -247,6 +261,7 @@ def _infer_slice(context: ShapeContext) -> Sequence[Dims]:
     if sizes is not None:
         begin, dims = with_rank(begin, sizes.size), with_rank(dims, sizes.size)
         return (tuple(map(_static_size, dims, begin, sizes.tolist())),)
+    # sizes that are known in part are taken as they are, a -1 among them as unknown
     if partial is not None:
         with_rank(begin, len(partial))
         return (partial,)

@@ -25,7 +25,10 @@ from placesim.runtime.shapes import (
 
 
 def unpack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input's slices along an axis, without that axis."""
+    """The input's `num` slices along an axis, without that axis.
+
+    InvalidArgumentError for an axis that is not there or not of that size.
+    """
     (tensor,) = inputs
     axis = row_axis(attrs["axis"], tensor.ndim)
     if tensor.shape[axis] != attrs["num"]:
@@ -44,7 +47,10 @@ def _split_axis(given: int, rank: int) -> int:
 
 
 def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The second input in `num_split` equal pieces along the axis that the first gives."""
+    """The second input in `num_split` equal pieces along the axis that the first, a scalar, gives.
+
+    InvalidArgumentError for an axis that is no scalar, not there, or that cannot be split evenly.
+    """
     axis_tensor, tensor = inputs
     count = attrs["num_split"]
     if axis_tensor.ndim:
@@ -70,7 +76,10 @@ def cut(tensor: Tensor, axis: int, sizes: Sequence[int]) -> list[Tensor]:
 
 
 def split_v(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input in pieces of the given sizes along an axis; one size may be -1 for what is left."""
+    """The input in pieces of `size_splits [num_split]` along an axis; one size may be -1 for what is left.
+
+    InvalidArgumentError for an axis that is not there, another number of sizes, and sizes that do not add up.
+    """
     tensor, sizes, axis_tensor = inputs
     if axis_tensor.size != 1:
         raise InvalidArgumentError("split_dim_tensor must have exactly one element.")
@@ -80,6 +89,7 @@ def split_v(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
             f"got {sizes.ndim} -D and {sizes.size} elements"
         )
     axis = _split_axis(int(axis_tensor.reshape(-1)[0]), tensor.ndim)
+    # a single piece is not even allowed to be -1
     if sizes.size == 1 and sizes[0] != tensor.shape[axis]:
         raise InvalidArgumentError(
             "If there is only one output, it must have the same size as the input. "

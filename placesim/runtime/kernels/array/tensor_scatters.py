@@ -33,7 +33,10 @@ def _check_not_empty(count: int, indices: Tensor, updates: Tensor) -> None:
 
 
 def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Zeros of the given shape to which `updates[i]` is added at `indices[i]`."""
+    """`indices [batch..., depth]`, `updates [batch...] + shape[depth:]`, `shape [rank]` -> zeros with the updates added.
+
+    InvalidArgumentError for shapes that do not fit, and for an index outside of the output unless the policy is IGNORE.
+    """
     indices, updates, shape_tensor = inputs
     ignore_bad = ignores_bad_indices(attrs)
     _check_ranks(indices, updates)
@@ -50,6 +53,7 @@ def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
             f"Dimensions [{depth},{len(shape)}) of input[shape={format_dims(shape)}] must match "
             f"dimensions [{batch},{updates.ndim}) of updates{named_updates}"
         )
+    # the last of the checks, as in the kernel: a matrix of a shape fails on what it spells first
     if shape_tensor.ndim != 1:
         raise InvalidArgumentError("Shape must be a vector")
     result = zeros(shape, attrs["T"])
@@ -58,7 +62,11 @@ def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def build_tensor_scatter(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """The kernel that gives a copy of the input with `updates[i]` combined into it at `indices[i]`."""
+    """The kernel that gives a copy of the input with `updates[i]` combined into it at `indices[i]`.
+
+    Shapes are those of `index_matrices`. InvalidArgumentError for others, and for an index outside of the input unless the
+    policy is IGNORE.
+    """
 
     def tensor_scatter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         tensor, indices, updates = inputs
@@ -93,7 +101,7 @@ def _check_tensor_scatter(tensor: Tensor, indices: Tensor, updates: Tensor) -> N
 
 
 def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A copy of the input to which `updates[i]` is added at `indices[i]`."""
+    """A copy of the input to which `updates[i]` is added at `indices[i]`; shapes and errors as of `scatter_slices`."""
     tensor, indices, updates = inputs
     ignore_bad = ignores_bad_indices(attrs)
     result = np.array(tensor)
@@ -105,13 +113,17 @@ def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 
 
 def build_inplace(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """The kernel that gives `x` with `v[j]` combined into its row `i[j]`, counted around modulo its rows."""
+    """The kernel that gives `x [rows, ...]` with `v[j]` combined into its row `i[j]`, counted around modulo its rows.
+
+    InvalidArgumentError unless `i` is a vector `[n]` and `v` is `[n, ...]`.
+    """
 
     def update_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         tensor, rows, values = inputs
         _check_rows(tensor, rows, values)
         result = np.array(tensor)
         if tensor.size and values.size:
+            # an index out of range is no error here: TensorFlow's kernel, too, takes it modulo the rows
             combine(result, rows % tensor.shape[0], values)
         return (result,)
 

@@ -45,7 +45,7 @@ def _numbered(keys: Iterable[Any]) -> tuple[Tensor, Tensor]:
 
 
 def find_unique(tensor: Tensor, axis: int, attrs: Attrs) -> tuple[Tensor, Tensor, Tensor]:
-    """The distinct slices along an axis, each slice's number among them, and how often each comes."""
+    """The distinct slices along an axis, each slice's number among them, and how often each comes; the latter vectors."""
     rows = np.moveaxis(tensor, axis, 0)
     first, numbers = first_appearances(rows.reshape(rows.shape[0], elements(rows.shape[1:])))
     dtype = attrs["out_idx"].numpy
@@ -54,7 +54,10 @@ def find_unique(tensor: Tensor, axis: int, attrs: Attrs) -> tuple[Tensor, Tensor
 
 
 def build_unique(outputs: int, has_axis: bool) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """The kernel that gives the first two or all three of values, numbers and counts."""
+    """The kernel that gives the first two or all three of values, numbers and counts of a vector, or of slices along an axis.
+
+    InvalidArgumentError for an input that is no vector where there is no axis, and an axis that is not `[1]` or not there.
+    """
 
     def unique(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         axis = _unique_axis(inputs[0], inputs[1] if has_axis else np.zeros(0, np.int32))
@@ -70,6 +73,7 @@ def _unique_axis(tensor: Tensor, axis: Tensor) -> int:
         raise InvalidArgumentError("axis does not support input tensors larger than 1 elements")
     if not axis.size and tensor.ndim != 1:
         raise InvalidArgumentError("unique expects a 1D vector.")
+    # an axis of no elements stands for the only one that a vector has
     found = int(axis[0]) if axis.size else 0
     if not -tensor.ndim <= found < tensor.ndim:
         raise InvalidArgumentError(f"axis has to be between [0, {tensor.ndim})")
@@ -77,7 +81,10 @@ def _unique_axis(tensor: Tensor, axis: Tensor) -> int:
 
 
 def list_difference(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The elements of `x` that are not in `y`, in order and as often as they come, and their positions."""
+    """The elements of `x [n]` that are not in `y [m]`, in order and as often as they come, and their positions.
+
+    InvalidArgumentError for inputs that are no vectors.
+    """
     values, excluded = inputs
     for name, tensor in (("x", values), ("y", excluded)):
         if tensor.ndim != 1:

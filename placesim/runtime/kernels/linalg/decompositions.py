@@ -36,7 +36,10 @@ from placesim.runtime.shapes import Dims, ShapeContext, subshape, with_rank_at_l
 
 
 def compute_cholesky(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The lower triangular factor; a lower triangle of NaN for a matrix that is not positive definite."""
+    """`[..., n, n]` -> the lower triangular factor; a lower triangle of NaN for a matrix that is not positive definite.
+
+    InvalidArgumentError for matrices that are not square.
+    """
     (matrix,) = inputs
     require_square(matrix)
     try:
@@ -53,10 +56,10 @@ def _factor_or_nan(matrix: Tensor) -> Tensor:
 
 
 def compute_cholesky_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The gradient of Cholesky: of the factor and its gradient, only the lower triangles are read.
+    """The gradient of Cholesky, all `[..., n, n]`: of the factor and its gradient, only the lower triangles are read.
 
-    A zero on the factor's diagonal gives infinities, not an error.
-    Source: the closed form of Murray, "Differentiation of the Cholesky decomposition" (2016).
+    A zero on the factor's diagonal gives infinities, not an error. InvalidArgumentError for shapes that differ or are not
+    square. Source: the closed form of Murray, "Differentiation of the Cholesky decomposition" (2016).
     """
     factor, grad = inputs
     require_batches(factor, grad)
@@ -77,7 +80,10 @@ def compute_cholesky_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tenso
 
 
 def compute_qr(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
-    """`q` `[..., m, p]` and `r` `[..., p, n]` where p is m for full matrices, else the smaller of m and n."""
+    """`[..., m, n]` -> `q [..., m, p]` and `r [..., p, n]`: p is m for full matrices, else the smaller of m and n.
+
+    InvalidArgumentError for a rank below 2.
+    """
     (matrix,) = inputs
     require_batches(matrix)
     q, r = np.linalg.qr(widen(matrix), "complete" if attrs["full_matrices"] else "reduced")
@@ -85,7 +91,10 @@ def compute_qr(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
 
 
 def compute_svd(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor, Tensor]:
-    """Singular values `[..., p]`, u `[..., m, p or m]` and v (not its adjoint) `[..., n, p or n]`; NaN where it fails."""
+    """Singular values `[..., p]`, u `[..., m, p or m]` and v (not its adjoint) `[..., n, p or n]`; NaN where it fails.
+
+    InvalidArgumentError for a rank below 2.
+    """
     (matrix,) = inputs
     require_batches(matrix)
     wide = widen(matrix)
@@ -98,6 +107,7 @@ def compute_svd(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor,
         return s.astype(matrix.dtype, copy=False), unwritten, unwritten
     u, s, vh = np.linalg.svd(sound, full_matrices=bool(attrs["full_matrices"]))
     v = vh.conj().swapaxes(-1, -2)
+    # LAPACK raises on NaN, TensorFlow's decomposition hands it on
     for part in (s, u, v):
         part[broken] = np.nan
     return s.astype(matrix.dtype, copy=False), u.astype(matrix.dtype, copy=False), v.astype(matrix.dtype, order="C")
@@ -107,7 +117,10 @@ def compute_svd(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor,
 
 
 def compute_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
-    """Ascending eigenvalues `[..., n]` and their vectors as columns `[..., n, n]`, from the lower triangle."""
+    """Ascending eigenvalues `[..., n]` and their vectors as columns `[..., n, n]`, from the lower triangle.
+
+    InvalidArgumentError for matrices that are not square or not finite.
+    """
     (matrix,) = inputs
     require_square(matrix)
     values, vectors = _decompose_self_adjoint(matrix)
@@ -117,6 +130,7 @@ def compute_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
 def _decompose_self_adjoint(matrix: Tensor) -> tuple[Tensor, Tensor]:
     wide = widen(matrix)
     try:
+        # a matrix of one element is its own eigenvalue, whatever that is
         if matrix.shape[-1] > 1 and not np.isfinite(np.tril(wide)).all():
             raise np.linalg.LinAlgError
         values, vectors = np.linalg.eigh(wide)
@@ -128,7 +142,7 @@ def _decompose_self_adjoint(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def compute_stacked_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The first version of the op: one output `[..., n + 1, n]`, the eigenvalues above the vectors."""
+    """The first version of the op: one output `[..., n + 1, n]`, the eigenvalues above the vectors; errors as of the second."""
     (matrix,) = inputs
     require_square(matrix)
     values, vectors = _decompose_self_adjoint(matrix)
@@ -136,7 +150,10 @@ def compute_stacked_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> 
 
 
 def compute_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
-    """Complex eigenvalues `[..., n]` and vectors `[..., n, n]`; those of complex matrices are sorted by absolute value."""
+    """Complex eigenvalues `[..., n]` and vectors `[..., n, n]`; those of complex matrices are sorted by absolute value.
+
+    InvalidArgumentError for matrices that are not square or not finite.
+    """
     (matrix,) = inputs
     require_square(matrix)
     dtype = attrs["Tout"].numpy
@@ -145,6 +162,7 @@ def compute_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]
     except np.linalg.LinAlgError:
         raise InvalidArgumentError("Eigen decomposition was not successful. The input might not be valid.") from None
     if matrix.dtype.kind == "c":
+        # the eigenvalues of a real matrix stay in the order in which they are found
         order = np.argsort(np.abs(values), axis=-1, kind="stable")
         values = np.take_along_axis(values, order, -1)
         vectors = np.take_along_axis(vectors, order[..., None, :], -1)
@@ -157,7 +175,8 @@ def compute_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]
 def compute_lu(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
     """L and U packed `[..., n, n]`, and for each of their rows which row of the input it was `[..., n]`.
 
-    Pivots are the first of the largest absolute value, also for complex numbers (where LAPACK's are not).
+    Pivots are the first of the largest absolute value, also for complex numbers (where LAPACK's are not). InvalidArgumentError
+    for a rank below 2, and matrices that are not square or not invertible.
     """
     (matrix,) = inputs
     if matrix.ndim < 2:
@@ -180,12 +199,16 @@ def _eliminate(packed: Tensor, rows: Tensor, column: int) -> None:
         array[each, column], array[each, pivots] = array[each, pivots], array[each, column]
     below = packed[:, column + 1 :]
     pivot = packed[:, column, column, None]
+    # a column without a pivot is left as it is; the matrix is refused at the end
     below[:, :, column] /= np.where(pivot == 0, 1, pivot)
     below[:, :, column + 1 :] -= below[:, :, column, None] * packed[:, column, None, column + 1 :]
 
 
 def compute_log_determinant(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
-    """Signs (or unit phases) and logarithms of absolute values `[...]`, both of the input's type; 0 and -inf if singular."""
+    """Signs (or unit phases) and logarithms of absolute values `[...]`, both of the input's type; 0 and -inf if singular.
+
+    InvalidArgumentError for matrices that are not square.
+    """
     (matrix,) = inputs
     require_square(matrix)
     sign, logarithm = np.linalg.slogdet(matrix)
@@ -196,7 +219,7 @@ def compute_log_determinant(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Ten
 
 
 def compute_determinant(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Determinants `[...]`."""
+    """Determinants `[...]` of `[..., n, n]`; InvalidArgumentError for matrices that are not square."""
     sign, logarithm = compute_log_determinant([widen(inputs[0])], attrs)
     return (np.asarray(sign * np.exp(logarithm.real), inputs[0].dtype),)
 
@@ -205,7 +228,7 @@ def compute_determinant(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]
 
 
 def _apply(function: Callable[[Tensor], Tensor]) -> Callable[[Sequence[Tensor], Attrs], tuple[Tensor]]:
-    """A kernel that applies a function of one square matrix to each of `[..., n, n]`."""
+    """The kernel that applies a function of one square matrix to each of `[..., n, n]`; InvalidArgumentError for others."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
         (matrix,) = inputs

@@ -56,7 +56,7 @@ MAIN = Band(0, 0)
 
 
 def _read_band(k: Tensor) -> Band:
-    """The input `k`: one index, or the lower and the upper one."""
+    """The input `k`: one index, or the lower and the upper one; InvalidArgumentError for another shape."""
     if k.ndim > 1:
         raise InvalidArgumentError(f"diag_index must be a scalar or vector, received shape: {format_dims(k.shape)}")
     if not k.size:
@@ -133,7 +133,10 @@ def _write(matrix: Tensor, packed: Tensor, band: Band, align: str) -> None:
 
 
 def compute_matrix_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Diagonals `[..., L]` or `[..., count, L]` -> matrices `[..., rows, columns]`, padded elsewhere."""
+    """Diagonals `[..., L]` or `[..., count, L]` -> matrices `[..., rows, columns]`, padded elsewhere.
+
+    InvalidArgumentError for a band, scalars or a size that the diagonals do not fit.
+    """
     diagonal = inputs[0]
     band = _read_band(inputs[1]) if len(inputs) > 1 else MAIN
     rows, columns, padding = map(_read_scalar, ("num_rows", "num_cols", "padding_value"), inputs[2:] or (-1, -1, 0))
@@ -169,7 +172,10 @@ def _matrix_size(band: Band, longest: int, rows: int, columns: int) -> tuple[int
 
 
 def compute_matrix_diag_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Matrices `[..., m, n]` -> their diagonals `[..., L]` or `[..., count, L]`, the shorter ones padded."""
+    """Matrices `[..., m, n]` -> their diagonals `[..., L]` or `[..., count, L]`, the shorter ones padded.
+
+    InvalidArgumentError for a rank below 2, a band that is not inside of the matrix, and a padding that is no scalar.
+    """
     matrix = inputs[0]
     band = _read_band(inputs[1]) if len(inputs) > 1 else MAIN
     padding = inputs[2] if len(inputs) > 2 else np.zeros(1, matrix.dtype)
@@ -186,7 +192,10 @@ def compute_matrix_diag_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
 
 
 def compute_matrix_set_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Matrices `[..., m, n]` with the diagonals `[..., L]` or `[..., count, L]` in place of their own."""
+    """Matrices `[..., m, n]` with the diagonals `[..., L]` or `[..., count, L]` in place of their own.
+
+    InvalidArgumentError for a rank below 2, a band that is not inside of the matrix, and diagonals that do not fit.
+    """
     matrix, diagonal = inputs[:2]
     if len(inputs) > 2 and inputs[2].ndim < 2 and not inputs[2].size:
         raise InvalidArgumentError("diag_index must have at least one element")
@@ -203,6 +212,7 @@ def compute_matrix_set_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Ten
 
 def _require_diagonal(matrix: Tensor, diagonal: Tensor, band: Band) -> None:
     count = (band.size,) if band.size > 1 else ()
+    # several diagonals have a dimension of their own, one has none
     least = matrix.ndim - 1
     if count and diagonal.ndim < least:
         raise InvalidArgumentError(
@@ -224,7 +234,10 @@ def _require_diagonal(matrix: Tensor, diagonal: Tensor, band: Band) -> None:
 
 
 def compute_band_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Matrices `[..., m, n]` with zeros below `num_lower` and above `num_upper` diagonals; negative means all."""
+    """Matrices `[..., m, n]` with zeros below `num_lower` and above `num_upper` diagonals; negative means all.
+
+    InvalidArgumentError for a rank below 2, and limits that are no scalars or larger than the matrix.
+    """
     matrix, *limits = inputs
     _require_matrix(matrix)
     sides = (("lower", "rows", matrix.shape[-2]), ("upper", "columns", matrix.shape[-1]))
@@ -273,7 +286,10 @@ def infer_matrix_diag(context: ShapeContext) -> tuple[Dims]:
 
 
 def infer_matrix_diag_of_band(context: ShapeContext) -> tuple[Dims]:
-    """An unknown length of the diagonals counts as -1 in TensorFlow's arithmetic, which gives odd but certain sizes."""
+    """Diagonals `[..., L]` or `[..., count, L]` -> `[..., rows, columns]`; ShapeError where these do not fit.
+
+    An unknown length of the diagonals counts as -1 in TensorFlow's arithmetic, which gives odd but certain sizes.
+    """
     dims = with_rank_at_least(context.shapes[0], 1)
     with_rank_at_most(context.shapes[1], 1)
     for index in (2, 3, 4):

@@ -55,7 +55,7 @@ def parse_equation(equation: str) -> Equation:
 
 
 def split_labels(subscript: str) -> Labels:
-    """`a...b` -> `a`, `...`, `b`."""
+    """The labels of one subscript: `a...b` -> `a`, `...`, `b`."""
     labels: list[str] = []
     position = 0
     while position < len(subscript):
@@ -69,7 +69,11 @@ def split_labels(subscript: str) -> Labels:
 
 
 def compute_einsum(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The output of the equation; half and bfloat16 are summed in float."""
+    """The output of the equation over one or two tensors; half and bfloat16 are summed in float.
+
+    InvalidArgumentError for an equation that is none or has another number of inputs, ranks and sizes that do not fit its
+    labels, and broadcast axes that the output has no ellipsis for.
+    """
     equation = parse_equation(attrs["equation"])
     if len(equation.inputs) != len(inputs):
         raise InvalidArgumentError(f"Expected {len(equation.inputs)} inputs but got: {len(inputs)}")
@@ -96,6 +100,7 @@ def _name_axes(index: int, subscript: str, tensor: Tensor, sizes: dict[str, int]
     for axis, (label, size) in enumerate(zip(labels, tensor.shape, strict=True)):
         if label.startswith(ELLIPSIS):
             continue
+        # a size of 0 counts as not seen yet: TensorFlow compares with what it knows only above 0
         if sizes.get(label, 0) not in (0, size):
             raise InvalidArgumentError(
                 f"Expected dimension {sizes[label]} at axis {axis} of the input shaped {format_dims(tensor.shape)} "
@@ -128,6 +133,7 @@ def _name_output(subscript: str, broadcast_rank: int) -> Labels:
 def _reduce_operand(tensor: Tensor, labels: Labels, output: Labels, named: list[Labels]) -> tuple[Tensor, Labels]:
     """A tensor with its repeated labels made one (their diagonal), and those that are only its own summed."""
     for label in dict.fromkeys(labels):
+        # the diagonal comes last, so the label moves there
         while labels.count(label) > 1:
             first = labels.index(label)
             second = labels.index(label, first + 1)

@@ -32,6 +32,7 @@ def _transform_complex(transform: Transform, rank: int) -> Compute:
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
         (signal,) = inputs
         _require_rank(signal, rank)
+        # numpy refuses axes without elements
         return (transform(signal, axes=axes) if signal.size else signal,)
 
     return compute
@@ -67,6 +68,7 @@ def _check_lengths(signal: Tensor, fft_length: Tensor, rank: int, is_forward: bo
             raise InvalidArgumentError(f"fft_length[{index}] must >= 0, but got: {length}")
         axis = signal.ndim - rank + index
         least = length // 2 + 1 if not is_forward and index == rank - 1 else length
+        # an axis without elements is not checked: there is nothing to transform
         if 0 < signal.shape[axis] < least:
             raise InvalidArgumentError(
                 f"Input dimension {axis} must have length of at least {least} but got: {signal.shape[axis]}"
@@ -89,7 +91,10 @@ def _output_dims(lengths: Sequence[int], is_forward: bool) -> tuple[int, ...]:
 
 
 def complex_transform(transform: Transform, rank: int) -> Kernel:
-    """The row of numpy's transform over the last `rank` dimensions, of `[batch..., signal...]` to the same shape."""
+    """The row of numpy's transform over the last `rank` dimensions, of `[batch..., signal...]` to the same shape.
+
+    InvalidArgumentError for a lower rank.
+    """
     return Kernel(_transform_complex(transform, rank), _build_infer_complex(rank), _transform_flops(rank, 5))
 
 
@@ -97,6 +102,7 @@ def real_transform(transform: Transform, rank: int, is_forward: bool) -> Kernel:
     """The row of numpy's transform of real signals to half a spectrum (forward), or back.
 
     `[batch..., lengths...]` and `[batch..., lengths[:-1]..., lengths[-1] // 2 + 1]`; the second input is `fft_length [rank]`.
+    InvalidArgumentError for another one, for lengths that the signal does not have, and types that do not belong together.
     """
     return Kernel(_transform_real(transform, rank, is_forward), _build_infer_real(rank, is_forward), _transform_flops(rank, 2))
 

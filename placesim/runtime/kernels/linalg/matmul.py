@@ -49,7 +49,10 @@ def adjoint(matrix: Tensor) -> Tensor:
 
 
 def compute_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """`[m, k]` times `[k, n]`, each transposed before where the attrs say so."""
+    """`[m, k]` times `[k, n]`, each transposed before where the attrs say so.
+
+    InvalidArgumentError for inputs that are no matrices, or whose inner dimensions differ.
+    """
     a, b = inputs
     if a.ndim != 2 or b.ndim != 2:
         raise _not_two_matrices(a, b)
@@ -78,7 +81,10 @@ def _incompatible(a: Tensor, b: Tensor) -> InvalidArgumentError:
 
 
 def compute_batch_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """`[..., m, k]` times `[..., k, n]` where both have the same batch dimensions."""
+    """`[..., m, k]` times `[..., k, n]` where both have the same batch dimensions.
+
+    InvalidArgumentError for ranks or batch dimensions that differ, ranks below 2, and inner dimensions that differ.
+    """
     a, b = inputs
     if a.ndim != b.ndim:
         raise _different_ranks(a, b)
@@ -93,7 +99,10 @@ def compute_batch_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor
 
 
 def compute_broadcast_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """`[..., m, k]` times `[..., k, n]` where the batch dimensions broadcast; the inputs are cast to the output's type."""
+    """`[..., m, k]` times `[..., k, n]` where the batch dimensions broadcast; the inputs are cast to the output's type.
+
+    InvalidArgumentError for ranks below 2, batch dimensions that do not fit, and inner dimensions that differ.
+    """
     a, b = inputs
     require_matrices(a, b)
     require_broadcast_batches(a, b)
@@ -128,7 +137,10 @@ def _multiply_batches(a: Tensor, b: Tensor, attrs: Attrs, dtype: DType) -> Tenso
 
 
 def compute_sparse_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """A product of two matrices of float or bfloat16, in float; `a_is_sparse` is a hint and `0 * nan` of a sparse side is 0."""
+    """`[m, k]` times `[k, n]` of float or bfloat16, in float; `a_is_sparse` is a hint, and `0 * nan` of a sparse side is 0.
+
+    InvalidArgumentError for inputs that are no matrices, or whose inner dimensions differ.
+    """
     a, b = inputs
     for name, matrix in zip("ab", inputs, strict=True):
         if matrix.ndim != 2:
@@ -146,6 +158,7 @@ def _multiply_sparse(left: Tensor, right: Tensor, attrs: Attrs) -> Tensor:
     sparse, dense = (left, right) if attrs["a_is_sparse"] else (right, left)
     if not (attrs["a_is_sparse"] or attrs["b_is_sparse"]) or np.isfinite(dense).all():
         return multiply(left, right, FLOAT)
+    # only where something is not finite: each product by itself, so that those of skipped zeros can be left out
     products = left[:, :, None] * right[None, :, :]
     skipped = (sparse == 0)[:, :, None] if attrs["a_is_sparse"] else (sparse == 0)[None, :, :]
     total: Tensor = np.where(skipped, np.float32(0), products).sum(1, dtype=np.float32)
@@ -170,14 +183,14 @@ def infer_matmul(context: ShapeContext) -> tuple[Dims]:
 
 
 def infer_batch_matmul(context: ShapeContext) -> tuple[Dims]:
-    """The batch dimensions must be the same."""
+    """`[..., m, k]` and `[..., k, n]` -> `[..., m, n]`; the batch dimensions must be the same."""
     a, b = (with_rank_at_least(dims, 2) for dims in context.shapes)
     batch = merge(subshape(a, 0, -2), subshape(b, 0, -2))
     return (concatenate(batch, _infer_product(a, b, context.attrs)),)
 
 
 def infer_broadcast_matmul(context: ShapeContext) -> tuple[Dims]:
-    """The batch dimensions must broadcast."""
+    """`[..., m, k]` and `[..., k, n]` -> `[..., m, n]`; the batch dimensions must broadcast."""
     a, b = (with_rank_at_least(dims, 2) for dims in context.shapes)
     matrices = _infer_product(a, b, context.attrs)
     return (concatenate(broadcast(subshape(a, 0, -2), subshape(b, 0, -2)), matrices),)

@@ -41,7 +41,7 @@ def widen(tensor: Tensor) -> Tensor:
 
 
 def one_by_one(function: Callable[[Tensor], Tensor], matrices: Tensor) -> Tensor:
-    """A function of one matrix, on each of `[..., n, n]`."""
+    """A function of one matrix on each of `[..., n, n]`: `[..., n, n]` again."""
     outputs = np.empty_like(matrices)
     for index in np.ndindex(matrices.shape[:-2]):
         outputs[index] = function(matrices[index])
@@ -52,7 +52,7 @@ def one_by_one(function: Callable[[Tensor], Tensor], matrices: Tensor) -> Tensor
 
 
 def square(dims: Dims) -> Dims:
-    """The shape with its last two dimensions made one."""
+    """The shape with its last two dimensions made one; ShapeError where they differ or the rank is below 2."""
     dims = with_rank_at_least(dims, 2)
     if dims is None:
         return None
@@ -68,7 +68,7 @@ def smaller(one: int, two: int) -> int:
 
 
 def with_matrix(batch: Dims, *dims: int) -> Dims:
-    """A batch of vectors or matrices."""
+    """A batch of vectors or matrices: the batch's dimensions, then these; None where the batch is not known."""
     return concatenate(batch, dims)
 
 
@@ -78,7 +78,7 @@ def infer_square(context: ShapeContext) -> tuple[Dims]:
 
 
 def infer_batch(context: ShapeContext) -> tuple[Dims, ...]:
-    """Every output has a number for each matrix of the first input."""
+    """`[..., n, n]` -> `[...]`: every output has a number for each matrix of the first input."""
     return (subshape(_square_last_first(context.shapes[0]), 0, -2),)
 
 
@@ -90,7 +90,7 @@ def _square_last_first(dims: Dims) -> Dims:
 
 
 def infer_two_batches(context: ShapeContext) -> tuple[Dims, Dims]:
-    """Two outputs, each with one number a matrix."""
+    """`[..., n, n]` -> two outputs `[...]`."""
     (batch,) = infer_batch(context)
     return batch, batch
 

@@ -43,7 +43,7 @@ from placesim.runtime.shapes import (
 
 
 def compute_inverse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The inverses of `[..., n, n]`, or of their adjoints."""
+    """The inverses of `[..., n, n]`, or of their adjoints; InvalidArgumentError for others, and where there is none."""
     (matrix,) = inputs
     require_square(matrix)
     wide = widen(matrix)
@@ -55,7 +55,10 @@ def compute_inverse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 
 
 def compute_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The solutions `[..., n, k]` of a square system, or of its adjoint."""
+    """`[..., n, n]` and `[..., n, k]` -> the solutions `[..., n, k]` of the system, or of its adjoint.
+
+    InvalidArgumentError for shapes that do not fit, and a matrix that is not invertible.
+    """
     matrix, rhs = inputs
     require_batches(matrix, rhs)
     if matrix.shape[-1] != matrix.shape[-2]:
@@ -73,13 +76,18 @@ def _require_rows(matrix: Tensor, rhs: Tensor) -> None:
 
 
 def compute_least_squares(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The solutions `[..., n, k]` with the least squares: the fast way by normal equations, else of the least norm."""
+    """`[..., m, n]`, `[..., m, k]` and a scalar -> the solutions `[..., n, k]` with the least squares.
+
+    The fast way is by normal equations, the other of the least norm. InvalidArgumentError for shapes that do not fit, a
+    regularizer that is no scalar or negative, and, the fast way, a matrix of too low rank.
+    """
     matrix, rhs, regularizer = inputs
     require_batches(matrix, rhs)
     _require_rows(matrix, rhs)
     batch, columns = matrix.shape[:-2], matrix.shape[-1]
     solution = np.zeros((*batch, columns, rhs.shape[-1]), matrix.dtype)
     for index in np.ndindex(batch):
+        # for each matrix, so that it is not looked at where there is none
         _require_regularizer(regularizer)
         if matrix[index].size and rhs[index].size:
             solution[index] = _least_squares(matrix[index], rhs[index], float(regularizer), attrs["fast"])
@@ -100,6 +108,7 @@ def _least_squares(matrix: Tensor, rhs: Tensor, regularizer: float, fast: bool) 
         return np.linalg.lstsq(matrix, rhs)[0]
     rows, columns = matrix.shape
     transposed = adjoint(matrix)
+    # the smaller of the two products, which is the one that may be invertible
     gramian = transposed @ matrix if rows >= columns else matrix @ transposed
     gramian += np.eye(len(gramian), dtype=matrix.dtype) * matrix.dtype.type(regularizer)
     remedy = "a larger l2_regularizer" if rows >= columns else "an l2_regularizer"
@@ -138,7 +147,10 @@ def substitute(matrix: Tensor, rhs: Tensor, lower: bool) -> Tensor:
 
 
 def compute_triangular_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The solutions `[..., n, k]` of a system of which one triangle counts, or of its adjoint."""
+    """`[..., n, n]`, of which one triangle counts, or its adjoint, and `[..., n, k]` -> the solutions `[..., n, k]`.
+
+    Batch dimensions broadcast. InvalidArgumentError for shapes that do not fit; a zero on the diagonal is none.
+    """
     matrix, rhs = inputs
     require_matrices(matrix, rhs)
     if matrix.shape[-1] != matrix.shape[-2]:
@@ -161,7 +173,10 @@ def _require_same_size(matrix: Tensor, rhs: Tensor, attrs: Attrs) -> None:
 
 
 def compute_banded_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The same where the triangle is given as bands `[..., bands, n]`, the diagonal first (last for an upper one)."""
+    """The same where the triangle is given as bands `[..., bands, n]`, the diagonal first (last for an upper one).
+
+    InvalidArgumentError for shapes that do not fit, inputs without elements, and a zero on the first matrix's diagonal.
+    """
     bands, rhs = inputs
     require_matrices(bands, rhs)
     for index, tensor in enumerate(inputs):
@@ -197,7 +212,10 @@ def _from_bands(bands: Tensor, lower: bool) -> Tensor:
 
 
 def compute_tridiagonal_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Diagonals `[..., 3, n]` (above, on and below the main one) and rhs `[..., n, k]`; NaN where there is no solution."""
+    """Diagonals `[..., 3, n]` (above, on and below the main one) and rhs `[..., n, k]` -> `[..., n, k]`.
+
+    NaN where there is no solution. InvalidArgumentError for shapes that do not fit, and `perturb_singular` without pivoting.
+    """
     diagonals, rhs = inputs
     pivoting, perturbing = attrs["partial_pivoting"], attrs["perturb_singular"]
     if perturbing and not pivoting:
@@ -231,6 +249,7 @@ def _triangularize(diagonals: Tensor, rhs: Tensor, pivoting: bool) -> tuple[Tens
     above, main, below = (diagonals[..., row, :] for row in range(3))
     upper: Any = np.stack([main, above, np.zeros_like(main)])
     solution = rhs.copy()
+    # the last number above the diagonal and the first one below it stand outside of the matrix
     upper[1, ..., -1] = 0
     for row in range(rhs.shape[-2] - 1):
         here, following = upper[..., row].copy(), upper[..., row + 1].copy()
@@ -238,6 +257,7 @@ def _triangularize(diagonals: Tensor, rhs: Tensor, pivoting: bool) -> tuple[Tens
         swap = pivoting & (np.abs(here[0]) < np.abs(lower))
         pivot = np.where(swap, lower, here[0])
         eliminated = np.where(swap, here[0], lower)
+        # nothing to eliminate, also under a pivot of zero
         factor = np.where(eliminated == 0, 0, eliminated / pivot)
         beside = np.where(swap, following[:2], np.stack([here[1], np.zeros_like(lower)]))
         other = np.where(swap, np.stack([here[1], np.zeros_like(lower)]), following[:2])
@@ -268,7 +288,7 @@ def _substitute_back(upper: Tensor, solution: Tensor) -> None:
 
 
 def compute_tridiagonal_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Three diagonals `[..., 1, m]` times `[..., m, k]`."""
+    """Three diagonals `[..., 1, m]` times `[..., m, k]` -> `[..., m, k]`; InvalidArgumentError for shapes that do not fit."""
     require_batches(*inputs)
     above, main, below, rhs = inputs
     for name, diagonal in (("superdiagonal", above), ("main diagonal", main), ("subdiagonal", below)):
@@ -288,7 +308,7 @@ def _dim(dims: Dims, axis: int) -> int:
 
 
 def infer_solve(context: ShapeContext) -> tuple[Dims]:
-    """A square system: `[..., n, k]`."""
+    """A square system: `[..., n, n]` and `[..., n, k]` -> `[..., n, k]`."""
     return (_infer_system(square(context.shapes[0]), context.shapes[1], is_square=True),)
 
 
@@ -307,12 +327,15 @@ def _infer_system(matrix: Dims, rhs: Dims, is_square: bool) -> Dims:
 
 
 def infer_triangular_solve(context: ShapeContext) -> tuple[Dims]:
-    """A square system whose batch dimensions broadcast."""
+    """`[..., n, n]` and `[..., n, k]` -> `[..., n, k]`, where the batch dimensions broadcast."""
     return (_infer_broadcast_system(square(context.shapes[0]), with_rank_at_least(context.shapes[1], 2)),)
 
 
 def infer_banded_solve(context: ShapeContext) -> tuple[Dims]:
-    """`[..., bands, n]` and `[..., n, k]` -> `[..., n, k]`, where the batch dimensions broadcast."""
+    """`[..., bands, n]` and `[..., n, k]` -> `[..., n, k]`, where the batch dimensions broadcast.
+
+    ShapeError for no bands, or more than the matrix has rows.
+    """
     bands, rhs = (with_rank_at_least(dims, 2) for dims in context.shapes)
     count, size = _dim(bands, -2), _dim(bands, -1)
     if count == 0:

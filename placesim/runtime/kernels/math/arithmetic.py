@@ -30,7 +30,7 @@ def _add_numbers(x: Tensor, y: Tensor) -> Any:
 
 
 def _add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """The sum; of strings, the two joined."""
+    """Numbers or strings that broadcast together: the sum, or the two joined; InvalidArgumentError where they do not fit."""
     x, y = inputs
     shape = check_broadcast(x, y)
     if x.dtype != object:
@@ -44,7 +44,7 @@ def _add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def divide(x: Tensor, y: Tensor) -> Any:
-    """x / y of real or complex numbers; a complex divisor of zero gives NaN in both parts, as it is scaled first."""
+    """x / y of real or complex numbers, broadcast; a complex divisor of zero gives NaN in both parts, as it is scaled first."""
     quotient = np.divide(x, y)
     return np.where(y == 0, complex(np.nan, np.nan), quotient).astype(x.dtype) if x.dtype.kind == "c" else quotient
 
@@ -60,6 +60,7 @@ def _floored_quotient(x: Tensor, y: Tensor) -> Any:
 
 def _floored_remainder(x: Tensor, y: Tensor) -> Any:
     """The remainder with the sign of y; where it is zero, with the sign of x."""
+    # numpy's own remainder gives a zero the sign of y; the kernel adds y only to what is not zero
     remainder = np.fmod(x, y)
     return np.where((remainder != 0) & ((y < 0) != (remainder < 0)), remainder + y, remainder)
 
@@ -69,11 +70,12 @@ def _truncated_real_quotient(x: Tensor, y: Tensor) -> Any:
 
 
 def _checked(on_integers: Division, on_reals: Division) -> Division:
-    """A division that refuses integer zero divisors as an argument's fault."""
+    """A division that raises InvalidArgumentError for an integer divisor of zero."""
 
     def checked(x: Tensor, y: Tensor) -> Any:
         if not _is_integer(x):
             return on_reals(x, y)
+        # where there is nothing to divide, a zero divisor is no error
         if x.size and not np.all(y):
             raise InvalidArgumentError("Integer division by zero")
         return on_integers(x, y)
@@ -82,7 +84,7 @@ def _checked(on_integers: Division, on_reals: Division) -> Division:
 
 
 def _unchecked(on_integers: Division, on_reals: Division) -> Division:
-    """The truncating divisions: their kernel has no words of its own for an integer divisor of zero."""
+    """The truncating divisions: InternalError for an integer divisor of zero, for which TensorFlow has no words there."""
     checked = _checked(on_integers, on_reals)
 
     def unchecked(x: Tensor, y: Tensor) -> Any:
@@ -96,17 +98,17 @@ def _unchecked(on_integers: Division, on_reals: Division) -> Division:
 
 
 def divide_or_zero(x: Tensor, y: Tensor) -> Any:
-    """x / y, and 0 wherever y is 0."""
+    """x / y, broadcast, and 0 wherever y is 0."""
     return np.where(y == 0, np.zeros((), x.dtype), divide(x, y))
 
 
 def multiply_or_zero(x: Tensor, y: Tensor) -> Any:
-    """x * y, and 0 wherever y is 0, also for infinite and NaN x."""
+    """x * y, broadcast, and 0 wherever y is 0, also for infinite and NaN x."""
     return np.where(y == 0, np.zeros((), x.dtype), np.multiply(x, y))
 
 
 def zero_where_zero(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], Any]:
-    """The function, but 0 wherever x is 0, also for NaN y."""
+    """The function of two tensors that broadcast, but 0 wherever x is 0, also for NaN y."""
 
     def compute(x: Tensor, y: Tensor) -> Any:
         return np.where(x == 0, np.zeros((), x.dtype), function(x, y))
@@ -118,6 +120,7 @@ def zero_where_zero(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tens
 
 
 def _power(x: Tensor, y: Tensor) -> Any:
+    """InvalidArgumentError for an integer to a negative power."""
     if _is_integer(x) and x.size and np.any(y < 0):
         raise InvalidArgumentError("Integers to negative integer powers are not allowed")
     if x.dtype.kind == "c":  # by its definition, so that 0 to the power of 0 is NaN
@@ -129,6 +132,7 @@ def _power(x: Tensor, y: Tensor) -> Any:
 
 
 def _squared_difference(x: Tensor, y: Tensor) -> Any:
+    # for complex numbers the square of the absolute value
     difference = x - y
     return difference * np.conj(difference) if difference.dtype.kind == "c" else difference * difference
 
@@ -148,6 +152,7 @@ def _negated(x: Tensor) -> Tensor:
 
 
 def _clip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Bounds are scalars or shaped as the input; InvalidArgumentError for others."""
     x, low, high = inputs
     if (low.ndim and low.shape != x.shape) or (high.ndim and high.shape != x.shape):
         raise InvalidArgumentError(
@@ -173,6 +178,7 @@ def _bounded(x: Tensor, low: Tensor, high: Tensor) -> Any:
 
 
 def _sum_of_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Tensors of one shape, or tensor lists in variants -> their sum; InvalidArgumentError for shapes that differ."""
     if attrs["T"] is VARIANT:
         from placesim.runtime.kernels.lists.tensor_lists import add_lists, list_of  # few sums are of lists
 
@@ -188,12 +194,14 @@ def _sum_of_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 def _accumulate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Tensors of one shape -> their sum; InvalidArgumentError for shapes that differ."""
     if any(tensor.shape != inputs[0].shape for tensor in inputs):
         raise InvalidArgumentError("Parameters and update must be the same size")
     return (_total(inputs),)
 
 
 def _total(inputs: Sequence[Tensor]) -> Tensor:
+    # one input is handed on as it is, not copied
     if len(inputs) == 1:
         return inputs[0]
     total = np.asarray(inputs[0] + inputs[1])

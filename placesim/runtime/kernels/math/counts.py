@@ -20,7 +20,10 @@ MAX_BATCHES = 2**31 - 1
 
 
 def count_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Counts of a vector's values, or of each row of a matrix."""
+    """Counts of the values of `[n]`, or of each row of `[rows, n]`, as a sparse tensor.
+
+    InvalidArgumentError for another rank, negative values, weights that are neither empty nor of that shape, and no rows.
+    """
     data, weights = inputs
     if data.ndim not in (1, 2):
         raise InvalidArgumentError(f"Input must be a 1 or 2-dimensional tensor. Got: {format_dims(data.shape)}")
@@ -34,7 +37,11 @@ def count_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def count_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Counts of a sparse tensor's values, by its first coordinate where it has more than one."""
+    """Counts of a sparse tensor's values, by its first coordinate where it has more than one, as a sparse tensor.
+
+    InvalidArgumentError for parts whose shapes do not fit, coordinates outside the dense shape, negative values, weights of
+    another number and a dense shape of too many rows.
+    """
     indices, values, dims, weights = inputs
     require_rank(indices, 2, "Input indices must be a 2-dimensional tensor. Got: ")
     require_rank(values, 1, "Input values must be a vector. Got: ")
@@ -76,7 +83,10 @@ def _summarize(dims: Tensor) -> str:
 
 
 def count_ragged(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Counts of the values of each ragged row."""
+    """Counts of the values of each ragged row, `splits [rows + 1]` and `values [n]`, as a sparse tensor.
+
+    InvalidArgumentError for weights of another shape, splits that do not fit the values, and negative values.
+    """
     splits, values, weights = inputs
     _check_weights(weights, values, "values", "values")
     if splits.size < 2:
@@ -123,6 +133,7 @@ def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | 
     else:
         counts = np.diff(np.append(starts, len(pairs))).astype(dtype)
     seen = int(pairs[:, 1].max(initial=0))
+    # the dense shape ends at `maxlength`, or else at the largest value that was counted
     size = longest if longest >= 0 else max(seen + 1, attrs["minlength"])
     if batches is None:
         return found[:, 1:], counts, np.array([size], np.int64)
@@ -133,7 +144,11 @@ def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | 
 
 
 def bin_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[bins]`, or `[rows, bins]`, of a sparse tensor's values; what is too large is left out."""
+    """`[bins]`, or `[rows, bins]`, of a sparse tensor's values; what is too large is left out.
+
+    InvalidArgumentError for a number of bins that is no scalar or negative, for parts that do not fit, and of a vector for
+    negative values and weights of another number.
+    """
     indices, values, dims, size_tensor, weights = inputs
     size = bin_count(size_tensor)
     check_parts(indices, values, dims)
@@ -147,7 +162,11 @@ def bin_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def bin_ragged(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[rows, bins]` of the values of each ragged row; what is too large is left out."""
+    """`[rows, bins]` of the values of each ragged row; what is too large is left out.
+
+    InvalidArgumentError for a number of bins that is no scalar or negative, splits that do not fit the values, and negative
+    values.
+    """
     splits, values, size_tensor, weights = inputs
     size = bin_count(size_tensor)
     if splits.size == 0:

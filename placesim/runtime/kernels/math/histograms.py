@@ -51,6 +51,10 @@ def bin_count(size: Tensor) -> int:
 
 
 def _bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """`arr` of any shape, a scalar `size`, weights of as many elements or none -> `[size]`.
+
+    InvalidArgumentError for a size that is no scalar or negative, for negative values, and for weights of another number.
+    """
     values, size, weights = inputs[0].reshape(-1), bin_count(inputs[1]), inputs[2]
     if np.any(values < 0):
         raise InvalidArgumentError("Input arr must be non-negative!")
@@ -60,6 +64,11 @@ def _bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """`[n]` or `[rows, n]`, a scalar `size`, weights of that shape or none -> `[size]` or `[rows, size]`.
+
+    InvalidArgumentError for a rank above 2, weights of another shape, a size that is no scalar or negative, and negative
+    values.
+    """
     values, weights = inputs[0], inputs[2]
     if values.ndim > 2:
         raise InvalidArgumentError(f"Shape must be at most rank 2 but is rank {values.ndim}")
@@ -72,6 +81,7 @@ def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     negative = values[values < 0]
     if negative.size:
         raise InvalidArgumentError(
+            # the two ranks are two kernels, each with its own words
             f"Input 'in' must be non-negative! Negative input value found: {negative[-1]}"
             if values.ndim == 2
             else "Input arr must be non-negative!"
@@ -83,7 +93,11 @@ def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _histogram(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """How many values fall into each of `nbins` bins between two bounds; what is outside counts in the outermost."""
+    """Any shape, bounds `[2]`, a scalar count -> `[nbins]`: how many values fall into each bin between the bounds.
+
+    What is outside counts in the outermost bin. InvalidArgumentError for inputs of other shapes, bounds that do not rise, a
+    count below 1 and NaN.
+    """
     values, bounds, count = inputs
     if bounds.ndim != 1:
         raise InvalidArgumentError("value_range should be a vector.")
@@ -99,6 +113,7 @@ def _histogram(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         raise InvalidArgumentError(f"nbins should be a positive number, but got '{int(count)}'")
     if values.dtype.kind in "fV" and np.any(np.isnan(values)):
         raise InvalidArgumentError("Histogram values must not contain NaN")
+    # values below the lower bound count as it, values above the upper one as the last bin
     step = float(high - low) / int(count)
     place = (np.maximum(values, low) - low).astype(np.float64).reshape(-1) / step
     bins = np.bincount(np.minimum(place, int(count) - 1).astype(np.int32), minlength=int(count))
@@ -109,7 +124,10 @@ def _histogram(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _bucketize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """The number of boundaries that are not above each value; boundaries are floats."""
+    """Any shape -> the number of boundaries that are not above each value; boundaries are floats.
+
+    InvalidArgumentError for boundaries that are not sorted.
+    """
     boundaries = np.array(attrs["boundaries"], np.float32)
     if np.any(boundaries[1:] < boundaries[:-1]):
         raise InvalidArgumentError("Expected sorted boundaries")

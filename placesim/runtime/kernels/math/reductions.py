@@ -20,7 +20,7 @@ MAX_ARG_RANK = 7
 
 
 def reduction_axes(x: Tensor, axes: Tensor) -> Axes:
-    """The axes as numbers from 0; InvalidArgumentError for one that is not there or there twice."""
+    """The axes, a scalar or `[axes]`, as numbers from 0; InvalidArgumentError for one that is not there or there twice."""
     found: list[int] = []
     for index in np.reshape(axes, -1).tolist():
         if not -x.ndim <= index < x.ndim:
@@ -33,7 +33,10 @@ def reduction_axes(x: Tensor, axes: Tensor) -> Axes:
 
 
 def reduction(function: Reduce) -> Kernel:
-    """The row of a function `(tensor, axes, whether to keep them) -> tensor`."""
+    """The row of a function `(tensor, axes, whether to keep them) -> tensor`: any shape, without the axes.
+
+    InvalidArgumentError for axes that `reduction_axes` refuses.
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         x = inputs[0]
@@ -64,11 +67,13 @@ def _mean(x: Tensor, axes: Axes, keep: bool) -> Any:
     total = _fold(np.add, x, axes, keep, dtype=wide)
     if not count:
         return np.zeros_like(total, x.dtype)
+    # the mean of integers is cut off towards zero, as C divides
     divisor = wide(count)
     return ((total - np.fmod(total, divisor)) // divisor).astype(x.dtype)
 
 
 def _largest(x: Tensor, axes: Axes, keep: bool) -> Any:
+    # the largest of nothing is minus infinity, of integers the lowest number
     initial = x.dtype.type(-np.inf) if is_floating(x.dtype) else lowest(x.dtype)
     return _fold(np.maximum, x, axes, keep, initial=initial)
 
@@ -100,10 +105,11 @@ def _any(x: Tensor, axes: Axes, keep: bool) -> Any:
 
 
 def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Callable[[Any], Any]) -> Kernel:
-    """The row of ArgMax or ArgMin.
+    """The row of ArgMax or ArgMin: any shape without the axis that the second input names.
 
-    The search starts from the finite limit at index 0 and moves only to what beats it, so that neither NaN nor an infinity
-    of the wrong sign is ever chosen before index 0.
+    The search starts from the finite limit at index 0 and moves only to what beats it, so that neither NaN nor an infinity of
+    the wrong sign is ever chosen before index 0. InvalidArgumentError for an axis that is no scalar, not there or empty, and
+    for a rank above 7.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
@@ -118,6 +124,7 @@ def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Ca
 
 
 def _index_axis(x: Tensor, axis: Tensor) -> int:
+    """InvalidArgumentError in TensorFlow's order: no scalar, not there, empty, more axes than its kernel is compiled for."""
     if axis.ndim:
         raise InvalidArgumentError(f"dim must be a scalar, but received tensor of shape: {format_dims(axis.shape)}")
     index, rank = int(axis), x.ndim
@@ -147,6 +154,7 @@ def infer_reduction(context: ShapeContext) -> Sequence[Dims]:
     for index in axes.reshape(-1).tolist():
         if not -len(dims) <= index < len(dims):
             raise ShapeError(f"Invalid reduction dimension {index} for input with {len(dims)} dimensions.")
+        # an axis named twice is refused by the kernel only
         reduced.add(index % len(dims))
     if keep:
         return (tuple(1 if axis in reduced else dim for axis, dim in enumerate(dims)),)
@@ -156,6 +164,7 @@ def infer_reduction(context: ShapeContext) -> Sequence[Dims]:
 def _infer_index(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[1], 0)
     dims = context.shapes[0]
+    # of a vector the result is a scalar whatever the axis is, even one that is not there
     if dims is None or len(dims) <= 1:
         return (None if dims is None else (),)
     axis = context.scalar_value(1)

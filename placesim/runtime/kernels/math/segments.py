@@ -67,6 +67,7 @@ def _mean(rows: Tensor, starts: Tensor) -> Any:
     if rows.dtype.kind not in "iu":
         return (total / counts).astype(rows.dtype)
     counts = counts.astype(rows.dtype)
+    # cut off towards zero, as C divides integers
     return (total - np.fmod(total, counts)) // counts
 
 
@@ -79,7 +80,11 @@ def _starts(ids: Tensor) -> Tensor:
 
 
 def segment(reduce: Reduce, default: int) -> Kernel:
-    """The row of a reduction by sorted ids: `data [n, ...]`, `ids [n]`; ids that are left out give rows of the default."""
+    """The row of a reduction by sorted ids: `data [n, ...]`, `ids [n]` -> `[last id + 1, ...]`.
+
+    Ids that are left out give rows of the default. InvalidArgumentError for shapes that do not fit and for ids that are
+    negative or fall.
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         x, ids = inputs
@@ -106,6 +111,7 @@ def _check_segments(x: Tensor, ids: Tensor) -> None:
 
 def _segment_rows(runs: Tensor) -> int:
     """The number of output rows; InvalidArgumentError for what is found first as the runs of ids are gone through."""
+    # the last id gives the number of rows, before anything is known of the order
     rows = int(runs[-1]) + 1
     if rows <= 0:
         raise InvalidArgumentError("segment ids must be >= 0")
@@ -124,9 +130,10 @@ def _segment_rows(runs: Tensor) -> int:
 
 
 def unsorted_segment(ufunc: np.ufunc, initial: Callable[[np.dtype[Any]], Any]) -> Kernel:
-    """The row of a reduction by ids in any order: `data [*ids, ...]`, `ids`, the number of segments.
+    """The row of a reduction by ids in any order: `data [*ids, ...]`, `ids`, a scalar -> `[segments, ...]`.
 
-    Negative ids are dropped; a segment without rows is the initial value.
+    Negative ids are dropped; a segment without rows is the initial value. InvalidArgumentError for shapes that do not fit, a
+    negative number of segments and an id that is not below it.
     """
     reduce = _reduce_by(ufunc)
     is_extreme = ufunc in (np.maximum, np.minimum)
@@ -136,6 +143,7 @@ def unsorted_segment(ufunc: np.ufunc, initial: Callable[[np.dtype[Any]], Any]) -
         _check_unsorted(x, ids, count)
         inner = x.shape[ids.ndim :]
         result = np.full((int(count), *inner), initial(x.dtype), x.dtype)
+        # without data the ids are never looked at, so bad ones pass
         if not x.size:
             return (result,)
         _check_ids(ids, int(count))

@@ -40,6 +40,10 @@ def _require_scalar(name: str, value: Tensor, or_one_element: bool = False) -> N
 
 
 def _range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Three scalars -> `[ceil((limit - start) / delta)]`.
+
+    InvalidArgumentError for inputs that are no scalars, a delta of zero or of the wrong sign, and too many elements.
+    """
     for name, value in zip(RANGE_NAMES, inputs, strict=True):
         _require_scalar(name, value, or_one_element=True)
     start, limit, delta = (value.reshape(())[()] for value in inputs)
@@ -47,6 +51,7 @@ def _range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         raise InvalidArgumentError(f"Requires delta != 0: {_format_number(delta)}")
     if not (start <= limit if delta > 0 else start >= limit):
         raise InvalidArgumentError(_wrong_direction(start, limit, delta))
+    # each element is start plus a multiple of delta, in the elements' own type, so that errors do not add up
     steps = np.arange(_range_size(start, limit, delta)).astype(start.dtype)
     return (start + steps * delta,)
 
@@ -70,17 +75,22 @@ def _range_size(start: Any, limit: Any, delta: Any) -> int:
 
 
 def _line(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """`num` numbers from start to stop, both included."""
+    """Three scalars -> `[num]`: numbers from start to stop, both included.
+
+    InvalidArgumentError for inputs that are no scalars, and for num below 1.
+    """
     for name, value in zip(LINE_NAMES, inputs, strict=True):
         _require_scalar(name, value)
     start, stop, count = inputs[0], inputs[1], int(inputs[2])
     if count <= 0:
         raise InvalidArgumentError(f"Requires num > 0: {count}")
+    # a single number is the start, whatever the stop is
     if count == 1:
         return (np.reshape(start, 1),)
     dtype = start.dtype.type
     step = (stop - start) / dtype(count - 1)
     result = start + step * np.arange(count).astype(dtype)
+    # stop itself, not what the rounded steps add up to
     result[-1] = stop
     return (result,)
 
@@ -89,6 +99,10 @@ def _line(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _cross(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Two tensors `[..., 3]` of one shape -> the same.
+
+    InvalidArgumentError for shapes that differ and scalars, FailedPreconditionError for vectors of other lengths.
+    """
     a, b = inputs
     if a.shape != b.shape:
         shapes = f"{format_dims(a.shape)} vs. {format_dims(b.shape)}"

@@ -29,7 +29,7 @@ from placesim.runtime.shapes import Dims, ShapeContext, scalar_dim, unchanged, v
 
 
 def fill(distribution: Distribution) -> Compute:
-    """The kernel that fills the requested shape from one distribution."""
+    """The kernel that fills the requested shape `[rank]` from one distribution; InvalidArgumentError for one that is none."""
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
         shape = requested_shape(inputs[0])
@@ -46,7 +46,10 @@ def integers_within(bounds: Sequence[Any]) -> Distribution:
 
 
 def random_integers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Integers in [minval, maxval) of the requested shape."""
+    """Integers in [minval, maxval) of the requested shape `[rank]`.
+
+    InvalidArgumentError for a shape that is none, and bounds that are no scalars or of which the first is not less.
+    """
     distribution = integers_within(inputs[1:])
     shape = requested_shape(inputs[0])
     count = elements(shape)
@@ -55,7 +58,10 @@ def random_integers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 def system_integers(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Integers of the requested shape from the system's entropy, never twice the same."""
+    """Integers of the requested shape `[rank]` from the system's entropy, never twice the same.
+
+    InvalidArgumentError for a shape that is none.
+    """
     import secrets
 
     shape = requested_shape(inputs[0])
@@ -79,7 +85,7 @@ def shuffled_rows(value: Tensor, generator: Philox) -> Tensor:
 
 
 def random_shuffle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The input with its rows in random order; a scalar or a single row draws nothing."""
+    """The input `[rows, ...]` with its rows in random order; a scalar or a single row draws nothing."""
     value = inputs[0]
     if np.size(value) <= 1 or len(value) <= 1:
         return (value,)
@@ -91,7 +97,10 @@ def random_shuffle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def check_multinomial(logits: Tensor, samples: Tensor) -> tuple[int, int, int]:
-    """Batch size, number of classes and number of samples of a draw from `logits [batch, classes]`."""
+    """Batch size, number of classes and number of samples of a draw from `logits [batch, classes]`.
+
+    InvalidArgumentError for logits that are no matrix or have no classes, and a number that is no scalar or negative.
+    """
     if np.ndim(logits) != 2:
         raise InvalidArgumentError(f"logits should be a matrix, got shape {shape_text(logits)}")
     if np.ndim(samples):
@@ -107,6 +116,7 @@ def draw_classes(logits: Tensor, samples: int, generator: Philox) -> Tensor:
     """Classes `[batch, samples]` drawn with the odds of `logits [batch, classes]`, one double for each."""
     batch = len(logits)
     uniforms = uniform_values(generator.take(-(-batch * samples // 2)), DOUBLE).reshape(-1)[: batch * samples]
+    # a logit that is not finite has no odds at all, be it minus or plus infinity
     finite = np.isfinite(logits)
     highest = np.max(np.where(finite, logits, np.finfo(logits.dtype).min if logits.dtype.kind == "f" else -np.inf), 1)
     odds = np.exp(logits.astype(np.float64) - highest.astype(np.float64)[:, None])
@@ -118,12 +128,13 @@ def draw_classes(logits: Tensor, samples: int, generator: Philox) -> Tensor:
 
 
 def multinomial(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Classes `[batch, samples]` drawn from `logits [batch, classes]`."""
+    """Classes `[batch, samples]` drawn from `logits [batch, classes]`; errors as of `check_multinomial`."""
     logits, samples = inputs
     batch, _, count = check_multinomial(logits, samples)
     dtype = attrs["output_dtype"].numpy
     if not batch * count:
         return (np.empty((batch, count), dtype),)
+    # what TensorFlow sets aside: two words for each double, samples rounded up to four
     generator = reserve(context, attrs, batch * 2 * (-(-count // 4) * 4) * RESERVED_SAMPLES)
     return (draw_classes(logits, count, generator).astype(dtype),)
 

@@ -99,6 +99,7 @@ def sample_gammas(generator: Philox, alphas: Tensor, samples: int) -> Tensor:
     is_one = np.flatnonzero(alpha == 1)
     result[is_one] = -np.log1p(-streams.uniforms(is_one))
     below_one = alpha < 1
+    # a shape below one is drawn as one more and scaled down by a power of a uniform
     d = alpha + np.where(below_one, 2 / 3, -1 / 3)
     c = 1 / 3 / np.sqrt(d)
     is_open = (alpha != 1) & ~np.isnan(alpha)
@@ -109,6 +110,7 @@ def sample_gammas(generator: Philox, alphas: Tensor, samples: int) -> Tensor:
         v = 1 + c[todo] * x
         drawn, x, v = todo[v > 0], x[v > 0], v[v > 0] ** 3
         u = streams.uniforms(drawn)
+        # the cheap bound first, which spares most of the logarithms
         squeezed = u < 1 - 0.0331 * (x * x) * (x * x)
         accepted = squeezed | (np.log(u) < 0.5 * x * x + d[drawn] * (1 - v + np.log(v)))
         done = drawn[accepted]
@@ -126,7 +128,7 @@ def _gamma_outputs(generator: Philox, alpha: Tensor, samples: int, shape: Sequen
 
 
 def random_gamma(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Gamma numbers `[shape..., alpha...]`."""
+    """Gamma numbers `[shape..., alpha...]`; InvalidArgumentError for a shape that is none."""
     shape, alpha = inputs
     if np.ndim(shape) != 1:
         text = format_tensor(TensorValue(attrs["S"], shape))
@@ -148,7 +150,10 @@ def _samples_of(shape: tuple[int, ...], parameters: Tensor, name: str) -> int:
 
 
 def seeded_gamma(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Gamma numbers of the requested shape, which ends with the shape of alpha: `(shape, seed, alpha)`."""
+    """Gamma numbers of the requested shape, which ends with the shape of alpha: `(shape, seed, alpha)`.
+
+    InvalidArgumentError for a shape that is none or ends otherwise, and a seed that is not `[2]`.
+    """
     shape = requested_shape(inputs[0])
     require_seed_pair(inputs[1])
     if not elements(shape):
@@ -158,7 +163,10 @@ def seeded_gamma(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def keyed_gamma(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Gamma numbers of the requested shape, which ends with the shape of alpha: `(shape, key, counter, algorithm, alpha)`."""
+    """Gamma numbers of the requested shape, which ends with the shape of alpha: `(shape, key, counter, algorithm, alpha)`.
+
+    InvalidArgumentError for a shape that is none or ends otherwise, and a key, counter or algorithm that is none.
+    """
     algorithm = algorithm_of_key(*inputs[1:4])
     shape, alpha = requested_shape(inputs[0]), inputs[4]
     if not elements(shape):
@@ -215,7 +223,7 @@ def _poisson_outputs(generator: Philox, rate: Tensor, samples: int, shape: Seque
 
 
 def random_poisson(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Poisson counts `[shape..., rate...]`."""
+    """Poisson counts `[shape..., rate...]`; InvalidArgumentError for a shape that is none."""
     shape, rate = requested_shape(inputs[0]), inputs[1]
     samples, outputs = elements(shape), shape + np.shape(rate)
     if not samples or not np.size(rate):
@@ -225,7 +233,10 @@ def random_poisson(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def seeded_poisson(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Poisson counts of the requested shape, which ends with the shape of the rates: `(shape, seed, rate)`."""
+    """Poisson counts of the requested shape, which ends with the shape of the rates: `(shape, seed, rate)`.
+
+    InvalidArgumentError for a shape that is none or ends otherwise, and a seed that is not `[2]`.
+    """
     shape = requested_shape(inputs[0])
     require_seed_pair(inputs[1])
     if not elements(shape):
@@ -238,7 +249,10 @@ def seeded_poisson(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def binomial_shape_of(shape: Tensor, counts: Tensor, probabilities: Tensor) -> tuple[tuple[int, ...], int, int]:
-    """The requested shape, its number of parameters and of samples for each."""
+    """The requested shape, its number of parameters and of samples for each.
+
+    InvalidArgumentError for a shape that is none or does not end with the parameters', which must broadcast.
+    """
     tail = broadcast_dims(np.shape(counts), np.shape(probabilities))
     if tail is None:
         raise InvalidArgumentError(
@@ -329,7 +343,10 @@ def _stirling_tail(k: Tensor) -> Tensor:
 
 
 def seeded_binomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Binomial counts of the requested shape: `(shape, seed, counts, probabilities)`."""
+    """Binomial counts of the requested shape: `(shape, seed, counts, probabilities)`.
+
+    Errors as of `binomial_shape_of`; InvalidArgumentError for a seed that is not `[2]`.
+    """
     require_seed_pair(inputs[1])
     shape, _, _ = binomial_shape_of(inputs[0], inputs[2], inputs[3])
     if not elements(shape):

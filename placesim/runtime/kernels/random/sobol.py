@@ -22,7 +22,7 @@ MAX_INT32 = (1 << 31) - 1
 
 
 def check_sobol(dims: int, count: int, skip: int) -> None:
-    """InvalidArgumentError for a sequence that is none."""
+    """InvalidArgumentError for a sequence that is none: no or too many dimensions, no points, or more than an int32 counts."""
     if dims < 1:
         raise InvalidArgumentError("dim must be at least one")
     if dims > MAX_DIMS:
@@ -36,7 +36,10 @@ def check_sobol(dims: int, count: int, skip: int) -> None:
 
 
 def sobol_sample(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """`count` points `[count, dims]` in [0, 1), from the point after the `skip`-th on; the origin is not among them."""
+    """Three scalars -> points `[count, dims]` in [0, 1), from the one after the `skip`-th on; the origin is not among them.
+
+    InvalidArgumentError for inputs that are no scalars, and as of `check_sobol`.
+    """
     from scipy.stats import qmc
 
     for name, value in zip(("dim", "num_results", "skip"), inputs, strict=True):

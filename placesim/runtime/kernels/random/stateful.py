@@ -61,7 +61,8 @@ def _require_philox(algorithm: int) -> None:
 def advance(handle: ResourceHandle, context: KernelContext, algorithm: int | None, blocks: int, tag: int = 0) -> Philox:
     """The generator that the state holds; the state itself moves on by `blocks`.
 
-    With `tag` 1 the state's first element is the algorithm.
+    With `tag` 1 the state's first element is the algorithm. NotFoundError where the variable was not set, InvalidArgumentError
+    for a state of another type or shape and an unknown algorithm, UnimplementedError for ThreeFry.
     """
     variable = _state_of(handle, context)
     state = variable.value
@@ -77,6 +78,7 @@ def advance(handle: ResourceHandle, context: KernelContext, algorithm: int | Non
     generator = Philox(key, high << 64 | low)
     moved = generator.copy()
     moved.skip(blocks)
+    # whoever has read the variable keeps what was read
     variable.value = state.copy()
     variable.value[tag : tag + 2] = np.array([moved.counter & MASK_64, moved.counter >> 64], np.uint64).view(np.int64)
     return generator
@@ -100,7 +102,10 @@ def _fill(
 
 
 def stateful(choose: Callable[[Sequence[Any]], Distribution]) -> Compute:
-    """The kernel `(state, algorithm, shape, parameters...)`."""
+    """The kernel `(state, algorithm, shape, parameters...)` -> the requested shape.
+
+    InvalidArgumentError for a shape that is none and parameters that are not allowed; for the state, errors as of `advance`.
+    """
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
         algorithm = algorithm_of(inputs[1], 1)
@@ -111,29 +116,36 @@ def stateful(choose: Callable[[Sequence[Any]], Distribution]) -> Compute:
 
 
 def tagged_normal(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Standard normals from a state that starts with its algorithm: `(state, shape)`."""
+    """Standard normals of the requested shape, from a state that starts with its algorithm: `(state, shape)`.
+
+    Errors as of `stateful`.
+    """
     return _fill(inputs[0], context, None, inputs[1], attrs, normal)
 
 
 def binomial(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Binomial counts of the requested shape, which must end with the shape of counts and probabilities."""
+    """Binomial counts of the requested shape, which must end with the shape of counts and probabilities.
+
+    Errors as of `binomial_shape_of` and `advance`; InvalidArgumentError for an algorithm that is no scalar.
+    """
     handle, algorithm, shape, counts, probabilities = inputs
     dims, batches, samples = binomial_shape_of(shape, counts, probabilities)
     if np.ndim(algorithm):
         raise InvalidArgumentError(f"algorithm must be of shape [], not {shape_text(algorithm)}")
+    # what TensorFlow sets aside for each batch; most of it is never drawn
     blocks = batches * 2 * 100 * (samples + 3) // 4 * RESERVED_SAMPLES
     generator = advance(handle, context, int(algorithm), blocks)
     return (sample_binomials(generator, dims, counts, probabilities, attrs["dtype"]),)
 
 
 def skip(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Move the state on as if `delta` numbers had been drawn."""
+    """Move the state on as if `delta`, a scalar, numbers had been drawn; errors as of `advance`."""
     advance(inputs[0], context, algorithm_of(inputs[1], 1), _delta(inputs[2]) * RESERVED_SAMPLES)
     return ()
 
 
 def read_and_skip(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """The state as it is, moved on afterwards as if `delta` numbers had been drawn."""
+    """The state `[3]` as it is, moved on afterwards as if `delta`, a scalar, numbers had been drawn; errors as of `advance`."""
     algorithm, delta = algorithm_of(inputs[1], 1), _delta(inputs[2])
     before = _state_of(inputs[0], context).value
     advance(inputs[0], context, algorithm, delta * RESERVED_SAMPLES)

@@ -64,7 +64,11 @@ def _fixed(distribution: Distribution) -> Chooser:
 
 
 def seeded(choose: Chooser) -> Compute:
-    """The kernel `(shape, seed, parameters...)`; seeds and parameters do not matter where the shape is empty."""
+    """The kernel `(shape, seed, parameters...)` -> the requested shape.
+
+    Seeds and parameters do not matter where that is empty. InvalidArgumentError for a shape that is none, a seed that is not
+    `[2]`, and parameters that are not allowed.
+    """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         shape = requested_shape(inputs[0])
@@ -79,7 +83,7 @@ def seeded(choose: Chooser) -> Compute:
 
 
 def seeded_multinomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Classes `[batch, samples]` drawn from `logits [batch, classes]`."""
+    """Classes `[batch, samples]` drawn from `logits [batch, classes]`; errors as of `check_multinomial`, and for seeds."""
     logits, samples, seed = inputs
     require_seed_pair(seed)
     generator = philox_of_seeds(seed)
@@ -91,7 +95,11 @@ def seeded_multinomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def keyed(choose: Chooser) -> Compute:
-    """The kernel `(shape, key, counter, algorithm, parameters...)`."""
+    """The kernel `(shape, key, counter, algorithm, parameters...)` -> the requested shape.
+
+    InvalidArgumentError for a shape that is none, a key, counter or algorithm of another shape, an unknown algorithm, and
+    parameters that are not allowed.
+    """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         algorithm = algorithm_of_key(*inputs[1:4])
@@ -99,6 +107,7 @@ def keyed(choose: Chooser) -> Compute:
         dtype, count = attrs["dtype"], elements(shape)
         if not count:
             return (np.empty(shape, dtype.numpy),)
+        # an empty shape is given back before parameters are looked at, and before an algorithm is refused
         distribution = choose(inputs[4:])
         require_philox(algorithm)
         return (distribution(philox_of_key(*inputs[1:3]), count, dtype).reshape(shape),)
@@ -107,7 +116,7 @@ def keyed(choose: Chooser) -> Compute:
 
 
 def key_and_counter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The key uint64 `[1]` and the counter uint64 `[2]` of a pair of seeds."""
+    """The key uint64 `[1]` and the counter uint64 `[2]` of a pair of seeds; InvalidArgumentError for another shape or type."""
     require_seed_pair(inputs[0])
     generator = philox_of_seeds(inputs[0])
     counter = (generator.counter & MASK_64, generator.counter >> 64)
@@ -115,7 +124,7 @@ def key_and_counter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def key_counter_algorithm(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The key, the counter and the number of the algorithm."""
+    """The key `[1]`, the counter `[2]` and the number of the algorithm, a scalar; errors as of `key_and_counter`."""
     return *key_and_counter(inputs, attrs), np.array(PHILOX, np.int32)
 
 
@@ -125,7 +134,7 @@ def name_algorithm(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def keyed_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The input with its rows in random order."""
+    """The input `[rows, ...]` with its rows in random order; errors as of `keyed`."""
     require_philox(algorithm_of_key(*inputs[1:4]))
     value = inputs[0]
     if np.size(value) <= 1 or len(value) <= 1:
@@ -134,7 +143,10 @@ def keyed_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def stochastic_cast(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Each number rounded up or down, with odds by how near it is; saturates, and NaN gives 0."""
+    """Each number, any shape, rounded up or down, with odds by how near it is; saturates, and NaN gives 0.
+
+    InvalidArgumentError for a key, counter or algorithm of another shape, and an unknown algorithm.
+    """
     require_philox(algorithm_of_key(*inputs[1:4]))
     value, limits = np.asarray(inputs[0]), np.iinfo(attrs["Tout"].numpy)
     flat = value.reshape(-1)
@@ -170,7 +182,10 @@ def _rounding_chances(flat: Tensor, attrs: Attrs, generator: Philox) -> Tensor:
 
 
 def index_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Where an index goes in a random permutation of [0, max_index]; scalars, or vectors `[n]` with seeds `[n, 3]`."""
+    """Where an index goes in a random permutation of [0, max_index]; scalars, or vectors `[n]` with seeds `[n, 3]`.
+
+    InvalidArgumentError for other shapes.
+    """
     index, seed, limit = inputs
     count = max(np.size(index), np.size(limit), np.size(seed) // 3)
     _check_index_shuffle(index, seed, limit, count)
@@ -197,10 +212,12 @@ def _permuted(index: int, seed: Sequence[int], limit: int, rounds: int) -> int:
     if not limit:
         return 0
     index, limit = index & MASK_64, limit & MASK_64
+    # Simon wants blocks of an even number of bits, 16 at least
     size = int(np.ceil(np.log2(float(limit))))
     bits = min(max(size + size % 2, 16), 64) // 2
     keys = _round_keys([word & MASK_32 for word in seed], rounds, bits)
     index = _simon(index, keys, bits)
+    # the blocks are wider than the range: what falls outside of it is encrypted again, which stays a permutation
     while index > limit:
         index = _simon(index, keys, bits)
     return index
@@ -286,7 +303,7 @@ def _infer_key_counter_algorithm(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_index_shuffle(context: ShapeContext) -> Sequence[Dims]:
-    """A scalar of scalars, else the vector that any of the inputs spells."""
+    """A scalar of scalars, else the vector that any of the inputs spells; ShapeError for seeds that are no threes."""
     index, seed, limit = context.shapes
     with_rank_at_most(index, 1)
     with_rank_at_least(seed, 1)

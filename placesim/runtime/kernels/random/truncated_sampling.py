@@ -45,14 +45,16 @@ Proposal = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 def draw_between(generator: Philox, parameters: Sequence[Any], count: int, dtype: DType) -> Tensor:
-    """`count` normals of a mean, a deviation and two bounds; the generator moves behind the blocks they took.
+    """`[count]` normals of a mean, a deviation and two bounds; the generator moves behind the blocks they took.
 
-    Parameters and arithmetic are of the element type.  Raises InvalidArgumentError for impossible parameters.
+    Parameters and arithmetic are of the element type. InvalidArgumentError for impossible parameters, InternalError where too
+    many proposals in a row are rejected.
     """
     mean, deviation, low, high = parameters
     if not (deviation > 0 and low < high and (np.isfinite(low) or np.isfinite(high))):
         raise InvalidArgumentError("Invalid parameters")
     if low == -np.inf or high < mean:
+        # mirrored, so that the lower bound is the one that is near
         low, high, deviation = high, low, -deviation
     least, most = (low - mean) / deviation, (high - mean) / deviation
     proposal, blocks, failure, limit = _choose(least, most, dtype)
@@ -156,7 +158,10 @@ def _check_parameters(parameters: Sequence[Tensor], batches: int) -> bool:
 
 
 def parameterized_truncated_normal(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Normals of the requested shape `[batch, ...]`, each batch with its own mean, deviation and bounds."""
+    """Normals of the requested shape `[batch, ...]`, each batch with its own mean, deviation and bounds.
+
+    InvalidArgumentError for a shape that is none or a scalar's and parameters that do not fit it; else as of `draw_between`.
+    """
     shape, dtype = inputs[0], attrs["dtype"]
     require_shape_vector(shape)
     if not len(shape):
@@ -164,6 +169,7 @@ def parameterized_truncated_normal(inputs: Sequence[Any], attrs: Attrs, context:
     dims = requested_shape(shape)
     batches, samples, total = dims[0], elements(dims[1:]), elements(dims)
     if _check_parameters(inputs[1:], batches):
+        # the same parameters everywhere: TensorFlow cuts the output into batches of its own
         batches, samples = -(-total // BATCH), BATCH
     generator = reserve(context, attrs, batches * 2 * MAX_ITERATIONS * (samples + 3) // 4)
     rows = zip(*(_vector_of(parameter, batches) for parameter in inputs[1:]), strict=True)
@@ -175,7 +181,11 @@ def parameterized_truncated_normal(inputs: Sequence[Any], attrs: Attrs, context:
 
 
 def seeded_truncated_normal(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Normals of the requested shape, which ends with the broadcast shape of the parameters."""
+    """Normals of the requested shape, which ends with the broadcast shape of the parameters.
+
+    InvalidArgumentError for a shape that is none or ends otherwise, parameters that do not broadcast, and a seed that is not
+    `[2]`; else as of `draw_between`.
+    """
     shape, seed, *parameters = inputs
     require_seed_pair(seed)
     try:

@@ -30,7 +30,10 @@ def _numbers(data: bytes, dtype: DType, little_endian: bool) -> Tensor:
 
 
 def decode_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings of one length `[...]` -> numbers `[..., length / size]`."""
+    """Strings of one length `[...]` -> numbers `[..., length / size]`.
+
+    InvalidArgumentError for lengths that differ, or are no multiple of the number's size.
+    """
     texts, dtype = flat_strings(inputs[0]), attrs["out_type"]
     shape, size = np.shape(inputs[0]), len(texts[0]) if texts else 0
     for index, text in enumerate(texts):
@@ -38,6 +41,7 @@ def decode_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
             raise InvalidArgumentError(
                 f"DecodeRaw requires input strings to all be the same size, but element {index} has size {size} != {len(text)}"
             )
+    # also for strings that are all empty, whatever the type
     if not size:
         return (np.empty((*shape, 0), dtype.numpy),)
     if size % dtype.size:
@@ -48,7 +52,10 @@ def decode_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def decode_padded_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings `[...]`, each cut or filled up with zeros to a length -> numbers `[..., length / size]`."""
+    """Strings `[...]`, each cut or filled up with zeros to a length, a scalar -> numbers `[..., length / size]`.
+
+    InvalidArgumentError for a length that is no scalar, not positive, or no multiple of the number's size.
+    """
     if np.ndim(inputs[1]):
         raise InvalidArgumentError(f"k must be scalar, got shape {shape_text(inputs[1])}")
     length, dtype = int(inputs[1]), attrs["out_type"]
@@ -64,6 +71,7 @@ def decode_padded_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _check_csv(inputs: Sequence[Any], attrs: Attrs) -> None:
+    """InvalidArgumentError for a delimiter that is not one byte, columns that do not rise, or two defaults for one field."""
     if len(raw(attrs["field_delim"])) != 1:
         raise InvalidArgumentError("field_delim should be only 1 char")
     columns = attrs["select_cols"]
@@ -109,11 +117,15 @@ def _quoted_field(text: bytes, at: int, delimiter: int) -> tuple[bytes, int]:
 
 
 def csv_fields(text: bytes, attrs: Attrs) -> list[bytes]:
-    """The fields of one record; with `select_cols` only those, and what is behind the last of them is not read."""
+    """The fields of one record; with `select_cols` only those, and what is behind the last of them is not read.
+
+    InvalidArgumentError for quotes and line ends where none may be.
+    """
     delimiter, quotes, columns = raw(attrs["field_delim"])[0], attrs["use_quote_delim"], attrs["select_cols"]
     found: list[bytes] = []
     at, number = 0, 0
     while at < len(text):
+        # line ends between fields are skipped, at the end of a record as well as before it
         if text[at] in b"\n\r":
             at += 1
             continue
@@ -126,13 +138,17 @@ def csv_fields(text: bytes, attrs: Attrs) -> list[bytes]:
         number += 1
         if columns and len(found) == len(columns):
             return found
+    # a delimiter at the end has an empty field behind it
     if text and text[-1] == delimiter and (not columns or columns[len(found)] == number):
         found.append(b"")
     return found
 
 
 def _csv_value(field: bytes, place: tuple[int, int], dtype: DType, default: Any, na_value: bytes) -> Any:
-    """One field's value; `place` is the number of the record and of the field."""
+    """One field's value; `place` is the number of the record and of the field.
+
+    InvalidArgumentError for a field that is missing without a default, or is no number.
+    """
     record, number = place
     if not field or field == na_value:
         if not np.size(default):
@@ -146,7 +162,11 @@ def _csv_value(field: bytes, place: tuple[int, int], dtype: DType, default: Any,
 
 
 def decode_csv(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Records `[...]` -> a tensor of that shape for each field; an empty field takes its default."""
+    """Records `[...]` -> a tensor of that shape for each field; an empty field takes its default.
+
+    InvalidArgumentError for attrs and defaults that make no sense, records that are no fields or of another number of them, and
+    fields that are no numbers of their type.
+    """
     _check_csv(inputs, attrs)
     dtypes, shape, na_value = attrs["OUT_TYPE"], np.shape(inputs[0]), raw(attrs["na_value"])
     columns: list[list[Any]] = [[] for _ in dtypes]

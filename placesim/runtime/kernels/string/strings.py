@@ -30,7 +30,10 @@ from placesim.runtime.shapes import (
 
 
 def join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The inputs joined element by element with the attr `separator`; scalars go with every element."""
+    """Strings of one shape, or scalars among them, joined element by element with the attr `separator`.
+
+    InvalidArgumentError for shapes that differ.
+    """
     shape: tuple[int, ...] = ()
     for part in inputs:
         if shape and np.ndim(part) and np.shape(part) != shape:
@@ -52,7 +55,10 @@ def _reduced_axes(axes: Tensor, rank: int) -> list[int]:
 
 
 def reduce_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings joined along axes, of which the first named changes fastest."""
+    """Strings, any shape, joined along axes, of which the first named changes fastest: without those axes, or with 1 there.
+
+    OutOfRangeError for an axis that is not there, InvalidArgumentError for one that is there twice.
+    """
     value = np.asarray(inputs[0], object)
     reduced = _reduced_axes(inputs[1], value.ndim)[::-1]
     kept = [axis for axis in range(value.ndim) if axis not in reduced]
@@ -66,7 +72,11 @@ def reduce_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def segment_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings with the same segment id joined, `[segments, inner...]`; a separator only goes behind a string with bytes."""
+    """Strings `[*ids, inner...]` with the same segment id joined, `[segments, inner...]`.
+
+    A separator only goes behind a string with bytes. InvalidArgumentError for shapes that do not fit, a number of segments that
+    is no scalar or negative, and ids outside of it; OutOfRangeError for ids of higher rank than the strings.
+    """
     value, ids, segments = np.asarray(inputs[0], object), np.asarray(inputs[1]), inputs[2]
     if not np.size(segments):
         raise InvalidArgumentError("Number of segments cannot be empty.")
@@ -101,7 +111,7 @@ def _check_segments(value: Tensor, ids: Tensor, count: int) -> None:
 
 
 def length(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Lengths in int32: of bytes, or of bytes that start a UTF-8 character."""
+    """Lengths in int32, any shape: of bytes, or of bytes that start a UTF-8 character."""
     measure: Callable[[bytes], int] = len if attrs["unit"] == "BYTE" else lambda text: len(char_starts(text))
     return (np.array(list(map(measure, flat_strings(inputs[0]))), np.int32).reshape(np.shape(inputs[0])),)
 
@@ -112,7 +122,10 @@ def char_starts(text: bytes) -> list[int]:
 
 
 def change_case(of_bytes: Callable[[bytes], bytes], of_text: Callable[[str], str]) -> Compute:
-    """The kernel that changes ASCII letters only, or all letters where the encoding is UTF-8."""
+    """The kernel that changes ASCII letters only, or all letters where the encoding is UTF-8, in strings of any shape.
+
+    InvalidArgumentError for another encoding.
+    """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         encoding = attrs["encoding"]
@@ -126,7 +139,7 @@ def change_case(of_bytes: Callable[[bytes], bytes], of_text: Callable[[str], str
 
 
 def strip(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """ASCII whitespace taken off both ends."""
+    """Strings, any shape, with ASCII whitespace taken off both ends."""
     return (map_strings(bytes.strip, inputs[0]),)
 
 
@@ -151,11 +164,16 @@ def _char_range(text: bytes, position: int, count: int) -> tuple[int, int] | Non
     if position >= 0:
         return None if position > size else (ends[position], ends[min(position + max(count, 0), size)])
     first = size + position
+    # a negative length takes the rest of the bytes, but none of the characters; counted from the end it is refused
     return None if first < 0 or count < 0 else (ends[first], ends[min(first + count, size)])
 
 
 def substring(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Substrings; positions and lengths have one shape, which broadcasts with the strings'."""
+    """Substrings; positions and lengths have one shape, which broadcasts with the strings'.
+
+    InvalidArgumentError for shapes that do not fit and a position outside of its string, UnimplementedError where more than two
+    dimensions would have to be broadcast.
+    """
     value, position, count = inputs
     if np.shape(position) != np.shape(count):
         raise InvalidArgumentError(
@@ -165,6 +183,7 @@ def substring(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     parts = (np.broadcast_to(np.asarray(part), shape).reshape(-1).tolist() for part in (position, count))
     texts = flat_strings(np.broadcast_to(np.asarray(value, object), shape))
     is_bytes = attrs["unit"] == "BYTE"
+    # the kernel tells both coordinates only where it has to broadcast
     in_pairs = len(shape) == 2 and np.shape(position) not in ((), np.shape(value))
     result = []
     for index, (text, start, size) in enumerate(zip(texts, *parts, strict=True)):
@@ -204,14 +223,14 @@ def _require_scalars(names: Sequence[str], inputs: Sequence[Any]) -> None:
 
 
 def sharded_filename(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The name of one shard's file: `name-00003-of-00010`."""
+    """The name of one shard's file, `name-00003-of-00010`, of three scalars; InvalidArgumentError for other shapes."""
     _require_scalars(("basename", "shard", "num_shards"), inputs)
     name, shard, count = (np.reshape(part, -1)[0] for part in inputs)
     return (string_array([name + b"-%05d-of-%05d" % (shard, count)], ()),)
 
 
 def sharded_filespec(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The pattern of all shards' files: `name-?????-of-00010`."""
+    """The pattern of all shards' files, `name-?????-of-00010`, of two scalars; InvalidArgumentError for other shapes."""
     _require_scalars(("basename", "num_shards"), inputs)
     name, count = (np.reshape(part, -1)[0] for part in inputs)
     return (string_array([name + b"-?????-of-%05d" % count], ()),)
@@ -221,7 +240,7 @@ def sharded_filespec(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def infer_join(context: ShapeContext) -> Sequence[Dims]:
-    """A scalar of scalars, else what the inputs of known rank above 0 agree on."""
+    """A scalar of scalars, else what the inputs of known rank above 0 agree on; ShapeError where they do not."""
     if all(dims == () for dims in context.shapes):
         return ((),)
     found: Dims = None
@@ -231,7 +250,7 @@ def infer_join(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_substring(context: ShapeContext) -> Sequence[Dims]:
-    """The strings and the positions broadcast together; positions and lengths are shaped alike."""
+    """The strings and the positions broadcast together; ShapeError unless positions and lengths are shaped alike."""
     value, position, count = context.shapes
     if position is not None and rank_of(position) != rank_of(count):
         rank = -1 if count is None else len(count)
