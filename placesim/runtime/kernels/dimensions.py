@@ -32,6 +32,7 @@ def shape_of_values(values: Tensor) -> tuple[int, ...]:
     for dim in shape:
         if dim < 0:
             raise InvalidArgumentError(f"Dimension {dim} must be >= 0")
+    # numpy would fail on it in its own words, or wrap
     if math.prod(shape) > np.iinfo(np.int64).max:
         raise InvalidArgumentError(f"Shape {format_dims(shape)} would have more than 2**63 - 1 elements")
     return shape

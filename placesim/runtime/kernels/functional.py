@@ -24,12 +24,13 @@ def _call(context: KernelContext, function: FunctionName, inputs: Sequence[Any],
 
 
 def partitioned_call(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The results of the function for these arguments; what it raises goes through, as from all these kernels."""
+    """The results of the function for these arguments; InternalError outside of a session."""
     return _call(context, attrs["f"], inputs, attrs)
 
 
 def is_true(value: Any) -> bool:
     """Whether a condition holds: a scalar by its value (an empty string is false), others by whether they have elements."""
+    # TensorFlow's `ToBool`: of a scalar string, whether it has bytes
     array = np.asarray(value)
     if array.ndim:
         return array.size > 0
@@ -37,20 +38,26 @@ def is_true(value: Any) -> bool:
 
 
 def conditional(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """`then_branch` or `else_branch` of the inputs after the condition, which may have any shape (see `is_true`)."""
+    """`then_branch` or `else_branch` of the inputs after the condition, of any shape (see `is_true`).
+
+    InternalError outside of a session.
+    """
     branch = attrs["then_branch"] if is_true(inputs[0]) else attrs["else_branch"]
     return _call(context, branch, inputs[1:], attrs)
 
 
 def case(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The branch of that index, a scalar, of the inputs behind it; the last one where there is none."""
+    """The branch of that index, a scalar, of the inputs behind it; the last one where there is none.
+
+    InternalError outside of a session.
+    """
     branches = attrs["branches"]
     index = int(inputs[0])
     return _call(context, branches[index if 0 <= index < len(branches) else -1], inputs[1:], attrs)
 
 
 def loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """`body` of the loop variables, of any shapes, as long as `cond` of them is true."""
+    """`body` of the loop variables, of any shapes, as long as `cond` of them is true; InternalError outside of a session."""
     values = tuple(inputs)
     while is_true(_call(context, attrs["cond"], values, attrs)[0]):
         values = tuple(_call(context, attrs["body"], values, attrs))

@@ -101,7 +101,9 @@ def check_signature(
         return
     handle = "resource" if isinstance(holder, ResourceHandle) else "string_ref"
     sides = [
-        f"{types_text((STRING, *given))}->{types_text(made)}".replace("string", handle, 1) for given, made in (types, expected)
+        # the handle stands first on both sides: a string until its name takes its place
+        f"{types_text((STRING, *given))}->{types_text(made)}".replace("string", handle, 1)
+        for given, made in (types, expected)
     ]
     raise InvalidArgumentError(f"Signature mismatch, have: {sides[0]} expected: {sides[1]}")
 

@@ -60,6 +60,7 @@ def partial_shape_of(tensor: Tensor) -> Dims:
     """
     tensor = np.asarray(tensor)
     if not tensor.ndim:
+        # the only shape that a scalar spells
         if int(tensor) == -1:
             return None
         raise InvalidArgumentError("The only valid scalar shape tensor is the fully unknown shape specified as -1.")

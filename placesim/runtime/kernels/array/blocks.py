@@ -191,6 +191,7 @@ def map_format_axes(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """
     (axes,) = inputs
     source, target = _check_formats(attrs)
+    # a letter that the destination does not have gives -1
     places = np.array([target.find(letter) for letter in source], axes.dtype)
     return (np.asarray(places[axes % len(source)]),)
 

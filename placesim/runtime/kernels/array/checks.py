@@ -115,6 +115,7 @@ def print_string(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(f"Unknown output stream: {stream}, Valid streams are: {' '.join(STREAMS)}")
     if text.ndim:
         raise InvalidArgumentError(f"Input is expected to be scalar, but got {shape_text(text)}")
+    # appended, so that several prints and several runs share a file
     if is_file:
         _append(stream.removeprefix("file://"), text.item() + attrs["end"].encode())
         return ()

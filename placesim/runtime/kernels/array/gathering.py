@@ -217,6 +217,7 @@ def _infer_gather_v2(context: ShapeContext) -> Sequence[Dims]:
     if batch_dims < 0 and indices is not None:
         batch_dims += len(indices)
     with_rank_at_least(params, batch_dims + 1)
+    # behind axis -1 is nothing, but `axis + 1` would be the whole shape
     inner = () if axis == -1 else subshape(params, axis + 1)
     return (concatenate(concatenate(subshape(params, 0, axis), subshape(indices, batch_dims)), inner),)
 

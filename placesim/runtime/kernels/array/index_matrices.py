@@ -60,6 +60,7 @@ def scatter_slices(combine: Combine, params: Tensor, indices: Tensor, updates: T
     fine = np.asarray(((places >= 0) & (places < limits)).all(axis=1))
     rows = params.reshape(int(np.prod(limits)), -1)
     flat = np.ravel_multi_index(tuple(places[fine].T), params.shape[:depth])
+    # a variable has the updates that are fine even where the others are refused below
     combine(rows, flat, updates[fine])
     if not (ignore_bad or fine.all()):
         bad = int(np.flatnonzero(~fine)[-1])

@@ -242,9 +242,11 @@ def _infer_joined_along(shapes: Sequence[Dims], axis: int) -> Dims:
     before: Dims = None
     after: Dims = None
     joined = 0
+    # from the last to the first, as TensorFlow merges them: it decides which pair an error names
     for dims in reversed(shapes):
         with_rank_at_least(dims, -axis if axis < 0 else axis + 1)
         before = merge(subshape(dims, 0, axis), before)
+        # behind axis -1 is nothing, but `axis + 1` would be the whole shape
         after = merge(() if axis == -1 else subshape(dims, axis + 1), after)
         joined = add_dims(joined, -1 if dims is None else dims[axis])
     return concatenate(concatenate(before, (joined,)), after)

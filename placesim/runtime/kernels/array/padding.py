@@ -35,6 +35,7 @@ def _check_paddings(tensor: Tensor, paddings: Tensor, max_rank: int, between: st
         raise InvalidArgumentError(f"paddings must be a matrix with 2 columns: {shape_text(paddings)}")
     if paddings.shape[0] != tensor.ndim:
         raise InvalidArgumentError(
+            # the kernels put different marks between the two shapes, and blanks around numbers
             f"The first dimension of paddings must be the rank of inputs{shape_text(paddings)}{between}{shape_text(tensor)}"
         )
     rows: list[list[int]] = paddings.tolist()

@@ -38,6 +38,7 @@ def find_in_top(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     target = np.take_along_axis(predictions, np.where(inside, targets, 0)[:, None], axis=1)
     # ties count for the target: only what is strictly better stands before it
     better = np.sum(predictions > target, axis=1)
+    # one number that is not finite makes the whole row unfit to tell
     return (inside & np.all(np.isfinite(predictions), axis=1) & (better < k),)
 
 

@@ -45,6 +45,7 @@ def requested_shape(shape: tuple[int, ...], sizes: Tensor) -> tuple[int, ...]:
     """
     if sizes.ndim > 1:
         raise InvalidArgumentError(f"sizes input must be 1-D, not {shape_text(sizes)}")
+    # graphs of long ago give a scalar for the sizes of a vector
     dims = [int(size) for size in sizes.reshape(-1)]
     unknown = _unknown_position(dims)
     count = elements(shape)
@@ -136,6 +137,7 @@ def permutation(rank: int, perm: Tensor) -> tuple[int, ...]:
             raise InvalidArgumentError(f"{axis} is out of range [0 .. {rank})")
     for axis in range(rank):
         if axis not in axes:
+            # an axis named twice is told by the one that is missing
             raise InvalidArgumentError(f"{axis} is missing from {{{','.join(map(str, axes))}}}.")
     return axes
 

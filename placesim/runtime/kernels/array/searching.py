@@ -49,6 +49,7 @@ def _find_best(tensor: Tensor, index_type: DType) -> tuple[Tensor, Tensor]:
     if packed:
         best_packed = np.fmax.reduce(row[..., :packed], axis=-1, keepdims=True, initial=-np.inf)
         best = np.where(best_packed > best, best_packed, best)
+    # where NaN was found best nothing equals it, and argmax gives the first place
     place = (row == best).argmax(axis=-1, keepdims=True)
     return np.take_along_axis(tensor, place, -1), place.astype(index_type.numpy)
 
@@ -139,6 +140,7 @@ def find_nth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     size = tensor.shape[-1]
     if size <= n:
         raise InvalidArgumentError(f"Input must have last dimension > n = {int(n)}")
+    # the n-th from the end is a place from the front
     place = size - 1 - int(n) if attrs["reverse"] else int(n)
     return (np.sort(tensor, axis=-1)[..., place],)
 

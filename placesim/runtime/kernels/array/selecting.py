@@ -22,6 +22,7 @@ def select(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Se
     another number of rows than of conditions.
     """
     cond, then, other = inputs
+    # a scalar chooses before the shapes are compared with it, only with each other
     if cond.ndim == 0:
         _check_same_size(then, other)
         return (then if cond else other,)

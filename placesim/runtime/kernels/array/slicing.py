@@ -55,6 +55,7 @@ def slice_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 def _axis_slice(axis: int, dim: int, begin: int, size: int) -> slice:
     size = dim - begin if size == -1 else size
+    # an axis without elements has an error of its own, before the bounds are looked at
     if dim == 0 and (begin or size):
         raise InvalidArgumentError(
             f"Expected begin[{axis}] == 0 (got {begin}) and size[{axis}] == 0 (got {size}) when input.dim_size({axis}) == 0"

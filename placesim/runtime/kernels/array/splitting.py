@@ -152,6 +152,7 @@ def _infer_split_v(context: ShapeContext) -> Sequence[Dims]:
         raise ShapeError("Can't split scalars")
     if sizes is None:
         return (replace_dim(dims, axis, -1) if axis is not None else unknown_dims(len(dims)),) * count
+    # of a matrix of sizes as many are read as it has rows
     flat = sizes.reshape(-1)[: sizes.shape[0] if sizes.ndim else 0].tolist()
     if len(flat) != count:
         raise ShapeError("Length of size_splits should be equal to num_outputs")

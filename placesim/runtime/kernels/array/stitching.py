@@ -86,6 +86,7 @@ def _infer_stitch(context: ShapeContext) -> Sequence[Dims]:
             row = merge(row, subshape(data, len(index)))
     values = [context.value(position) for position in range(count)]
     rows = -1
+    # one index that is not known could be the highest
     if all(value is not None for value in values):
         rows = 1 + max((int(value.max()) for value in values if value is not None and value.size), default=-1)
     return (concatenate((rows,), row),)

@@ -43,6 +43,7 @@ def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     shape = shape_of_values(shape_tensor)
     _check_not_empty(len(shape), indices, updates)
     batch, depth = indices.ndim - 1, indices.shape[-1]
+    # ScatterNd looks at its shapes before it hands them to the kernel that the variables' ops share
     named_indices, named_updates = (f"[shape={shape_text(tensor)}]" for tensor in (indices, updates))
     if indices.shape[:batch] != updates.shape[:batch]:
         raise InvalidArgumentError(

@@ -76,6 +76,7 @@ def _unique_axis(tensor: Tensor, axis: Tensor) -> int:
     # an axis of no elements stands for the only one that a vector has
     found = int(axis[0]) if axis.size else 0
     if not -tensor.ndim <= found < tensor.ndim:
+        # negative axes are taken, whatever the text says
         raise InvalidArgumentError(f"axis has to be between [0, {tensor.ndim})")
     return found % tensor.ndim
 

@@ -45,6 +45,7 @@ def compute_cholesky(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     try:
         return (np.linalg.cholesky(matrix),)
     except np.linalg.LinAlgError:
+        # numpy refuses a batch for one of its matrices, so each is tried by itself
         return (one_by_one(_factor_or_nan, matrix),)
 
 
@@ -212,6 +213,7 @@ def compute_log_determinant(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Ten
     (matrix,) = inputs
     require_square(matrix)
     sign, logarithm = np.linalg.slogdet(matrix)
+    # a NaN anywhere makes the whole determinant NaN
     broken = np.isnan(matrix).any(axis=(-2, -1))
     sign = np.where(broken, np.nan, np.where(np.isinf(logarithm), 0, sign))
     logarithm = np.where(broken, np.nan, logarithm)

@@ -84,9 +84,11 @@ def _require_vector(diagonal: Tensor) -> None:
 
 
 def _require_inside(band: Band, rows: int, columns: int, full_stop: str = "") -> None:
+    # the main diagonal is there in a matrix without elements too
     for name, index, stop in (("lower", band.lower, full_stop), ("upper", band.upper, "")):
         if index and not -rows < index < columns:
             raise InvalidArgumentError(
+                # DiagPart's text has a full stop behind the lower index, SetDiag's has none
                 f"{name}_diag_index is out of bound: {index}{stop} It must be between {-rows} and {columns}"
             )
     _require_order(band)
@@ -149,6 +151,7 @@ def compute_matrix_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]
         )
     rows, columns = _matrix_size(band, packed.shape[-1], int(rows), int(columns))
     matrix = np.full((*packed.shape[:-2], rows, columns), padding, diagonal.dtype)
+    # the second versions of the ops have no attr, and align to the left
     _write(matrix, packed, band, attrs.get("align", "LEFT_LEFT"))
     return (matrix,)
 
@@ -156,9 +159,9 @@ def compute_matrix_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]
 def _matrix_size(band: Band, longest: int, rows: int, columns: int) -> tuple[int, int]:
     """The size asked for where it is not -1, else the smallest that holds the band (a square where neither is given)."""
     least_rows, least_columns = longest - min(band.upper, 0), longest + max(band.lower, 0)
-    if rows not in (-1, *range(least_rows, rows + 1)):
+    if rows != -1 and rows < least_rows:
         raise InvalidArgumentError("The number of rows is too small.")
-    if columns not in (-1, *range(least_columns, columns + 1)):
+    if columns != -1 and columns < least_columns:
         raise InvalidArgumentError("The number of columns is too small.")
     if rows == columns == -1:
         rows = columns = max(least_rows, least_columns)
@@ -356,7 +359,10 @@ def infer_matrix_set_diag(context: ShapeContext) -> tuple[Dims]:
 
 
 def infer_matrix_set_diag_of_band(context: ShapeContext) -> tuple[Dims]:
-    """The shape of the matrices; TensorFlow infers first without `k`, as of the main diagonal, and that must succeed too."""
+    """The shape of the matrices; ShapeError where band and diagonals do not fit.
+
+    TensorFlow infers first without `k`, as of the main diagonal, and that must succeed too.
+    """
     without = _infer_set_diag(context, None)
     band = _infer_band(context, 2)
     return (without if band is None else _infer_set_diag(context, band),)

@@ -156,6 +156,7 @@ def _contract(one: tuple[Tensor, Labels], two: tuple[Tensor, Labels], output: La
     """The product of two tensors over the labels that both have and the output has not."""
     (a, a_labels), (b, b_labels) = one, two
     kept = tuple(dict.fromkeys(output))
+    # what is in both and in the output goes along; what is in both alone is summed
     batch = tuple(n for n in kept if n.startswith(ELLIPSIS) or (n in a_labels and n in b_labels))
     inner = tuple(n for n in a_labels if n in b_labels and n not in kept)
     rows = tuple(n for n in a_labels if n not in batch and n not in inner)
@@ -183,6 +184,7 @@ def _as_matrices(
 
 def _inflate(tensor: Tensor, labels: Labels, output: Labels) -> Tensor:
     """Axes in the order of the output; a label that is there twice fills a diagonal."""
+    # the output may name a label twice, as `i->ii` does
     unique = tuple(dict.fromkeys(output))
     arranged = tensor.transpose([labels.index(n) for n in unique])
     if len(unique) == len(output):

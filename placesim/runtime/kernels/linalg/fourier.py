@@ -67,6 +67,7 @@ def _check_lengths(signal: Tensor, fft_length: Tensor, rank: int, is_forward: bo
         if length < 0:
             raise InvalidArgumentError(f"fft_length[{index}] must >= 0, but got: {length}")
         axis = signal.ndim - rank + index
+        # backwards the last axis holds half a spectrum
         least = length // 2 + 1 if not is_forward and index == rank - 1 else length
         # an axis without elements is not checked: there is nothing to transform
         if 0 < signal.shape[axis] < least:

@@ -156,6 +156,7 @@ def compute_sparse_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tenso
 def _multiply_sparse(left: Tensor, right: Tensor, attrs: Attrs) -> Tensor:
     """The zeros of the sparse side (the left one where both are) are skipped, so that they cannot meet a nan or inf."""
     sparse, dense = (left, right) if attrs["a_is_sparse"] else (right, left)
+    # without a NaN or an infinity a zero that is skipped makes no difference
     if not (attrs["a_is_sparse"] or attrs["b_is_sparse"]) or np.isfinite(dense).all():
         return multiply(left, right, FLOAT)
     # only where something is not finite: each product by itself, so that those of skipped zeros can be left out

@@ -85,6 +85,7 @@ def infer_batch(context: ShapeContext) -> tuple[Dims, ...]:
 def _square_last_first(dims: Dims) -> Dims:
     dims = with_rank_at_least(dims, 2)
     if dims is not None:
+        # the order in which the error names the two
         merge_dim(dims[-1], dims[-2])
     return dims
 

@@ -158,6 +158,7 @@ def compute_triangular_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
             f"In[0] matrices in the last dimensions must be square ({matrix.shape[-1]} =/= {matrix.shape[-2]})"
         )
     _require_same_size(matrix, rhs, attrs)
+    # the adjoint of a lower triangle is an upper one
     wide = adjoint(widen(matrix)) if attrs["adjoint"] else widen(matrix)
     solution = substitute(wide, widen(rhs), attrs["lower"] != attrs["adjoint"])
     return (solution.astype(matrix.dtype, copy=False),)

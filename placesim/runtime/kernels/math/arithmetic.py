@@ -55,6 +55,7 @@ def _truncated_quotient(x: Tensor, y: Tensor) -> Any:
 
 
 def _floored_quotient(x: Tensor, y: Tensor) -> Any:
+    # the quotient is rounded before its floor is taken, so that it can be one more than the true one
     return np.floor(np.divide(x, y))
 
 
@@ -99,6 +100,7 @@ def _unchecked(on_integers: Division, on_reals: Division) -> Division:
 
 def divide_or_zero(x: Tensor, y: Tensor) -> Any:
     """x / y, broadcast, and 0 wherever y is 0."""
+    # NaN divided by zero is zero too
     return np.where(y == 0, np.zeros((), x.dtype), divide(x, y))
 
 
@@ -204,6 +206,7 @@ def _total(inputs: Sequence[Tensor]) -> Tensor:
     # one input is handed on as it is, not copied
     if len(inputs) == 1:
         return inputs[0]
+    # the first two make a new tensor, which the others are added to in place and in order
     total = np.asarray(inputs[0] + inputs[1])
     for tensor in inputs[2:]:
         np.add(total, tensor, out=total)

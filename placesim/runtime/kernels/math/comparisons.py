@@ -24,6 +24,7 @@ def equality(function: Callable[[Tensor, Tensor], Any], when_incompatible: bool)
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         x, y = inputs
         if not attrs["incompatible_shape_error"] and broadcast_dims(x.shape, y.shape) is None:
+            # shapes that do not fit make the tensors unequal as a whole
             return (np.array(when_incompatible),)
         check_broadcast(x, y)
         return (np.asarray(function(x, y), bool),)

@@ -122,6 +122,7 @@ def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | 
     """The distinct values of each row, ascending, and how often (or with what weight) they occur; a vector has no rows."""
     dtype, longest = attrs["output_type"].numpy, attrs["maxlength"]
     counted = values < longest if longest >= 0 else np.ones(values.shape, bool)
+    # row by row and value by value: the order of a sparse tensor's coordinates
     pairs = np.stack((rows, values), axis=1).astype(np.int64)[counted]
     order = row_order(pairs)
     starts = group_starts(pairs[order])
@@ -154,6 +155,7 @@ def bin_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     check_parts(indices, values, dims)
     if len(dims) == 1:
         if np.any(values < 0):
+            # only vectors are checked: in the rows of a matrix negative values are left out
             raise InvalidArgumentError("Input arr must be non-negative!")
         if not attrs["binary_output"] and weights.size and weights.size != values.size:
             raise InvalidArgumentError("Input indices and weights must have the same size.")

@@ -68,11 +68,12 @@ def _complex_from_parts(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]
     """Two real tensors that broadcast together -> complex numbers; InvalidArgumentError where they do not."""
     real, imaginary = inputs
     result = np.empty(check_broadcast(real, imaginary), attrs["Tout"].numpy)
+    # numpy would compute real + 1j * imaginary, which turns an infinite part into NaN
     result.real, result.imag = real, imaginary
     return (result,)
 
 
-# --- gradients, from a function's output `y` and the gradient `dy` of it ------
+# --- gradients, from a function's output `y` and the gradient `dy` of it --------------------------------------------
 
 
 def _tanh_gradient(y: Tensor, dy: Tensor) -> Any:

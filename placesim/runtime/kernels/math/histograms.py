@@ -28,6 +28,7 @@ def count_bins(values: Tensor, weights: Tensor, size: int, dtype: np.dtype[Any],
 
     `values [..., n]`, `weights` of the same shape or empty; gives `[..., size]`, with `binary` 1 for every value there is.
     """
+    # values of `size` and more are left out, in every form of the op
     rows = values.reshape(elements(values.shape[:-1]), values.shape[-1])
     bins = np.zeros((len(rows), size), wide_dtype(dtype))
     row, column = np.nonzero(rows < size)

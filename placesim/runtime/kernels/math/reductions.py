@@ -24,6 +24,7 @@ def reduction_axes(x: Tensor, axes: Tensor) -> Axes:
     found: list[int] = []
     for index in np.reshape(axes, -1).tolist():
         if not -x.ndim <= index < x.ndim:
+            # the bracket that is never closed is TensorFlow's
             raise InvalidArgumentError(f"Invalid reduction dimension ({index} for input with {x.ndim} dimension(s)")
         axis = index + x.ndim if index < 0 else index
         if axis in found:
@@ -89,6 +90,7 @@ def _euclidean_norm(x: Tensor, axes: Axes, keep: bool) -> Any:
         wide = x.astype(np.int64 if x.dtype.kind == "i" else np.uint64)
         return cast(np.sqrt(_fold(np.add, wide * wide, axes, keep).astype(np.float64)), x.dtype)
     wide = x.astype(wide_dtype(x.dtype))
+    # of complex numbers the result is real, but keeps the complex type
     squares = (wide * np.conj(wide)).real
     return np.sqrt(_fold(np.add, squares, axes, keep)).astype(x.dtype)
 

@@ -48,6 +48,7 @@ def scan(accumulate: Callable[[Tensor], Tensor], identity: float) -> Kernel:
 
 
 def _running_sum(x: Tensor) -> Tensor:
+    # in the elements' own type, half included: it is rounded, or wraps, at every step
     return np.add.accumulate(x, 0, dtype=x.dtype)
 
 

@@ -115,6 +115,7 @@ def _segment_rows(runs: Tensor) -> int:
     rows = int(runs[-1]) + 1
     if rows <= 0:
         raise InvalidArgumentError("segment ids must be >= 0")
+    # runs are gone through in order; of one that falls and is outside, the fall is told
     falling = np.flatnonzero(runs[:-1] > runs[1:])
     outside = np.flatnonzero((runs < 0) | (runs >= rows))
     if len(falling) and not (len(outside) and outside[0] < falling[0]):
@@ -212,6 +213,7 @@ TABLE: Table = {
     "SegmentMin": segment(_reduce_to_extreme(np.minimum), default=0),
     "UnsortedSegmentSum": unsorted_segment(np.add, initial=lambda dtype: 0),
     "UnsortedSegmentProd": unsorted_segment(np.multiply, initial=lambda dtype: 1),
+    # the lowest and the highest finite number, not infinity, even for floats
     "UnsortedSegmentMax": unsorted_segment(np.maximum, initial=lowest),
     "UnsortedSegmentMin": unsorted_segment(np.minimum, initial=highest),
 }

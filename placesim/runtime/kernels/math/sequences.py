@@ -45,6 +45,7 @@ def _range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     InvalidArgumentError for inputs that are no scalars, a delta of zero or of the wrong sign, and too many elements.
     """
     for name, value in zip(RANGE_NAMES, inputs, strict=True):
+        # only Range takes a vector of one element for a scalar, as graphs of long ago have it
         _require_scalar(name, value, or_one_element=True)
     start, limit, delta = (value.reshape(())[()] for value in inputs)
     if delta == 0:
@@ -65,6 +66,7 @@ def _range_size(start: Any, limit: Any, delta: Any) -> int:
     """The number of elements; of floats, by a division in their own precision."""
     if start.dtype.kind in "iu":
         return -(-abs(int(limit) - int(start)) // abs(int(delta)))
+    # a float's rounding decides whether the last element is there
     size = abs(float((limit - start) / delta))
     if not size <= np.iinfo(np.int64).max:
         raise InvalidArgumentError(f"Requires ((limit - start) / delta) <= {np.iinfo(np.int64).max}")
@@ -131,6 +133,7 @@ def _infer_range(context: ShapeContext) -> Sequence[Dims]:
     values = [context.value(index) for index in range(3)]
     if any(value is None for value in values):
         return ((-1,),)
+    # halves run, but TensorFlow's shape function cannot read them
     if context.attrs["Tidx"].name == "half":
         raise ShapeError(f"Unsupported dtype{context.attrs['Tidx'].number}")
     start, limit, delta = (value[()] for value in values if value is not None)

@@ -82,7 +82,7 @@ def polygamma(n: Tensor, x: Tensor) -> Any:
     return np.where((n < 0) | (n != np.floor(n)), n.dtype.type(np.nan), np.where(n == 0, digamma(x), value))
 
 
-# --- the incomplete beta integral ----------------------------------------------------
+# --- the incomplete beta integral -----------------------------------------------------------------------------------
 
 
 def _betainc(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:

@@ -65,6 +65,7 @@ def _weighted(weights: Tensor) -> Sampler:
 def _fixed(weights: Sequence[float]) -> Sampler:
     """Classes as probable as their weights, by the alias method: a column is drawn, then one of its two classes."""
     shares, aliases = _alias_table(weights)
+    # added up in float one by one, as the kernel does
     total = np.float32(0)
     for weight in weights:
         total += np.float32(weight)
@@ -138,6 +139,7 @@ def _sample(sampler: Sampler, words: WordStream, count: int, unique: bool) -> tu
     """The sampled classes and the number of draws that they took."""
     if not unique:
         return [sampler.draw(words) for _ in range(count)], count
+    # in the order in which they were drawn first
     found: dict[int, None] = {}
     tries = 0
     while len(found) < count:

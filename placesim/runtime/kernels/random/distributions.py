@@ -53,6 +53,7 @@ def normal_values(words: Tensor, dtype: DType) -> Tensor:
     single = dtype is not DOUBLE
     uniforms = uniform_values(words, FLOAT if single else DOUBLE)
     kind = np.float32 if single else np.float64
+    # the logarithm of zero would be an infinite normal
     radius = np.sqrt(kind(-2) * np.log(np.maximum(uniforms[..., 0::2], kind(SMALLEST_UNIFORM))))
     angle = (2 * np.pi * uniforms[..., 1::2].astype(np.float64)).astype(kind)
     values = np.empty_like(uniforms)
@@ -92,6 +93,7 @@ def integers_between(low: int, high: int) -> Distribution:
     def draw(generator: Philox, count: int, dtype: DType) -> Tensor:
         words = integer_words(generator.take(_blocks_for(count, dtype)), dtype).reshape(-1)[:count]
         span = words.dtype.type(high - low)
+        # unsigned, where adding the lower bound wraps to the signed number that is meant
         return np.asarray(words % span + words.dtype.type(low % (1 << 8 * dtype.size))).view(dtype.numpy)
 
     return draw

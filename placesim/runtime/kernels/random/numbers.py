@@ -77,6 +77,7 @@ def shuffled_rows(value: Tensor, generator: Philox) -> Tensor:
     size = len(value)
     words = generator.take(-(-(size - 1) // 4)).reshape(-1)[: size - 1]
     left = np.arange(size, 1, -1, dtype=np.uint32)
+    # Fisher and Yates from the front: each place gets one of those that are left
     order = list(range(size))
     for place, step in enumerate((words % left).tolist()):
         other = place + step

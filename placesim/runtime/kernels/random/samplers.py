@@ -15,7 +15,7 @@ from placesim.dtypes import DOUBLE, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_tensor
 from placesim.runtime.kernels.dimensions import broadcast_dims, shape_text
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements, one_per_output
+from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, elements, one_per_output
 from placesim.runtime.kernels.philox import RESERVED_SAMPLES, Philox, reserve
 from placesim.runtime.kernels.random.distributions import normal_values, uniform_values
 from placesim.runtime.kernels.random.shapes import (
@@ -33,6 +33,8 @@ from placesim.runtime.kernels.random.stateless import infer_keyed, infer_seeded
 
 Converter = Callable[[Tensor, DType], Tensor]
 """Words -> values of an element type."""
+Sample = Callable[[Philox, Tensor, int], Tensor]
+"""`(generator, parameters [n], samples)` -> float64 `[samples * n]`."""
 INVERSION_SAMPLES = 42
 """Blocks that a binomial number of small mean has to itself."""
 STIRLING_TAILS = (
@@ -88,6 +90,42 @@ def _per_output(parameters: Tensor, samples: int) -> tuple[Tensor, Tensor]:
     return np.tile(parameters, samples), numbers.T.reshape(-1).astype(np.uint64)
 
 
+# --- what gamma and Poisson share -----------------------------------------------------------------------------------
+
+
+def _sampled(
+    sample: Sample, generator: Philox, parameters: Tensor, samples: int, shape: Sequence[int], dtype: DType
+) -> Sequence[Tensor]:
+    found = sample(generator, np.reshape(parameters, -1).astype(np.float64), samples)
+    return (found.astype(dtype.numpy).reshape(tuple(shape)),)
+
+
+def _samples_of(shape: tuple[int, ...], parameters: Tensor, name: str) -> int:
+    """How many samples of each parameter a requested shape holds, which must end with the parameters' shape."""
+    before = dims_before(shape, np.shape(parameters))
+    if not np.size(parameters):
+        raise InvalidArgumentError(f"Input {name} should have non-zero element count, got: 0")
+    return elements(before)
+
+
+def seeded_sampler(sample: Sample, name: str) -> Compute:
+    """The kernel `(shape, seed, parameters)` -> numbers of the requested shape, which ends with the parameters' shape.
+
+    InvalidArgumentError for a shape that is none or ends otherwise, a seed that is not `[2]`, and no parameters, which are
+    called by their name.
+    """
+
+    def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+        shape = requested_shape(inputs[0])
+        require_seed_pair(inputs[1])
+        if not elements(shape):
+            return (np.empty(shape, attrs["dtype"].numpy),)
+        generator = philox_of_seeds(inputs[1])
+        return _sampled(sample, generator, inputs[2], _samples_of(shape, inputs[2], name), shape, attrs["dtype"])
+
+    return compute
+
+
 # --- gamma ----------------------------------------------------------------------------------------------------------
 
 
@@ -110,7 +148,7 @@ def sample_gammas(generator: Philox, alphas: Tensor, samples: int) -> Tensor:
         v = 1 + c[todo] * x
         drawn, x, v = todo[v > 0], x[v > 0], v[v > 0] ** 3
         u = streams.uniforms(drawn)
-        # the cheap bound first, which spares most of the logarithms
+        # TensorFlow tries the cheap bound first; what either one accepts is the same
         squeezed = u < 1 - 0.0331 * (x * x) * (x * x)
         accepted = squeezed | (np.log(u) < 0.5 * x * x + d[drawn] * (1 - v + np.log(v)))
         done = drawn[accepted]
@@ -120,11 +158,6 @@ def sample_gammas(generator: Philox, alphas: Tensor, samples: int) -> Tensor:
         is_open[done] = False
         todo = todo[is_open[todo]]
     return result
-
-
-def _gamma_outputs(generator: Philox, alpha: Tensor, samples: int, shape: Sequence[int], dtype: DType) -> Sequence[Tensor]:
-    found = sample_gammas(generator, np.reshape(alpha, -1).astype(np.float64), samples)
-    return (found.astype(dtype.numpy).reshape(tuple(shape)),)
 
 
 def random_gamma(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
@@ -138,28 +171,7 @@ def random_gamma(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     if not samples or not np.size(alpha):
         return (np.empty(outputs, attrs["T"].numpy),)
     generator = reserve(context, attrs, samples * np.size(alpha) * RESERVED_SAMPLES)
-    return _gamma_outputs(generator, alpha, samples, outputs, attrs["T"])
-
-
-def _samples_of(shape: tuple[int, ...], parameters: Tensor, name: str) -> int:
-    """How many samples of each parameter a requested shape holds, which must end with the parameters' shape."""
-    before = dims_before(shape, np.shape(parameters))
-    if not np.size(parameters):
-        raise InvalidArgumentError(f"Input {name} should have non-zero element count, got: 0")
-    return elements(before)
-
-
-def seeded_gamma(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Gamma numbers of the requested shape, which ends with the shape of alpha: `(shape, seed, alpha)`.
-
-    InvalidArgumentError for a shape that is none or ends otherwise, and a seed that is not `[2]`.
-    """
-    shape = requested_shape(inputs[0])
-    require_seed_pair(inputs[1])
-    if not elements(shape):
-        return (np.empty(shape, attrs["dtype"].numpy),)
-    generator = philox_of_seeds(inputs[1])
-    return _gamma_outputs(generator, inputs[2], _samples_of(shape, inputs[2], "alpha"), shape, attrs["dtype"])
+    return _sampled(sample_gammas, generator, alpha, samples, outputs, attrs["T"])
 
 
 def keyed_gamma(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
@@ -173,7 +185,7 @@ def keyed_gamma(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         return (np.empty(shape, attrs["dtype"].numpy),)
     samples = _samples_of(shape, alpha, "alpha")
     require_philox(algorithm)
-    return _gamma_outputs(philox_of_key(*inputs[1:3]), alpha, samples, shape, attrs["dtype"])
+    return _sampled(sample_gammas, philox_of_key(*inputs[1:3]), alpha, samples, shape, attrs["dtype"])
 
 
 # --- Poisson --------------------------------------------------------------------------------------------------------
@@ -217,11 +229,6 @@ def _transform_poissons(streams: Streams, rate: Tensor, todo: Tensor, result: Te
         todo = todo[~accepted]
 
 
-def _poisson_outputs(generator: Philox, rate: Tensor, samples: int, shape: Sequence[int], dtype: DType) -> Sequence[Tensor]:
-    found = sample_poissons(generator, np.reshape(rate, -1).astype(np.float64), samples)
-    return (found.astype(dtype.numpy).reshape(tuple(shape)),)
-
-
 def random_poisson(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Poisson counts `[shape..., rate...]`; InvalidArgumentError for a shape that is none."""
     shape, rate = requested_shape(inputs[0]), inputs[1]
@@ -229,20 +236,7 @@ def random_poisson(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
     if not samples or not np.size(rate):
         return (np.empty(outputs, attrs["dtype"].numpy),)
     generator = reserve(context, attrs, samples * np.size(rate) * RESERVED_SAMPLES)
-    return _poisson_outputs(generator, rate, samples, outputs, attrs["dtype"])
-
-
-def seeded_poisson(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Poisson counts of the requested shape, which ends with the shape of the rates: `(shape, seed, rate)`.
-
-    InvalidArgumentError for a shape that is none or ends otherwise, and a seed that is not `[2]`.
-    """
-    shape = requested_shape(inputs[0])
-    require_seed_pair(inputs[1])
-    if not elements(shape):
-        return (np.empty(shape, attrs["dtype"].numpy),)
-    generator = philox_of_seeds(inputs[1])
-    return _poisson_outputs(generator, inputs[2], _samples_of(shape, inputs[2], "rate"), shape, attrs["dtype"])
+    return _sampled(sample_poissons, generator, rate, samples, outputs, attrs["dtype"])
 
 
 # --- binomial -------------------------------------------------------------------------------------------------------
@@ -281,6 +275,7 @@ def sample_binomials(generator: Philox, shape: tuple[int, ...], counts: Tensor, 
 
 def _sample_rare(generator: Philox, numbers: Tensor, count: Tensor, chance: Tensor) -> Tensor:
     """Counts of successes that are no more likely than failures; where few are expected, the gaps between them are drawn."""
+    # a mean of 10 is where the kernel changes its method
     few = count * chance < 10
     drawn = (count > 0) & (chance > 0) & np.isfinite(count)
     strides = np.where(few, INVERSION_SAMPLES, RESERVED_SAMPLES).astype(np.uint64)
@@ -356,10 +351,10 @@ def seeded_binomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 TABLE: Table = {
     "RandomGamma": Kernel(random_gamma, build_infer_spelled_then(0, 1), one_per_output, needs_context=True),
-    "StatelessRandomGammaV2": Kernel(seeded_gamma, infer_seeded, one_per_output),
+    "StatelessRandomGammaV2": Kernel(seeded_sampler(sample_gammas, name="alpha"), infer_seeded, one_per_output),
     "StatelessRandomGammaV3": Kernel(keyed_gamma, infer_keyed, one_per_output),
     "RandomPoisson": Kernel(random_poisson, build_infer_spelled_then(0, 1), one_per_output, needs_context=True),
     "RandomPoissonV2": Kernel(random_poisson, build_infer_spelled_then(0, 1), one_per_output, needs_context=True),
-    "StatelessRandomPoisson": Kernel(seeded_poisson, infer_seeded, one_per_output),
+    "StatelessRandomPoisson": Kernel(seeded_sampler(sample_poissons, name="rate"), infer_seeded, one_per_output),
     "StatelessRandomBinomial": Kernel(seeded_binomial, infer_seeded, one_per_output),
 }

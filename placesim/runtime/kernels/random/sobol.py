@@ -47,6 +47,7 @@ def sobol_sample(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
             raise InvalidArgumentError(f"{name} must be a scalar")
     dims, count, skip = map(int, inputs)
     check_sobol(dims, count, skip)
+    # the first point of the sequence is the origin, which TensorFlow leaves out
     points = qmc.Sobol(dims, scramble=False, bits=BITS).fast_forward(skip + 1).random(count)
     return (points.astype(attrs["dtype"].numpy),)
 

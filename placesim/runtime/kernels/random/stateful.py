@@ -74,6 +74,7 @@ def advance(handle: ResourceHandle, context: KernelContext, algorithm: int | Non
         raise InvalidArgumentError(
             f"For the Philox algorithm, the size of state must be at least {tag + STATE_SIZE}; got {len(state)}"
         )
+    # the state is signed, what it means is not
     low, high, key = (int(word) & MASK_64 for word in state[tag : tag + STATE_SIZE])
     generator = Philox(key, high << 64 | low)
     moved = generator.copy()

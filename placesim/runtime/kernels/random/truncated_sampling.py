@@ -64,6 +64,7 @@ def draw_between(generator: Philox, parameters: Sequence[Any], count: int, dtype
 def _choose(least: Any, most: Any, dtype: DType) -> tuple[Proposal, int, str, int]:
     """How to propose normals between two bounds: the proposal, its blocks, and what is said after how many rejections."""
     kind = dtype.numpy.type
+    # Robert's bound between uniform and exponential proposals
     root = np.sqrt(least * least + kind(4))
     cutoff = kind(2) * np.exp(kind(0.5) + (least * (least - root)) / kind(4)) / (least + root)
     reach = kind(DEVIATIONS_FOR_NORMALS)
@@ -116,6 +117,7 @@ def _accepted(generator: Philox, propose: Proposal, blocks: int, count: int, fai
     found: list[Tensor] = []
     missing, rejected = count, 0
     while missing:
+        # a guess of what will be needed; what is drawn too much is not skipped
         units = missing // 2 + 4
         words = generator.copy().take(units * blocks).reshape(units, blocks, 4)
         values, accepted = propose(words)

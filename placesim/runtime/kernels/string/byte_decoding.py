@@ -63,6 +63,7 @@ def decode_padded_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(f"fixed_length ({length}) must be a multiple of the size of out_type ({dtype.size})")
     if length <= 0:
         raise InvalidArgumentError(f"fixed_length ({length}) must be greater than zero.")
+    # NULs fill up what is short: they are zeros in every type
     data = b"".join(text[:length].ljust(length, b"\0") for text in flat_strings(inputs[0]))
     return (_numbers(data, dtype, attrs["little_endian"]).reshape(*np.shape(inputs[0]), length // dtype.size),)
 

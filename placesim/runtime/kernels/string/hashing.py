@@ -39,6 +39,7 @@ def sip_hash(data: bytes, key: Pair) -> int:
     """SipHash-2-4 of some bytes with a key of two 64-bit words, as an unsigned 64-bit number."""
     state = [key[0] ^ 0x736F6D6570736575, key[1] ^ 0x646F72616E646F6D, key[0] ^ 0x6C7967656E657261, key[1] ^ 0x7465646279746573]
     whole = len(data) & ~7
+    # the last word ends in the length, modulo 256
     last = data[whole:].ljust(7, b"\0") + bytes([len(data) & 0xFF])
     for word in (*(_word(data, at) for at in range(0, whole, 8)), int.from_bytes(last, "little")):
         state[3] ^= word

@@ -33,6 +33,7 @@ def _scalar(name: str, tensor: Any) -> bytes:
 
 
 def _text(data: bytes) -> str:
+    # bytes that are no UTF-8 come back as they were
     return data.decode(errors="surrogateescape")
 
 

@@ -72,6 +72,7 @@ def _split_at_whitespace(text: bytes, limit: int) -> list[bytes]:
 
 
 def _split(text: bytes, separator: bytes, limit: int) -> list[bytes]:
+    # no splits at all: the text as it is, even an empty one
     if not limit:
         return [text]
     if separator:

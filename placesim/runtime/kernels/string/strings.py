@@ -90,6 +90,7 @@ def segment_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     width = int(np.prod(shape[1:], dtype=np.int64))
     result = [[b""] * width for _ in range(count)]
     separator = raw(attrs["separator"])
+    # in order, so that each segment's strings are joined as they come
     for segment, row in zip(ids.reshape(-1).tolist(), value.reshape(ids.size, width).tolist(), strict=True):
         result[segment] = [old + separator + new if old else new for old, new in zip(result[segment], row, strict=True)]
     return (string_array([text for row in result for text in row], shape),)
@@ -118,6 +119,7 @@ def length(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 def char_starts(text: bytes) -> list[int]:
     """Where UTF-8 characters start: every byte that does not continue one."""
+    # no check of the sequence itself: invalid bytes count as they look
     return [index for index, byte in enumerate(text) if byte & 0xC0 != 0x80]
 
 

@@ -41,6 +41,7 @@ def codec_of(encoding: str) -> str:
     """Python's name of an encoding; InvalidArgumentError where there is none."""
     try:
         found = codecs.lookup(encoding.strip())
+        # Python counts base64 and the like among its codecs
         if not getattr(found, "_is_text_encoding", True):
             raise LookupError(encoding)
     except (LookupError, ValueError):
@@ -57,6 +58,7 @@ def read_characters(text: bytes, codec: str) -> Iterator[Character]:
             return
         except UnicodeDecodeError as error:
             yield from _sized(text[start : start + error.start].decode(codec), codec)
+            # as many bytes as the codec gives up on count as one character
             yield Character(REPLACEMENT, error.end - error.start, False)
             start += error.end
 
@@ -109,6 +111,7 @@ def transcode(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     def one(text: bytes) -> bytes:
         found = list(read_characters(text, codec))
         controls = attrs["replace_control_characters"] and any(c.code_point <= LAST_CONTROL for c in found)
+        # transcoding is strict with control characters too, decoding is not
         if attrs["errors"] == "strict" and controls:
             raise InvalidArgumentError(INVALID)
         return encode([point for point, _ in _cleaned(text, codec, attrs)], attrs["output_encoding"])
