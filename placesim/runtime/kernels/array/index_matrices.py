@@ -45,7 +45,7 @@ def scatter_slices(combine: Combine, params: Tensor, indices: Tensor, updates: T
     """
     check_scatter_nd(params.shape, indices.shape, updates.shape)
     depth = indices.shape[-1] if indices.ndim > 1 else 1
-    # before the depth is looked at
+    # there is nothing to write, and TensorFlow ends here before it looks at the depth
     if not params.size:
         return
     if not 1 <= depth <= MAX_DEPTH:
