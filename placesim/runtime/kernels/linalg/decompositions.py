@@ -17,13 +17,13 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.linalg.matrices import (
     build_infer_nothing,
+    check_batches,
+    check_square,
     cubic,
     infer_batch,
     infer_square,
     infer_two_batches,
     one_by_one,
-    require_batches,
-    require_square,
     smaller,
     square,
     widen,
@@ -41,7 +41,7 @@ def compute_cholesky(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     InvalidArgumentError for matrices that are not square.
     """
     (matrix,) = inputs
-    require_square(matrix)
+    check_square(matrix)
     try:
         return (np.linalg.cholesky(matrix),)
     except np.linalg.LinAlgError:
@@ -63,7 +63,7 @@ def compute_cholesky_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tenso
     square. Source: the closed form of Murray, "Differentiation of the Cholesky decomposition" (2016).
     """
     factor, grad = inputs
-    require_batches(factor, grad)
+    check_batches(factor, grad)
     if factor.shape != grad.shape:
         raise InvalidArgumentError("Inputs (L and grad) must have the same shape.")
     if factor.shape[-1] != factor.shape[-2]:
@@ -86,7 +86,7 @@ def compute_qr(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
     InvalidArgumentError for a rank below 2.
     """
     (matrix,) = inputs
-    require_batches(matrix)
+    check_batches(matrix)
     q, r = np.linalg.qr(widen(matrix), "complete" if attrs["full_matrices"] else "reduced")
     return q.astype(matrix.dtype, copy=False), r.astype(matrix.dtype, copy=False)
 
@@ -97,7 +97,7 @@ def compute_svd(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor,
     InvalidArgumentError for a rank below 2.
     """
     (matrix,) = inputs
-    require_batches(matrix)
+    check_batches(matrix)
     wide = widen(matrix)
     broken: Tensor = ~np.asarray(np.isfinite(wide).all(axis=(-2, -1)))
     sound: Tensor = np.where(broken[..., None, None], 0, wide)
@@ -123,7 +123,7 @@ def compute_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
     InvalidArgumentError for matrices that are not square or not finite.
     """
     (matrix,) = inputs
-    require_square(matrix)
+    check_square(matrix)
     values, vectors = _decompose_self_adjoint(matrix)
     return values, vectors if attrs["compute_v"] else np.zeros((), matrix.dtype)
 
@@ -145,7 +145,7 @@ def _decompose_self_adjoint(matrix: Tensor) -> tuple[Tensor, Tensor]:
 def compute_stacked_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """The first version of the op: one output `[..., n + 1, n]`, the eigenvalues above the vectors; errors as of the second."""
     (matrix,) = inputs
-    require_square(matrix)
+    check_square(matrix)
     values, vectors = _decompose_self_adjoint(matrix)
     return (np.concatenate([values[..., None, :], vectors], axis=-2),)
 
@@ -156,7 +156,7 @@ def compute_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]
     InvalidArgumentError for matrices that are not square or not finite.
     """
     (matrix,) = inputs
-    require_square(matrix)
+    check_square(matrix)
     dtype = attrs["Tout"].numpy
     try:
         values, vectors = np.linalg.eig(matrix)
@@ -182,7 +182,7 @@ def compute_lu(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
     (matrix,) = inputs
     if matrix.ndim < 2:
         raise InvalidArgumentError(f"Input tensor must have rank >= 2, got {matrix.ndim}")
-    require_square(matrix)
+    check_square(matrix)
     packed = matrix.reshape(prod(matrix.shape[:-2]), *matrix.shape[-2:]).copy()
     rows = np.tile(np.arange(matrix.shape[-1]), (len(packed), 1))
     for column in range(matrix.shape[-1]):
@@ -211,7 +211,7 @@ def compute_log_determinant(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Ten
     InvalidArgumentError for matrices that are not square.
     """
     (matrix,) = inputs
-    require_square(matrix)
+    check_square(matrix)
     sign, logarithm = np.linalg.slogdet(matrix)
     # a NaN anywhere makes the whole determinant NaN
     broken = np.isnan(matrix).any(axis=(-2, -1))
@@ -234,7 +234,7 @@ def _apply(function: Callable[[Tensor], Tensor]) -> Callable[[Sequence[Tensor], 
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
         (matrix,) = inputs
-        require_square(matrix)
+        check_square(matrix)
         wide = matrix.astype(np.complex128 if matrix.dtype.kind == "c" else np.float64)
         return (one_by_one(function, wide).astype(matrix.dtype) if wide.size else matrix,)
 

@@ -73,17 +73,17 @@ def _read_scalar(name: str, tensor: Any) -> Any:
     return tensor
 
 
-def _require_matrix(matrix: Tensor) -> None:
+def _check_matrix(matrix: Tensor) -> None:
     if matrix.ndim < 2:
         raise InvalidArgumentError(f"input must be at least 2-dim, received shape: {format_dims(matrix.shape)}")
 
 
-def _require_vector(diagonal: Tensor) -> None:
+def _check_vector(diagonal: Tensor) -> None:
     if not diagonal.ndim:
         raise InvalidArgumentError(f"diagonal must be at least 1-dim, received shape: {format_dims(diagonal.shape)}")
 
 
-def _require_inside(band: Band, rows: int, columns: int, full_stop: str = "") -> None:
+def _check_inside(band: Band, rows: int, columns: int, full_stop: str = "") -> None:
     # the main diagonal is there in a matrix without elements too
     for name, index, stop in (("lower", band.lower, full_stop), ("upper", band.upper, "")):
         if index and not -rows < index < columns:
@@ -91,10 +91,10 @@ def _require_inside(band: Band, rows: int, columns: int, full_stop: str = "") ->
                 # DiagPart's text has a full stop behind the lower index, SetDiag's has none
                 f"{name}_diag_index is out of bound: {index}{stop} It must be between {-rows} and {columns}"
             )
-    _require_order(band)
+    _check_order(band)
 
 
-def _require_order(band: Band) -> None:
+def _check_order(band: Band) -> None:
     if band.lower > band.upper:
         raise InvalidArgumentError(f"lower_diag_index must not be larger than upper_diag_index: {band.lower} > {band.upper}")
 
@@ -142,8 +142,8 @@ def compute_matrix_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]
     diagonal = inputs[0]
     band = _read_band(inputs[1]) if len(inputs) > 1 else MAIN
     rows, columns, padding = map(_read_scalar, ("num_rows", "num_cols", "padding_value"), inputs[2:] or (-1, -1, 0))
-    _require_vector(diagonal)
-    _require_order(band)
+    _check_vector(diagonal)
+    _check_order(band)
     packed = diagonal[..., None, :] if band.size == 1 else diagonal
     if packed.ndim < 2 or packed.shape[-2] != band.size:
         raise InvalidArgumentError(
@@ -184,9 +184,9 @@ def compute_matrix_diag_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
     padding = inputs[2] if len(inputs) > 2 else np.zeros(1, matrix.dtype)
     if padding.size != 1:
         raise InvalidArgumentError("Padding must be scalar.")
-    _require_matrix(matrix)
+    _check_matrix(matrix)
     rows, columns = matrix.shape[-2:]
-    _require_inside(band, rows, columns, full_stop=".")
+    _check_inside(band, rows, columns, full_stop=".")
     longest = band.longest(rows, columns)
     packed = np.full((*matrix.shape[:-2], band.size, longest), padding.flat[0], matrix.dtype)
     for place in _places(band, rows, columns, longest, attrs.get("align", "LEFT_LEFT")):
@@ -203,17 +203,17 @@ def compute_matrix_set_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Ten
     if len(inputs) > 2 and inputs[2].ndim < 2 and not inputs[2].size:
         raise InvalidArgumentError("diag_index must have at least one element")
     band = _read_band(inputs[2]) if len(inputs) > 2 else MAIN
-    _require_matrix(matrix)
-    _require_vector(diagonal)
+    _check_matrix(matrix)
+    _check_vector(diagonal)
     rows, columns = matrix.shape[-2:]
-    _require_inside(band, rows, columns)
-    _require_diagonal(matrix, diagonal, band)
+    _check_inside(band, rows, columns)
+    _check_diagonal(matrix, diagonal, band)
     output = matrix.copy()
     _write(output, diagonal[..., None, :] if band.size == 1 else diagonal, band, attrs.get("align", "LEFT_LEFT"))
     return (output,)
 
 
-def _require_diagonal(matrix: Tensor, diagonal: Tensor, band: Band) -> None:
+def _check_diagonal(matrix: Tensor, diagonal: Tensor, band: Band) -> None:
     count = (band.size,) if band.size > 1 else ()
     # several diagonals have a dimension of their own, one has none
     least = matrix.ndim - 1
@@ -242,7 +242,7 @@ def compute_band_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     InvalidArgumentError for a rank below 2, and limits that are no scalars or larger than the matrix.
     """
     matrix, *limits = inputs
-    _require_matrix(matrix)
+    _check_matrix(matrix)
     sides = (("lower", "rows", matrix.shape[-2]), ("upper", "columns", matrix.shape[-1]))
     for (name, axis, size), limit in zip(sides, limits, strict=True):
         if limit.ndim:
@@ -274,7 +274,7 @@ def _infer_band(context: ShapeContext, index: int) -> Band | None:
     return band
 
 
-def _check_inside(band: Band, rows: int, columns: int) -> None:
+def _check_inside_static(band: Band, rows: int, columns: int) -> None:
     if rows < 0 or columns < 0:
         return
     for name, index in (("lower", band.lower), ("upper", band.upper)):
@@ -343,7 +343,7 @@ def _infer_matrix_diag_part_of_band(context: ShapeContext) -> tuple[Dims]:
     if dims is None or (band := _infer_band(context, 1)) is None:
         return (None,)
     rows, columns = dims[-2:]
-    _check_inside(band, rows, columns)
+    _check_inside_static(band, rows, columns)
     longest = -1 if rows < 0 or columns < 0 else band.longest(rows, columns)
     return ((*dims[:-2], *((band.size,) if band.size > 1 else ()), longest),)
 
@@ -377,7 +377,7 @@ def _infer_set_diag(context: ShapeContext, band: Band | None) -> Dims:
             diagonal = with_rank_at_most(with_rank_at_least(diagonal, len(dims) - 1), len(dims))
         else:
             diagonal = with_rank(diagonal, len(dims) - (band.size == 1))
-        _check_inside(band or MAIN, *dims[-2:])
+        _check_inside_static(band or MAIN, *dims[-2:])
     return _complete_from_diagonal(dims, diagonal, 1 if (band or MAIN).size == 1 else 2)
 
 

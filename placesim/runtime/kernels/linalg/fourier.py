@@ -18,7 +18,7 @@ from placesim.runtime.shapes import Dims, ShapeContext, format_dims, replace_dim
 Transform = Callable[..., Tensor]
 
 
-def _require_rank(signal: Tensor, rank: int) -> None:
+def _check_rank(signal: Tensor, rank: int) -> None:
     if signal.ndim < rank:
         raise InvalidArgumentError(f"Input must have rank of at least {rank} but got: {format_dims(signal.shape)}")
 
@@ -31,7 +31,7 @@ def _transform_complex(transform: Transform, rank: int) -> Compute:
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
         (signal,) = inputs
-        _require_rank(signal, rank)
+        _check_rank(signal, rank)
         # numpy refuses axes without elements
         return (transform(signal, axes=axes) if signal.size else signal,)
 
@@ -59,7 +59,7 @@ def _transform_real(transform: Transform, rank: int, is_forward: bool) -> Comput
 
 def _check_lengths(signal: Tensor, fft_length: Tensor, rank: int, is_forward: bool) -> tuple[int, ...]:
     """The lengths of the transform, which may crop the signal but not pad it."""
-    _require_rank(signal, rank)
+    _check_rank(signal, rank)
     if fft_length.shape != (rank,):
         raise InvalidArgumentError(f"fft_length must have shape [{rank}]")
     lengths = tuple(int(length) for length in fft_length)

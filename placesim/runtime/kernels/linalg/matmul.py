@@ -104,20 +104,20 @@ def compute_broadcast_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
     InvalidArgumentError for ranks below 2, batch dimensions that do not fit, and inner dimensions that differ.
     """
     a, b = inputs
-    require_matrices(a, b)
-    require_broadcast_batches(a, b)
+    check_matrices(a, b)
+    check_broadcast_batches(a, b)
     dtype = attrs["Tout"] if "Tout" in attrs else attrs["T"]
     return (_multiply_batches(a.astype(dtype.numpy, copy=False), b.astype(dtype.numpy, copy=False), attrs, dtype),)
 
 
-def require_matrices(*inputs: Tensor) -> None:
+def check_matrices(*inputs: Tensor) -> None:
     """InvalidArgumentError for an input of rank below 2."""
     for index, tensor in enumerate(inputs):
         if tensor.ndim < 2:
             raise InvalidArgumentError(f"In[{index}] ndims must be >= 2: {tensor.ndim}")
 
 
-def require_broadcast_batches(a: Tensor, b: Tensor) -> None:
+def check_broadcast_batches(a: Tensor, b: Tensor) -> None:
     """InvalidArgumentError where the batch dimensions do not broadcast."""
     if broadcast_dims(a.shape[:-2], b.shape[:-2]) is None:
         raise InvalidArgumentError(

@@ -16,7 +16,7 @@ from placesim.runtime.kernels.precision import wide_dtype
 from placesim.runtime.shapes import Dims, ShapeContext, concatenate, merge_dim, subshape, with_rank_at_least
 
 
-def require_batches(*inputs: Tensor) -> None:
+def check_batches(*inputs: Tensor) -> None:
     """InvalidArgumentError unless all are of rank 2 or more, with the same rank and the same batch dimensions."""
     first = inputs[0]
     if first.ndim < 2:
@@ -28,9 +28,9 @@ def require_batches(*inputs: Tensor) -> None:
             raise InvalidArgumentError("All input tensors must have the same outer dimensions.")
 
 
-def require_square(matrix: Tensor) -> None:
+def check_square(matrix: Tensor) -> None:
     """InvalidArgumentError unless it is `[..., n, n]`."""
-    require_batches(matrix)
+    check_batches(matrix)
     if matrix.shape[-1] != matrix.shape[-2]:
         raise InvalidArgumentError("Input matrix must be square.")
 

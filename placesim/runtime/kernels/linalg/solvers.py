@@ -14,13 +14,13 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
-from placesim.runtime.kernels.linalg.matmul import adjoint, require_broadcast_batches, require_matrices
+from placesim.runtime.kernels.linalg.matmul import adjoint, check_broadcast_batches, check_matrices
 from placesim.runtime.kernels.linalg.matrices import (
     build_infer_nothing,
+    check_batches,
+    check_square,
     cubic,
     infer_square,
-    require_batches,
-    require_square,
     square,
     widen,
 )
@@ -45,7 +45,7 @@ from placesim.runtime.shapes import (
 def compute_inverse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """The inverses of `[..., n, n]`, or of their adjoints; InvalidArgumentError for others, and where there is none."""
     (matrix,) = inputs
-    require_square(matrix)
+    check_square(matrix)
     wide = widen(matrix)
     try:
         inverse = np.linalg.inv(adjoint(wide) if attrs["adjoint"] else wide)
@@ -60,17 +60,17 @@ def compute_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     InvalidArgumentError for shapes that do not fit, and a matrix that is not invertible.
     """
     matrix, rhs = inputs
-    require_batches(matrix, rhs)
+    check_batches(matrix, rhs)
     if matrix.shape[-1] != matrix.shape[-2]:
         raise InvalidArgumentError("First input (lhs) must be a square matrix.")
-    _require_rows(matrix, rhs)
+    _check_rows(matrix, rhs)
     try:
         return (np.linalg.solve(adjoint(matrix) if attrs["adjoint"] else matrix, rhs),)
     except np.linalg.LinAlgError:
         raise InvalidArgumentError("Input matrix is not invertible.") from None
 
 
-def _require_rows(matrix: Tensor, rhs: Tensor) -> None:
+def _check_rows(matrix: Tensor, rhs: Tensor) -> None:
     if matrix.shape[-2] != rhs.shape[-2]:
         raise InvalidArgumentError("Input matrix and rhs are incompatible.")
 
@@ -82,19 +82,19 @@ def compute_least_squares(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tenso
     regularizer that is no scalar or negative, and, the fast way, a matrix of too low rank.
     """
     matrix, rhs, regularizer = inputs
-    require_batches(matrix, rhs)
-    _require_rows(matrix, rhs)
+    check_batches(matrix, rhs)
+    _check_rows(matrix, rhs)
     batch, columns = matrix.shape[:-2], matrix.shape[-1]
     solution = np.zeros((*batch, columns, rhs.shape[-1]), matrix.dtype)
     for index in np.ndindex(batch):
         # for each matrix, so that it is not looked at where there is none
-        _require_regularizer(regularizer)
+        _check_regularizer(regularizer)
         if matrix[index].size and rhs[index].size:
             solution[index] = _least_squares(matrix[index], rhs[index], float(regularizer), attrs["fast"])
     return (solution,)
 
 
-def _require_regularizer(regularizer: Tensor) -> None:
+def _check_regularizer(regularizer: Tensor) -> None:
     if regularizer.ndim:
         raise InvalidArgumentError(f"l2_regularizer must be scalar, got shape {format_dims(regularizer.shape)}")
     if not regularizer >= 0:
@@ -152,20 +152,20 @@ def compute_triangular_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
     Batch dimensions broadcast. InvalidArgumentError for shapes that do not fit; a zero on the diagonal is none.
     """
     matrix, rhs = inputs
-    require_matrices(matrix, rhs)
+    check_matrices(matrix, rhs)
     if matrix.shape[-1] != matrix.shape[-2]:
         raise InvalidArgumentError(
             f"In[0] matrices in the last dimensions must be square ({matrix.shape[-1]} =/= {matrix.shape[-2]})"
         )
-    _require_same_size(matrix, rhs, attrs)
+    _check_same_size(matrix, rhs, attrs)
     # the adjoint of a lower triangle is an upper one
     wide = adjoint(widen(matrix)) if attrs["adjoint"] else widen(matrix)
     solution = substitute(wide, widen(rhs), attrs["lower"] != attrs["adjoint"])
     return (solution.astype(matrix.dtype, copy=False),)
 
 
-def _require_same_size(matrix: Tensor, rhs: Tensor, attrs: Attrs) -> None:
-    require_broadcast_batches(matrix, rhs)
+def _check_same_size(matrix: Tensor, rhs: Tensor, attrs: Attrs) -> None:
+    check_broadcast_batches(matrix, rhs)
     if matrix.shape[-1] != rhs.shape[-2]:
         raise InvalidArgumentError(
             f"In[0] mismatch In[1] shape: {matrix.shape[-1]} vs. {rhs.shape[-2]}: "
@@ -179,11 +179,11 @@ def compute_banded_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor
     InvalidArgumentError for shapes that do not fit, inputs without elements, and a zero on the first matrix's diagonal.
     """
     bands, rhs = inputs
-    require_matrices(bands, rhs)
+    check_matrices(bands, rhs)
     for index, tensor in enumerate(inputs):
         if not tensor.size:
             raise InvalidArgumentError(f"In[{index}] must not be an empty tensor: {_describe_empty(tensor, attrs)}")
-    _require_same_size(bands, rhs, attrs)
+    _check_same_size(bands, rhs, attrs)
     diagonal = bands.reshape(-1, *bands.shape[-2:])[0, 0 if attrs["lower"] else -1]
     if (diagonal == 0).any():  # TensorFlow looks at the first matrix only
         raise InvalidArgumentError("Input matrix is not invertible.")
@@ -221,7 +221,7 @@ def compute_tridiagonal_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[T
     pivoting, perturbing = attrs["partial_pivoting"], attrs["perturb_singular"]
     if perturbing and not pivoting:
         raise InvalidArgumentError("Setting perturb_singular requires also setting partial_pivoting.")
-    require_batches(diagonals, rhs)
+    check_batches(diagonals, rhs)
     if diagonals.shape[-2] != 3:
         raise InvalidArgumentError(
             f"Expected diagonals to be provided as a matrix with 3 rows, got {diagonals.shape[-2]} rows."
@@ -290,7 +290,7 @@ def _substitute_back(upper: Tensor, solution: Tensor) -> None:
 
 def compute_tridiagonal_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """Three diagonals `[..., 1, m]` times `[..., m, k]` -> `[..., m, k]`; InvalidArgumentError for shapes that do not fit."""
-    require_batches(*inputs)
+    check_batches(*inputs)
     above, main, below, rhs = inputs
     for name, diagonal in (("superdiagonal", above), ("main diagonal", main), ("subdiagonal", below)):
         if diagonal.shape[-2:] != (1, rhs.shape[-2]):

@@ -31,7 +31,7 @@ def _format_number(value: Any) -> str:
     return f"{float(value):g}" if value.dtype.kind in "fV" else str(int(value))
 
 
-def _require_scalar(name: str, value: Tensor, or_one_element: bool = False) -> None:
+def _check_scalar(name: str, value: Tensor, or_one_element: bool = False) -> None:
     if value.ndim and not (or_one_element and value.shape == (1,)):
         raise InvalidArgumentError(f"{name} must be a scalar, not shape {format_dims(value.shape)}")
 
@@ -46,7 +46,7 @@ def _range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     """
     for name, value in zip(RANGE_NAMES, inputs, strict=True):
         # only Range takes a vector of one element for a scalar, as graphs of long ago have it
-        _require_scalar(name, value, or_one_element=True)
+        _check_scalar(name, value, or_one_element=True)
     start, limit, delta = (value.reshape(())[()] for value in inputs)
     if delta == 0:
         raise InvalidArgumentError(f"Requires delta != 0: {_format_number(delta)}")
@@ -82,7 +82,7 @@ def _line(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     InvalidArgumentError for inputs that are no scalars, and for num below 1.
     """
     for name, value in zip(LINE_NAMES, inputs, strict=True):
-        _require_scalar(name, value)
+        _check_scalar(name, value)
     start, stop, count = inputs[0], inputs[1], int(inputs[2])
     if count <= 0:
         raise InvalidArgumentError(f"Requires num > 0: {count}")

@@ -22,7 +22,7 @@ from placesim.runtime.kernels.random.distributions import (
     uniform,
     uniform_values,
 )
-from placesim.runtime.kernels.random.shapes import build_infer_spelled, check_bounds, integer_bounds, requested_shape
+from placesim.runtime.kernels.random.shapes import build_infer_spelled, check_bounds_dims, integer_bounds, requested_shape
 from placesim.runtime.shapes import Dims, ShapeContext, scalar_dim, unchanged, vector_shape_value, with_rank
 
 # --- fills ----------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def multinomial(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 
 def _infer_random_integers(context: ShapeContext) -> Sequence[Dims]:
-    check_bounds(context, 1)
+    check_bounds_dims(context, 1)
     return (vector_shape_value(context, 0),)
 
 

@@ -21,13 +21,13 @@ from placesim.runtime.kernels.random.distributions import normal_values, uniform
 from placesim.runtime.kernels.random.shapes import (
     algorithm_of_key,
     build_infer_spelled_then,
+    check_philox,
+    check_seed_pair,
+    check_shape_vector,
     dims_before,
     philox_of_key,
     philox_of_seeds,
     requested_shape,
-    require_philox,
-    require_seed_pair,
-    require_shape_vector,
 )
 from placesim.runtime.kernels.random.stateless import infer_keyed, infer_seeded
 
@@ -117,7 +117,7 @@ def seeded_sampler(sample: Sample, name: str) -> Compute:
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         shape = requested_shape(inputs[0])
-        require_seed_pair(inputs[1])
+        check_seed_pair(inputs[1])
         if not elements(shape):
             return (np.empty(shape, attrs["dtype"].numpy),)
         generator = philox_of_seeds(inputs[1])
@@ -184,7 +184,7 @@ def keyed_gamma(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     if not elements(shape):
         return (np.empty(shape, attrs["dtype"].numpy),)
     samples = _samples_of(shape, alpha, "alpha")
-    require_philox(algorithm)
+    check_philox(algorithm)
     return _sampled(sample_gammas, philox_of_key(*inputs[1:3]), alpha, samples, shape, attrs["dtype"])
 
 
@@ -252,7 +252,7 @@ def binomial_shape_of(shape: Tensor, counts: Tensor, probabilities: Tensor) -> t
         raise InvalidArgumentError(
             f"counts and probs must have compatible batch dimensions: {shape_text(counts)} vs. {shape_text(probabilities)}"
         )
-    require_shape_vector(shape)
+    check_shape_vector(shape)
     dims = requested_shape(shape)
     return dims, elements(tail), elements(dims_before(dims, tail))
 
@@ -342,7 +342,7 @@ def seeded_binomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
     Errors as of `binomial_shape_of`; InvalidArgumentError for a seed that is not `[2]`.
     """
-    require_seed_pair(inputs[1])
+    check_seed_pair(inputs[1])
     shape, _, _ = binomial_shape_of(inputs[0], inputs[2], inputs[3])
     if not elements(shape):
         return (np.empty(shape, attrs["dtype"].numpy),)

@@ -49,7 +49,7 @@ def requested_shape(tensor: Tensor) -> tuple[int, ...]:
     return tuple(tensor.tolist())
 
 
-def require_shape_vector(tensor: Tensor) -> None:
+def check_shape_vector(tensor: Tensor) -> None:
     """InvalidArgumentError where a requested shape is no vector, in the words of the samplers that look at it first."""
     if np.ndim(tensor) != 1:
         raise InvalidArgumentError(f"Input shape should be a vector, got shape: {shape_text(tensor)}")
@@ -73,7 +73,7 @@ def integer_bounds(low: Tensor, high: Tensor) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def require_seed_pair(seed: Tensor) -> None:
+def check_seed_pair(seed: Tensor) -> None:
     """InvalidArgumentError unless the seed is `[2]`: stateless ops take two."""
     if np.shape(seed) != (2,):
         raise InvalidArgumentError(f"seed must have shape [2], not {shape_text(seed)}")
@@ -110,7 +110,7 @@ def algorithm_of_key(key: Tensor, counter: Tensor, algorithm: Tensor) -> int:
     return number
 
 
-def require_philox(algorithm: int) -> None:
+def check_philox(algorithm: int) -> None:
     """InvalidArgumentError for another algorithm: the CPU has no other generator."""
     if algorithm != PHILOX:
         raise InvalidArgumentError(f"Unsupported algorithm id: {algorithm}")
@@ -136,13 +136,13 @@ def build_infer_spelled_then(index: int, parameters: int) -> ShapeFunction:
     return lambda context: (concatenate(vector_shape_value(context, index), context.shapes[parameters]),)
 
 
-def check_seed(context: ShapeContext, index: int = 1) -> None:
+def check_seed_dims(context: ShapeContext, index: int = 1) -> None:
     """ShapeError where an input is not a vector of two numbers."""
     (size,) = with_rank(context.shapes[index], 1)
     with_value(size, 2)
 
 
-def check_key(context: ShapeContext) -> None:
+def check_key_dims(context: ShapeContext) -> None:
     """ShapeError unless inputs 1 to 3 are a key `[1]`, a counter vector and a scalar algorithm."""
     (size,) = with_rank(context.shapes[1], 1)
     with_rank(context.shapes[2], 1)
@@ -150,7 +150,7 @@ def check_key(context: ShapeContext) -> None:
     with_value(size, KEY_SIZE)
 
 
-def check_bounds(context: ShapeContext, index: int) -> None:
+def check_bounds_dims(context: ShapeContext, index: int) -> None:
     """ShapeError unless inputs `index` and `index + 1` are scalars, `minval` and `maxval`."""
     for name, dims in zip(("minval", "maxval"), context.shapes[index : index + 2], strict=True):
         if dims:

@@ -27,8 +27,8 @@ from placesim.runtime.kernels.random.shapes import (
     THREEFRY,
     algorithm_of,
     build_infer_spelled,
+    check_philox,
     requested_shape,
-    require_philox,
 )
 from placesim.runtime.resources import ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeContext, vector_shape_value, with_rank, with_rank_at_most
@@ -51,11 +51,11 @@ def _state_of(handle: ResourceHandle, context: KernelContext) -> Variable:
     return variable
 
 
-def _require_philox(algorithm: int) -> None:
+def _check_algorithm(algorithm: int) -> None:
     if algorithm == THREEFRY:
         raise UnimplementedError("Non-XLA devices don't support the ThreeFry algorithm.")
     if algorithm != AUTOMATIC:
-        require_philox(algorithm)
+        check_philox(algorithm)
 
 
 def advance(handle: ResourceHandle, context: KernelContext, algorithm: int | None, blocks: int, tag: int = 0) -> Philox:
@@ -69,7 +69,7 @@ def advance(handle: ResourceHandle, context: KernelContext, algorithm: int | Non
     assert state is not None
     if tag and not len(state):
         raise InvalidArgumentError("Size of tensor must be at least 1")
-    _require_philox(int(state[0]) if algorithm is None else algorithm)
+    _check_algorithm(int(state[0]) if algorithm is None else algorithm)
     if len(state) < tag + STATE_SIZE:
         raise InvalidArgumentError(
             f"For the Philox algorithm, the size of state must be at least {tag + STATE_SIZE}; got {len(state)}"

@@ -32,14 +32,14 @@ from placesim.runtime.kernels.random.shapes import (
     KEY_SIZE,
     PHILOX,
     algorithm_of_key,
-    check_bounds,
-    check_key,
-    check_seed,
+    check_bounds_dims,
+    check_key_dims,
+    check_philox,
+    check_seed_dims,
+    check_seed_pair,
     philox_of_key,
     philox_of_seeds,
     requested_shape,
-    require_philox,
-    require_seed_pair,
 )
 from placesim.runtime.shapes import (
     Dims,
@@ -72,7 +72,7 @@ def seeded(choose: Chooser) -> Compute:
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         shape = requested_shape(inputs[0])
-        require_seed_pair(inputs[1])
+        check_seed_pair(inputs[1])
         dtype, count = attrs["dtype"], elements(shape)
         if not count:
             return (np.empty(shape, dtype.numpy),)
@@ -85,7 +85,7 @@ def seeded(choose: Chooser) -> Compute:
 def seeded_multinomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Classes `[batch, samples]` drawn from `logits [batch, classes]`; errors as of `check_multinomial`, and for seeds."""
     logits, samples, seed = inputs
-    require_seed_pair(seed)
+    check_seed_pair(seed)
     generator = philox_of_seeds(seed)
     _, _, count = check_multinomial(logits, samples)
     return (draw_classes(logits, count, generator).astype(attrs["output_dtype"].numpy),)
@@ -109,7 +109,7 @@ def keyed(choose: Chooser) -> Compute:
             return (np.empty(shape, dtype.numpy),)
         # an empty shape is given back before parameters are looked at, and before an algorithm is refused
         distribution = choose(inputs[4:])
-        require_philox(algorithm)
+        check_philox(algorithm)
         return (distribution(philox_of_key(*inputs[1:3]), count, dtype).reshape(shape),)
 
     return compute
@@ -117,7 +117,7 @@ def keyed(choose: Chooser) -> Compute:
 
 def key_and_counter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """The key uint64 `[1]` and the counter uint64 `[2]` of a pair of seeds; InvalidArgumentError for another shape or type."""
-    require_seed_pair(inputs[0])
+    check_seed_pair(inputs[0])
     generator = philox_of_seeds(inputs[0])
     counter = (generator.counter & MASK_64, generator.counter >> 64)
     return np.array([generator.key], np.uint64), np.array(counter, np.uint64)
@@ -135,7 +135,7 @@ def name_algorithm(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 def keyed_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """The input `[rows, ...]` with its rows in random order; errors as of `keyed`."""
-    require_philox(algorithm_of_key(*inputs[1:4]))
+    check_philox(algorithm_of_key(*inputs[1:4]))
     value = inputs[0]
     if np.size(value) <= 1 or len(value) <= 1:
         return (value,)
@@ -147,7 +147,7 @@ def stochastic_cast(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
     InvalidArgumentError for a key, counter or algorithm of another shape, and an unknown algorithm.
     """
-    require_philox(algorithm_of_key(*inputs[1:4]))
+    check_philox(algorithm_of_key(*inputs[1:4]))
     value, limits = np.asarray(inputs[0]), np.iinfo(attrs["Tout"].numpy)
     flat = value.reshape(-1)
     # TensorFlow takes the counter's lower half for the key, and the key for the upper half of the counter
@@ -262,39 +262,39 @@ def _keyed_row(distribution: Distribution) -> Kernel:
 
 def infer_seeded(context: ShapeContext) -> Sequence[Dims]:
     """One output, of the shape that input 0 spells; input 1 is a pair of seeds."""
-    check_seed(context)
+    check_seed_dims(context)
     return (vector_shape_value(context, 0),)
 
 
 def _infer_seeded_integers(context: ShapeContext) -> Sequence[Dims]:
-    check_bounds(context, 2)
+    check_bounds_dims(context, 2)
     return infer_seeded(context)
 
 
 def _infer_seeded_multinomial(context: ShapeContext) -> Sequence[Dims]:
-    check_seed(context, 2)
+    check_seed_dims(context, 2)
     return infer_multinomial(context)
 
 
 def infer_keyed(context: ShapeContext) -> Sequence[Dims]:
     """One output, of the shape that input 0 spells; inputs 1 to 3 are a key, a counter and an algorithm."""
-    check_key(context)
+    check_key_dims(context)
     return (vector_shape_value(context, 0),)
 
 
 def _infer_keyed_integers(context: ShapeContext) -> Sequence[Dims]:
-    check_bounds(context, 4)
+    check_bounds_dims(context, 4)
     return infer_keyed(context)
 
 
 def infer_keyed_unchanged(context: ShapeContext) -> Sequence[Dims]:
     """One output, shaped as input 0."""
-    check_key(context)
+    check_key_dims(context)
     return unchanged(context)
 
 
 def _infer_key_and_counter(context: ShapeContext) -> Sequence[Dims]:
-    check_seed(context, 0)
+    check_seed_dims(context, 0)
     return (KEY_SIZE,), (COUNTER_SIZE,)
 
 

@@ -20,11 +20,11 @@ from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor
 from placesim.runtime.kernels.philox import Philox, reserve
 from placesim.runtime.kernels.random.distributions import normal_values, uniform_values
 from placesim.runtime.kernels.random.shapes import (
+    check_seed_pair,
+    check_shape_vector,
     dims_before,
     philox_of_seeds,
     requested_shape,
-    require_seed_pair,
-    require_shape_vector,
 )
 from placesim.runtime.kernels.random.stateless import infer_seeded
 from placesim.runtime.shapes import Dims, ShapeContext, vector_shape_value, with_rank_at_most
@@ -165,7 +165,7 @@ def parameterized_truncated_normal(inputs: Sequence[Any], attrs: Attrs, context:
     InvalidArgumentError for a shape that is none or a scalar's and parameters that do not fit it; else as of `draw_between`.
     """
     shape, dtype = inputs[0], attrs["dtype"]
-    require_shape_vector(shape)
+    check_shape_vector(shape)
     if not len(shape):
         raise InvalidArgumentError(f"Shape tensor must not be empty, got {format_tensor(TensorValue(attrs['T'], shape))}")
     dims = requested_shape(shape)
@@ -189,13 +189,13 @@ def seeded_truncated_normal(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Ten
     `[2]`; else as of `draw_between`.
     """
     shape, seed, *parameters = inputs
-    require_seed_pair(seed)
+    check_seed_pair(seed)
     try:
         broadcast = np.broadcast_arrays(*parameters)
     except ValueError:
         texts = " vs. ".join(map(shape_text, parameters))
         raise InvalidArgumentError(f"means, stddevs, minvals, maxvals must have compatible batch dimensions: {texts}") from None
-    require_shape_vector(shape)
+    check_shape_vector(shape)
     dims, tail = requested_shape(shape), broadcast[0].shape
     samples = elements(dims_before(dims, tail))
     generator = philox_of_seeds(seed)

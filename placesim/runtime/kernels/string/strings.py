@@ -218,7 +218,7 @@ def _outside(text: bytes, position: int, index: Sequence[Any], is_bytes: bool) -
 # --- file names -----------------------------------------------------------------------------------------------------
 
 
-def _require_scalars(names: Sequence[str], inputs: Sequence[Any]) -> None:
+def _check_scalars(names: Sequence[str], inputs: Sequence[Any]) -> None:
     for name, part in zip(names, inputs, strict=True):
         if np.ndim(part):
             raise InvalidArgumentError(f"{name} must be a scalar, got shape {shape_text(part)}")
@@ -226,14 +226,14 @@ def _require_scalars(names: Sequence[str], inputs: Sequence[Any]) -> None:
 
 def sharded_filename(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """The name of one shard's file, `name-00003-of-00010`, of three scalars; InvalidArgumentError for other shapes."""
-    _require_scalars(("basename", "shard", "num_shards"), inputs)
+    _check_scalars(("basename", "shard", "num_shards"), inputs)
     name, shard, count = (np.reshape(part, -1)[0] for part in inputs)
     return (string_array([name + b"-%05d-of-%05d" % (shard, count)], ()),)
 
 
 def sharded_filespec(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """The pattern of all shards' files, `name-?????-of-00010`, of two scalars; InvalidArgumentError for other shapes."""
-    _require_scalars(("basename", "num_shards"), inputs)
+    _check_scalars(("basename", "num_shards"), inputs)
     name, count = (np.reshape(part, -1)[0] for part in inputs)
     return (string_array([name + b"-?????-of-%05d" % count], ()),)
 
