@@ -181,6 +181,22 @@ def merge(one: Dims, two: Dims) -> Dims:
     return tuple(b if a < 0 else a for a, b in zip(one, two, strict=True))
 
 
+def merge_numbered(one: Dims, two: Dims, index: int) -> Dims:
+    """The shape that both are; ShapeError names the number of the first among an op's inputs."""
+    try:
+        return merge(one, two)
+    except ShapeError as error:
+        raise ShapeError(f"{error.message}\n\tFrom merging shape {index} with other shapes.") from None
+
+
+def merge_backwards(shapes: Sequence[Dims]) -> Dims:
+    """The shape that all are, merged from the last to the first, as TensorFlow does: it decides which pair an error names."""
+    found = shapes[-1]
+    for index in range(len(shapes) - 2, -1, -1):
+        found = merge_numbered(shapes[index], found, index)
+    return found
+
+
 def merge_prefix(dims: Dims, prefix: Dims) -> tuple[Dims, Dims]:
     """Both shapes, where the first must start with the second."""
     if dims is None or prefix is None:
@@ -274,7 +290,9 @@ def _broadcast_dim(a: int, b: int) -> int:
 
 
 def unchanged(context: ShapeContext) -> Sequence[Dims]:
-    """One output, shaped as the first input."""
+    """One output, shaped as the first input; what is known of that as a handle is known of the output."""
+    if context.handles and context.handles[0] is not None:
+        context.output_handles[0] = context.handles[0]
     return (context.shapes[0],)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.dimensions import broadcast_dims
 from placesim.runtime.kernels.kernel import Kernel, Tensor, one_per_output
 from placesim.runtime.shapes import broadcasted, format_dims, unchanged
 
@@ -16,7 +15,7 @@ Elementwise = Callable[..., Any]
 
 
 def unary(function: Elementwise) -> Kernel:
-    """The row of a function of one tensor that keeps its shape."""
+    """The row of a function of one tensor, of any shape, that keeps its shape."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         return (function(inputs[0]),)
@@ -25,7 +24,7 @@ def unary(function: Elementwise) -> Kernel:
 
 
 def binary(function: Elementwise) -> Kernel:
-    """The row of a function of two tensors, which broadcast as numpy has it."""
+    """The row of a function of two tensors, which broadcast as numpy has it; InvalidArgumentError where they do not."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         check_broadcast(inputs[0], inputs[1])
@@ -34,16 +33,10 @@ def binary(function: Elementwise) -> Kernel:
     return Kernel(compute, broadcasted, one_per_output, direct=function)
 
 
-def check_broadcast(x: Tensor, y: Tensor) -> None:
-    """InvalidArgumentError where two tensors do not broadcast together."""
-    if not can_broadcast(x, y):
+def check_broadcast(x: Tensor, y: Tensor) -> tuple[int, ...]:
+    """The shape of two tensors broadcast together; InvalidArgumentError where they do not fit."""
+    # numpy would raise as well, but in its own words
+    common = broadcast_dims(x.shape, y.shape)
+    if common is None:
         raise InvalidArgumentError(f"Incompatible shapes: {format_dims(x.shape)} vs. {format_dims(y.shape)}")
-
-
-def can_broadcast(x: Tensor, y: Tensor) -> bool:
-    """Whether numpy's rules find a common shape."""
-    try:
-        np.broadcast_shapes(x.shape, y.shape)
-    except ValueError:
-        return False
-    return True
+    return common

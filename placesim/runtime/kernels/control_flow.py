@@ -17,12 +17,12 @@ from placesim.runtime.shapes import Dims, ShapeContext, no_outputs, unchanged, u
 
 
 def pass_on(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The input itself."""
+    """The input itself, of any shape."""
     return (inputs[0],)
 
 
 def only_in_dataflow(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A node whose outputs depend on which branch is taken is never computed on its own."""
+    """InternalError: a node whose outputs depend on which branch is taken is never computed on its own."""
     raise InternalError("Control flow runs in the data-flow executor only")
 
 
@@ -31,8 +31,21 @@ def only_between_devices(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     raise InternalError("Sends, receives, arguments and results are carried out by the executor")
 
 
+def abort(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """InvalidArgumentError: TensorFlow ends its process here; the message is what it writes before it does."""
+    raise InvalidArgumentError(f"Abort_op intentional failure; {attrs['error_msg']}")
+
+
+def merge_one(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """A merge of which every input is live takes the first, of any shape, and its number, a scalar."""
+    return (inputs[0], np.array(0, np.int32))
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def infer_switch(context: ShapeContext) -> Sequence[Dims]:
-    """The data's shape at both outputs; the predicate is a scalar."""
+    """The data's shape at both outputs; ShapeError unless the predicate is a scalar."""
     with_rank(context.shapes[1], 0)
     return (context.shapes[0], context.shapes[0])
 
@@ -46,20 +59,11 @@ def infer_merge(context: ShapeContext) -> Sequence[Dims]:
     """What all inputs agree on: a dimension in which they differ is unknown, so is the rank."""
     found = context.shapes[0]
     for dims in context.shapes[1:]:
+        # nothing else can be told, but the second output is a scalar in any case
         if found is None or dims is None or len(found) != len(dims):
             return (None, ())
         found = tuple(a if a == b else -1 for a, b in zip(found, dims, strict=True))
     return (found, ())
-
-
-def abort(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """TensorFlow ends its process here; the message is what it writes before it does."""
-    raise InvalidArgumentError(f"Abort_op intentional failure; {attrs['error_msg']}")
-
-
-def merge_one(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A merge of which every input is live takes the first."""
-    return (inputs[0], np.array(0, np.int32))
 
 
 TABLE: Table = {

@@ -24,18 +24,22 @@ def is_legacy_scalar(tensor: Tensor) -> bool:
 
 
 def shape_of_values(values: Tensor) -> tuple[int, ...]:
-    """The shape that integers spell; InvalidArgumentError for a negative one, or more elements than an int64 counts."""
+    """The shape that integers, of any shape, spell.
+
+    InvalidArgumentError for a negative one, or more elements than an int64 counts.
+    """
     shape = tuple(int(value) for value in values.reshape(-1))
     for dim in shape:
         if dim < 0:
             raise InvalidArgumentError(f"Dimension {dim} must be >= 0")
+    # numpy would fail on it in its own words, or wrap
     if math.prod(shape) > np.iinfo(np.int64).max:
         raise InvalidArgumentError(f"Shape {format_dims(shape)} would have more than 2**63 - 1 elements")
     return shape
 
 
 def shape_of_vector(tensor: Tensor, allowed: str = "{int32,int64}") -> tuple[int, ...]:
-    """The shape that a tensor spells, which must be a vector."""
+    """The shape that `[rank]` spells; InvalidArgumentError for no vector, and as of `shape_of_values`."""
     if tensor.ndim != 1:
         raise InvalidArgumentError(f"shape must be a vector of {allowed}, got shape {shape_text(tensor)}")
     return shape_of_values(tensor)

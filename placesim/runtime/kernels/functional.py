@@ -17,18 +17,20 @@ from placesim.runtime.shapes import Dims, ShapeContext
 
 
 def _call(context: KernelContext, function: FunctionName, inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The results of a function's body; InternalError outside of a session."""
     if context.call_function is None:
         raise InternalError(f"Function {function.name} cannot be called outside a session")
     return context.call_function(function, tuple(inputs), context.device)
 
 
 def partitioned_call(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The results of the function for these arguments."""
+    """The results of the function for these arguments; InternalError outside of a session."""
     return _call(context, attrs["f"], inputs, attrs)
 
 
 def is_true(value: Any) -> bool:
-    """A condition: a scalar by its value (an empty string is false), anything else by whether it has elements."""
+    """Whether a condition holds: a scalar by its value (an empty string is false), others by whether they have elements."""
+    # TensorFlow's `ToBool`: of a scalar string, whether it has bytes
     array = np.asarray(value)
     if array.ndim:
         return array.size > 0
@@ -36,30 +38,40 @@ def is_true(value: Any) -> bool:
 
 
 def conditional(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """`then_branch` or `else_branch` of the inputs after the condition."""
+    """`then_branch` or `else_branch` of the inputs after the condition, of any shape (see `is_true`).
+
+    InternalError outside of a session.
+    """
     branch = attrs["then_branch"] if is_true(inputs[0]) else attrs["else_branch"]
     return _call(context, branch, inputs[1:], attrs)
 
 
 def case(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The branch of that index; the last one where there is none."""
+    """The branch of that index, a scalar, of the inputs behind it; the last one where there is none.
+
+    InternalError outside of a session.
+    """
     branches = attrs["branches"]
     index = int(inputs[0])
     return _call(context, branches[index if 0 <= index < len(branches) else -1], inputs[1:], attrs)
 
 
 def loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """`body` of the loop variables as long as `cond` of them is true."""
+    """`body` of the loop variables, of any shapes, as long as `cond` of them is true; InternalError outside of a session."""
     values = tuple(inputs)
     while is_true(_call(context, attrs["cond"], values, attrs)[0]):
         values = tuple(_call(context, attrs["body"], values, attrs))
     return values
 
 
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def infer_declared(context: ShapeContext) -> Sequence[Dims]:
     """The shapes in `output_shapes`, where they are given."""
     count = len(context.attrs.get("Tout", context.attrs.get("T", ())))
     shapes = context.attrs.get("output_shapes") or ()
+    # TensorFlow looks at `output_shapes` only where it has one for each output
     return tuple(shape.dims for shape in shapes) if len(shapes) == count else (None,) * count
 
 

@@ -35,6 +35,7 @@ def name_resource(attrs: Attrs, context: KernelContext, kind: str, by_node: bool
     container, shared = attrs["container"], attrs["shared_name"]
     if container and not VALID_CONTAINER.fullmatch(container):
         raise InvalidArgumentError(f"container contains invalid characters: {container}")
+    # such names are what a resource private to its node gets
     if shared.startswith("_"):
         raise InvalidArgumentError(f"shared_name cannot start with '_':{shared}")
     name = shared or (context.node if by_node else _private_name(context))
@@ -54,10 +55,14 @@ def strings_of(handle: ResourceHandle) -> Variable:
 
 
 def handle_of(holder: Any, kind: str, device: str) -> ResourceHandle:
-    """The handle behind a handle of either form; InvalidArgumentError where it is no pair of strings."""
+    """The handle behind a handle of either form: itself, `[2]` strings, or a variable of them.
+
+    InvalidArgumentError where it is no pair of strings.
+    """
     if isinstance(holder, ResourceHandle):
         return holder
     strings = np.asarray(holder.value if isinstance(holder, Variable) else holder, object)
+    # a handle that went through an op as a tensor of one element
     if strings.dtype == object and strings.size == 1 and isinstance(strings.reshape(-1)[0], ResourceHandle):
         found: ResourceHandle = strings.reshape(-1)[0]
         return found
@@ -108,12 +113,14 @@ def users(older: str, newer: str, compute: Compute, infer_older: ShapeFunction, 
 def check_signature(
     holder: Any, types: tuple[Sequence[DType], Sequence[DType]], expected: tuple[Sequence[DType], Sequence[DType]]
 ) -> None:
-    """Whether an op's types, of the inputs after the handle and of the outputs, are those that its resource expects."""
+    """InvalidArgumentError unless an op's types, of inputs after the handle and of outputs, are those its resource expects."""
     if [tuple(side) for side in types] == [tuple(side) for side in expected]:
         return
     handle = "resource" if isinstance(holder, ResourceHandle) else "string_ref"
     sides = [
-        f"{types_text((STRING, *given))}->{types_text(made)}".replace("string", handle, 1) for given, made in (types, expected)
+        # the handle stands first on both sides: a string until its name takes its place
+        f"{types_text((STRING, *given))}->{types_text(made)}".replace("string", handle, 1)
+        for given, made in (types, expected)
     ]
     raise InvalidArgumentError(f"Signature mismatch, have: {sides[0]} expected: {sides[1]}")
 
@@ -123,11 +130,11 @@ def types_text(dtypes: Sequence[DType]) -> str:
     return ", ".join(dtype.name for dtype in dtypes)
 
 
-# --- values of any type in collections --------------------------------------------------------------------------------
+# --- values of any type in collections ------------------------------------------------------------------------------
 
 
 def slices(value: Any, dtype: DType) -> list[Any]:
-    """A tensor cut along its first axis; a scalar resource or variant is the object itself."""
+    """A tensor `[n, ...]` cut along its first axis; a scalar resource or variant is the object itself."""
     array = np.asarray(value, dtype.numpy)
     pieces = [array[i : i + 1].reshape(array.shape[1:]) for i in range(len(array))]
     return [piece.item() for piece in pieces] if dtype in (RESOURCE, VARIANT) and array.ndim == 1 else pieces
@@ -150,11 +157,11 @@ def shape_of(value: Any) -> tuple[int, ...]:
     return value.shape if isinstance(value, np.ndarray | np.generic) else ()
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def two_strings(context: ShapeContext) -> Sequence[Dims]:
-    """The older form of a handle."""
+    """The older form of a handle, `[2]`."""
     return ((2,),)
 
 
@@ -170,12 +177,12 @@ def check_two_strings(context: ShapeContext, index: int = 0) -> None:
 
 
 def takes_two_strings(context: ShapeContext) -> Sequence[Dims]:
-    """No output, for the older form of a handle."""
+    """No output, for the older form of a handle; ShapeError where it is none."""
     check_two_strings(context)
     return ()
 
 
 def scalar_of_two_strings(context: ShapeContext) -> Sequence[Dims]:
-    """A scalar for the older form of a handle."""
+    """A scalar for the older form of a handle; ShapeError where it is none."""
     check_two_strings(context)
     return ((),)

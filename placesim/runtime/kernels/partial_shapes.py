@@ -43,7 +43,10 @@ def merge_partial(one: Dims, two: Dims) -> Dims:
 
 
 def merge_shapes(dims: Dims, tensors: Iterable[Tensor | None]) -> Dims:
-    """The shape that `dims` and all the tensors have; None among these is no tensor."""
+    """The shape that `dims` and all the tensors have; None among these is no tensor.
+
+    InvalidArgumentError where there is none.
+    """
     for tensor in tensors:
         if tensor is not None:
             dims = merge_partial(dims, np.shape(tensor))
@@ -51,9 +54,13 @@ def merge_shapes(dims: Dims, tensors: Iterable[Tensor | None]) -> Dims:
 
 
 def partial_shape_of(tensor: Tensor) -> Dims:
-    """The shape that a tensor spells: a vector of dimensions, -1 for unknown ones, or the scalar -1 for unknown rank."""
+    """The shape that a tensor spells: `[rank]` of dimensions, -1 for unknown ones, or the scalar -1 for unknown rank.
+
+    InvalidArgumentError for another scalar, a rank above 1, and a dimension below -1.
+    """
     tensor = np.asarray(tensor)
     if not tensor.ndim:
+        # the only shape that a scalar spells
         if int(tensor) == -1:
             return None
         raise InvalidArgumentError("The only valid scalar shape tensor is the fully unknown shape specified as -1.")

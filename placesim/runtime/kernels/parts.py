@@ -18,6 +18,7 @@ def even_parts(total: int, count: int, start: int = 0) -> Iterator[slice]:
     """So many parts of `total` elements, or one for each element where there are fewer; sizes differ by one at most."""
     count = max(1, min(count, total))
     for number in range(count):
+        # by multiplication, so that what is left over is spread evenly
         yield slice(start + total * number // count, start + total * (number + 1) // count)
 
 

@@ -65,6 +65,7 @@ def _encrypt(low: Tensor, high: Tensor, key: int, words: Tensor) -> None:
     w0, w1, w2, w3 = low & mask, low >> half, high & mask, high >> half
     key0, key1 = key & MASK_32, key >> 32
     for _ in range(ROUNDS):
+        # the words of 32 bits lie in 64, so that a product has both of its halves
         product0, product1 = w0 * MULTIPLIERS[0], w2 * MULTIPLIERS[1]
         w0, w2 = product1 >> half, product0 >> half
         w0 ^= w1
@@ -88,6 +89,7 @@ def op_generator(context: KernelContext, attrs: Attrs) -> Philox:
     generator: Philox | None = context.node_state.get("philox")
     if generator is None:
         seed, seed2 = attrs["seed"], attrs["seed2"]
+        # only both together mean no seed
         if not seed and not seed2:
             seed, seed2 = secrets.randbits(64), secrets.randbits(64)
         generator = context.node_state["philox"] = seeded_philox(seed, seed2)
@@ -139,6 +141,7 @@ class WordStream:
             return draw() & (limit - 1)
         remainder = ((1 << bits) - 1) % limit + 1
         found = draw()
+        # the lowest draws are left out, so that every remainder is equally likely
         while found < remainder:
             found = draw()
         return found % limit
@@ -146,6 +149,7 @@ class WordStream:
 
 def _words(generator: Philox) -> Iterator[int]:
     generator = generator.copy()
+    # few at first, as most samplers want, then more at once
     count = 16
     while True:
         yield from generator.take(count).reshape(-1).tolist()

@@ -54,7 +54,7 @@ def _finite_limits(dtype: np.dtype[Any]) -> Any:
 
 
 def widened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with half and bfloat16 inputs as float32 and its result rounded back to their type."""
+    """The function, any shapes, with half and bfloat16 inputs as float32 and its result rounded back to their type."""
 
     @wraps(function)
     def compute(*inputs: Tensor) -> Any:

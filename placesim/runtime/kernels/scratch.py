@@ -23,6 +23,7 @@ def scratch(name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> Tensor:
     if size > LARGEST_KEPT_BYTES:
         return np.empty(shape, dtype)
     buffer = _local.__dict__.get(name)
+    # one that is too small is replaced, so that it grows to the largest that was asked for
     if buffer is None or buffer.nbytes < size:
         buffer = _local.__dict__[name] = np.empty(size, np.uint8)
     found: Tensor = buffer[:size].view(dtype).reshape(shape)
@@ -38,6 +39,7 @@ def padded_scratch(shape: Sequence[int], inside: Sequence[slice], dtype: np.dtyp
     layout = [*shape, dtype, *inside]
     if _local.__dict__.get("layout") == layout and region.nbytes <= LARGEST_KEPT_BYTES:
         return region
+    # only the margins are cleared: the caller writes all of what is inside
     for axis, part in enumerate(inside):
         everywhere = (slice(None),) * axis
         region[(*everywhere, slice(0, part.start))] = 0

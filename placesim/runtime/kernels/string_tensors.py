@@ -11,12 +11,13 @@ from placesim.runtime.kernels.kernel import Tensor
 
 
 def raw(text: str | bytes) -> bytes:
-    """The bytes of a string attr."""
+    """The bytes of a string attr, which a graph may give as text."""
     return text.encode() if isinstance(text, str) else text
 
 
 def string_array(values: Sequence[bytes], shape: Sequence[int]) -> Tensor:
-    """A string tensor of a shape."""
+    """A string tensor of a shape, which has room for just these strings."""
+    # filled afterwards: from a list of bytes numpy makes fixed-width strings, which lose the NULs at their ends
     array = np.empty(len(values), object)
     array[:] = values
     return array.reshape(tuple(shape))

@@ -29,6 +29,10 @@ from placesim.runtime.shapes import (
     with_value,
 )
 
+STREAMS = ("stdout", "stderr", "log(info)", "log(warning)", "log(error)")
+"""Where PrintV2 writes, besides the files that `file://` names; the log is standard error."""
+
+
 # --- checks ---------------------------------------------------------------------------------------------------------
 
 
@@ -39,7 +43,7 @@ def summarize(tensors: Sequence[Tensor], dtypes: Sequence[DType], count: int) ->
 
 
 def check_condition(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Assert: InvalidArgumentError with the data where the condition is false."""
+    """Assert: InvalidArgumentError with the data where the condition is false, or no scalar."""
     condition, *data = inputs
     if condition.ndim:
         raise InvalidArgumentError(f"In[0] should be a scalar: {shape_text(condition)}")
@@ -49,7 +53,7 @@ def check_condition(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def check_numerics(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input, where it has neither Inf nor NaN."""
+    """The input, of any shape; InvalidArgumentError where it has an Inf or a NaN."""
     (tensor,) = inputs
     if not np.isfinite(tensor).all():
         found = [name for name, has in (("Inf", np.isinf), ("NaN", np.isnan)) if has(tensor).any()]
@@ -58,7 +62,7 @@ def check_numerics(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def check_numerics_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input, where it has neither Inf nor NaN; the error tells the sign of an Inf."""
+    """The input, of any shape; InvalidArgumentError where it has an Inf, whose sign is told, or a NaN."""
     (tensor,) = inputs
     if not np.isfinite(tensor).all():
         present = (("-Inf", tensor == -np.inf), ("+Inf", tensor == np.inf), ("NaN", np.isnan(tensor)))
@@ -74,7 +78,7 @@ def _refuse_values(message: str, found: str) -> None:
 
 
 def ensure_shape(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """The input, where its shape fits attr `shape`."""
+    """The input; InvalidArgumentError where its shape does not fit attr `shape`."""
     (tensor,) = inputs
     wanted = attrs["shape"].dims
     shape = np.shape(tensor)
@@ -86,20 +90,11 @@ def ensure_shape(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext)
     return (tensor,)
 
 
-def _infer_ensured(context: ShapeContext) -> Sequence[Dims]:
-    dims, wanted = context.shapes[0], context.attrs["shape"].dims
-    if wanted is not None:
-        return (merge(wanted, with_rank(dims, len(wanted))),)
-    if dims is not None:  # TensorFlow takes an unknown rank for the number -1
-        raise ShapeError(f"Shape must be rank -1 but is rank {len(dims)}")
-    return (None,)
-
-
 # --- printing -------------------------------------------------------------------------------------------------------
 
 
 def print_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Passes the first input on and logs the others, at most `first_n` times."""
+    """Passes the first input, of any shape, on and logs the others, at most `first_n` times."""
     printed = context.node_state.get("printed", 0)
     if attrs["first_n"] < 0 or printed < attrs["first_n"]:
         context.node_state["printed"] = printed + 1
@@ -107,12 +102,12 @@ def print_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     return (inputs[0],)
 
 
-STREAMS = ("stdout", "stderr", "log(info)", "log(warning)", "log(error)")
-"""Where PrintV2 writes, besides the files that `file://` names; the log is standard error."""
-
-
 def print_string(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Writes a string and attr `end` to a stream, or at the end of a file."""
+    """Writes a scalar string and attr `end` to a stream, or at the end of a file.
+
+    InvalidArgumentError for a stream that is none and a text that is no scalar; for a file that cannot be written the system's
+    error, as `file_error` tells it.
+    """
     (text,) = inputs
     stream = attrs["output_stream"]
     is_file = stream.startswith("file://")
@@ -120,6 +115,7 @@ def print_string(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(f"Unknown output stream: {stream}, Valid streams are: {' '.join(STREAMS)}")
     if text.ndim:
         raise InvalidArgumentError(f"Input is expected to be scalar, but got {shape_text(text)}")
+    # appended, so that several prints and several runs share a file
     if is_file:
         _append(stream.removeprefix("file://"), text.item() + attrs["end"].encode())
         return ()
@@ -140,7 +136,10 @@ def _append(name: str, data: bytes) -> None:
 
 
 def fingerprint(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[rows, 8]`: FarmHash's 64-bit fingerprint of each row's bytes, lowest byte first."""
+    """`[rows, ...]` -> `[rows, 8]`: FarmHash's 64-bit fingerprint of each row's bytes, lowest byte first.
+
+    InvalidArgumentError for scalar data, and a method that is no scalar or another one.
+    """
     data, method = inputs
     if method.ndim:
         raise InvalidArgumentError(f"`method` should be a scalar string: {shape_text(method)}")
@@ -164,6 +163,39 @@ def _row_bytes(row: Any, is_string: bool) -> bytes:
     return strings[0] if strings.size == 1 else b"".join(map(_fingerprint_bytes, strings))
 
 
+# --- accidental hits ------------------------------------------------------------------------------------------------
+
+
+def find_accidental_hits(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`[batch, num_true]` and `[sampled]` -> row, position in the sample and lowest float of each hit.
+
+    A hit is a sampled candidate that is one of a row's true classes. InvalidArgumentError for other shapes.
+    """
+    true_classes, sampled = inputs
+    if true_classes.ndim != 2 or true_classes.shape[1] != attrs["num_true"]:
+        raise InvalidArgumentError("true_candidates must be a batch_size * num_true matrix")
+    if sampled.ndim != 1:
+        raise InvalidArgumentError("sampled_candidates must be a vector, which is typically an output from CandidateSampler")
+    # of a candidate that was sampled twice the last position counts
+    places = {candidate: position for position, candidate in enumerate(sampled.tolist())}
+    found = [places.get(candidate, -1) for candidate in true_classes.reshape(-1).tolist()]
+    hits = np.flatnonzero(np.array(found, np.int64) >= 0)
+    weights = np.full(hits.size, np.finfo(np.float32).min, np.float32)
+    return (hits // max(attrs["num_true"], 1)).astype(np.int32), np.array(found, np.int64)[hits], weights
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_ensured(context: ShapeContext) -> Sequence[Dims]:
+    dims, wanted = context.shapes[0], context.attrs["shape"].dims
+    if wanted is not None:
+        return (merge(wanted, with_rank(dims, len(wanted))),)
+    if dims is not None:  # TensorFlow takes an unknown rank for the number -1
+        raise ShapeError(f"Shape must be rank -1 but is rank {len(dims)}")
+    return (None,)
+
+
 def _infer_fingerprint(context: ShapeContext) -> Sequence[Dims]:
     dims = with_rank_at_least(context.shapes[0], 1)
     with_rank(context.shapes[1], 0)
@@ -171,23 +203,6 @@ def _infer_fingerprint(context: ShapeContext) -> Sequence[Dims]:
     if method is not None and method.item() != b"farmhash64":
         raise ShapeError(f"Unsupported method: {method.item().decode(errors='replace')}")
     return ((-1 if dims is None else dims[0], -1 if method is None else 8),)
-
-
-# --- accidental hits ------------------------------------------------------------------------------------------------
-
-
-def find_accidental_hits(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Where a sampled candidate is one of a row's true classes: row, position in the sample, and the lowest float."""
-    true_classes, sampled = inputs
-    if true_classes.ndim != 2 or true_classes.shape[1] != attrs["num_true"]:
-        raise InvalidArgumentError("true_candidates must be a batch_size * num_true matrix")
-    if sampled.ndim != 1:
-        raise InvalidArgumentError("sampled_candidates must be a vector, which is typically an output from CandidateSampler")
-    places = {candidate: position for position, candidate in enumerate(sampled.tolist())}
-    found = [places.get(candidate, -1) for candidate in true_classes.reshape(-1).tolist()]
-    hits = np.flatnonzero(np.array(found, np.int64) >= 0)
-    weights = np.full(hits.size, np.finfo(np.float32).min, np.float32)
-    return (hits // max(attrs["num_true"], 1)).astype(np.int32), np.array(found, np.int64)[hits], weights
 
 
 def _infer_accidental_hits(context: ShapeContext) -> Sequence[Dims]:

@@ -22,6 +22,7 @@ from placesim.runtime.shapes import (
     shape_attr,
     shape_of_first_value,
     unchanged,
+    unknown_shape,
     vector_shape_value,
     with_rank,
 )
@@ -30,56 +31,45 @@ from placesim.runtime.shapes import (
 
 
 def copy_constant(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The value of attr `value`."""
+    """The value of attr `value`; InvalidArgumentError where its type is not attr `dtype`."""
     value, dtype = attrs["value"], attrs["dtype"]
     if value.dtype is not dtype:
         raise InvalidArgumentError(f"Type mismatch between value ({value.dtype.name}) and dtype ({dtype.name})")
     return (value.array,)
 
 
-def _infer_constant(context: ShapeContext) -> Sequence[Dims]:
-    return (context.attrs["value"].array.shape,)
-
-
 def refuse_unfed(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """A placeholder runs only where it was not fed."""
+    """InvalidArgumentError: a placeholder runs only where it was not fed."""
     shape = attrs["shape"]
+    # a shape that is unknown or a scalar's is not told
     suffix = f" and shape {shape}" if shape.dims else ""
     raise InvalidArgumentError(
         f"You must feed a value for placeholder tensor '{context.node}' with dtype {attrs['dtype'].name}{suffix}"
     )
 
 
-def infer_default(context: ShapeContext) -> Sequence[Dims]:
-    """Attr `shape`, even where the default's own shape is known better; both must fit."""
-    merge(context.shapes[0], context.attrs["shape"].dims)
-    return (context.attrs["shape"].dims,)
-
-
 # --- fills ----------------------------------------------------------------------------------------------------------
 
 
 def fill(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A tensor of shape `dims` that holds `value` everywhere."""
+    """`dims [rank]` and a scalar -> a tensor of shape `dims` that holds the scalar everywhere.
+
+    InvalidArgumentError for dims of rank above 1 or with a negative one, and for a value that is no scalar.
+    """
     dims, value = inputs
     if dims.ndim > 1:
         raise InvalidArgumentError(f"dims must represent a vector, got shape {shape_text(dims)}")
+    # graphs of long ago give a vector of one element for the value, and a scalar for the dims of a vector
     if not is_legacy_scalar(value):
         raise InvalidArgumentError(f"value must represent a scalar, got shape {shape_text(value)}")
     return (np.full(shape_of_values(dims), value.reshape(-1)[0], value.dtype),)
 
 
-def _infer_fill(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[0], 1)
-    with_rank(context.shapes[1], 0)
-    shape, values = vector_shape_value(context, 0), context.value(0)
-    if values is not None and (values < 0).any():
-        raise ShapeError("Fill dimensions must be >= 0")
-    return (shape,)
-
-
 def make_empty(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Uninitialized memory, which here is always zero."""
+    """`[rank]` -> a tensor of that shape: uninitialized memory, which here is always zero.
+
+    InvalidArgumentError for a shape that is no vector or has a negative dimension.
+    """
     return (zeros(shape_of_vector(inputs[0], "int32"), attrs["dtype"]),)
 
 
@@ -98,9 +88,14 @@ def ones_like(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def one_hot(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`on_value` where the new axis's position is the index, `off_value` elsewhere; an index out of range has no place."""
+    """`indices.shape` with a new axis `[depth]`: `on_value` where the position there is the index, else `off_value`.
+
+    An index out of range has no place. InvalidArgumentError for an axis that is not there, other inputs that are no scalars,
+    and a negative depth.
+    """
     indices, depth, on_value, off_value = inputs
     axis, rank = attrs["axis"], indices.ndim + 1
+    # the only negative axis that the op knows is -1
     if axis != -1 and not 0 <= axis < rank:
         raise InvalidArgumentError(f"Expected axis to be -1 or between [0, {rank}).  But received: {axis}")
     for name, tensor in (("depth", depth), ("on_value", on_value), ("off_value", off_value)):
@@ -110,6 +105,51 @@ def one_hot(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(f"depth must be non-negative, got: {int(depth)}")
     places = np.arange(int(depth)).reshape((-1,) + (1,) * (indices.ndim - axis if axis >= 0 else 0))
     return (np.where(np.expand_dims(indices, axis) == places, on_value, off_value),)
+
+
+# --- passing on -----------------------------------------------------------------------------------------------------
+
+
+def pass_on(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The inputs themselves, of any shapes."""
+    return tuple(inputs)
+
+
+def same(value: Any) -> Any:
+    """The value itself, of any shape."""
+    return value
+
+
+def copy_input(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """A copy that shares no memory with the input, of any shape."""
+    return (inputs[0].copy() if isinstance(inputs[0], np.ndarray) else inputs[0],)
+
+
+def do_nothing(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """No inputs, no outputs: what counts is when it ran."""
+    return ()
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_constant(context: ShapeContext) -> Sequence[Dims]:
+    return (context.attrs["value"].array.shape,)
+
+
+def infer_default(context: ShapeContext) -> Sequence[Dims]:
+    """Attr `shape`, even where the default's own shape is known better; ShapeError where the two do not fit."""
+    merge(context.shapes[0], context.attrs["shape"].dims)
+    return (context.attrs["shape"].dims,)
+
+
+def _infer_fill(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 1)
+    with_rank(context.shapes[1], 0)
+    shape, values = vector_shape_value(context, 0), context.value(0)
+    if values is not None and (values < 0).any():
+        raise ShapeError("Fill dimensions must be >= 0")
+    return (shape,)
 
 
 def _infer_one_hot(context: ShapeContext) -> Sequence[Dims]:
@@ -125,39 +165,17 @@ def _infer_one_hot(context: ShapeContext) -> Sequence[Dims]:
     return ((*indices[:place], depth, *indices[place:]),)
 
 
-# --- passing on -----------------------------------------------------------------------------------------------------
-
-
-def pass_on(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The inputs themselves."""
-    return tuple(inputs)
-
-
-def same(value: Any) -> Any:
-    """The value itself."""
-    return value
-
-
-def copy_input(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A copy that shares no memory with the input."""
-    return (inputs[0].copy() if isinstance(inputs[0], np.ndarray) else inputs[0],)
-
-
-def do_nothing(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """No outputs: what counts is when it ran."""
-    return ()
-
-
-def all_unchanged(context: ShapeContext) -> Sequence[Dims]:
+def infer_each_unchanged(context: ShapeContext) -> Sequence[Dims]:
     """As many outputs as inputs, each with its input's shape."""
     return context.shapes
 
 
 IDENTITY = Kernel(pass_on, unchanged, direct=same)
 
+
 TABLE: Table = {
     "Const": Kernel(copy_constant, _infer_constant),
-    "HostConst": Kernel(copy_constant, lambda context: (None,)),
+    "HostConst": Kernel(copy_constant, unknown_shape),
     "Placeholder": Kernel(refuse_unfed, shape_attr, needs_context=True),
     "PlaceholderV2": Kernel(refuse_unfed, shape_attr, needs_context=True),
     "PlaceholderWithDefault": Kernel(pass_on, infer_default, direct=same),
@@ -177,7 +195,7 @@ TABLE: Table = {
     "DebugIdentity": IDENTITY,
     "Copy": IDENTITY,
     "CopyHost": IDENTITY,
-    "IdentityN": Kernel(pass_on, all_unchanged),
+    "IdentityN": Kernel(pass_on, infer_each_unchanged),
     "DeepCopy": Kernel(copy_input, unchanged),
     "NoOp": Kernel(do_nothing, no_outputs),
     "ControlTrigger": Kernel(do_nothing, no_outputs),

@@ -29,12 +29,15 @@ from placesim.runtime.shapes import (
 
 
 def gather(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`params[indices]`: `indices.shape + params.shape[1:]`."""
+    """`params[indices]`: `indices.shape + params.shape[1:]`; errors as of `gather_slices`."""
     return (gather_slices(inputs[0], inputs[1]),)
 
 
 def gather_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Slices of `params` along `axis` at `indices`, each batch on its own."""
+    """Slices of `params` along a scalar `axis` at `indices`, each batch on its own; shapes as of `gather_slices`.
+
+    InvalidArgumentError for scalar params and an axis that is no scalar, besides the errors of `gather_slices`.
+    """
     params, indices, axis = inputs
     if not params.ndim:
         raise InvalidArgumentError("params must be at least 1 dimensional")
@@ -57,8 +60,10 @@ def gather_slices(params: Tensor, indices: Tensor, axis: int | None = None, batc
         place = batch_dims if axis is None else place
     limit = params.shape[place]
     result_shape = params.shape[:place] + indices.shape[batch_dims:] + params.shape[place + 1 :]
+    # nothing is read, so that no index is looked at
     if not elements(result_shape):
         return np.empty(result_shape, params.dtype)
+    # the first bad index is told, and nothing is gathered
     bad = first_outside(indices.reshape(-1), limit)
     if bad < indices.size:
         raise InvalidArgumentError(
@@ -90,6 +95,7 @@ def _gather_batch(params: Tensor, indices: Tensor, axis: int | None, given: int)
 
 
 def _gather_batches(params: Tensor, indices: Tensor, axis: int, batch_dims: int) -> Tensor:
+    """Each batch on its own: batch dimensions are made one, and so are those before and behind the axis."""
     batch, outer, inner = params.shape[:batch_dims], params.shape[batch_dims:axis], params.shape[axis + 1 :]
     count = elements(batch)
     rows = params.reshape(count, elements(outer), params.shape[axis], elements(inner))
@@ -98,39 +104,15 @@ def _gather_batches(params: Tensor, indices: Tensor, axis: int, batch_dims: int)
     return taken.swapaxes(1, 2).reshape(*batch, *outer, *indices.shape[batch_dims:], *inner)
 
 
-def _infer_gather(context: ShapeContext) -> Sequence[Dims]:
-    params, indices = context.shapes
-    with_rank_at_least(params, 1)
-    return (concatenate(indices, subshape(params, 1)),)
-
-
-def _infer_gather_v2(context: ShapeContext) -> Sequence[Dims]:
-    params, indices, axis_dims = context.shapes
-    with_rank_at_least(params, 1)
-    with_rank(axis_dims, 0)
-    value, batch_dims = context.value(2), context.attrs["batch_dims"]
-    if value is None and (params is None or indices is None):
-        return (None,)
-    if value is None:
-        assert params is not None
-        assert indices is not None
-        shared = batch_dims + len(indices) if batch_dims < 0 else batch_dims
-        return (unknown_dims(len(params) + len(indices) - 1 - shared),)
-    axis = int(value)
-    with_rank_at_least(params, -axis if axis < 0 else axis + 1)
-    with_rank_at_least(indices, abs(batch_dims))
-    if batch_dims < 0 and indices is not None:
-        batch_dims += len(indices)
-    with_rank_at_least(params, batch_dims + 1)
-    inner = () if axis == -1 else subshape(params, axis + 1)
-    return (concatenate(concatenate(subshape(params, 0, axis), subshape(indices, batch_dims)), inner),)
-
-
 # --- GatherNd -------------------------------------------------------------------------------------------------------
 
 
 def gather_nd(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """`params[tuple(indices[i])]` for each row of `indices`: `indices.shape[:-1] + params.shape[indices.shape[-1]:]`."""
+    """`params[tuple(indices[i])]` for each row of `indices`: `indices.shape[:-1] + params.shape[indices.shape[-1]:]`.
+
+    InvalidArgumentError for scalars, for rows longer than the rank of `params`, and for a row that is outside of it; with
+    policy IGNORE such a row gives zeros.
+    """
     params, indices = inputs
     _check_gather_nd(params, indices)
     depth, batch = indices.shape[-1], indices.shape[:-1]
@@ -144,6 +126,7 @@ def gather_nd(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) ->
     fine = np.asarray(((places >= 0) & (places < np.array(params.shape[:depth]))).all(axis=1))
     if not fine.all():
         if attrs["bad_indices_policy"] != "IGNORE":
+            # GatherNd tells the last bad row, Gather the first bad index
             _refuse_row(params, indices, int(np.flatnonzero(~fine)[-1]), context.node)
         return (_gather_fine_rows(params, places, fine, attrs["Tparams"]).reshape(batch + params.shape[depth:]),)
     return (params[tuple(np.moveaxis(indices, -1, 0))],) if batch else (params[(*indices.tolist(), ...)],)
@@ -174,25 +157,15 @@ def _gather_fine_rows(params: Tensor, places: Tensor, fine: Tensor, dtype: DType
     return result
 
 
-def infer_gather_nd(context: ShapeContext) -> Sequence[Dims]:
-    """`indices.shape[:-1] + params.shape[depth:]`, where depth is the last dimension of the indices."""
-    params, indices = context.shapes
-    with_rank_at_least(indices, 1)
-    if params is None or indices is None or indices[-1] < 0:
-        return (None,)
-    if indices[-1] > len(params):
-        raise ShapeError(
-            "indices.shape[-1] must be <= params.rank, "
-            f"but saw indices shape: {format_dims(indices)} and params shape: {format_dims(params)}"
-        )
-    return (indices[:-1] + params[indices[-1] :],)
-
-
 # --- UnravelIndex ---------------------------------------------------------------------------------------------------
 
 
 def unravel_index(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The coordinates of flat indices in a tensor of shape `dims`: `[rank]` for a scalar, else `[rank, indices]`."""
+    """The coordinates of flat indices in a tensor of shape `dims [rank]`: `[rank]` for a scalar, else `[rank, indices]`.
+
+    InvalidArgumentError for indices of rank above 1 or none at all, dims that are no vector or have one below 1, and an index
+    that is too large.
+    """
     indices, dims = inputs
     if indices.ndim > 1:
         raise InvalidArgumentError(f'The indices can only be scalar or vector, got "{shape_text(indices)}"')
@@ -214,6 +187,56 @@ def unravel_index(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     # as in C both division and remainder go toward zero, so that a negative index has negative coordinates
     rest, stride = np.fmod(indices, sizes[:-1].reshape(column)), sizes[1:].reshape(column)
     return (np.asarray(np.sign(rest) * (np.abs(rest) // stride), dims.dtype),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_gather(context: ShapeContext) -> Sequence[Dims]:
+    params, indices = context.shapes
+    with_rank_at_least(params, 1)
+    return (concatenate(indices, subshape(params, 1)),)
+
+
+def _infer_gather_v2(context: ShapeContext) -> Sequence[Dims]:
+    params, indices, axis_dims = context.shapes
+    with_rank_at_least(params, 1)
+    with_rank(axis_dims, 0)
+    value, batch_dims = context.value(2), context.attrs["batch_dims"]
+    # without the axis only the rank can be told
+    if value is None and (params is None or indices is None):
+        return (None,)
+    if value is None:
+        assert params is not None
+        assert indices is not None
+        shared = batch_dims + len(indices) if batch_dims < 0 else batch_dims
+        return (unknown_dims(len(params) + len(indices) - 1 - shared),)
+    axis = int(value)
+    with_rank_at_least(params, -axis if axis < 0 else axis + 1)
+    with_rank_at_least(indices, abs(batch_dims))
+    if batch_dims < 0 and indices is not None:
+        batch_dims += len(indices)
+    with_rank_at_least(params, batch_dims + 1)
+    # behind axis -1 is nothing, but `axis + 1` would be the whole shape
+    inner = () if axis == -1 else subshape(params, axis + 1)
+    return (concatenate(concatenate(subshape(params, 0, axis), subshape(indices, batch_dims)), inner),)
+
+
+def infer_gather_nd(context: ShapeContext) -> Sequence[Dims]:
+    """`indices.shape[:-1] + params.shape[depth:]`, where depth is the last dimension of the indices.
+
+    ShapeError where that is more than the rank of `params`.
+    """
+    params, indices = context.shapes
+    with_rank_at_least(indices, 1)
+    if params is None or indices is None or indices[-1] < 0:
+        return (None,)
+    if indices[-1] > len(params):
+        raise ShapeError(
+            "indices.shape[-1] must be <= params.rank, "
+            f"but saw indices shape: {format_dims(indices)} and params shape: {format_dims(params)}"
+        )
+    return (indices[:-1] + params[indices[-1] :],)
 
 
 def _infer_unravel_index(context: ShapeContext) -> Sequence[Dims]:

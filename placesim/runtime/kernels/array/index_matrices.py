@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from placesim.errors import InvalidArgumentError
@@ -43,10 +45,12 @@ def scatter_slices(combine: Combine, params: Tensor, indices: Tensor, updates: T
     """
     check_scatter_nd(params.shape, indices.shape, updates.shape)
     depth = indices.shape[-1] if indices.ndim > 1 else 1
+    # there is nothing to write, and TensorFlow ends here before it looks at the depth
     if not params.size:
         return
     if not 1 <= depth <= MAX_DEPTH:
         raise InvalidArgumentError(
+            # the text says 5, the kernels go to 7
             f"Only indices.shape[-1] values between 1 and 5 are currently supported.  Requested rank: {depth}"
         )
     # a vector of indices passes the checks as a column, but the loop takes it for a row and sees the first
@@ -56,6 +60,7 @@ def scatter_slices(combine: Combine, params: Tensor, indices: Tensor, updates: T
     fine = np.asarray(((places >= 0) & (places < limits)).all(axis=1))
     rows = params.reshape(int(np.prod(limits)), -1)
     flat = np.ravel_multi_index(tuple(places[fine].T), params.shape[:depth])
+    # a variable has the updates that are fine even where the others are refused below
     combine(rows, flat, updates[fine])
     if not (ignore_bad or fine.all()):
         bad = int(np.flatnonzero(~fine)[-1])
@@ -66,7 +71,7 @@ def scatter_slices(combine: Combine, params: Tensor, indices: Tensor, updates: T
 
 
 def check_scatter_nd(params: KnownDims, indices: KnownDims, updates: KnownDims) -> None:
-    """InvalidArgumentError unless the shapes fit, in the kernel's words and order."""
+    """InvalidArgumentError unless the shapes fit as the module says, in the kernel's words and order."""
     if not params:
         raise InvalidArgumentError(f"Output must be at least 1-D, got shape: {format_dims(params)}")
     if not indices:
@@ -81,7 +86,9 @@ def check_scatter_nd(params: KnownDims, indices: KnownDims, updates: KnownDims) 
             f"Dimensions [0,1) of indices[shape={format_dims(indices)}] = {indices[0]} must match "
             f"dimensions [0,1) of updates[shape={format_dims(updates)}] = {updates[0]}"
         )
+    # a vector of indices is a column of them here
     depth, batch = (indices[-1], len(indices) - 1) if len(indices) > 1 else (1, 1)
+    # where the rank is wrong that is told last, unless the batch is cut short
     rank_fits = len(updates) == batch + len(params) - depth
     if len(updates) < batch or (rank_fits and updates[:batch] != indices[:batch]):
         raise InvalidArgumentError(
@@ -96,27 +103,36 @@ def check_scatter_nd(params: KnownDims, indices: KnownDims, updates: KnownDims) 
 
 
 def scatter_nd_dims(indices: Dims, updates: Dims, params: Dims) -> Dims:
-    """The shape of `params`, with which the shapes of indices and updates must agree as far as they are known."""
+    """The shape of `params`; ShapeError where the known dimensions of indices and updates do not fit it."""
     if element_count(params) == 0 and ((element_count(indices) or 0) > 0 or (element_count(updates) or 0) > 0):
         raise ShapeError("Indices and updates specified for empty input")
     if indices is None or not updates or indices[-1] < 0:
         return params
     batch, depth = len(indices) - 1, indices[-1]
-    _match(f"[0,{batch}) of indices", indices, indices[:batch], f"[0,{batch}) of updates", updates, subshape(updates, 0, batch))
     suffix = None if params is None else params[depth:]
     rank = -1 if params is None else len(params)
     _match(
-        *(f"[{depth},{rank}) of input", params, suffix),
-        *(f"[{batch},{len(updates)}) of updates", updates, updates[batch:]),
+        _Part(f"[0,{batch}) of indices", whole=indices, dims=indices[:batch]),
+        _Part(f"[0,{batch}) of updates", whole=updates, dims=subshape(updates, 0, batch)),
+    )
+    _match(
+        _Part(f"[{depth},{rank}) of input", whole=params, dims=suffix),
+        _Part(f"[{batch},{len(updates)}) of updates", whole=updates, dims=updates[batch:]),
     )
     return params
 
 
-def _match(one_name: str, one_whole: Dims, one: Dims, two_name: str, two_whole: Dims, two: Dims) -> None:
+class _Part(NamedTuple):
+    """Some dimensions of a shape, and what an error calls them."""
+
+    name: str
+    whole: Dims
+    dims: Dims
+
+
+def _match(one: _Part, two: _Part) -> None:
     try:
-        merge(one, two)
+        merge(one.dims, two.dims)
     except ShapeError as error:
-        raise ShapeError(
-            f"Dimensions {one_name}[shape={format_dims(one_whole)}] = {format_dims(one)} must match "
-            f"dimensions {two_name}[shape={format_dims(two_whole)}] = {format_dims(two)}: {error.message}"
-        ) from None
+        named = [f"{part.name}[shape={format_dims(part.whole)}] = {format_dims(part.dims)}" for part in (one, two)]
+        raise ShapeError(f"Dimensions {named[0]} must match dimensions {named[1]}: {error.message}") from None

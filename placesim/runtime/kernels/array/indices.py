@@ -34,6 +34,7 @@ def split_turns(index: Tensor) -> list[Any]:
     """Positions of `index` in turns, each of which names a row at most once; a row's earlier position has the earlier turn."""
     order = np.argsort(index, kind="stable")
     ordered = index[order]
+    # where no row is named twice, all updates go in one turn
     is_first = np.r_[True, ordered[1:] != ordered[:-1]][: len(index)]
     if is_first.all():
         return [slice(None)]
@@ -58,7 +59,7 @@ def combination(operation: Callable[[Tensor, Tensor], Tensor]) -> Combine:
 
 
 def set_rows(rows: Tensor, index: Tensor, updates: Tensor) -> None:
-    """The combination in which an update takes the row's place."""
+    """The combination in which an update takes the row's place; of those that name one row the last."""
     rows[index] = updates
 
 

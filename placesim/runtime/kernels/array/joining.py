@@ -19,8 +19,11 @@ from placesim.runtime.shapes import (
     concatenate,
     is_fully_defined,
     merge,
+    merge_backwards,
+    merge_numbered,
     multiply_dims,
     replace_dim,
+    shape_attr,
     subshape,
     unchanged,
     unknown_dims,
@@ -29,25 +32,54 @@ from placesim.runtime.shapes import (
     with_rank_at_least,
 )
 
+TILED_TYPES = frozenset(
+    DTYPES[name]
+    for name in (
+        "bool",
+        "bfloat16",
+        "half",
+        "float",
+        "double",
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint32",
+        "uint64",
+        "complex64",
+        "complex128",
+        "string",
+        "variant",
+    )
+)
+"""The types that Tile computes with; for the others it has a kernel that fails."""
+MAX_TILED_RANK = 7
+
+
 # --- Concat ---------------------------------------------------------------------------------------------------------
 
 
 def concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Concat: the axis comes first."""
+    """The tensors one after another along the axis that comes first; errors as of `concatenate_tensors`."""
     return (concatenate_tensors(inputs[1:], inputs[0], "concat_dim"),)
 
 
 def concat_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """ConcatV2: the axis comes last."""
+    """The tensors one after another along the axis that comes last; errors as of `concatenate_tensors`."""
     return (concatenate_tensors(inputs[:-1], inputs[-1], "axis"),)
 
 
 def concatenate_tensors(tensors: Sequence[Tensor], axis_tensor: Tensor, axis_name: str) -> Tensor:
-    """The tensors one after another along an axis, in which alone they may differ; scalars make a vector."""
+    """The tensors one after another along an axis, in which alone they may differ; scalars make a vector.
+
+    InvalidArgumentError for an axis that is no scalar or not there, and for shapes that differ elsewhere.
+    """
     if not is_legacy_scalar(axis_tensor):
         raise InvalidArgumentError(f"{axis_name} tensor should be a scalar integer, but got shape {shape_text(axis_tensor)}")
     given, rank = int(axis_tensor.reshape(-1)[0]), tensors[0].ndim
     axis = given + rank if given < 0 else given
+    # axis 0 is there for scalars too
     if not 0 <= axis < rank and given != 0:
         raise InvalidArgumentError(
             f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got {given}"
@@ -66,45 +98,13 @@ def _check_joinable(first: Tensor, tensor: Tensor, position: int, axis: int) -> 
             raise InvalidArgumentError(f"ConcatOp : Dimension {other} in both shapes must be equal: {shapes}")
 
 
-def _infer_concat(context: ShapeContext) -> Sequence[Dims]:
-    return (concat_shape(context, range(1, len(context.shapes)), 0),)
-
-
-def _infer_concat_v2(context: ShapeContext) -> Sequence[Dims]:
-    last = len(context.shapes) - 1
-    return (concat_shape(context, range(last), last),)
-
-
-def concat_shape(context: ShapeContext, values: range, axis_index: int) -> Dims:
-    """The shape of inputs `values` joined along the axis that input `axis_index` gives."""
-    with_rank(context.shapes[axis_index], 0)
-    shapes = [context.shapes[index] for index in values]
-    rank = next((len(dims) for dims in shapes if dims is not None), None)
-    if rank == 0:
-        raise ShapeError("Can't concatenate scalars (use tf.stack instead)")
-    if rank is not None:
-        for dims in shapes:
-            with_rank(dims, rank)
-    axis = context.scalar_value(axis_index)
-    return unknown_dims(rank) if axis is None else _joined_shape(shapes, axis)
-
-
-def _joined_shape(shapes: Sequence[Dims], axis: int) -> Dims:
-    before: Dims = None
-    after: Dims = None
-    joined = 0
-    for dims in reversed(shapes):
-        with_rank_at_least(dims, -axis if axis < 0 else axis + 1)
-        before = merge(subshape(dims, 0, axis), before)
-        after = merge(() if axis == -1 else subshape(dims, axis + 1), after)
-        joined = add_dims(joined, -1 if dims is None else dims[axis])
-    return concatenate(concatenate(before, (joined,)), after)
-
-
 def concat_offset(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Where each input of a Concat begins in its result, from the inputs' shapes."""
+    """Where each input of a Concat begins in its result: a scalar axis and shapes `[rank]` -> as many `[rank]`.
+
+    InvalidArgumentError for an axis that is no scalar or not there, and for shapes that are no vectors or differ elsewhere.
+    """
     axis_tensor, *shapes = inputs
-    if not is_legacy_scalar(axis_tensor) or axis_tensor.ndim:
+    if axis_tensor.ndim:
         raise InvalidArgumentError(f"Concat dim tensor should be a scalar integer, but got shape {shape_text(axis_tensor)}")
     for position, shape in enumerate(shapes, 1):
         if shape.ndim != 1:
@@ -113,6 +113,7 @@ def concat_offset(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     axis = given + rank if given < 0 else given
     if not 0 <= axis < rank:
         raise InvalidArgumentError(f"Concat dim is out of range: {given} vs. {rank}")
+    # offsets are those of a Concat's gradient: zero on every axis but the one that is joined
     offsets, position_along = [], 0
     for position, shape in enumerate(shapes):
         _check_same_elsewhere(shapes[0], shape, position, axis)
@@ -133,34 +134,9 @@ def _check_same_elsewhere(first: Tensor, shape: Tensor, position: int, axis: int
         )
 
 
-def _infer_concat_offset(context: ShapeContext) -> Sequence[Dims]:
-    return context.shapes[1:]
-
-
 def parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The inputs, each of one row, one under another."""
+    """The inputs `[1, ...]`, one under another: `[inputs, ...]`."""
     return (np.concatenate(inputs, 0),)
-
-
-def _infer_parallel_concat(context: ShapeContext) -> Sequence[Dims]:
-    dims = context.attrs["shape"].dims
-    if dims is None or not is_fully_defined(dims):
-        raise ShapeError("shape attr must be fully defined.")
-    row = replace_dim(dims, 0, 1)
-    for index, given in enumerate(context.shapes):
-        if given is None or not is_fully_defined(given):
-            raise ShapeError("All input shapes must be fully defined.")
-        if given[:1] != (1,):
-            raise ShapeError("Size of first dimension must be 1.")
-        row = _merge_rows(given, row, index)
-    return (dims,)
-
-
-def _merge_rows(one: Dims, two: Dims, index: int) -> Dims:
-    try:
-        return merge(one, two)
-    except ShapeError as error:
-        raise ShapeError(f"{error.message}\n\tFrom merging shape {index} with other shapes.") from None
 
 
 # --- Pack -----------------------------------------------------------------------------------------------------------
@@ -174,7 +150,10 @@ def row_axis(axis: int, rank: int) -> int:
 
 
 def pack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The inputs, all of one shape, side by side along a new axis."""
+    """The inputs, all of one shape, side by side along a new axis `[inputs]`.
+
+    InvalidArgumentError for an axis that is not there and for shapes that differ.
+    """
     if attrs["T"] in (RESOURCE, VARIANT):
         inputs = [np.asarray(holder, object) for holder in inputs]
     axis = row_axis(attrs["axis"], inputs[0].ndim + 1)
@@ -187,38 +166,15 @@ def pack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (np.stack(inputs, axis),)
 
 
-def _infer_pack(context: ShapeContext) -> Sequence[Dims]:
-    dims = context.shapes[-1]
-    for index in range(len(context.shapes) - 2, -1, -1):
-        dims = _merge_rows(context.shapes[index], dims, index)
-    if dims is None:
-        return (None,)
-    axis = static_row_axis(context.attrs["axis"], len(dims) + 1)
-    return ((*dims[:axis], len(context.shapes), *dims[axis:]),)
-
-
-def static_row_axis(axis: int, rank: int) -> int:
-    """The same while shapes are inferred: ShapeError."""
-    if not -rank <= axis < rank:
-        raise ShapeError(f"Invalid axis: {axis}; must be in [{-rank},{rank})")
-    return axis % rank
-
-
 # --- Tile -----------------------------------------------------------------------------------------------------------
-
-TILED_TYPES = frozenset(
-    DTYPES[name]
-    for name in (
-        *("bool", "bfloat16", "half", "float", "double", "uint8", "int8", "int16", "int32", "int64"),
-        *("uint32", "uint64", "complex64", "complex128", "string", "variant"),
-    )
-)
-"""The types that Tile computes with; for the others it has a kernel that fails."""
-MAX_TILED_RANK = 7
 
 
 def tile(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input repeated `multiples[i]` times along each axis i."""
+    """The input `[dims...]` repeated `multiples[i]` times along each axis i: `[dims[i] * multiples[i]...]`.
+
+    InvalidArgumentError unless `multiples` is a vector of a number that is not negative for each axis; UnimplementedError for a
+    type or a rank that TensorFlow has no kernel for.
+    """
     tensor, multiples = inputs
     if multiples.ndim != 1:
         raise InvalidArgumentError(f"Expected multiples to be 1-D, but got shape {shape_text(multiples)}")
@@ -229,6 +185,7 @@ def tile(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     for axis, count in enumerate(multiples):
         if count < 0:
             raise InvalidArgumentError(f"Expected multiples[{axis}] >= 0, but got {int(count)}")
+    # before the type is looked at, so that this much works for every type
     if all(count == 1 for count in multiples):
         return (tensor,)
     shape = tuple(int(dim * count) for dim, count in zip(tensor.shape, multiples, strict=True))
@@ -243,6 +200,93 @@ def _check_tiled(dtype: DType, rank: int) -> None:
         raise UnimplementedError(f"TileOp : The input data type is not supported, DataType : {dtype.name}, Dimension : {rank}")
 
 
+def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The tensor of attr `shape`, whose rows are still to be written; zeros until then."""
+    return (zeros(attrs["shape"].dims, attrs["dtype"]),)
+
+
+def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The first input `[rows, ...]` with the second `[1, ...]` as its row `loc`."""
+    value, update = inputs
+    result = value.copy()
+    result[attrs["loc"]] = update.reshape(value.shape[1:])
+    return (result,)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_concat(context: ShapeContext) -> Sequence[Dims]:
+    return (_infer_joined(context, range(1, len(context.shapes)), 0),)
+
+
+def _infer_concat_v2(context: ShapeContext) -> Sequence[Dims]:
+    last = len(context.shapes) - 1
+    return (_infer_joined(context, range(last), last),)
+
+
+def _infer_joined(context: ShapeContext, values: range, axis_index: int) -> Dims:
+    """The shape of inputs `values` joined along the axis that input `axis_index` gives."""
+    with_rank(context.shapes[axis_index], 0)
+    shapes = [context.shapes[index] for index in values]
+    rank = next((len(dims) for dims in shapes if dims is not None), None)
+    # unlike the kernel, which makes a vector of them
+    if rank == 0:
+        raise ShapeError("Can't concatenate scalars (use tf.stack instead)")
+    if rank is not None:
+        for dims in shapes:
+            with_rank(dims, rank)
+    axis = context.scalar_value(axis_index)
+    return unknown_dims(rank) if axis is None else _infer_joined_along(shapes, axis)
+
+
+def _infer_joined_along(shapes: Sequence[Dims], axis: int) -> Dims:
+    before: Dims = None
+    after: Dims = None
+    joined = 0
+    # from the last to the first, as TensorFlow merges them: it decides which pair an error names
+    for dims in reversed(shapes):
+        with_rank_at_least(dims, -axis if axis < 0 else axis + 1)
+        before = merge(subshape(dims, 0, axis), before)
+        # behind axis -1 is nothing, but `axis + 1` would be the whole shape
+        after = merge(() if axis == -1 else subshape(dims, axis + 1), after)
+        joined = add_dims(joined, -1 if dims is None else dims[axis])
+    return concatenate(concatenate(before, (joined,)), after)
+
+
+def _infer_concat_offset(context: ShapeContext) -> Sequence[Dims]:
+    return context.shapes[1:]
+
+
+def _infer_parallel_concat(context: ShapeContext) -> Sequence[Dims]:
+    dims = context.attrs["shape"].dims
+    if dims is None or not is_fully_defined(dims):
+        raise ShapeError("shape attr must be fully defined.")
+    row = replace_dim(dims, 0, 1)
+    for index, given in enumerate(context.shapes):
+        if given is None or not is_fully_defined(given):
+            raise ShapeError("All input shapes must be fully defined.")
+        if given[:1] != (1,):
+            raise ShapeError("Size of first dimension must be 1.")
+        row = merge_numbered(given, row, index)
+    return (dims,)
+
+
+def _infer_pack(context: ShapeContext) -> Sequence[Dims]:
+    dims = merge_backwards(context.shapes)
+    if dims is None:
+        return (None,)
+    axis = static_row_axis(context.attrs["axis"], len(dims) + 1)
+    return ((*dims[:axis], len(context.shapes), *dims[axis:]),)
+
+
+def static_row_axis(axis: int, rank: int) -> int:
+    """The same while shapes are inferred: ShapeError for one that is out of range."""
+    if not -rank <= axis < rank:
+        raise ShapeError(f"Invalid axis: {axis}; must be in [{-rank},{rank})")
+    return axis % rank
+
+
 def _infer_tile(context: ShapeContext) -> Sequence[Dims]:
     dims, multiples = context.shapes[0], vector_shape_value(context, 1)
     if dims is not None:
@@ -253,25 +297,12 @@ def _infer_tile(context: ShapeContext) -> Sequence[Dims]:
     return (tuple(map(multiply_dims, with_rank(dims, len(multiples)), multiples)),)
 
 
-def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The tensor of attr `shape`, whose rows are still to be written."""
-    return (zeros(attrs["shape"].dims, attrs["dtype"]),)
-
-
-def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The first input with the second as its row `loc`."""
-    value, update = inputs
-    result = value.copy()
-    result[attrs["loc"]] = update.reshape(value.shape[1:])
-    return (result,)
-
-
 TABLE: Table = {
     "Concat": Kernel(concat, _infer_concat),
     "ConcatV2": Kernel(concat_v2, _infer_concat_v2),
     "ConcatOffset": Kernel(concat_offset, _infer_concat_offset),
     "ParallelConcat": Kernel(parallel_concat, _infer_parallel_concat),
-    "_ParallelConcatStart": Kernel(start_parallel_concat, lambda context: (context.attrs["shape"].dims,)),
+    "_ParallelConcatStart": Kernel(start_parallel_concat, shape_attr),
     "_ParallelConcatUpdate": Kernel(update_parallel_concat, unchanged),
     "Pack": Kernel(pack, _infer_pack),
     "Tile": Kernel(tile, _infer_tile),

@@ -35,6 +35,7 @@ def _check_paddings(tensor: Tensor, paddings: Tensor, max_rank: int, between: st
         raise InvalidArgumentError(f"paddings must be a matrix with 2 columns: {shape_text(paddings)}")
     if paddings.shape[0] != tensor.ndim:
         raise InvalidArgumentError(
+            # the kernels put different marks between the two shapes, and blanks around numbers
             f"The first dimension of paddings must be the rank of inputs{shape_text(paddings)}{between}{shape_text(tensor)}"
         )
     rows: list[list[int]] = paddings.tolist()
@@ -51,7 +52,11 @@ def _check_not_negative(row: list[int], subject: str, between: str = " ") -> Non
 
 
 def pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input with `paddings[i]` = (before, after) elements of zero or of the third input around each axis i."""
+    """The input with `paddings[i]` = (before, after) elements of zero or of the third input, a scalar, around each axis i.
+
+    InvalidArgumentError for paddings that are not `[rank, 2]` or negative and a value that is no scalar, UnimplementedError for
+    a rank above 8.
+    """
     tensor, paddings = inputs[:2]
     rows = _check_paddings(tensor, paddings, MAX_PADDED_RANK, " ")
     value: Any = b"" if attrs["T"] is STRING else 0
@@ -59,6 +64,7 @@ def pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         if inputs[2].ndim:
             raise InvalidArgumentError(f"constant_values must be a scalar. Found: {shape_text(inputs[2])}")
         value = inputs[2].item() if attrs["T"] is STRING else inputs[2]
+    # after the value is checked, as in the kernel
     for row in rows:
         _check_not_negative(row, "Paddings")
     return (pad_tensor(tensor, rows, value),)
@@ -73,31 +79,15 @@ def pad_tensor(tensor: Tensor, rows: Sequence[Sequence[int]], value: object = 0)
     return result
 
 
-def _infer_pad(context: ShapeContext) -> Sequence[Dims]:
-    dims = context.shapes[0]
-    rank, columns = with_rank(context.shapes[1], 2)
-    with_value(columns, 2)
-    if rank >= 0:
-        dims = with_rank(dims, rank)
-    paddings = context.value(1)
-    if paddings is None:
-        return (None if dims is None else unknown_dims(len(dims)),)
-    known = with_rank(dims, paddings.shape[0])
-    return (tuple(add_dims(dim, sum(row)) for dim, row in zip(known, _static_rows(paddings), strict=True)),)
-
-
-def _static_rows(paddings: Tensor) -> Iterator[list[int]]:
-    for row in paddings.tolist():
-        if min(row) < 0:
-            raise ShapeError("Paddings must be non-negative")
-        yield row
-
-
 # --- MirrorPad ------------------------------------------------------------------------------------------------------
 
 
 def mirror_pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input continued by its mirror image; mode REFLECT does not repeat the edge, SYMMETRIC does."""
+    """The input continued by its mirror image; mode REFLECT does not repeat the edge, SYMMETRIC does.
+
+    InvalidArgumentError for paddings that are not `[rank, 2]`, negative or larger than what can be mirrored, UnimplementedError
+    for a rank above 5.
+    """
     tensor, paddings = inputs
     rows = _check_paddings(tensor, paddings, MAX_MIRRORED_RANK, ", ")
     offset = 1 if attrs["mode"] == "REFLECT" else 0
@@ -106,6 +96,7 @@ def mirror_pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         _check_mirror(dim, before, after, offset, "dimension size")
     for axis, (before, after) in enumerate(rows):
         if before or after:
+            # one axis after the other, so that corners are mirrored twice
             tensor = tensor.take(_mirrored_positions(tensor.shape[axis], before, after, offset), axis)
     return (tensor,)
 
@@ -124,7 +115,10 @@ def _mirrored_positions(dim: int, before: int, after: int, offset: int) -> Tenso
 
 
 def mirror_pad_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input without its margin, each element of which is added to the one that it mirrors."""
+    """The input without its margin, each element of which is added to the one that it mirrors.
+
+    Errors as of `mirror_pad`; InvalidArgumentError also where nothing would be left.
+    """
     tensor, paddings = inputs
     rows = _check_paddings(tensor, paddings, MAX_MIRRORED_RANK, " ")
     offset = 1 if attrs["mode"] == "REFLECT" else 0
@@ -148,6 +142,29 @@ def _fold(tensor: Tensor, before: int, after: int, offset: int) -> Tensor:
     result[offset : offset + before] += tensor[:before][::-1]
     result[size - offset - after : size - offset] += tensor[before + size :][::-1]
     return result
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_pad(context: ShapeContext) -> Sequence[Dims]:
+    dims = context.shapes[0]
+    rank, columns = with_rank(context.shapes[1], 2)
+    with_value(columns, 2)
+    if rank >= 0:
+        dims = with_rank(dims, rank)
+    paddings = context.value(1)
+    if paddings is None:
+        return (None if dims is None else unknown_dims(len(dims)),)
+    known = with_rank(dims, paddings.shape[0])
+    return (tuple(add_dims(dim, sum(row)) for dim, row in zip(known, _static_rows(paddings), strict=True)),)
+
+
+def _static_rows(paddings: Tensor) -> Iterator[list[int]]:
+    for row in paddings.tolist():
+        if min(row) < 0:
+            raise ShapeError("Paddings must be non-negative")
+        yield row
 
 
 def _infer_mirror_pad_grad(context: ShapeContext) -> Sequence[Dims]:

@@ -8,7 +8,9 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.array.indices import first_outside, position_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.partial_shapes import partial_shape_of
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -24,11 +26,17 @@ from placesim.runtime.shapes import (
     with_rank_at_most,
 )
 
+_PARTITIONS = ("FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_LENGTHS", "ROW_SPLITS", "ROW_LIMITS", "ROW_STARTS")
+
+
 # --- range ----------------------------------------------------------------------------------------------------------
 
 
 def make_ranges(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Splits `[rows + 1]` and values of one range a row; scalar inputs serve every row."""
+    """Three scalars or vectors `[rows]` -> splits `[rows + 1]` and the values of one range a row; scalars serve every row.
+
+    InvalidArgumentError for inputs of other shapes, a delta of zero and a range that is too long.
+    """
     for noun, tensor in zip(("starts", "limits", "deltas"), inputs, strict=True):
         if np.ndim(tensor) > 1:
             raise InvalidArgumentError(f"{noun} must be a scalar or vector")
@@ -64,22 +72,14 @@ def _range_lengths(starts: Tensor, limits: Tensor, deltas: Tensor, longest: int)
     return np.where(empty, 0, sizes).astype(np.int64)
 
 
-def _infer_ranges(context: ShapeContext) -> Sequence[Dims]:
-    shapes = [with_rank_at_most(dims, 1) for dims in context.shapes]
-    rows = -1
-    for dims in shapes:
-        if rank_of(dims) == 1:
-            rows = merge_dim(with_rank(dims, 1)[0], rows)
-    if rows >= 0:
-        return (rows + 1,), (-1,)
-    return (2 if all(dims == () for dims in shapes) else -1,), (-1,)
-
-
 # --- gather ---------------------------------------------------------------------------------------------------------
 
 
 def gather(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The rows of a ragged tensor at indices of any rank: output splits, from the outermost, and values."""
+    """The rows of a ragged tensor at indices of any rank: output splits, from the outermost, and values.
+
+    InvalidArgumentError for scalar splits or values, splits that do not fit, and an index out of range.
+    """
     *nested, values, indices = inputs
     if nested[0].ndim == 0:
         raise InvalidArgumentError("Split tensors must not be scalars")
@@ -94,6 +94,7 @@ def gather(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(
             f"Expected {outer} output splits, but the indices' rank {indices.ndim} gives {len(nested) + indices.ndim - 1}"
         )
+    # the indices' own dimensions are ragged ones whose rows are all of one length
     splits = [np.arange(np.prod(indices.shape[:axis]) + 1) * dim for axis, dim in enumerate(indices.shape) if axis]
     starts, limits = flat, flat + 1
     for level in nested:
@@ -115,12 +116,9 @@ def join_ranges(starts: Tensor, limits: Tensor) -> Tensor:
 
 
 def _check_row_indices(indices: Tensor, flat: Tensor, rows: int) -> None:
-    outside = (flat < 0) | (flat >= rows)
-    if outside.any():
-        position = int(np.argmax(outside))
-        where = ",".join(map(str, np.unravel_index(position, indices.shape))) if indices.ndim else ""
-        where = f"[{where}]" if where else ""
-        raise InvalidArgumentError(f"indices{where} = {flat[position]} is not in [0, {rows})")
+    bad = first_outside(flat, rows)
+    if bad < flat.size:
+        raise InvalidArgumentError(f"indices{position_text(indices.shape, bad)} = {flat[bad]} is not in [0, {rows})")
 
 
 def _check_gathered_splits(nested: Sequence[Tensor], values: int) -> None:
@@ -136,20 +134,14 @@ def _check_gathered_splits(nested: Sequence[Tensor], values: int) -> None:
             raise InvalidArgumentError("Ragged splits must be sorted")
 
 
-def _infer_gather(context: ShapeContext) -> Sequence[Dims]:
-    inner, outer = context.attrs["PARAMS_RAGGED_RANK"], context.attrs["OUTPUT_RAGGED_RANK"]
-    with_rank(context.shapes[inner + 1], outer - inner + 1)
-    for splits in context.shapes[:inner]:
-        with_rank(splits, 1)
-    values = with_rank_at_least(context.shapes[inner], 1)
-    return [*[(-1,)] * outer, concatenate((-1,), subshape(values, 1))]
-
-
 # --- to sparse ------------------------------------------------------------------------------------------------------
 
 
 def to_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Coordinates `[elements, ragged rank + values' rank]`, the values flat, and the smallest dense shape."""
+    """Coordinates `[elements, ragged rank + values' rank]`, the values flat, and the smallest dense shape.
+
+    InvalidArgumentError for splits that do not start at 0, fall, or do not end where the next ones or the values do.
+    """
     *nested, values = inputs
     nested = [splits.reshape(-1) for splits in nested]
     _check_splits(nested, values)
@@ -186,24 +178,15 @@ def _check_splits(nested: Sequence[Tensor], values: Tensor) -> None:
         raise InvalidArgumentError(mismatch)
 
 
-def _infer_to_sparse(context: ShapeContext) -> Sequence[Dims]:
-    *nested, values = context.shapes
-    values = with_rank_at_least(values, 1)
-    for splits in nested:
-        with_rank(splits, 1)
-    rank = -1 if values is None else len(values) + len(nested)
-    count = element_count(values)
-    entries = -1 if count is None else count
-    return (entries, rank), (entries,), (rank,)
-
-
 # --- to dense -------------------------------------------------------------------------------------------------------
-
-_PARTITIONS = ("FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_LENGTHS", "ROW_SPLITS", "ROW_LIMITS", "ROW_STARTS")
 
 
 def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A dense tensor of the shape asked for, whose -1 become the widest row; what does not fit is left out."""
+    """A dense tensor of the shape asked for, whose -1 become the widest row; what does not fit is left out.
+
+    InvalidArgumentError for partitions of types that are unknown or in no order, that do not fit each other or the values, and
+    for a shape or a default that does not fit the values.
+    """
     shape_tensor, values, default, *partitions = inputs
     types = attrs["row_partition_types"]
     problem = _partition_types_problem(types)
@@ -214,25 +197,28 @@ def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         types, partitions = types[1:], partitions[1:]
     partitions = [partition.reshape(-1) for partition in partitions]
     _check_default(default.shape, values.shape)
-    dims = _combine_shapes(len(types), _read_shape(shape_tensor), values.shape)
+    dims = _combine_shapes(len(types), partial_shape_of(shape_tensor), values.shape)
     assert dims is not None  # the values' rank is known
     sizes = [first if dims[0] < 0 else dims[0], *dims[1:]]
     for axis, (kind, partition) in enumerate(zip(types, partitions, strict=True), 1):
         if sizes[axis] < 0:
             sizes[axis] = _widest_row(kind, partition)
     output = np.empty(sizes, values.dtype)
+    # what no value reaches keeps the default
     output[...] = default
     if elements(tuple(sizes[: len(types) + 1])):
         where = _place_values(types, partitions, first, sizes)[: len(values)]
         flat = output.reshape(-1, *values.shape[1:])
         written = np.flatnonzero(where >= 0)
         places = _write_forward(where[written])
+        # what is pushed behind the end of the output is dropped
         fits = places < len(flat)
         flat[places[fits]] = values[written[fits]]
     return (output,)
 
 
 def _first_dimension(kind: str, partition: Tensor) -> int:
+    """The number of rows: given, or one less than there are splits; InvalidArgumentError for another first partition."""
     if partition.size == 0:
         raise InvalidArgumentError("Invalid first partition input. Tensor requires at least one element.")
     if kind == "FIRST_DIM_SIZE":
@@ -245,19 +231,6 @@ def _first_dimension(kind: str, partition: Tensor) -> int:
     if kind != "ROW_SPLITS":
         raise InvalidArgumentError(f"Cannot handle type {kind}")
     return len(partition) - 1 if partition.ndim else 0
-
-
-def _read_shape(tensor: Tensor) -> Dims:
-    if tensor.ndim > 1:
-        raise InvalidArgumentError(f"Shape must be at most rank 1 but is rank {tensor.ndim}")
-    if tensor.ndim:
-        for dim in tensor.tolist():
-            if dim < -1:
-                raise InvalidArgumentError(f"Dimension {dim} must be >= -1")
-        return tuple(tensor.tolist())
-    if tensor != -1:
-        raise InvalidArgumentError("The only valid scalar shape tensor is the fully unknown shape specified as -1.")
-    return None
 
 
 def _widest_row(kind: str, partition: Tensor) -> int:
@@ -311,11 +284,10 @@ def _parents_and_positions(kind: str, partition: Tensor, parents: int) -> tuple[
 
 
 def _check_row_ids(row_ids: Tensor, parents: int) -> None:
-    outside = (row_ids < 0) | (row_ids >= parents)
-    if outside.any():
-        position = int(np.argmax(outside))
-        noun = "next_value_rowid" if position else "current_value_rowid"
-        raise InvalidArgumentError(f"Got {noun}={row_ids[position]} which is not less than {parents}")
+    bad = first_outside(row_ids, parents)
+    if bad < row_ids.size:
+        noun = "next_value_rowid" if bad else "current_value_rowid"
+        raise InvalidArgumentError(f"Got {noun}={row_ids[bad]} which is not less than {parents}")
 
 
 def _check_default(default: Dims, values: Dims, error: Callable[[str], Exception] = InvalidArgumentError) -> None:
@@ -352,6 +324,57 @@ def _combine_shapes(
     return tuple(dims)
 
 
+def _partition_types_problem(types: Sequence[str]) -> str | None:
+    """What is wrong with the types of the partitions, in TensorFlow's words; None where nothing is."""
+    for kind in types:
+        if kind not in _PARTITIONS:
+            return f"Unknown string for partition info type: {kind}"
+    for kind in types:
+        if kind not in ("FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_SPLITS"):
+            return f"Unsupported partition type: {kind}"
+    if not types:
+        return "Partition info types should not be empty"
+    if "FIRST_DIM_SIZE" in types[1:]:
+        return "FIRST_DIM_SIZE must be first"
+    if types[0] == "FIRST_DIM_SIZE" and types[1:2] != ("VALUE_ROWIDS",):
+        return "FIRST_DIM_SIZE must be followed by VALUE_ROWIDS"
+    return "VALUE_ROWIDS cannot be first" if types[0] == "VALUE_ROWIDS" else None
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_ranges(context: ShapeContext) -> Sequence[Dims]:
+    shapes = [with_rank_at_most(dims, 1) for dims in context.shapes]
+    rows = -1
+    for dims in shapes:
+        if rank_of(dims) == 1:
+            rows = merge_dim(with_rank(dims, 1)[0], rows)
+    if rows >= 0:
+        return (rows + 1,), (-1,)
+    return (2 if all(dims == () for dims in shapes) else -1,), (-1,)
+
+
+def _infer_gather(context: ShapeContext) -> Sequence[Dims]:
+    inner, outer = context.attrs["PARAMS_RAGGED_RANK"], context.attrs["OUTPUT_RAGGED_RANK"]
+    with_rank(context.shapes[inner + 1], outer - inner + 1)
+    for splits in context.shapes[:inner]:
+        with_rank(splits, 1)
+    values = with_rank_at_least(context.shapes[inner], 1)
+    return [*[(-1,)] * outer, concatenate((-1,), subshape(values, 1))]
+
+
+def _infer_to_sparse(context: ShapeContext) -> Sequence[Dims]:
+    *nested, values = context.shapes
+    values = with_rank_at_least(values, 1)
+    for splits in nested:
+        with_rank(splits, 1)
+    rank = -1 if values is None else len(values) + len(nested)
+    count = element_count(values)
+    entries = -1 if count is None else count
+    return (entries, rank), (entries,), (rank,)
+
+
 def _infer_to_dense(context: ShapeContext) -> Sequence[Dims]:
     shape = context.shape_value(0)
     types = context.attrs["row_partition_types"]
@@ -378,22 +401,6 @@ def _partition_shapes_problem(types: Sequence[str], shapes: Sequence[Dims]) -> s
         if kind != "FIRST_DIM_SIZE" and dims is not None and len(dims) != 1:
             return "Row partition must be a vector."
     return None
-
-
-def _partition_types_problem(types: Sequence[str]) -> str | None:
-    for kind in types:
-        if kind not in _PARTITIONS:
-            return f"Unknown string for partition info type: {kind}"
-    for kind in types:
-        if kind not in ("FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_SPLITS"):
-            return f"Unsupported partition type: {kind}"
-    if not types:
-        return "Partition info types should not be empty"
-    if "FIRST_DIM_SIZE" in types[1:]:
-        return "FIRST_DIM_SIZE must be first"
-    if types[0] == "FIRST_DIM_SIZE" and types[1:2] != ("VALUE_ROWIDS",):
-        return "FIRST_DIM_SIZE must be followed by VALUE_ROWIDS"
-    return "VALUE_ROWIDS cannot be first" if types[0] == "VALUE_ROWIDS" else None
 
 
 TABLE: Table = {

@@ -13,9 +13,10 @@ from placesim.runtime.shapes import Dims, ShapeContext, format_dims, merge_dim, 
 
 
 def find_in_top(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """For `predictions` `[batch, classes]` and `targets` `[batch]`: is the target's one of the k largest of its row?
+    """For `predictions [batch, classes]` and `targets [batch]`: is the target's one of the k largest of its row?
 
-    k is an attr or a third input.  False for a target out of range and for a row that is not finite.
+    k is an attr or a third input. False for a target out of range and for a row that is not finite. InvalidArgumentError for
+    other ranks, batches that differ, and a k that is no scalar.
     """
     predictions, targets, *rest = inputs
     for count in rest:
@@ -35,17 +36,17 @@ def find_in_top(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     if not classes:
         return (inside,)
     target = np.take_along_axis(predictions, np.where(inside, targets, 0)[:, None], axis=1)
+    # ties count for the target: only what is strictly better stands before it
     better = np.sum(predictions > target, axis=1)
+    # one number that is not finite makes the whole row unfit to tell
     return (inside & np.all(np.isfinite(predictions), axis=1) & (better < k),)
 
 
-def _infer_find_in_top(context: ShapeContext) -> Sequence[Dims]:
-    predictions, targets = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
-    return ((merge_dim(predictions[0], targets[0]),),)
-
-
 def fit_isotonic(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """For each row of the last dimension the closest (by squares) sequence that never rises, and the runs it is made of."""
+    """For each row of `[..., n]` the closest (by squares) sequence that never rises, and the runs that it is made of.
+
+    Both are `[..., n]`.
+    """
     values = inputs[0].astype(attrs["output_dtype"].numpy)
     fitted, runs = np.empty(values.shape, values.dtype), np.empty(values.shape, np.int32)
     rows = values.reshape(-1, values.shape[-1]) if values.size else values.reshape(0, 1)
@@ -69,6 +70,14 @@ def _pool_rising(row: Tensor) -> tuple[list[float], list[int]]:
             sums[-1] += total
             counts[-1] += count
     return sums, counts
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_find_in_top(context: ShapeContext) -> Sequence[Dims]:
+    predictions, targets = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
+    return ((merge_dim(predictions[0], targets[0]),),)
 
 
 def _infer_fit_isotonic(context: ShapeContext) -> Sequence[Dims]:

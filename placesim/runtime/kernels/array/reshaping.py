@@ -33,15 +33,19 @@ from placesim.runtime.shapes import (
 
 
 def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input with the shape that the second input spells, in which one dimension may be -1."""
+    """The input with the shape that `[rank]` spells, in which one dimension may be -1; errors as of `requested_shape`."""
     tensor, sizes = inputs
     return (tensor.reshape(requested_shape(tensor.shape, sizes)),)
 
 
 def requested_shape(shape: tuple[int, ...], sizes: Tensor) -> tuple[int, ...]:
-    """What Reshape makes of a shape; InvalidArgumentError where the elements do not fit."""
+    """What Reshape makes of a shape and sizes `[rank]`, of which one may be -1.
+
+    InvalidArgumentError for sizes of rank above 1, a second -1, other negative ones, and where the elements do not fit.
+    """
     if sizes.ndim > 1:
         raise InvalidArgumentError(f"sizes input must be 1-D, not {shape_text(sizes)}")
+    # graphs of long ago give a scalar for the sizes of a vector
     dims = [int(size) for size in sizes.reshape(-1)]
     unknown = _unknown_position(dims)
     count = elements(shape)
@@ -78,6 +82,182 @@ def _missing_dim(shape: tuple[int, ...], dims: Sequence[int]) -> int:
     return count // known
 
 
+# --- Squeeze, ExpandDims --------------------------------------------------------------------------------------------
+
+
+def squeeze(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The input without the dimensions of 1 that `squeeze_dims` names, or without all of them.
+
+    InvalidArgumentError for an axis that is not there or is not 1.
+    """
+    (tensor,) = inputs
+    rank = tensor.ndim
+    for axis in attrs["squeeze_dims"]:
+        if not -rank <= axis < rank:
+            raise InvalidArgumentError(f"Tried to squeeze dim index {axis} for tensor with {rank} dimensions.")
+    # an axis named twice counts once
+    named = {axis % rank for axis in attrs["squeeze_dims"]}
+    for axis in sorted(named):
+        if tensor.shape[axis] != 1:
+            raise InvalidArgumentError(_not_squeezable(axis, tensor.shape[axis]))
+    dropped = named or {axis for axis, dim in enumerate(tensor.shape) if dim == 1}
+    return (tensor.reshape(tuple(dim for axis, dim in enumerate(tensor.shape) if axis not in dropped)),)
+
+
+def _not_squeezable(axis: int, dim: int) -> str:
+    return f"Can not squeeze dim[{axis}], expected a dimension of 1, got {dim}"
+
+
+def expand_dims(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The input with a dimension of 1 put in before axis `dim`, a tensor of one element.
+
+    InvalidArgumentError for a `dim` of another size or out of range.
+    """
+    tensor, dim = inputs
+    if dim.size != 1:
+        raise InvalidArgumentError("'dim' must be a tensor with a single value")
+    axis, rank = int(dim.reshape(-1)[0]), tensor.ndim
+    if not -rank - 1 <= axis <= rank:
+        raise InvalidArgumentError(f"Tried to expand dim index {axis} for tensor with {rank} dimensions.")
+    return (np.expand_dims(tensor, axis),)
+
+
+# --- Transpose ------------------------------------------------------------------------------------------------------
+
+
+def permutation(rank: int, perm: Tensor) -> tuple[int, ...]:
+    """The axes that `[rank]` spells, each once, counted from the front; InvalidArgumentError for anything else."""
+    if perm.ndim != 1:
+        raise InvalidArgumentError(f"perm must be rank 1, got shape {shape_text(perm)}")
+    if perm.size != rank:
+        raise InvalidArgumentError(f"transpose expects a vector of size {rank}. But input(1) is a vector of size {perm.size}")
+    axes = tuple(int(axis) + (rank if axis < 0 else 0) for axis in perm)
+    for axis in axes:
+        if not 0 <= axis < rank:
+            raise InvalidArgumentError(f"{axis} is out of range [0 .. {rank})")
+    for axis in range(rank):
+        if axis not in axes:
+            # an axis named twice is told by the one that is missing
+            raise InvalidArgumentError(f"{axis} is missing from {{{','.join(map(str, axes))}}}.")
+    return axes
+
+
+def transpose(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Axis i of the output is axis `perm[i]` of the input; errors as of `permutation`."""
+    tensor, perm = inputs
+    return (tensor.transpose(permutation(tensor.ndim, perm)),)
+
+
+def transpose_conjugate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Transpose, and each complex element's conjugate; errors as of `permutation`."""
+    (transposed,) = transpose(inputs, attrs)
+    return (np.conj(transposed) if attrs["T"].is_complex else transposed,)
+
+
+# --- Bitcast --------------------------------------------------------------------------------------------------------
+
+
+def bitcast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The same bytes as elements of another type; a last dimension appears or goes where their sizes differ.
+
+    InvalidArgumentError where the last dimension is not the number of elements that make a larger one.
+    """
+    (tensor,) = inputs
+    given, wanted = attrs["T"], attrs["type"]
+    shape = tensor.shape
+    if wanted.size > given.size:
+        if not shape or shape[-1] != wanted.size // given.size:
+            raise InvalidArgumentError(f"Cannot bitcast from {given.number} to {wanted.number}")
+        shape = shape[:-1]
+    elif wanted.size < given.size:
+        shape = (*shape, given.size // wanted.size)
+    return (np.ascontiguousarray(tensor).reshape(-1).view(wanted.numpy).reshape(shape),)
+
+
+# --- broadcasting ---------------------------------------------------------------------------------------------------
+
+
+def broadcast_to(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The input repeated along its dimensions of 1, and new leading ones, to the shape that `[rank]` spells.
+
+    InvalidArgumentError for a shape that is no vector, of lower rank, or that the input does not broadcast to.
+    """
+    tensor, wanted = inputs
+    shape = shape_of_vector(wanted)
+    # handed on as it is, whatever the rank
+    if shape == tensor.shape:
+        return (tensor,)
+    if tensor.ndim > len(shape):
+        raise InvalidArgumentError(
+            f"Rank of input ({tensor.ndim}) must be no greater than rank of output shape ({len(shape)})."
+        )
+    common = broadcast_dims(tensor.shape, shape)
+    if common is None:
+        raise InvalidArgumentError(f"Incompatible shapes: {shape_text(tensor)} vs. {format_dims(shape)}")
+    if common != shape:
+        raise InvalidArgumentError(
+            f"Unable to broadcast tensor of shape {shape_text(tensor)} to tensor of shape {format_dims(shape)}"
+        )
+    return (np.broadcast_to(tensor, shape),)
+
+
+def _two_shapes(inputs: Sequence[Tensor]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Two shapes as values, and both broadcast together."""
+    for position, tensor in enumerate(inputs):
+        if tensor.ndim != 1:
+            raise InvalidArgumentError(f"In[{position}] must be a vector.{shape_text(tensor)}")
+    one, two = (tuple(int(dim) for dim in tensor) for tensor in inputs)
+    common = broadcast_dims(one, two)
+    if common is None:
+        raise InvalidArgumentError(f"Incompatible shapes: [{','.join(map(str, one))}] vs. [{','.join(map(str, two))}]")
+    return one, two, common
+
+
+def broadcast_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Two shapes `[rank]` -> the shape of both broadcast together; InvalidArgumentError where they do not fit."""
+    return (np.array(_two_shapes(inputs)[2], attrs["T"].numpy),)
+
+
+def broadcast_gradient_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """For each of two shapes the axes of their broadcast that its gradient must be summed over: those where it has 1.
+
+    InvalidArgumentError for shapes that are no vectors, or do not broadcast.
+    """
+    one, two, common = _two_shapes(inputs)
+    # shapes that are the same need no sum, even where both have 1
+    if one == two:
+        return (np.zeros(0, attrs["T"].numpy),) * 2
+    rank = len(common)
+    padded = ((1,) * (rank - len(dims)) + dims for dims in (one, two))
+    return tuple(np.array([axis for axis in range(rank) if dims[axis] == 1], attrs["T"].numpy) for dims in padded)
+
+
+# --- the shape as a value -------------------------------------------------------------------------------------------
+
+
+def shapes_of_inputs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Each input's shape as a vector `[rank]`."""
+    return tuple(np.array(np.shape(tensor), attrs["out_type"].numpy) for tensor in inputs)
+
+
+def count_elements(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """A scalar of `out_type`: the number of elements."""
+    return (np.array(np.size(inputs[0]), attrs["out_type"].numpy),)
+
+
+def count_dimensions(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """An int32 scalar: the rank."""
+    return (np.array(np.ndim(inputs[0]), np.int32),)
+
+
+def reshape_quantized(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Reshape, and the two scalar limits passed on; errors as of `requested_shape`."""
+    return (*reshape(inputs[:2], attrs), *inputs[2:])
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
     given, wanted = context.shapes[0], vector_shape_value(context, 1)
     if given is None or wanted is None:
@@ -106,28 +286,6 @@ def _known_count(dims: tuple[int, ...]) -> int:
     return elements(tuple(dim for dim in dims if dim >= 0))
 
 
-# --- Squeeze, ExpandDims --------------------------------------------------------------------------------------------
-
-
-def squeeze(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input without the dimensions of 1 that `squeeze_dims` names, or without all of them."""
-    (tensor,) = inputs
-    rank = tensor.ndim
-    for axis in attrs["squeeze_dims"]:
-        if not -rank <= axis < rank:
-            raise InvalidArgumentError(f"Tried to squeeze dim index {axis} for tensor with {rank} dimensions.")
-    named = {axis % rank for axis in attrs["squeeze_dims"]}
-    for axis in sorted(named):
-        if tensor.shape[axis] != 1:
-            raise InvalidArgumentError(_not_squeezable(axis, tensor.shape[axis]))
-    dropped = named or {axis for axis, dim in enumerate(tensor.shape) if dim == 1}
-    return (tensor.reshape(tuple(dim for axis, dim in enumerate(tensor.shape) if axis not in dropped)),)
-
-
-def _not_squeezable(axis: int, dim: int) -> str:
-    return f"Can not squeeze dim[{axis}], expected a dimension of 1, got {dim}"
-
-
 def _infer_squeeze(context: ShapeContext) -> Sequence[Dims]:
     dims = context.shapes[0]
     if dims is None:
@@ -138,22 +296,12 @@ def _infer_squeeze(context: ShapeContext) -> Sequence[Dims]:
             raise ShapeError(f"squeeze_dims[{position}] not in [{-rank},{rank}).")
     named = {axis % rank for axis in context.attrs["squeeze_dims"]}
     if not named:
+        # an unknown dimension may be 1 and go, so that not even the rank is known
         return (None if -1 in dims else tuple(dim for dim in dims if dim != 1),)
     for axis in sorted(named):
         if dims[axis] not in (-1, 1):
             raise ShapeError(_not_squeezable(axis, dims[axis]))
     return (tuple(dim for axis, dim in enumerate(dims) if axis not in named),)
-
-
-def expand_dims(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input with a dimension of 1 put in before axis `dim`."""
-    tensor, dim = inputs
-    if dim.size != 1:
-        raise InvalidArgumentError("'dim' must be a tensor with a single value")
-    axis, rank = int(dim.reshape(-1)[0]), tensor.ndim
-    if not -rank - 1 <= axis <= rank:
-        raise InvalidArgumentError(f"Tried to expand dim index {axis} for tensor with {rank} dimensions.")
-    return (np.expand_dims(tensor, axis),)
 
 
 def _infer_expand_dims(context: ShapeContext) -> Sequence[Dims]:
@@ -167,37 +315,6 @@ def _infer_expand_dims(context: ShapeContext) -> Sequence[Dims]:
         raise ShapeError(f"dim {axis} not in the interval [{-rank - 1}, {rank}].")
     place = axis if axis >= 0 else axis + rank + 1
     return ((*dims[:place], 1, *dims[place:]),)
-
-
-# --- Transpose ------------------------------------------------------------------------------------------------------
-
-
-def permutation(rank: int, perm: Tensor) -> tuple[int, ...]:
-    """The axes that a tensor spells, each once; InvalidArgumentError for anything else."""
-    if perm.ndim != 1:
-        raise InvalidArgumentError(f"perm must be rank 1, got shape {shape_text(perm)}")
-    if perm.size != rank:
-        raise InvalidArgumentError(f"transpose expects a vector of size {rank}. But input(1) is a vector of size {perm.size}")
-    axes = tuple(int(axis) + (rank if axis < 0 else 0) for axis in perm)
-    for axis in axes:
-        if not 0 <= axis < rank:
-            raise InvalidArgumentError(f"{axis} is out of range [0 .. {rank})")
-    for axis in range(rank):
-        if axis not in axes:
-            raise InvalidArgumentError(f"{axis} is missing from {{{','.join(map(str, axes))}}}.")
-    return axes
-
-
-def transpose(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Axis i of the output is axis `perm[i]` of the input."""
-    tensor, perm = inputs
-    return (tensor.transpose(permutation(tensor.ndim, perm)),)
-
-
-def transpose_conjugate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Transpose, and each complex element's conjugate."""
-    (transposed,) = transpose(inputs, attrs)
-    return (np.conj(transposed) if attrs["T"].is_complex else transposed,)
 
 
 def _infer_transpose(context: ShapeContext) -> Sequence[Dims]:
@@ -221,23 +338,6 @@ def _infer_transpose(context: ShapeContext) -> Sequence[Dims]:
     return (tuple(known[axis] for axis in perm),)
 
 
-# --- Bitcast --------------------------------------------------------------------------------------------------------
-
-
-def bitcast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The same bytes as elements of another type; a last dimension appears or goes where their sizes differ."""
-    (tensor,) = inputs
-    given, wanted = attrs["T"], attrs["type"]
-    shape = tensor.shape
-    if wanted.size > given.size:
-        if not shape or shape[-1] != wanted.size // given.size:
-            raise InvalidArgumentError(f"Cannot bitcast from {given.number} to {wanted.number}")
-        shape = shape[:-1]
-    elif wanted.size < given.size:
-        shape = (*shape, given.size // wanted.size)
-    return (np.ascontiguousarray(tensor).reshape(-1).view(wanted.numpy).reshape(shape),)
-
-
 def _infer_bitcast(context: ShapeContext) -> Sequence[Dims]:
     dims, given, wanted = context.shapes[0], context.attrs["T"], context.attrs["type"]
     if dims is None:
@@ -257,29 +357,6 @@ def _infer_bitcast(context: ShapeContext) -> Sequence[Dims]:
     return (dims[:-1],)
 
 
-# --- broadcasting ---------------------------------------------------------------------------------------------------
-
-
-def broadcast_to(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input repeated along its dimensions of 1, and new leading ones, to the shape that the second input spells."""
-    tensor, wanted = inputs
-    shape = shape_of_vector(wanted)
-    if shape == tensor.shape:
-        return (tensor,)
-    if tensor.ndim > len(shape):
-        raise InvalidArgumentError(
-            f"Rank of input ({tensor.ndim}) must be no greater than rank of output shape ({len(shape)})."
-        )
-    common = broadcast_dims(tensor.shape, shape)
-    if common is None:
-        raise InvalidArgumentError(f"Incompatible shapes: {shape_text(tensor)} vs. {format_dims(shape)}")
-    if common != shape:
-        raise InvalidArgumentError(
-            f"Unable to broadcast tensor of shape {shape_text(tensor)} to tensor of shape {format_dims(shape)}"
-        )
-    return (np.broadcast_to(tensor, shape),)
-
-
 def _infer_broadcast_to(context: ShapeContext) -> Sequence[Dims]:
     given, wanted = context.shapes[0], vector_shape_value(context, 1)
     if given is None or wanted is None:
@@ -291,58 +368,13 @@ def _infer_broadcast_to(context: ShapeContext) -> Sequence[Dims]:
     return ((*wanted[:missing], *reversed(tail)),)
 
 
-def _two_shapes(inputs: Sequence[Tensor]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Two shapes as values, and both broadcast together."""
-    for position, tensor in enumerate(inputs):
-        if tensor.ndim != 1:
-            raise InvalidArgumentError(f"In[{position}] must be a vector.{shape_text(tensor)}")
-    one, two = (tuple(int(dim) for dim in tensor) for tensor in inputs)
-    common = broadcast_dims(one, two)
-    if common is None:
-        raise InvalidArgumentError(f"Incompatible shapes: [{','.join(map(str, one))}] vs. [{','.join(map(str, two))}]")
-    return one, two, common
-
-
-def broadcast_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The shape of two shapes broadcast together."""
-    return (np.array(_two_shapes(inputs)[2], attrs["T"].numpy),)
-
-
-def broadcast_gradient_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """For each of two shapes the axes of their broadcast that its gradient must be summed over: those where it has 1."""
-    one, two, common = _two_shapes(inputs)
-    if one == two:
-        return (np.zeros(0, attrs["T"].numpy),) * 2
-    rank = len(common)
-    padded = ((1,) * (rank - len(dims)) + dims for dims in (one, two))
-    return tuple(np.array([axis for axis in range(rank) if dims[axis] == 1], attrs["T"].numpy) for dims in padded)
-
-
 def _infer_broadcast_args(context: ShapeContext) -> Sequence[Dims]:
     (one,), (two,) = (with_rank(dims, 1) for dims in context.shapes)
     return ((-1 if min(one, two) < 0 else max(one, two),),)
 
 
-# --- the shape as a value -------------------------------------------------------------------------------------------
-
-
-def shapes_of_inputs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Each input's shape as a vector."""
-    return tuple(np.array(np.shape(tensor), attrs["out_type"].numpy) for tensor in inputs)
-
-
 def _infer_shapes(context: ShapeContext) -> Sequence[Dims]:
     return tuple((-1 if dims is None else len(dims),) for dims in context.shapes)
-
-
-def count_elements(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A scalar of `out_type`: the number of elements."""
-    return (np.array(np.size(inputs[0]), attrs["out_type"].numpy),)
-
-
-def count_dimensions(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """An int32 scalar: the rank."""
-    return (np.array(np.ndim(inputs[0]), np.int32),)
 
 
 def _infer_quantized_reshape(context: ShapeContext) -> Sequence[Dims]:
@@ -350,11 +382,6 @@ def _infer_quantized_reshape(context: ShapeContext) -> Sequence[Dims]:
     for limit in context.shapes[2:]:
         with_rank(limit, 0)
     return (dims, (), ())
-
-
-def reshape_quantized(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Reshape, and the limits passed on."""
-    return (*reshape(inputs[:2], attrs), *inputs[2:])
 
 
 TABLE: Table = {

@@ -33,9 +33,13 @@ def _check_reversed_axes(tensor: Tensor, axes: Tensor) -> None:
 
 
 def reverse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input back to front along each axis whose flag is true."""
+    """The input back to front along each axis whose flag in `[rank]` is true.
+
+    InvalidArgumentError for flags of another shape and an input without rows, UnimplementedError for a rank above 8.
+    """
     tensor, flags = inputs
     if tensor.ndim:
+        # only the first dimension is looked at; the newer op takes empty tensors
         if not tensor.shape[0]:
             raise InvalidArgumentError("Invalid input first dimension. Found 0.")
         _check_reversed_axes(tensor, flags)
@@ -49,8 +53,12 @@ def reverse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def reverse_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input back to front along the axes that the second input names."""
+    """The input back to front along the axes `[n]` that the second input names.
+
+    InvalidArgumentError for axes that are no vector, not there or there twice, UnimplementedError for a rank above 8.
+    """
     tensor, axes = inputs
+    # scalars and tensors without elements are handed on before the axes are looked at
     if tensor.ndim and tensor.size:
         _check_reversed_axes(tensor, axes)
         tensor = np.flip(tensor, _distinct_axes(axes, tensor.ndim, InvalidArgumentError))
@@ -62,6 +70,7 @@ def _distinct_axes(axes: Tensor, rank: int, error: type[InvalidArgumentError]) -
     for position, given in enumerate(axes.tolist()):
         axis = given + rank if given < 0 else given
         if not 0 <= axis < rank:
+            # the bracket that is never closed is TensorFlow's
             raise error(f"'axis'[{position}] = {given} is out of valid range [0, {rank - 1}")
         if axis in found:
             raise error(f"axis {axis} specified more than once.")
@@ -69,30 +78,11 @@ def _distinct_axes(axes: Tensor, rank: int, error: type[InvalidArgumentError]) -
     return tuple(found)
 
 
-def _infer_reverse(context: ShapeContext) -> Sequence[Dims]:
-    (count,) = with_rank(context.shapes[1], 1)
-    dims = context.shapes[0]
-    return _reversible(with_rank(dims, count) if count >= 0 else dims)
-
-
-def _infer_reverse_v2(context: ShapeContext) -> Sequence[Dims]:
-    dims = context.shapes[0]
-    with_rank(context.shapes[1], 1)
-    _reversible(dims)
-    axes = context.value(1)
-    if axes is not None and dims is not None:
-        _distinct_axes(axes, len(dims), ShapeError)
-    return (dims,)
-
-
-def _reversible(dims: Dims) -> Sequence[Dims]:
-    if dims is not None and len(dims) > MAX_REVERSED_RANK:
-        raise ShapeError("reverse does not work on tensors with more than 8 dimensions")
-    return (dims,)
-
-
 def reverse_sequence(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """For each entry of `batch_dim` its first `seq_lengths` elements along `seq_dim` back to front, the others as they are."""
+    """For each entry of `batch_dim` its first `seq_lengths` elements along `seq_dim` back to front, the others as they are.
+
+    InvalidArgumentError unless the axes are there and differ, and `seq_lengths` is `[batch]` of lengths within the sequence.
+    """
     tensor, lengths = inputs
     sequence, batch = attrs["seq_dim"], attrs["batch_dim"]
     _check_sequences(tensor, lengths, sequence, batch)
@@ -123,21 +113,12 @@ def _check_sequences(tensor: Tensor, lengths: Tensor, sequence: int, batch: int)
             raise InvalidArgumentError(f"seq_lens({position}) > input.dims({sequence})")
 
 
-def _infer_reverse_sequence(context: ShapeContext) -> Sequence[Dims]:
-    dims, sequence, batch = context.shapes[0], context.attrs["seq_dim"], context.attrs["batch_dim"]
-    (count,) = with_rank(context.shapes[1], 1)
-    if dims is None:
-        return (None,)
-    for name, axis in (("batch_dim", batch), ("seq_dim", sequence)):
-        if axis >= len(dims):
-            raise ShapeError(f"{name} must be < input rank: {axis} vs. {len(dims)}")
-    if batch < 0:
-        raise ShapeError(f"batch_dim must be >=0, got {batch}")
-    return (replace_dim(dims, batch, merge_dim(dims[batch], count)),)
-
-
 def roll(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Elements moved on by `shift` along `axis`, what falls off the end coming in at the front; shifts of one axis add up."""
+    """Elements moved on by `shift` along `axis`, what falls off the end coming in at the front; shifts of one axis add up.
+
+    InvalidArgumentError for a scalar input, an axis that is not there, and unless shift and axis are two scalars or vectors of
+    one length.
+    """
     tensor, shift, axis = inputs
     if not tensor.ndim:
         raise InvalidArgumentError("input must be 1-D or higher")
@@ -153,15 +134,8 @@ def roll(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (np.roll(tensor, tuple(shift.reshape(-1).tolist()), tuple(axes)),)
 
 
-def _infer_roll(context: ShapeContext) -> Sequence[Dims]:
-    dims, shift, axis = context.shapes
-    with_rank_at_least(dims, 1)
-    merge(with_rank_at_most(shift, 1), with_rank_at_most(axis, 1))
-    return (dims,)
-
-
 def invert_permutation(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`y[x[i]] = i`."""
+    """`x [n]` -> `y [n]` with `y[x[i]] = i`; InvalidArgumentError for another rank, or a number out of range or there twice."""
     (permutation,) = inputs
     if permutation.ndim != 1:
         raise InvalidArgumentError("invert_permutation expects a 1D vector.")
@@ -174,6 +148,51 @@ def invert_permutation(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
             raise InvalidArgumentError(f"{value} is duplicated in the input.")
         inverse[value] = position
     return (inverse,)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_reverse(context: ShapeContext) -> Sequence[Dims]:
+    (count,) = with_rank(context.shapes[1], 1)
+    dims = context.shapes[0]
+    return _reversible(with_rank(dims, count) if count >= 0 else dims)
+
+
+def _infer_reverse_v2(context: ShapeContext) -> Sequence[Dims]:
+    dims = context.shapes[0]
+    with_rank(context.shapes[1], 1)
+    _reversible(dims)
+    axes = context.value(1)
+    if axes is not None and dims is not None:
+        _distinct_axes(axes, len(dims), ShapeError)
+    return (dims,)
+
+
+def _reversible(dims: Dims) -> Sequence[Dims]:
+    if dims is not None and len(dims) > MAX_REVERSED_RANK:
+        raise ShapeError("reverse does not work on tensors with more than 8 dimensions")
+    return (dims,)
+
+
+def _infer_reverse_sequence(context: ShapeContext) -> Sequence[Dims]:
+    dims, sequence, batch = context.shapes[0], context.attrs["seq_dim"], context.attrs["batch_dim"]
+    (count,) = with_rank(context.shapes[1], 1)
+    if dims is None:
+        return (None,)
+    for name, axis in (("batch_dim", batch), ("seq_dim", sequence)):
+        if axis >= len(dims):
+            raise ShapeError(f"{name} must be < input rank: {axis} vs. {len(dims)}")
+    if batch < 0:
+        raise ShapeError(f"batch_dim must be >=0, got {batch}")
+    return (replace_dim(dims, batch, merge_dim(dims[batch], count)),)
+
+
+def _infer_roll(context: ShapeContext) -> Sequence[Dims]:
+    dims, shift, axis = context.shapes
+    with_rank_at_least(dims, 1)
+    merge(with_rank_at_most(shift, 1), with_rank_at_most(axis, 1))
+    return (dims,)
 
 
 def _infer_vector(context: ShapeContext) -> Sequence[Dims]:

@@ -28,7 +28,7 @@ from placesim.runtime.shapes import (
 
 
 def find_largest(tensor: Tensor, count: int, index_type: DType) -> tuple[Tensor, Tensor]:
-    """The `count` largest elements of each row, descending, and where they were; of equal ones the first comes first."""
+    """`[..., n]` -> the `count` largest of each row, descending, and where they were; of equal ones the first comes first."""
     size = tensor.shape[-1]
     # the stable ascending order of the reversed row, read from its end, is the stable descending order
     order = (size - 1 - np.argsort(tensor[..., ::-1], axis=-1, kind="stable"))[..., ::-1][..., :count]
@@ -49,6 +49,7 @@ def _find_best(tensor: Tensor, index_type: DType) -> tuple[Tensor, Tensor]:
     if packed:
         best_packed = np.fmax.reduce(row[..., :packed], axis=-1, keepdims=True, initial=-np.inf)
         best = np.where(best_packed > best, best_packed, best)
+    # where NaN was found best nothing equals it, and argmax gives the first place
     place = (row == best).argmax(axis=-1, keepdims=True)
     return np.take_along_axis(tensor, place, -1), place.astype(index_type.numpy)
 
@@ -90,7 +91,10 @@ def _collect(row: Sequence[Any], count: int) -> list[_Candidate]:
 
 
 def top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[..., k]`: the k largest elements of each row, and their positions."""
+    """`[..., n]` and a scalar k -> `[..., k]`: the k largest elements of each row, and their positions.
+
+    InvalidArgumentError for a scalar input, and a k that is no scalar, negative or larger than the rows.
+    """
     tensor, k = inputs
     if k.ndim:
         raise InvalidArgumentError(f"k must be scalar, got shape {shape_text(k)}")
@@ -103,43 +107,29 @@ def top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     has_nan = is_floating(tensor.dtype) and np.isnan(tensor).any()
     if k == 1 and has_nan:
         return _find_best(tensor, attrs["index_type"])
+    # TensorFlow sorts whole rows and takes one element by a maximum; only between these it keeps a heap, whose order shows
+    # where the result is not sorted, or where NaN makes comparisons contradict each other
     if 1 < k < tensor.shape[-1] and (has_nan or not attrs["sorted"]):
         return _find_by_heap(tensor, int(k), attrs["index_type"], attrs["sorted"])
     return find_largest(tensor, int(k), attrs["index_type"])
 
 
-def _infer_top_k(context: ShapeContext) -> Sequence[Dims]:
-    dims = with_rank_at_least(context.shapes[0], 1)
-    k = scalar_dim(context, 1)
-    if dims is None:
-        return (None, None)
-    if 0 <= dims[-1] < k:
-        raise ShapeError(f"input must have last dimension >= k = {k} but is {dims[-1]}")
-    return ((*dims[:-1], k),) * 2
-
-
 def approximate_top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The k largest elements along an axis, and their positions; exactly, as the CPU finds them."""
+    """The k largest (or smallest) elements along an axis, and their positions; exactly, as the CPU finds them."""
     (tensor,) = inputs
     axis = attrs["reduction_dimension"]
+    # the smallest are the largest of the negated
     sign = 1 if attrs["is_max_k"] else -1
     values, positions = find_largest(sign * np.moveaxis(tensor, axis, -1), attrs["k"], INT32)
     return np.moveaxis(sign * values, -1, axis), np.moveaxis(positions, -1, axis)
 
 
-def _infer_approximate_top_k(context: ShapeContext) -> Sequence[Dims]:
-    dims, given, k = context.shapes[0], context.attrs["reduction_dimension"], context.attrs["k"]
-    rank = -1 if dims is None else len(dims)
-    axis = given + rank if given < 0 else given
-    if dims is None or not 0 <= axis < rank:
-        raise ShapeError(f"Invalid reduction dimension: {given}. Must be within the range of [{-rank}, {rank - 1}]")
-    if dims[axis] < k:
-        raise ShapeError(f"input must have last dimension >= k = {k} but was {dims[axis]}")
-    return (replace_dim(dims, axis, k),) * 2
-
-
 def find_nth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The element of each row that would be at place n if it were sorted; with `reverse` counted from the largest."""
+    """`[..., n]` -> `[...]`: the element of each row that would be at place n if it were sorted.
+
+    With `reverse` counted from the largest. InvalidArgumentError for a scalar input, and an n that is no scalar or outside the
+    rows.
+    """
     tensor, n = inputs
     if n.ndim:
         raise InvalidArgumentError(f"N must be scalar but has rank {n.ndim}")
@@ -150,20 +140,16 @@ def find_nth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     size = tensor.shape[-1]
     if size <= n:
         raise InvalidArgumentError(f"Input must have last dimension > n = {int(n)}")
+    # the n-th from the end is a place from the front
     place = size - 1 - int(n) if attrs["reverse"] else int(n)
     return (np.sort(tensor, axis=-1)[..., place],)
 
 
-def _infer_nth(context: ShapeContext) -> Sequence[Dims]:
-    dims = with_rank_at_least(context.shapes[0], 1)
-    n = scalar_dim(context, 1)
-    if dims is not None and 0 <= dims[-1] <= n:
-        raise ShapeError(f"Input must have last dimension > n = {n} but is {dims[-1]}")
-    return (subshape(dims, 0, -1),)
-
-
 def build_bound(side: str) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """The kernel that finds in each sorted row where the row of values would go, on this side of equal ones."""
+    """The kernel `rows [batch, n]`, `values [batch, m]` -> `[batch, m]`: where in its sorted row each value would go.
+
+    `side`: of equal elements, before or behind them. InvalidArgumentError for other ranks, or batches that differ.
+    """
 
     def find_bound(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         for name, tensor in zip(("sorted_inputs", "values"), inputs, strict=True):
@@ -178,6 +164,38 @@ def build_bound(side: str) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tenso
         return (result,)
 
     return find_bound
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_top_k(context: ShapeContext) -> Sequence[Dims]:
+    dims = with_rank_at_least(context.shapes[0], 1)
+    k = scalar_dim(context, 1)
+    if dims is None:
+        return (None, None)
+    if 0 <= dims[-1] < k:
+        raise ShapeError(f"input must have last dimension >= k = {k} but is {dims[-1]}")
+    return ((*dims[:-1], k),) * 2
+
+
+def _infer_approximate_top_k(context: ShapeContext) -> Sequence[Dims]:
+    dims, given, k = context.shapes[0], context.attrs["reduction_dimension"], context.attrs["k"]
+    rank = -1 if dims is None else len(dims)
+    axis = given + rank if given < 0 else given
+    if dims is None or not 0 <= axis < rank:
+        raise ShapeError(f"Invalid reduction dimension: {given}. Must be within the range of [{-rank}, {rank - 1}]")
+    if dims[axis] < k:
+        raise ShapeError(f"input must have last dimension >= k = {k} but was {dims[axis]}")
+    return (replace_dim(dims, axis, k),) * 2
+
+
+def _infer_nth(context: ShapeContext) -> Sequence[Dims]:
+    dims = with_rank_at_least(context.shapes[0], 1)
+    n = scalar_dim(context, 1)
+    if dims is not None and 0 <= dims[-1] <= n:
+        raise ShapeError(f"Input must have last dimension > n = {n} but is {dims[-1]}")
+    return (subshape(dims, 0, -1),)
 
 
 def _infer_bound(context: ShapeContext) -> Sequence[Dims]:

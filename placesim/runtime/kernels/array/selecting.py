@@ -16,11 +16,17 @@ MAX_WHERE_RANK = 8
 
 
 def select(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """`then` where `cond`, else `else`; a vector of conditions chooses whole rows, a scalar the whole tensor."""
+    """`then` where `cond`, else `else`, both of one shape.
+
+    A vector of conditions chooses whole rows, a scalar the whole tensor. InvalidArgumentError for shapes that differ, or
+    another number of rows than of conditions.
+    """
     cond, then, other = inputs
+    # a scalar chooses before the shapes are compared with it, only with each other
     if cond.ndim == 0:
         _check_same_size(then, other)
         return (then if cond else other,)
+    # this op does not broadcast: a vector goes with the rows, any other condition must be shaped as the data
     if cond.ndim == 1 and then.ndim != 1:
         _check_rows(cond, then, other)
         cond = cond.reshape((-1,) + (1,) * (then.ndim - 1))
@@ -55,6 +61,31 @@ def _check_same_shapes(inputs: Sequence[Tensor], node: str) -> None:
             )
 
 
+def select_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`then` where `cond`, else `else`, all three broadcast together; InvalidArgumentError where they do not fit."""
+    cond, then, other = inputs
+    common = broadcast_dims(then.shape, other.shape)
+    if common is None or broadcast_dims(cond.shape, common) is None:
+        raise InvalidArgumentError(
+            f"condition {shape_text(cond)}, then {shape_text(then)}, and else {shape_text(other)} must be broadcastable"
+        )
+    return (np.where(cond, then, other),)
+
+
+def where(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """`[elements that are not zero, rank]`: their coordinates in row-major order.
+
+    InvalidArgumentError unless the rank is 1 to 8.
+    """
+    (tensor,) = inputs
+    if not 1 <= tensor.ndim <= MAX_WHERE_RANK:
+        raise InvalidArgumentError(f"WhereOp : Unhandled input dimensions: {tensor.ndim}")
+    return (np.argwhere(tensor != 0),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def _infer_select(context: ShapeContext) -> Sequence[Dims]:
     cond, then, other = context.shapes
     dims = merge(then, other)
@@ -67,30 +98,11 @@ def _infer_select(context: ShapeContext) -> Sequence[Dims]:
     return (dims,)
 
 
-def select_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`then` where `cond`, else `else`, all three broadcast together."""
-    cond, then, other = inputs
-    common = broadcast_dims(then.shape, other.shape)
-    if common is None or broadcast_dims(cond.shape, common) is None:
-        raise InvalidArgumentError(
-            f"condition {shape_text(cond)}, then {shape_text(then)}, and else {shape_text(other)} must be broadcastable"
-        )
-    return (np.where(cond, then, other),)
-
-
 def _infer_select_v2(context: ShapeContext) -> Sequence[Dims]:
     cond, then, other = context.shapes
     if cond is None or then is None or other is None:
         return (None,)
     return (broadcast(cond, broadcast(then, other)),)
-
-
-def where(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[elements that are not zero, rank]`: their coordinates in row-major order."""
-    (tensor,) = inputs
-    if not 1 <= tensor.ndim <= MAX_WHERE_RANK:
-        raise InvalidArgumentError(f"WhereOp : Unhandled input dimensions: {tensor.ndim}")
-    return (np.argwhere(tensor != 0),)
 
 
 def _infer_where(context: ShapeContext) -> Sequence[Dims]:

@@ -31,11 +31,18 @@ from placesim.runtime.shapes import (
 Region = tuple[Any, ...]
 """What numpy takes between brackets: a slice for each axis."""
 
+MAX_SPEC_LENGTH = 32
+"""The masks have a bit for each entry."""
+
+
 # --- Slice ----------------------------------------------------------------------------------------------------------
 
 
 def slice_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`size[i]` elements from `begin[i]` on along each axis i; a size of -1 is what is left."""
+    """`size[i]` elements from `begin[i]` on along each axis i, both `[rank]`; a size of -1 is what is left.
+
+    InvalidArgumentError for inputs of other shapes, and a part that is not inside of the input.
+    """
     tensor, begin, size = inputs
     if begin.ndim != 1 or size.ndim != 1 or not begin.size == size.size == tensor.ndim:
         raise InvalidArgumentError(
@@ -48,6 +55,7 @@ def slice_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 def _axis_slice(axis: int, dim: int, begin: int, size: int) -> slice:
     size = dim - begin if size == -1 else size
+    # an axis without elements has an error of its own, before the bounds are looked at
     if dim == 0 and (begin or size):
         raise InvalidArgumentError(
             f"Expected begin[{axis}] == 0 (got {begin}) and size[{axis}] == 0 (got {size}) when input.dim_size({axis}) == 0"
@@ -59,29 +67,7 @@ def _axis_slice(axis: int, dim: int, begin: int, size: int) -> slice:
     return slice(begin, begin + size)
 
 
-def _infer_slice(context: ShapeContext) -> Sequence[Dims]:
-    dims, begin_dims, size_dims = context.shapes
-    count = with_rank(merge(with_rank(begin_dims, 1), with_rank(size_dims, 1)), 1)[0]
-    if count >= 0:
-        dims = with_rank(dims, count)
-    begin, partial, sizes = vector_shape_value(context, 1), vector_shape_value(context, 2), context.value(2)
-    if sizes is not None:
-        begin, dims = with_rank(begin, sizes.size), with_rank(dims, sizes.size)
-        return (tuple(map(_static_size, dims, begin, sizes.tolist())),)
-    if partial is not None:
-        with_rank(begin, len(partial))
-        return (partial,)
-    return (None if dims is None else unknown_dims(len(dims)),)
-
-
-def _static_size(dim: int, begin: int, size: int) -> int:
-    return subtract_dims(dim, begin) if size == -1 else size
-
-
 # --- StridedSlice ---------------------------------------------------------------------------------------------------
-
-MAX_SPEC_LENGTH = 32
-"""The masks have a bit for each entry."""
 
 
 class StridedSlice(NamedTuple):
@@ -109,7 +95,8 @@ def parse_strided_slice(
 ) -> StridedSlice:
     """Reads a slice of a tensor of this shape (-1: a dimension is not known; None: `begin` or `end` is not known).
 
-    InvalidArgumentError in TensorFlow's words where the slice cannot be taken.
+    InvalidArgumentError for inputs that are no vectors of one length, two ellipses, more entries than axes, a stride of 0, and
+    an index that is not there; bounds of a range are cut instead.
     """
     _check_spec(begin, end, strides)
     axes, gather = _dense_spec(shape, begin, end, strides, attrs)
@@ -137,7 +124,9 @@ def _dense_spec(
     if ellipsis & (ellipsis - 1) and ellipsis:
         raise InvalidArgumentError("Multiple ellipses in slice spec not allowed")
     count = strides.size
+    # without an ellipsis the spec ends in one: all axes behind it are taken whole
     at = ellipsis.bit_length() - 1 if ellipsis and ellipsis.bit_length() <= count else count
+    # new axes behind the ellipsis take nothing of the input
     new_after = sum(new_axis >> bit & 1 for bit in range(at + 1, count))
     axes: list[_Axis] = []
     gather: list[int | None] = []
@@ -171,6 +160,7 @@ def _entry(entry: int, begin: Tensor | None, end: Tensor | None, strides: Tensor
         return None if mask >> entry & 1 else 0 if tensor is None else int(tensor[entry])
 
     shrink = bool(attrs["shrink_axis_mask"] >> entry & 1)
+    # an axis that is dropped has its index whatever the mask says
     begin_mask = 0 if shrink else attrs["begin_mask"]
     return _Axis(bound(begin, begin_mask), bound(end, attrs["end_mask"]), int(strides[entry]), shrink)
 
@@ -190,6 +180,7 @@ def _resolve(position: int, axis: _Axis, dim: int, is_known: bool) -> tuple[slic
     if shrink:
         first = _shrunk_index(begin or 0, dim, position)
         return slice(first, first + 1), 1
+    # going down, a range ends before the first element
     low, high = (0, dim) if stride > 0 else (-1, dim - 1)
     first, last = (low, high) if stride > 0 else (high, low)
     if begin is not None:
@@ -208,23 +199,26 @@ def _shrunk_index(begin: int, dim: int, position: int) -> int:
 
 
 def take_strided_slice(tensor: Tensor, spec: StridedSlice) -> Tensor:
-    """A slice of a tensor, with the axes that are dropped or new."""
+    """A slice of a tensor, with the axes that are dropped or new: of shape `spec.final`."""
     return tensor[(*spec.region, ...)].reshape(spec.final)
 
 
 def assign_strided_slice(tensor: Tensor, spec: StridedSlice, value: Tensor) -> None:
-    """Writes a value, repeated where it must be, over a slice of a tensor in place."""
+    """Writes a value, broadcast to `spec.final`, over a slice of a tensor in place."""
     tensor[(*spec.region, ...)] = np.broadcast_to(value, spec.final).reshape(spec.processing)
 
 
 def strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The slice that `begin`, `end`, `strides` and the masks among the attrs describe."""
+    """The slice that `begin`, `end`, `strides`, all `[n]`, and the masks describe; errors as of `parse_strided_slice`."""
     tensor, begin, end, strides = inputs
     return (take_strided_slice(tensor, parse_strided_slice(tensor.shape, begin, end, strides, attrs)),)
 
 
 def strided_slice_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Zeros of the given shape, with `dy` where the slice was taken."""
+    """Zeros of the shape `[rank]`, with `dy` where the slice was taken.
+
+    InvalidArgumentError for a shape that is no vector, a `dy` that is not shaped as the slice, and as of `parse_strided_slice`.
+    """
     shape_tensor, begin, end, strides, dy = inputs
     if shape_tensor.ndim != 1:
         raise InvalidArgumentError(f"shape must be 1-D, got shape.shape = {shape_text(shape_tensor)}")
@@ -238,7 +232,10 @@ def strided_slice_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
 
 
 def update_strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input with `value` over the slice; leading dimensions of 1 that the value has too many are dropped."""
+    """The input with `value` over the slice; leading dimensions of 1 that the value has too many are dropped.
+
+    InvalidArgumentError for a value that does not broadcast to the slice, and as of `parse_strided_slice`.
+    """
     tensor, begin, end, strides, value = inputs
     spec = parse_strided_slice(tensor.shape, begin, end, strides, attrs)
     if not elements(spec.final):  # TensorFlow does not look at the value then
@@ -251,6 +248,29 @@ def update_strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Ten
     result = tensor.copy()
     assign_strided_slice(result, spec, value.reshape(value.shape[extra:]))
     return (result,)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_slice(context: ShapeContext) -> Sequence[Dims]:
+    dims, begin_dims, size_dims = context.shapes
+    count = with_rank(merge(with_rank(begin_dims, 1), with_rank(size_dims, 1)), 1)[0]
+    if count >= 0:
+        dims = with_rank(dims, count)
+    begin, partial, sizes = vector_shape_value(context, 1), vector_shape_value(context, 2), context.value(2)
+    if sizes is not None:
+        begin, dims = with_rank(begin, sizes.size), with_rank(dims, sizes.size)
+        return (tuple(map(_static_size, dims, begin, sizes.tolist())),)
+    # sizes that are known in part are taken as they are, a -1 among them as unknown
+    if partial is not None:
+        with_rank(begin, len(partial))
+        return (partial,)
+    return (None if dims is None else unknown_dims(len(dims)),)
+
+
+def _static_size(dim: int, begin: int, size: int) -> int:
+    return subtract_dims(dim, begin) if size == -1 else size
 
 
 def _infer_strided_slice(context: ShapeContext) -> Sequence[Dims]:

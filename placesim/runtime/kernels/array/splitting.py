@@ -25,22 +25,16 @@ from placesim.runtime.shapes import (
 
 
 def unpack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input's slices along an axis, without that axis."""
+    """The input's `num` slices along an axis, without that axis.
+
+    InvalidArgumentError for an axis that is not there or not of that size.
+    """
     (tensor,) = inputs
     axis = row_axis(attrs["axis"], tensor.ndim)
     if tensor.shape[axis] != attrs["num"]:
         raise InvalidArgumentError(f"Input shape axis {axis} must equal {attrs['num']}, got shape {shape_text(tensor)}")
     before: tuple[Any, ...] = (slice(None),) * axis
     return [tensor[(*before, row, ...)] for row in range(attrs["num"])]
-
-
-def _infer_unpack(context: ShapeContext) -> Sequence[Dims]:
-    dims, count = context.shapes[0], int(context.attrs["num"])
-    if dims is None:
-        return (None,) * count
-    axis = static_row_axis(context.attrs["axis"], len(dims))
-    with_value(dims[axis], count)
-    return (dims[:axis] + dims[axis + 1 :],) * count
 
 
 # --- Split ----------------------------------------------------------------------------------------------------------
@@ -53,7 +47,10 @@ def _split_axis(given: int, rank: int) -> int:
 
 
 def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The second input in `num_split` equal pieces along the axis that the first gives."""
+    """The second input in `num_split` equal pieces along the axis that the first, a scalar, gives.
+
+    InvalidArgumentError for an axis that is no scalar, not there, or that cannot be split evenly.
+    """
     axis_tensor, tensor = inputs
     count = attrs["num_split"]
     if axis_tensor.ndim:
@@ -78,22 +75,11 @@ def cut(tensor: Tensor, axis: int, sizes: Sequence[int]) -> list[Tensor]:
     return pieces
 
 
-def _infer_split(context: ShapeContext) -> Sequence[Dims]:
-    dims, count = context.shapes[1], int(context.attrs["num_split"])
-    axis = scalar_axis(context, 0, None if dims is None else len(dims))
-    if axis is None:
-        return (None if dims is None else unknown_dims(len(dims)),) * count
-    if dims is None:
-        return (None,) * count
-    try:
-        size = divide_dim(dims[axis], count)
-    except ShapeError as error:
-        raise ShapeError(f"{error.message}\n\tNumber of ways to split should evenly divide the split dimension") from None
-    return (replace_dim(dims, axis, size),) * count
-
-
 def split_v(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input in pieces of the given sizes along an axis; one size may be -1 for what is left."""
+    """The input in pieces of `size_splits [num_split]` along an axis; one size may be -1 for what is left.
+
+    InvalidArgumentError for an axis that is not there, another number of sizes, and sizes that do not add up.
+    """
     tensor, sizes, axis_tensor = inputs
     if axis_tensor.size != 1:
         raise InvalidArgumentError("split_dim_tensor must have exactly one element.")
@@ -103,6 +89,7 @@ def split_v(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
             f"got {sizes.ndim} -D and {sizes.size} elements"
         )
     axis = _split_axis(int(axis_tensor.reshape(-1)[0]), tensor.ndim)
+    # a single piece is not even allowed to be -1
     if sizes.size == 1 and sizes[0] != tensor.shape[axis]:
         raise InvalidArgumentError(
             "If there is only one output, it must have the same size as the input. "
@@ -129,6 +116,32 @@ def _piece_sizes(sizes: list[int], total: int) -> list[int]:
     return sizes
 
 
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_unpack(context: ShapeContext) -> Sequence[Dims]:
+    dims, count = context.shapes[0], int(context.attrs["num"])
+    if dims is None:
+        return (None,) * count
+    axis = static_row_axis(context.attrs["axis"], len(dims))
+    with_value(dims[axis], count)
+    return (dims[:axis] + dims[axis + 1 :],) * count
+
+
+def _infer_split(context: ShapeContext) -> Sequence[Dims]:
+    dims, count = context.shapes[1], int(context.attrs["num_split"])
+    axis = scalar_axis(context, 0, None if dims is None else len(dims))
+    if axis is None:
+        return (None if dims is None else unknown_dims(len(dims)),) * count
+    if dims is None:
+        return (None,) * count
+    try:
+        size = divide_dim(dims[axis], count)
+    except ShapeError as error:
+        raise ShapeError(f"{error.message}\n\tNumber of ways to split should evenly divide the split dimension") from None
+    return (replace_dim(dims, axis, size),) * count
+
+
 def _infer_split_v(context: ShapeContext) -> Sequence[Dims]:
     dims, count = context.shapes[0], int(context.attrs["num_split"])
     sizes = context.value(1)
@@ -139,6 +152,7 @@ def _infer_split_v(context: ShapeContext) -> Sequence[Dims]:
         raise ShapeError("Can't split scalars")
     if sizes is None:
         return (replace_dim(dims, axis, -1) if axis is not None else unknown_dims(len(dims)),) * count
+    # of a matrix of sizes as many are read as it has rows
     flat = sizes.reshape(-1)[: sizes.shape[0] if sizes.ndim else 0].tolist()
     if len(flat) != count:
         raise ShapeError("Length of size_splits should be equal to num_outputs")

@@ -15,9 +15,10 @@ from placesim.runtime.shapes import Dims, ShapeContext, concatenate, merge, merg
 
 
 def stitch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[highest index + 1, ...]`: `data[n][i]` in row `indices[n][i]`, the last one where several name it.
+    """`indices[n]`, `data[n]` of shape `[*indices[n], ...]` -> `[highest index + 1, ...]`: `data[n][i]` in row `indices[n][i]`.
 
-    A row that none names is zero here; TensorFlow leaves it as it was.
+    The last one where several name it. A row that none names is zero here; TensorFlow leaves it as it was. InvalidArgumentError
+    for a negative index and shapes that do not fit.
     """
     count = attrs["N"]
     indices, data = inputs[:count], inputs[count:]
@@ -25,6 +26,7 @@ def stitch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     for index in indices:
         bad = first_outside(index.reshape(-1), rows)
         if bad < index.size:
+            # only a negative one can be: there are as many rows as the largest index asks for
             raise InvalidArgumentError(f"indices[{bad}] is out of range")
     for position in range(count):
         _check_piece(position, indices, data)
@@ -50,22 +52,11 @@ def _check_piece(position: int, indices: Sequence[Tensor], data: Sequence[Tensor
         )
 
 
-def _infer_stitch(context: ShapeContext) -> Sequence[Dims]:
-    count = context.attrs["N"]
-    row: Dims = None
-    for index, data in zip(context.shapes[:count], context.shapes[count:], strict=True):
-        if index is not None:
-            merge_prefix(data, index)
-            row = merge(row, subshape(data, len(index)))
-    values = [context.value(position) for position in range(count)]
-    rows = -1
-    if all(value is not None for value in values):
-        rows = 1 + max((int(value.max()) for value in values if value is not None and value.size), default=-1)
-    return (concatenate((rows,), row),)
-
-
 def partition(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """For each partition `[rows of it, ...]`: the rows of `data` whose entry in `partitions` is its number, in order."""
+    """For each partition `[rows of it, ...]`: the rows of `data` whose entry in `partitions` is its number, in order.
+
+    InvalidArgumentError where `data` does not start with the shape of `partitions`, or an entry is no partition.
+    """
     data, partitions = inputs
     count = attrs["num_partitions"]
     if data.shape[: partitions.ndim] != partitions.shape:
@@ -81,6 +72,24 @@ def partition(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         )
     rows = data.reshape(flat.size, *data.shape[partitions.ndim :])
     return [rows[np.flatnonzero(flat == number)] for number in range(count)]
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_stitch(context: ShapeContext) -> Sequence[Dims]:
+    count = context.attrs["N"]
+    row: Dims = None
+    for index, data in zip(context.shapes[:count], context.shapes[count:], strict=True):
+        if index is not None:
+            merge_prefix(data, index)
+            row = merge(row, subshape(data, len(index)))
+    values = [context.value(position) for position in range(count)]
+    rows = -1
+    # one index that is not known could be the highest
+    if all(value is not None for value in values):
+        rows = 1 + max((int(value.max()) for value in values if value is not None and value.size), default=-1)
+    return (concatenate((rows,), row),)
 
 
 def _infer_partition(context: ShapeContext) -> Sequence[Dims]:

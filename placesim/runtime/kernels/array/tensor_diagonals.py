@@ -25,7 +25,10 @@ from placesim.runtime.shapes import (
 
 
 def compute_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """A tensor of shape s -> one of shape s + s, that is zero where the two halves of the index differ."""
+    """A tensor of shape s -> one of shape s + s, that is zero where the two halves of the index differ.
+
+    InvalidArgumentError for a scalar.
+    """
     (diagonal,) = inputs
     if not diagonal.ndim:
         raise InvalidArgumentError("Input must be at least rank 1, got 0")
@@ -35,7 +38,10 @@ def compute_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 
 
 def compute_diag_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """A tensor of shape s + s -> the elements for which the two halves of the index are the same."""
+    """A tensor of shape s + s -> the elements for which the two halves of the index are the same, of shape s.
+
+    InvalidArgumentError for an odd rank, or halves that differ.
+    """
     (tensor,) = inputs
     half, odd = divmod(tensor.ndim, 2)
     if odd:
@@ -49,6 +55,9 @@ def compute_diag_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
             )
     side = prod(tensor.shape[:half])
     return (tensor.reshape(side, side).diagonal().copy().reshape(tensor.shape[:half]),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_diag(context: ShapeContext) -> tuple[Dims]:

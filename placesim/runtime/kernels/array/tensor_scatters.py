@@ -33,13 +33,17 @@ def _check_not_empty(count: int, indices: Tensor, updates: Tensor) -> None:
 
 
 def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Zeros of the given shape to which `updates[i]` is added at `indices[i]`."""
+    """`indices [batch..., depth]`, `updates [batch...] + shape[depth:]`, `shape [rank]` -> zeros with the updates added.
+
+    InvalidArgumentError for shapes that do not fit, and for an index outside of the output unless the policy is IGNORE.
+    """
     indices, updates, shape_tensor = inputs
     ignore_bad = ignores_bad_indices(attrs)
     _check_ranks(indices, updates)
     shape = shape_of_values(shape_tensor)
     _check_not_empty(len(shape), indices, updates)
     batch, depth = indices.ndim - 1, indices.shape[-1]
+    # ScatterNd looks at its shapes before it hands them to the kernel that the variables' ops share
     named_indices, named_updates = (f"[shape={shape_text(tensor)}]" for tensor in (indices, updates))
     if indices.shape[:batch] != updates.shape[:batch]:
         raise InvalidArgumentError(
@@ -50,6 +54,7 @@ def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
             f"Dimensions [{depth},{len(shape)}) of input[shape={format_dims(shape)}] must match "
             f"dimensions [{batch},{updates.ndim}) of updates{named_updates}"
         )
+    # the last of the checks, as in the kernel: a matrix of a shape fails on what it spells first
     if shape_tensor.ndim != 1:
         raise InvalidArgumentError("Shape must be a vector")
     result = zeros(shape, attrs["T"])
@@ -57,13 +62,12 @@ def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (result,)
 
 
-def _infer_scatter_nd(context: ShapeContext) -> Sequence[Dims]:
-    indices, updates = (with_rank_at_least(dims, 1) for dims in context.shapes[:2])
-    return (scatter_nd_dims(indices, updates, vector_shape_value(context, 2)),)
-
-
 def build_tensor_scatter(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """The kernel that gives a copy of the input with `updates[i]` combined into it at `indices[i]`."""
+    """The kernel that gives a copy of the input with `updates[i]` combined into it at `indices[i]`.
+
+    Shapes are those of `index_matrices`. InvalidArgumentError for others, and for an index outside of the input unless the
+    policy is IGNORE.
+    """
 
     def tensor_scatter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         tensor, indices, updates = inputs
@@ -98,7 +102,7 @@ def _check_tensor_scatter(tensor: Tensor, indices: Tensor, updates: Tensor) -> N
 
 
 def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A copy of the input to which `updates[i]` is added at `indices[i]`."""
+    """A copy of the input to which `updates[i]` is added at `indices[i]`; shapes and errors as of `scatter_slices`."""
     tensor, indices, updates = inputs
     ignore_bad = ignores_bad_indices(attrs)
     result = np.array(tensor)
@@ -106,22 +110,21 @@ def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
     return (result,)
 
 
-def _infer_tensor_scatter(context: ShapeContext) -> Sequence[Dims]:
-    tensor, indices = (with_rank_at_least(dims, 1) for dims in context.shapes[:2])
-    return (scatter_nd_dims(indices, context.shapes[2], tensor),)
-
-
 # --- Inplace --------------------------------------------------------------------------------------------------------
 
 
 def build_inplace(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """The kernel that gives `x` with `v[j]` combined into its row `i[j]`, counted around modulo its rows."""
+    """The kernel that gives `x [rows, ...]` with `v[j]` combined into its row `i[j]`, counted around modulo its rows.
+
+    InvalidArgumentError unless `i` is a vector `[n]` and `v` is `[n, ...]`.
+    """
 
     def update_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         tensor, rows, values = inputs
         _check_rows(tensor, rows, values)
         result = np.array(tensor)
         if tensor.size and values.size:
+            # an index out of range is no error here: TensorFlow's kernel, too, takes it modulo the rows
             combine(result, rows % tensor.shape[0], values)
         return (result,)
 
@@ -142,13 +145,28 @@ def _check_rows(tensor: Tensor, rows: Tensor, values: Tensor) -> None:
         raise InvalidArgumentError(f"i and x shape doesn't match at index 0: {shape_text(rows)} vs. {shape_text(values)}")
 
 
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_scatter_nd(context: ShapeContext) -> Sequence[Dims]:
+    indices, updates = (with_rank_at_least(dims, 1) for dims in context.shapes[:2])
+    return (scatter_nd_dims(indices, updates, vector_shape_value(context, 2)),)
+
+
+def _infer_tensor_scatter(context: ShapeContext) -> Sequence[Dims]:
+    tensor, indices = (with_rank_at_least(dims, 1) for dims in context.shapes[:2])
+    return (scatter_nd_dims(indices, context.shapes[2], tensor),)
+
+
 TABLE: Table = {
     "ScatterNd": Kernel(scatter_nd, _infer_scatter_nd, per_element(1)),
     "ScatterNdNonAliasingAdd": Kernel(add_without_alias, _infer_tensor_scatter, per_element(2)),
+    "TensorScatterUpdate": Kernel(build_tensor_scatter(COMBINATIONS["Update"]), _infer_tensor_scatter),
+    "TensorScatterAdd": Kernel(build_tensor_scatter(COMBINATIONS["Add"]), _infer_tensor_scatter, per_element(2)),
+    "TensorScatterSub": Kernel(build_tensor_scatter(COMBINATIONS["Sub"]), _infer_tensor_scatter, per_element(2)),
+    "TensorScatterMin": Kernel(build_tensor_scatter(COMBINATIONS["Min"]), _infer_tensor_scatter, per_element(2)),
+    "TensorScatterMax": Kernel(build_tensor_scatter(COMBINATIONS["Max"]), _infer_tensor_scatter, per_element(2)),
+    "InplaceUpdate": Kernel(build_inplace(COMBINATIONS["Update"]), unchanged),
+    "InplaceAdd": Kernel(build_inplace(COMBINATIONS["Add"]), unchanged, per_element(2)),
+    "InplaceSub": Kernel(build_inplace(COMBINATIONS["Sub"]), unchanged, per_element(2)),
 }
-for _name in ("Update", "Add", "Sub", "Min", "Max"):
-    _flops = None if _name == "Update" else per_element(2)
-    TABLE[f"TensorScatter{_name}"] = Kernel(build_tensor_scatter(COMBINATIONS[_name]), _infer_tensor_scatter, _flops)
-for _name in ("Update", "Add", "Sub"):
-    _flops = None if _name == "Update" else per_element(2)
-    TABLE[f"Inplace{_name}"] = Kernel(build_inplace(COMBINATIONS[_name]), unchanged, _flops)

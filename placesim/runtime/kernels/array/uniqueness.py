@@ -45,7 +45,7 @@ def _numbered(keys: Iterable[Any]) -> tuple[Tensor, Tensor]:
 
 
 def find_unique(tensor: Tensor, axis: int, attrs: Attrs) -> tuple[Tensor, Tensor, Tensor]:
-    """The distinct slices along an axis, each slice's number among them, and how often each comes."""
+    """The distinct slices along an axis, each slice's number among them, and how often each comes; the latter vectors."""
     rows = np.moveaxis(tensor, axis, 0)
     first, numbers = first_appearances(rows.reshape(rows.shape[0], elements(rows.shape[1:])))
     dtype = attrs["out_idx"].numpy
@@ -54,7 +54,10 @@ def find_unique(tensor: Tensor, axis: int, attrs: Attrs) -> tuple[Tensor, Tensor
 
 
 def build_unique(outputs: int, has_axis: bool) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """The kernel that gives the first two or all three of values, numbers and counts."""
+    """The kernel that gives the first two or all three of values, numbers and counts of a vector, or of slices along an axis.
+
+    InvalidArgumentError for an input that is no vector where there is no axis, and an axis that is not `[1]` or not there.
+    """
 
     def unique(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         axis = _unique_axis(inputs[0], inputs[1] if has_axis else np.zeros(0, np.int32))
@@ -70,10 +73,33 @@ def _unique_axis(tensor: Tensor, axis: Tensor) -> int:
         raise InvalidArgumentError("axis does not support input tensors larger than 1 elements")
     if not axis.size and tensor.ndim != 1:
         raise InvalidArgumentError("unique expects a 1D vector.")
+    # an axis of no elements stands for the only one that a vector has
     found = int(axis[0]) if axis.size else 0
     if not -tensor.ndim <= found < tensor.ndim:
+        # negative axes are taken, whatever the text says
         raise InvalidArgumentError(f"axis has to be between [0, {tensor.ndim})")
     return found % tensor.ndim
+
+
+def list_difference(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The elements of `x [n]` that are not in `y [m]`, in order and as often as they come, and their positions.
+
+    InvalidArgumentError for inputs that are no vectors.
+    """
+    values, excluded = inputs
+    for name, tensor in (("x", values), ("y", excluded)):
+        if tensor.ndim != 1:
+            raise InvalidArgumentError(f"{name} should be a 1D vector.")
+    if values.dtype == object:
+        without = set(excluded.tolist())
+        is_kept = np.array([value not in without for value in values.tolist()], bool)
+    else:
+        is_kept = ~np.isin(_comparable(values), _comparable(excluded))
+    positions = np.flatnonzero(is_kept)
+    return values[positions], positions.astype(attrs["out_idx"].numpy)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_unique(context: ShapeContext) -> Sequence[Dims]:
@@ -115,25 +141,10 @@ def _infer_unique_with_counts_v2(context: ShapeContext) -> Sequence[Dims]:
     return (*_infer_unique_v2(context), (-1,))
 
 
-def list_difference(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The elements of `x` that are not in `y`, in order and as often as they come, and their positions."""
-    values, excluded = inputs
-    for name, tensor in (("x", values), ("y", excluded)):
-        if tensor.ndim != 1:
-            raise InvalidArgumentError(f"{name} should be a 1D vector.")
-    if values.dtype == object:
-        without = set(excluded.tolist())
-        is_kept = np.array([value not in without for value in values.tolist()], bool)
-    else:
-        is_kept = ~np.isin(_comparable(values), _comparable(excluded))
-    positions = np.flatnonzero(is_kept)
-    return values[positions], positions.astype(attrs["out_idx"].numpy)
-
-
 TABLE: Table = {
-    "Unique": Kernel(build_unique(2, has_axis=False), _infer_unique),
-    "UniqueV2": Kernel(build_unique(2, has_axis=True), _infer_unique_v2),
-    "UniqueWithCounts": Kernel(build_unique(3, has_axis=False), _infer_unique_with_counts),
-    "UniqueWithCountsV2": Kernel(build_unique(3, has_axis=True), _infer_unique_with_counts_v2),
+    "Unique": Kernel(build_unique(outputs=2, has_axis=False), _infer_unique),
+    "UniqueV2": Kernel(build_unique(outputs=2, has_axis=True), _infer_unique_v2),
+    "UniqueWithCounts": Kernel(build_unique(outputs=3, has_axis=False), _infer_unique_with_counts),
+    "UniqueWithCountsV2": Kernel(build_unique(outputs=3, has_axis=True), _infer_unique_with_counts_v2),
     "ListDiff": Kernel(list_difference, two_vectors),
 }

@@ -1,0 +1,1 @@
+"""Kernels of linear algebra: products, Einsum, decompositions, solvers, diagonals, Fourier transforms."""

@@ -16,14 +16,15 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.linalg.matrices import (
+    build_infer_nothing,
+    check_batches,
+    check_square,
     cubic,
     infer_batch,
-    infer_nothing,
     infer_square,
     infer_two_batches,
     one_by_one,
-    require_batches,
-    require_square,
+    smaller,
     square,
     widen,
     with_matrix,
@@ -35,12 +36,16 @@ from placesim.runtime.shapes import Dims, ShapeContext, subshape, with_rank_at_l
 
 
 def compute_cholesky(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The lower triangular factor; a lower triangle of NaN for a matrix that is not positive definite."""
+    """`[..., n, n]` -> the lower triangular factor; a lower triangle of NaN for a matrix that is not positive definite.
+
+    InvalidArgumentError for matrices that are not square.
+    """
     (matrix,) = inputs
-    require_square(matrix)
+    check_square(matrix)
     try:
         return (np.linalg.cholesky(matrix),)
     except np.linalg.LinAlgError:
+        # numpy refuses a batch for one of its matrices, so each is tried by itself
         return (one_by_one(_factor_or_nan, matrix),)
 
 
@@ -52,13 +57,13 @@ def _factor_or_nan(matrix: Tensor) -> Tensor:
 
 
 def compute_cholesky_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The gradient of Cholesky: of the factor and its gradient, only the lower triangles are read.
+    """The gradient of Cholesky, all `[..., n, n]`: of the factor and its gradient, only the lower triangles are read.
 
-    A zero on the factor's diagonal gives infinities, not an error.
-    Source: the closed form of Murray, "Differentiation of the Cholesky decomposition" (2016).
+    A zero on the factor's diagonal gives infinities, not an error. InvalidArgumentError for shapes that differ or are not
+    square. Source: the closed form of Murray, "Differentiation of the Cholesky decomposition" (2016).
     """
     factor, grad = inputs
-    require_batches(factor, grad)
+    check_batches(factor, grad)
     if factor.shape != grad.shape:
         raise InvalidArgumentError("Inputs (L and grad) must have the same shape.")
     if factor.shape[-1] != factor.shape[-2]:
@@ -76,33 +81,23 @@ def compute_cholesky_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tenso
 
 
 def compute_qr(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
-    """`q` `[..., m, p]` and `r` `[..., p, n]` where p is m for full matrices, else the smaller of m and n."""
+    """`[..., m, n]` -> `q [..., m, p]` and `r [..., p, n]`: p is m for full matrices, else the smaller of m and n.
+
+    InvalidArgumentError for a rank below 2.
+    """
     (matrix,) = inputs
-    require_batches(matrix)
+    check_batches(matrix)
     q, r = np.linalg.qr(widen(matrix), "complete" if attrs["full_matrices"] else "reduced")
     return q.astype(matrix.dtype, copy=False), r.astype(matrix.dtype, copy=False)
 
 
-def _infer_qr(context: ShapeContext) -> tuple[Dims, Dims]:
-    dims = with_rank_at_least(context.shapes[0], 2)
-    if dims is None:
-        return None, None
-    batch, (rows, columns) = dims[:-2], dims[-2:]
-    inner = rows if context.attrs["full_matrices"] else smaller(rows, columns)
-    return with_matrix(batch, rows, inner), with_matrix(batch, inner, columns)
-
-
-def smaller(one: int, two: int) -> int:
-    """The smaller dimension; 0 is, also where the other one is not known."""
-    if 0 in (one, two):
-        return 0
-    return -1 if one < 0 or two < 0 else min(one, two)
-
-
 def compute_svd(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor, Tensor]:
-    """Singular values `[..., p]`, u `[..., m, p or m]` and v (not its adjoint) `[..., n, p or n]`; NaN where it fails."""
+    """Singular values `[..., p]`, u `[..., m, p or m]` and v (not its adjoint) `[..., n, p or n]`; NaN where it fails.
+
+    InvalidArgumentError for a rank below 2.
+    """
     (matrix,) = inputs
-    require_batches(matrix)
+    check_batches(matrix)
     wide = widen(matrix)
     broken: Tensor = ~np.asarray(np.isfinite(wide).all(axis=(-2, -1)))
     sound: Tensor = np.where(broken[..., None, None], 0, wide)
@@ -113,31 +108,22 @@ def compute_svd(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor,
         return s.astype(matrix.dtype, copy=False), unwritten, unwritten
     u, s, vh = np.linalg.svd(sound, full_matrices=bool(attrs["full_matrices"]))
     v = vh.conj().swapaxes(-1, -2)
+    # LAPACK raises on NaN, TensorFlow's decomposition hands it on
     for part in (s, u, v):
         part[broken] = np.nan
     return s.astype(matrix.dtype, copy=False), u.astype(matrix.dtype, copy=False), v.astype(matrix.dtype, order="C")
-
-
-def _infer_svd(context: ShapeContext) -> tuple[Dims, Dims, Dims]:
-    dims = with_rank_at_least(context.shapes[0], 2)
-    if not context.attrs["compute_uv"]:
-        values = None if dims is None else (*dims[:-2], smaller(*dims[-2:]))
-        return values, (0,), (0,)
-    if dims is None:
-        return None, None, None
-    batch, (rows, columns) = dims[:-2], dims[-2:]
-    inner = smaller(rows, columns)
-    wide = (rows, columns) if context.attrs["full_matrices"] else (inner, inner)
-    return with_matrix(batch, inner), with_matrix(batch, rows, wide[0]), with_matrix(batch, columns, wide[1])
 
 
 # --- eigenvalues ----------------------------------------------------------------------------------------------------
 
 
 def compute_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
-    """Ascending eigenvalues `[..., n]` and their vectors as columns `[..., n, n]`, from the lower triangle."""
+    """Ascending eigenvalues `[..., n]` and their vectors as columns `[..., n, n]`, from the lower triangle.
+
+    InvalidArgumentError for matrices that are not square or not finite.
+    """
     (matrix,) = inputs
-    require_square(matrix)
+    check_square(matrix)
     values, vectors = _decompose_self_adjoint(matrix)
     return values, vectors if attrs["compute_v"] else np.zeros((), matrix.dtype)
 
@@ -145,6 +131,7 @@ def compute_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
 def _decompose_self_adjoint(matrix: Tensor) -> tuple[Tensor, Tensor]:
     wide = widen(matrix)
     try:
+        # a matrix of one element is its own eigenvalue, whatever that is
         if matrix.shape[-1] > 1 and not np.isfinite(np.tril(wide)).all():
             raise np.linalg.LinAlgError
         values, vectors = np.linalg.eigh(wide)
@@ -156,33 +143,31 @@ def _decompose_self_adjoint(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def compute_stacked_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The first version of the op: one output `[..., n + 1, n]`, the eigenvalues above the vectors."""
+    """The first version of the op: one output `[..., n + 1, n]`, the eigenvalues above the vectors; errors as of the second."""
     (matrix,) = inputs
-    require_square(matrix)
+    check_square(matrix)
     values, vectors = _decompose_self_adjoint(matrix)
     return (np.concatenate([values[..., None, :], vectors], axis=-2),)
 
 
 def compute_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
-    """Complex eigenvalues `[..., n]` and vectors `[..., n, n]`; those of complex matrices are sorted by absolute value."""
+    """Complex eigenvalues `[..., n]` and vectors `[..., n, n]`; those of complex matrices are sorted by absolute value.
+
+    InvalidArgumentError for matrices that are not square or not finite.
+    """
     (matrix,) = inputs
-    require_square(matrix)
+    check_square(matrix)
     dtype = attrs["Tout"].numpy
     try:
         values, vectors = np.linalg.eig(matrix)
     except np.linalg.LinAlgError:
         raise InvalidArgumentError("Eigen decomposition was not successful. The input might not be valid.") from None
     if matrix.dtype.kind == "c":
+        # the eigenvalues of a real matrix stay in the order in which they are found
         order = np.argsort(np.abs(values), axis=-1, kind="stable")
         values = np.take_along_axis(values, order, -1)
         vectors = np.take_along_axis(vectors, order[..., None, :], -1)
     return values.astype(dtype), vectors.astype(dtype) if attrs["compute_v"] else np.zeros((), dtype)
-
-
-def _infer_eig(context: ShapeContext) -> tuple[Dims, Dims]:
-    dims = square(context.shapes[0])
-    values = subshape(dims, 0, -1)
-    return values, dims if context.attrs["compute_v"] else (0,)
 
 
 # --- Lu and determinants --------------------------------------------------------------------------------------------
@@ -191,12 +176,13 @@ def _infer_eig(context: ShapeContext) -> tuple[Dims, Dims]:
 def compute_lu(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
     """L and U packed `[..., n, n]`, and for each of their rows which row of the input it was `[..., n]`.
 
-    Pivots are the first of the largest absolute value, also for complex numbers (where LAPACK's are not).
+    Pivots are the first of the largest absolute value, also for complex numbers (where LAPACK's are not). InvalidArgumentError
+    for a rank below 2, and matrices that are not square or not invertible.
     """
     (matrix,) = inputs
     if matrix.ndim < 2:
         raise InvalidArgumentError(f"Input tensor must have rank >= 2, got {matrix.ndim}")
-    require_square(matrix)
+    check_square(matrix)
     packed = matrix.reshape(prod(matrix.shape[:-2]), *matrix.shape[-2:]).copy()
     rows = np.tile(np.arange(matrix.shape[-1]), (len(packed), 1))
     for column in range(matrix.shape[-1]):
@@ -214,20 +200,20 @@ def _eliminate(packed: Tensor, rows: Tensor, column: int) -> None:
         array[each, column], array[each, pivots] = array[each, pivots], array[each, column]
     below = packed[:, column + 1 :]
     pivot = packed[:, column, column, None]
+    # a column without a pivot is left as it is; the matrix is refused at the end
     below[:, :, column] /= np.where(pivot == 0, 1, pivot)
     below[:, :, column + 1 :] -= below[:, :, column, None] * packed[:, column, None, column + 1 :]
 
 
-def _infer_lu(context: ShapeContext) -> tuple[Dims, Dims]:
-    dims = square(context.shapes[0])
-    return dims, subshape(dims, 0, -1)
-
-
 def compute_log_determinant(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
-    """Signs (or unit phases) and logarithms of absolute values `[...]`, both of the input's type; 0 and -inf if singular."""
+    """Signs (or unit phases) and logarithms of absolute values `[...]`, both of the input's type; 0 and -inf if singular.
+
+    InvalidArgumentError for matrices that are not square.
+    """
     (matrix,) = inputs
-    require_square(matrix)
+    check_square(matrix)
     sign, logarithm = np.linalg.slogdet(matrix)
+    # a NaN anywhere makes the whole determinant NaN
     broken = np.isnan(matrix).any(axis=(-2, -1))
     sign = np.where(broken, np.nan, np.where(np.isinf(logarithm), 0, sign))
     logarithm = np.where(broken, np.nan, logarithm)
@@ -235,7 +221,7 @@ def compute_log_determinant(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Ten
 
 
 def compute_determinant(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Determinants `[...]`."""
+    """Determinants `[...]` of `[..., n, n]`; InvalidArgumentError for matrices that are not square."""
     sign, logarithm = compute_log_determinant([widen(inputs[0])], attrs)
     return (np.asarray(sign * np.exp(logarithm.real), inputs[0].dtype),)
 
@@ -244,11 +230,11 @@ def compute_determinant(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]
 
 
 def _apply(function: Callable[[Tensor], Tensor]) -> Callable[[Sequence[Tensor], Attrs], tuple[Tensor]]:
-    """A kernel that applies a function of one square matrix to each of `[..., n, n]`."""
+    """The kernel that applies a function of one square matrix to each of `[..., n, n]`; InvalidArgumentError for others."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
         (matrix,) = inputs
-        require_square(matrix)
+        check_square(matrix)
         wide = matrix.astype(np.complex128 if matrix.dtype.kind == "c" else np.float64)
         return (one_by_one(function, wide).astype(matrix.dtype) if wide.size else matrix,)
 
@@ -279,6 +265,45 @@ def _square_root(matrix: Tensor) -> Tensor:
     return root if root.dtype.kind == matrix.dtype.kind else np.full_like(matrix, np.nan)
 
 
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_qr(context: ShapeContext) -> tuple[Dims, Dims]:
+    dims = with_rank_at_least(context.shapes[0], 2)
+    if dims is None:
+        return None, None
+    batch, (rows, columns) = dims[:-2], dims[-2:]
+    inner = rows if context.attrs["full_matrices"] else smaller(rows, columns)
+    return with_matrix(batch, rows, inner), with_matrix(batch, inner, columns)
+
+
+def _infer_svd(context: ShapeContext) -> tuple[Dims, Dims, Dims]:
+    dims = with_rank_at_least(context.shapes[0], 2)
+    if not context.attrs["compute_uv"]:
+        values = None if dims is None else (*dims[:-2], smaller(*dims[-2:]))
+        return values, (0,), (0,)
+    if dims is None:
+        return None, None, None
+    batch, (rows, columns) = dims[:-2], dims[-2:]
+    inner = smaller(rows, columns)
+    wide = (rows, columns) if context.attrs["full_matrices"] else (inner, inner)
+    return with_matrix(batch, inner), with_matrix(batch, rows, wide[0]), with_matrix(batch, columns, wide[1])
+
+
+def _infer_eig(context: ShapeContext) -> tuple[Dims, Dims]:
+    dims = square(context.shapes[0])
+    values = subshape(dims, 0, -1)
+    return values, dims if context.attrs["compute_v"] else (0,)
+
+
+def _infer_lu(context: ShapeContext) -> tuple[Dims, Dims]:
+    dims = square(context.shapes[0])
+    return dims, subshape(dims, 0, -1)
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+
 def _thin_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs, factor: int = 2) -> int:
     (dims,) = inputs[:1]
     return factor * elements(dims) * min((dims or (0, 0))[-2:])
@@ -291,9 +316,10 @@ def _svd_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) ->
 _CHOLESKY = Kernel(compute_cholesky, infer_square, cubic(1 / 3))
 _CHOLESKY_GRAD = Kernel(compute_cholesky_grad, infer_square, cubic(4))
 _DETERMINANT = Kernel(compute_determinant, infer_batch, cubic(2 / 3))
+_STACKED_EIGH = Kernel(compute_stacked_self_adjoint_eig, build_infer_nothing(1), cubic(9))
 _EIGH = Kernel(compute_self_adjoint_eig, _infer_eig, cubic(9))
-_STACKED_EIGH = Kernel(compute_stacked_self_adjoint_eig, infer_nothing(1), cubic(9))
 _SVD = Kernel(compute_svd, _infer_svd, _svd_flops)
+
 
 TABLE: Table = {
     "Cholesky": _CHOLESKY,
@@ -310,10 +336,10 @@ TABLE: Table = {
     "MatrixLogarithm": Kernel(_apply(_logarithm), infer_square, cubic(25)),
     "MatrixSquareRoot": Kernel(_apply(_square_root), infer_square, cubic(25)),
     # the same ops under the names that graphs before version 13 use
-    "BatchCholesky": _CHOLESKY._replace(shape=infer_nothing(1)),
-    "BatchCholeskyGrad": _CHOLESKY_GRAD._replace(shape=infer_nothing(1)),
-    "BatchMatrixDeterminant": _DETERMINANT._replace(shape=infer_nothing(1)),
+    "BatchCholesky": _CHOLESKY._replace(shape=build_infer_nothing(1)),
+    "BatchCholeskyGrad": _CHOLESKY_GRAD._replace(shape=build_infer_nothing(1)),
+    "BatchMatrixDeterminant": _DETERMINANT._replace(shape=build_infer_nothing(1)),
     "BatchSelfAdjointEig": _STACKED_EIGH,
-    "BatchSelfAdjointEigV2": _EIGH._replace(shape=infer_nothing(2)),
-    "BatchSvd": _SVD._replace(shape=infer_nothing(3)),
+    "BatchSelfAdjointEigV2": _EIGH._replace(shape=build_infer_nothing(2)),
+    "BatchSvd": _SVD._replace(shape=build_infer_nothing(3)),
 }

@@ -15,8 +15,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
-from placesim.runtime.kernels.linalg.decompositions import smaller
-from placesim.runtime.kernels.linalg.matrices import infer_nothing
+from placesim.runtime.kernels.linalg.matrices import build_infer_nothing, smaller
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -57,7 +56,7 @@ MAIN = Band(0, 0)
 
 
 def _read_band(k: Tensor) -> Band:
-    """The input `k`: one index, or the lower and the upper one."""
+    """The input `k`: one index, or the lower and the upper one; InvalidArgumentError for another shape."""
     if k.ndim > 1:
         raise InvalidArgumentError(f"diag_index must be a scalar or vector, received shape: {format_dims(k.shape)}")
     if not k.size:
@@ -74,26 +73,28 @@ def _read_scalar(name: str, tensor: Any) -> Any:
     return tensor
 
 
-def _require_matrix(matrix: Tensor) -> None:
+def _check_matrix(matrix: Tensor) -> None:
     if matrix.ndim < 2:
         raise InvalidArgumentError(f"input must be at least 2-dim, received shape: {format_dims(matrix.shape)}")
 
 
-def _require_vector(diagonal: Tensor) -> None:
+def _check_vector(diagonal: Tensor) -> None:
     if not diagonal.ndim:
         raise InvalidArgumentError(f"diagonal must be at least 1-dim, received shape: {format_dims(diagonal.shape)}")
 
 
-def _require_inside(band: Band, rows: int, columns: int, full_stop: str = "") -> None:
+def _check_inside(band: Band, rows: int, columns: int, full_stop: str = "") -> None:
+    # the main diagonal is there in a matrix without elements too
     for name, index, stop in (("lower", band.lower, full_stop), ("upper", band.upper, "")):
         if index and not -rows < index < columns:
             raise InvalidArgumentError(
+                # DiagPart's text has a full stop behind the lower index, SetDiag's has none
                 f"{name}_diag_index is out of bound: {index}{stop} It must be between {-rows} and {columns}"
             )
-    _require_order(band)
+    _check_order(band)
 
 
-def _require_order(band: Band) -> None:
+def _check_order(band: Band) -> None:
     if band.lower > band.upper:
         raise InvalidArgumentError(f"lower_diag_index must not be larger than upper_diag_index: {band.lower} > {band.upper}")
 
@@ -134,12 +135,15 @@ def _write(matrix: Tensor, packed: Tensor, band: Band, align: str) -> None:
 
 
 def compute_matrix_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Diagonals `[..., L]` or `[..., count, L]` -> matrices `[..., rows, columns]`, padded elsewhere."""
+    """Diagonals `[..., L]` or `[..., count, L]` -> matrices `[..., rows, columns]`, padded elsewhere.
+
+    InvalidArgumentError for a band, scalars or a size that the diagonals do not fit.
+    """
     diagonal = inputs[0]
     band = _read_band(inputs[1]) if len(inputs) > 1 else MAIN
     rows, columns, padding = map(_read_scalar, ("num_rows", "num_cols", "padding_value"), inputs[2:] or (-1, -1, 0))
-    _require_vector(diagonal)
-    _require_order(band)
+    _check_vector(diagonal)
+    _check_order(band)
     packed = diagonal[..., None, :] if band.size == 1 else diagonal
     if packed.ndim < 2 or packed.shape[-2] != band.size:
         raise InvalidArgumentError(
@@ -147,6 +151,7 @@ def compute_matrix_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]
         )
     rows, columns = _matrix_size(band, packed.shape[-1], int(rows), int(columns))
     matrix = np.full((*packed.shape[:-2], rows, columns), padding, diagonal.dtype)
+    # the second versions of the ops have no attr, and align to the left
     _write(matrix, packed, band, attrs.get("align", "LEFT_LEFT"))
     return (matrix,)
 
@@ -154,9 +159,9 @@ def compute_matrix_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]
 def _matrix_size(band: Band, longest: int, rows: int, columns: int) -> tuple[int, int]:
     """The size asked for where it is not -1, else the smallest that holds the band (a square where neither is given)."""
     least_rows, least_columns = longest - min(band.upper, 0), longest + max(band.lower, 0)
-    if rows not in (-1, *range(least_rows, rows + 1)):
+    if rows != -1 and rows < least_rows:
         raise InvalidArgumentError("The number of rows is too small.")
-    if columns not in (-1, *range(least_columns, columns + 1)):
+    if columns != -1 and columns < least_columns:
         raise InvalidArgumentError("The number of columns is too small.")
     if rows == columns == -1:
         rows = columns = max(least_rows, least_columns)
@@ -170,15 +175,18 @@ def _matrix_size(band: Band, longest: int, rows: int, columns: int) -> tuple[int
 
 
 def compute_matrix_diag_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Matrices `[..., m, n]` -> their diagonals `[..., L]` or `[..., count, L]`, the shorter ones padded."""
+    """Matrices `[..., m, n]` -> their diagonals `[..., L]` or `[..., count, L]`, the shorter ones padded.
+
+    InvalidArgumentError for a rank below 2, a band that is not inside of the matrix, and a padding that is no scalar.
+    """
     matrix = inputs[0]
     band = _read_band(inputs[1]) if len(inputs) > 1 else MAIN
     padding = inputs[2] if len(inputs) > 2 else np.zeros(1, matrix.dtype)
     if padding.size != 1:
         raise InvalidArgumentError("Padding must be scalar.")
-    _require_matrix(matrix)
+    _check_matrix(matrix)
     rows, columns = matrix.shape[-2:]
-    _require_inside(band, rows, columns, full_stop=".")
+    _check_inside(band, rows, columns, full_stop=".")
     longest = band.longest(rows, columns)
     packed = np.full((*matrix.shape[:-2], band.size, longest), padding.flat[0], matrix.dtype)
     for place in _places(band, rows, columns, longest, attrs.get("align", "LEFT_LEFT")):
@@ -187,23 +195,27 @@ def compute_matrix_diag_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
 
 
 def compute_matrix_set_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Matrices `[..., m, n]` with the diagonals `[..., L]` or `[..., count, L]` in place of their own."""
+    """Matrices `[..., m, n]` with the diagonals `[..., L]` or `[..., count, L]` in place of their own.
+
+    InvalidArgumentError for a rank below 2, a band that is not inside of the matrix, and diagonals that do not fit.
+    """
     matrix, diagonal = inputs[:2]
     if len(inputs) > 2 and inputs[2].ndim < 2 and not inputs[2].size:
         raise InvalidArgumentError("diag_index must have at least one element")
     band = _read_band(inputs[2]) if len(inputs) > 2 else MAIN
-    _require_matrix(matrix)
-    _require_vector(diagonal)
+    _check_matrix(matrix)
+    _check_vector(diagonal)
     rows, columns = matrix.shape[-2:]
-    _require_inside(band, rows, columns)
-    _require_diagonal(matrix, diagonal, band)
+    _check_inside(band, rows, columns)
+    _check_diagonal(matrix, diagonal, band)
     output = matrix.copy()
     _write(output, diagonal[..., None, :] if band.size == 1 else diagonal, band, attrs.get("align", "LEFT_LEFT"))
     return (output,)
 
 
-def _require_diagonal(matrix: Tensor, diagonal: Tensor, band: Band) -> None:
+def _check_diagonal(matrix: Tensor, diagonal: Tensor, band: Band) -> None:
     count = (band.size,) if band.size > 1 else ()
+    # several diagonals have a dimension of their own, one has none
     least = matrix.ndim - 1
     if count and diagonal.ndim < least:
         raise InvalidArgumentError(
@@ -225,9 +237,12 @@ def _require_diagonal(matrix: Tensor, diagonal: Tensor, band: Band) -> None:
 
 
 def compute_band_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Matrices `[..., m, n]` with zeros below `num_lower` and above `num_upper` diagonals; negative means all."""
+    """Matrices `[..., m, n]` with zeros below `num_lower` and above `num_upper` diagonals; negative means all.
+
+    InvalidArgumentError for a rank below 2, and limits that are no scalars or larger than the matrix.
+    """
     matrix, *limits = inputs
-    _require_matrix(matrix)
+    _check_matrix(matrix)
     sides = (("lower", "rows", matrix.shape[-2]), ("upper", "columns", matrix.shape[-1]))
     for (name, axis, size), limit in zip(sides, limits, strict=True):
         if limit.ndim:
@@ -242,7 +257,7 @@ def compute_band_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     return (np.where(inside, matrix, matrix.dtype.type(0)),)
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_band(context: ShapeContext, index: int) -> Band | None:
@@ -259,7 +274,7 @@ def _infer_band(context: ShapeContext, index: int) -> Band | None:
     return band
 
 
-def _check_inside(band: Band, rows: int, columns: int) -> None:
+def _check_inside_static(band: Band, rows: int, columns: int) -> None:
     if rows < 0 or columns < 0:
         return
     for name, index in (("lower", band.lower), ("upper", band.upper)):
@@ -274,7 +289,10 @@ def infer_matrix_diag(context: ShapeContext) -> tuple[Dims]:
 
 
 def infer_matrix_diag_of_band(context: ShapeContext) -> tuple[Dims]:
-    """An unknown length of the diagonals counts as -1 in TensorFlow's arithmetic, which gives odd but certain sizes."""
+    """Diagonals `[..., L]` or `[..., count, L]` -> `[..., rows, columns]`; ShapeError where these do not fit.
+
+    An unknown length of the diagonals counts as -1 in TensorFlow's arithmetic, which gives odd but certain sizes.
+    """
     dims = with_rank_at_least(context.shapes[0], 1)
     with_rank_at_most(context.shapes[1], 1)
     for index in (2, 3, 4):
@@ -325,7 +343,7 @@ def _infer_matrix_diag_part_of_band(context: ShapeContext) -> tuple[Dims]:
     if dims is None or (band := _infer_band(context, 1)) is None:
         return (None,)
     rows, columns = dims[-2:]
-    _check_inside(band, rows, columns)
+    _check_inside_static(band, rows, columns)
     longest = -1 if rows < 0 or columns < 0 else band.longest(rows, columns)
     return ((*dims[:-2], *((band.size,) if band.size > 1 else ()), longest),)
 
@@ -341,7 +359,10 @@ def infer_matrix_set_diag(context: ShapeContext) -> tuple[Dims]:
 
 
 def infer_matrix_set_diag_of_band(context: ShapeContext) -> tuple[Dims]:
-    """The shape of the matrices; TensorFlow infers first without `k`, as of the main diagonal, and that must succeed too."""
+    """The shape of the matrices; ShapeError where band and diagonals do not fit.
+
+    TensorFlow infers first without `k`, as of the main diagonal, and that must succeed too.
+    """
     without = _infer_set_diag(context, None)
     band = _infer_band(context, 2)
     return (without if band is None else _infer_set_diag(context, band),)
@@ -356,7 +377,7 @@ def _infer_set_diag(context: ShapeContext, band: Band | None) -> Dims:
             diagonal = with_rank_at_most(with_rank_at_least(diagonal, len(dims) - 1), len(dims))
         else:
             diagonal = with_rank(diagonal, len(dims) - (band.size == 1))
-        _check_inside(band or MAIN, *dims[-2:])
+        _check_inside_static(band or MAIN, *dims[-2:])
     return _complete_from_diagonal(dims, diagonal, 1 if (band or MAIN).size == 1 else 2)
 
 
@@ -372,6 +393,7 @@ _DIAG = Kernel(compute_matrix_diag, infer_matrix_diag)
 _DIAG_PART = Kernel(compute_matrix_diag_part, infer_matrix_diag_part)
 _SET_DIAG = Kernel(compute_matrix_set_diag, infer_matrix_set_diag)
 
+
 TABLE: Table = {
     "MatrixBandPart": _BAND_PART,
     "MatrixDiag": _DIAG,
@@ -383,8 +405,8 @@ TABLE: Table = {
     ),
     **dict.fromkeys(("MatrixSetDiagV2", "MatrixSetDiagV3"), Kernel(compute_matrix_set_diag, infer_matrix_set_diag_of_band)),
     # the same ops under the names that graphs before version 14 use
-    "BatchMatrixBandPart": _BAND_PART._replace(shape=infer_nothing(1)),
-    "BatchMatrixDiag": _DIAG._replace(shape=infer_nothing(1)),
-    "BatchMatrixDiagPart": _DIAG_PART._replace(shape=infer_nothing(1)),
-    "BatchMatrixSetDiag": _SET_DIAG._replace(shape=infer_nothing(1)),
+    "BatchMatrixBandPart": _BAND_PART._replace(shape=build_infer_nothing(1)),
+    "BatchMatrixDiag": _DIAG._replace(shape=build_infer_nothing(1)),
+    "BatchMatrixDiagPart": _DIAG_PART._replace(shape=build_infer_nothing(1)),
+    "BatchMatrixSetDiag": _SET_DIAG._replace(shape=build_infer_nothing(1)),
 }

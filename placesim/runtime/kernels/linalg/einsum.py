@@ -15,8 +15,8 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
-from placesim.runtime.kernels.linalg.matmul import NARROW
 from placesim.runtime.kernels.linalg.products import product
+from placesim.runtime.kernels.precision import wide_dtype
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -55,7 +55,7 @@ def parse_equation(equation: str) -> Equation:
 
 
 def split_labels(subscript: str) -> Labels:
-    """`a...b` -> `a`, `...`, `b`."""
+    """The labels of one subscript: `a...b` -> `a`, `...`, `b`."""
     labels: list[str] = []
     position = 0
     while position < len(subscript):
@@ -69,15 +69,21 @@ def split_labels(subscript: str) -> Labels:
 
 
 def compute_einsum(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The output of the equation; half and bfloat16 are summed in float."""
+    """The output of the equation over one or two tensors; half and bfloat16 are summed in float.
+
+    InvalidArgumentError for an equation that is none or has another number of inputs, ranks and sizes that do not fit its
+    labels, and broadcast axes that the output has no ellipsis for.
+    """
     equation = parse_equation(attrs["equation"])
     if len(equation.inputs) != len(inputs):
         raise InvalidArgumentError(f"Expected {len(equation.inputs)} inputs but got: {len(inputs)}")
     sizes: dict[str, int] = {}
     named = [_name_axes(index, s, t, sizes) for index, (s, t) in enumerate(zip(equation.inputs, inputs, strict=True))]
     output = _name_output(equation.output, max((_broadcast_rank(labels) for labels in named), default=0))
-    wide = [t.astype(np.float32) if attrs["T"] in NARROW else t for t in inputs]
-    operands = [_reduce_operand(*pair, output, named) for pair in zip(wide, named, strict=True)]
+    wide = wide_dtype(attrs["T"].numpy)
+    operands = [
+        _reduce_operand(t.astype(wide, copy=False), labels, output, named) for t, labels in zip(inputs, named, strict=True)
+    ]
     tensor, labels = operands[0] if len(operands) == 1 else _contract(operands[0], operands[1], output)
     return (_inflate(tensor, labels, output).astype(attrs["T"].numpy, order="C", copy=False),)
 
@@ -94,6 +100,7 @@ def _name_axes(index: int, subscript: str, tensor: Tensor, sizes: dict[str, int]
     for axis, (label, size) in enumerate(zip(labels, tensor.shape, strict=True)):
         if label.startswith(ELLIPSIS):
             continue
+        # a size of 0 counts as not seen yet: TensorFlow compares with what it knows only above 0
         if sizes.get(label, 0) not in (0, size):
             raise InvalidArgumentError(
                 f"Expected dimension {sizes[label]} at axis {axis} of the input shaped {format_dims(tensor.shape)} "
@@ -126,6 +133,7 @@ def _name_output(subscript: str, broadcast_rank: int) -> Labels:
 def _reduce_operand(tensor: Tensor, labels: Labels, output: Labels, named: list[Labels]) -> tuple[Tensor, Labels]:
     """A tensor with its repeated labels made one (their diagonal), and those that are only its own summed."""
     for label in dict.fromkeys(labels):
+        # the diagonal comes last, so the label moves there
         while labels.count(label) > 1:
             first = labels.index(label)
             second = labels.index(label, first + 1)
@@ -148,6 +156,7 @@ def _contract(one: tuple[Tensor, Labels], two: tuple[Tensor, Labels], output: La
     """The product of two tensors over the labels that both have and the output has not."""
     (a, a_labels), (b, b_labels) = one, two
     kept = tuple(dict.fromkeys(output))
+    # what is in both and in the output goes along; what is in both alone is summed
     batch = tuple(n for n in kept if n.startswith(ELLIPSIS) or (n in a_labels and n in b_labels))
     inner = tuple(n for n in a_labels if n in b_labels and n not in kept)
     rows = tuple(n for n in a_labels if n not in batch and n not in inner)
@@ -175,6 +184,7 @@ def _as_matrices(
 
 def _inflate(tensor: Tensor, labels: Labels, output: Labels) -> Tensor:
     """Axes in the order of the output; a label that is there twice fills a diagonal."""
+    # the output may name a label twice, as `i->ii` does
     unique = tuple(dict.fromkeys(output))
     arranged = tensor.transpose([labels.index(n) for n in unique])
     if len(unique) == len(output):
@@ -186,7 +196,7 @@ def _inflate(tensor: Tensor, labels: Labels, output: Labels) -> Tensor:
     return inflated
 
 
-# --- shape and cost -------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_einsum(context: ShapeContext) -> tuple[Dims]:
@@ -200,14 +210,14 @@ def infer_einsum(context: ShapeContext) -> tuple[Dims]:
         raise ShapeError(f"Expected {len(equation.inputs)} inputs for equation {text} but got: {len(context.shapes)}")
     dims_of: dict[str, int] = {}
     broadcasts = [
-        _infer_operand(f" for {index}th input and equation: {text}", *pair, dims_of)
-        for index, pair in enumerate(zip(equation.inputs, context.shapes, strict=True))
+        _infer_operand(subscript, dims, dims_of, where=f" for {index}th input and equation: {text}")
+        for index, (subscript, dims) in enumerate(zip(equation.inputs, context.shapes, strict=True))
     ]
     common = broadcasts[0] if len(broadcasts) == 1 else broadcast(broadcasts[0], broadcasts[1])
     return (_infer_output(text, equation.output, common, dims_of),)
 
 
-def _infer_operand(where: str, subscript: str, dims: Dims, dims_of: dict[str, int]) -> Dims:
+def _infer_operand(subscript: str, dims: Dims, dims_of: dict[str, int], where: str) -> Dims:
     """Adds the dimensions of the labels of one input; gives the dimensions that its ellipsis stands for."""
     _check_ellipsis(subscript)
     labels = split_labels(subscript)
@@ -265,6 +275,9 @@ def _infer_output(text: str, subscript: str, common: Dims, dims_of: dict[str, in
             )
         dims.extend(common or () if label == ELLIPSIS else (dims_of[label],))
     return tuple(dims)
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _einsum_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:

@@ -18,7 +18,7 @@ from placesim.runtime.shapes import Dims, ShapeContext, format_dims, replace_dim
 Transform = Callable[..., Tensor]
 
 
-def _require_rank(signal: Tensor, rank: int) -> None:
+def _check_rank(signal: Tensor, rank: int) -> None:
     if signal.ndim < rank:
         raise InvalidArgumentError(f"Input must have rank of at least {rank} but got: {format_dims(signal.shape)}")
 
@@ -31,17 +31,11 @@ def _transform_complex(transform: Transform, rank: int) -> Compute:
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
         (signal,) = inputs
-        _require_rank(signal, rank)
+        _check_rank(signal, rank)
+        # numpy refuses axes without elements
         return (transform(signal, axes=axes) if signal.size else signal,)
 
     return compute
-
-
-def _infer_complex(rank: int) -> Callable[[ShapeContext], tuple[Dims]]:
-    def infer(context: ShapeContext) -> tuple[Dims]:
-        return (with_rank_at_least(context.shapes[0], rank),)
-
-    return infer
 
 
 # --- real signals ---------------------------------------------------------------------------------------------------
@@ -65,7 +59,7 @@ def _transform_real(transform: Transform, rank: int, is_forward: bool) -> Comput
 
 def _check_lengths(signal: Tensor, fft_length: Tensor, rank: int, is_forward: bool) -> tuple[int, ...]:
     """The lengths of the transform, which may crop the signal but not pad it."""
-    _require_rank(signal, rank)
+    _check_rank(signal, rank)
     if fft_length.shape != (rank,):
         raise InvalidArgumentError(f"fft_length must have shape [{rank}]")
     lengths = tuple(int(length) for length in fft_length)
@@ -73,7 +67,9 @@ def _check_lengths(signal: Tensor, fft_length: Tensor, rank: int, is_forward: bo
         if length < 0:
             raise InvalidArgumentError(f"fft_length[{index}] must >= 0, but got: {length}")
         axis = signal.ndim - rank + index
+        # backwards the last axis holds half a spectrum
         least = length // 2 + 1 if not is_forward and index == rank - 1 else length
+        # an axis without elements is not checked: there is nothing to transform
         if 0 < signal.shape[axis] < least:
             raise InvalidArgumentError(
                 f"Input dimension {axis} must have length of at least {least} but got: {signal.shape[axis]}"
@@ -95,7 +91,34 @@ def _output_dims(lengths: Sequence[int], is_forward: bool) -> tuple[int, ...]:
     return (*lengths[:-1], int(last / 2) + 1 if is_forward and last else last)
 
 
-def _infer_real(rank: int, is_forward: bool) -> Callable[[ShapeContext], tuple[Dims]]:
+def complex_transform(transform: Transform, rank: int) -> Kernel:
+    """The row of numpy's transform over the last `rank` dimensions, of `[batch..., signal...]` to the same shape.
+
+    InvalidArgumentError for a lower rank.
+    """
+    return Kernel(_transform_complex(transform, rank), _build_infer_complex(rank), _transform_flops(rank, 5))
+
+
+def real_transform(transform: Transform, rank: int, is_forward: bool) -> Kernel:
+    """The row of numpy's transform of real signals to half a spectrum (forward), or back.
+
+    `[batch..., lengths...]` and `[batch..., lengths[:-1]..., lengths[-1] // 2 + 1]`; the second input is `fft_length [rank]`.
+    InvalidArgumentError for another one, for lengths that the signal does not have, and types that do not belong together.
+    """
+    return Kernel(_transform_real(transform, rank, is_forward), _build_infer_real(rank, is_forward), _transform_flops(rank, 2))
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _build_infer_complex(rank: int) -> Callable[[ShapeContext], tuple[Dims]]:
+    def infer(context: ShapeContext) -> tuple[Dims]:
+        return (with_rank_at_least(context.shapes[0], rank),)
+
+    return infer
+
+
+def _build_infer_real(rank: int, is_forward: bool) -> Callable[[ShapeContext], tuple[Dims]]:
     def infer(context: ShapeContext) -> tuple[Dims]:
         dims = with_rank_at_least(context.shapes[0], rank)
         with_value(with_rank(context.shapes[1], 1)[0], rank)
@@ -122,22 +145,17 @@ def _transform_flops(rank: int, factor: int) -> Flops:
     return flops
 
 
-def _complex_rows() -> Table:
-    return {
-        f"{name}{suffix}": Kernel(_transform_complex(transform, rank), _infer_complex(rank), _transform_flops(rank, 5))
-        for name, transform in (("FFT", np.fft.fftn), ("IFFT", np.fft.ifftn))
-        for rank, suffix in ((1, ""), (2, "2D"), (3, "3D"))
-    }
-
-
-def _real_rows() -> Table:
-    return {
-        f"{name}{suffix}": Kernel(
-            _transform_real(transform, rank, is_forward), _infer_real(rank, is_forward), _transform_flops(rank, 2)
-        )
-        for name, transform, is_forward in (("RFFT", np.fft.rfftn, True), ("IRFFT", np.fft.irfftn, False))
-        for rank, suffix in ((1, ""), (2, "2D"), (3, "3D"))
-    }
-
-
-TABLE: Table = _complex_rows() | _real_rows()
+TABLE: Table = {
+    "FFT": complex_transform(np.fft.fftn, 1),
+    "FFT2D": complex_transform(np.fft.fftn, 2),
+    "FFT3D": complex_transform(np.fft.fftn, 3),
+    "IFFT": complex_transform(np.fft.ifftn, 1),
+    "IFFT2D": complex_transform(np.fft.ifftn, 2),
+    "IFFT3D": complex_transform(np.fft.ifftn, 3),
+    "RFFT": real_transform(np.fft.rfftn, 1, is_forward=True),
+    "RFFT2D": real_transform(np.fft.rfftn, 2, is_forward=True),
+    "RFFT3D": real_transform(np.fft.rfftn, 3, is_forward=True),
+    "IRFFT": real_transform(np.fft.irfftn, 1, is_forward=False),
+    "IRFFT2D": real_transform(np.fft.irfftn, 2, is_forward=False),
+    "IRFFT3D": real_transform(np.fft.irfftn, 3, is_forward=False),
+}

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.dtypes import BFLOAT16, FLOAT, HALF, DType
+from placesim.dtypes import FLOAT, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.dimensions import broadcast_dims
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.linalg.products import product
+from placesim.runtime.kernels.precision import is_narrow
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -29,12 +31,10 @@ from placesim.runtime.shapes import (
     with_rank_at_least,
 )
 
-NARROW = (HALF, BFLOAT16)
-
 
 def multiply(a: Tensor, b: Tensor, dtype: DType) -> Tensor:
     """`[..., m, k]` times `[..., k, n]`, with numpy's broadcasting of the batch dimensions; all of TensorFlow type `dtype`."""
-    if dtype in NARROW:
+    if is_narrow(dtype.numpy):
         return product(a.astype(np.float32), b.astype(np.float32)).astype(dtype.numpy)
     return product(a, b)
 
@@ -49,7 +49,10 @@ def adjoint(matrix: Tensor) -> Tensor:
 
 
 def compute_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """`[m, k]` times `[k, n]`, each transposed before where the attrs say so."""
+    """`[m, k]` times `[k, n]`, each transposed before where the attrs say so.
+
+    InvalidArgumentError for inputs that are no matrices, or whose inner dimensions differ.
+    """
     a, b = inputs
     if a.ndim != 2 or b.ndim != 2:
         raise _not_two_matrices(a, b)
@@ -74,25 +77,14 @@ def _incompatible(a: Tensor, b: Tensor) -> InvalidArgumentError:
     return InvalidArgumentError(f"Matrix size-incompatible: In[0]: {format_dims(a.shape)}, In[1]: {format_dims(b.shape)}")
 
 
-def infer_matmul(context: ShapeContext) -> tuple[Dims]:
-    """Two matrices with the same inner dimension -> `[rows, columns]`."""
-    a, b = (with_rank(dims, 2) for dims in context.shapes)
-    rows, inner_a = reversed(a) if context.attrs["transpose_a"] else a
-    inner_b, columns = reversed(b) if context.attrs["transpose_b"] else b
-    merge_dim(inner_a, inner_b)
-    return ((rows, columns),)
-
-
-def _matmul_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    (a,) = inputs[:1]
-    return 2 * elements(outputs[0]) * (a or (0, 0))[0 if attrs["transpose_a"] else 1]
-
-
 # --- BatchMatMul ----------------------------------------------------------------------------------------------------
 
 
 def compute_batch_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """`[..., m, k]` times `[..., k, n]` where both have the same batch dimensions."""
+    """`[..., m, k]` times `[..., k, n]` where both have the same batch dimensions.
+
+    InvalidArgumentError for ranks or batch dimensions that differ, ranks below 2, and inner dimensions that differ.
+    """
     a, b = inputs
     if a.ndim != b.ndim:
         raise _different_ranks(a, b)
@@ -107,25 +99,27 @@ def compute_batch_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor
 
 
 def compute_broadcast_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """`[..., m, k]` times `[..., k, n]` where the batch dimensions broadcast; the inputs are cast to the output's type."""
+    """`[..., m, k]` times `[..., k, n]` where the batch dimensions broadcast; the inputs are cast to the output's type.
+
+    InvalidArgumentError for ranks below 2, batch dimensions that do not fit, and inner dimensions that differ.
+    """
     a, b = inputs
-    require_matrices(a, b)
-    require_batches(a, b)
+    check_matrices(a, b)
+    check_broadcast_batches(a, b)
     dtype = attrs["Tout"] if "Tout" in attrs else attrs["T"]
     return (_multiply_batches(a.astype(dtype.numpy, copy=False), b.astype(dtype.numpy, copy=False), attrs, dtype),)
 
 
-def require_matrices(*inputs: Tensor) -> None:
+def check_matrices(*inputs: Tensor) -> None:
     """InvalidArgumentError for an input of rank below 2."""
     for index, tensor in enumerate(inputs):
         if tensor.ndim < 2:
             raise InvalidArgumentError(f"In[{index}] ndims must be >= 2: {tensor.ndim}")
 
 
-def require_batches(a: Tensor, b: Tensor) -> None:
+def check_broadcast_batches(a: Tensor, b: Tensor) -> None:
     """InvalidArgumentError where the batch dimensions do not broadcast."""
-    pairs = zip(reversed(a.shape[:-2]), reversed(b.shape[:-2]), strict=False)
-    if any(one != two and one != 1 and two != 1 for one, two in pairs):
+    if broadcast_dims(a.shape[:-2], b.shape[:-2]) is None:
         raise InvalidArgumentError(
             "In[0] and In[1] must have compatible batch dimensions: " + " vs. ".join(format_dims(t.shape) for t in (a, b))
         )
@@ -139,41 +133,14 @@ def _multiply_batches(a: Tensor, b: Tensor, attrs: Attrs, dtype: DType) -> Tenso
     return multiply(left, right, dtype)
 
 
-def infer_batch_matmul(context: ShapeContext) -> tuple[Dims]:
-    """The batch dimensions must be the same."""
-    a, b = (with_rank_at_least(dims, 2) for dims in context.shapes)
-    batch = merge(subshape(a, 0, -2), subshape(b, 0, -2))
-    return (concatenate(batch, _infer_product(a, b, context.attrs)),)
-
-
-def infer_broadcast_matmul(context: ShapeContext) -> tuple[Dims]:
-    """The batch dimensions must broadcast."""
-    a, b = (with_rank_at_least(dims, 2) for dims in context.shapes)
-    matrices = _infer_product(a, b, context.attrs)
-    return (concatenate(broadcast(subshape(a, 0, -2), subshape(b, 0, -2)), matrices),)
-
-
-def _infer_product(a: Dims, b: Dims, attrs: Attrs) -> tuple[int, int]:
-    rows, inner_a = _last_two(a, attrs["adj_x"])
-    inner_b, columns = _last_two(b, attrs["adj_y"])
-    merge_dim(inner_a, inner_b)
-    return rows, columns
-
-
-def _last_two(dims: Dims, swap: bool) -> tuple[int, int]:
-    rows, columns = (dims or unknown_dims(2) or ())[-2:]
-    return (columns, rows) if swap else (rows, columns)
-
-
-def _batch_matmul_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    return 2 * elements(outputs[0]) * _last_two(inputs[0], attrs["adj_x"])[1]
-
-
 # --- SparseMatMul ---------------------------------------------------------------------------------------------------
 
 
 def compute_sparse_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """A product of two matrices of float or bfloat16, in float; `a_is_sparse` is a hint and `0 * nan` of a sparse side is 0."""
+    """`[m, k]` times `[k, n]` of float or bfloat16, in float; `a_is_sparse` is a hint, and `0 * nan` of a sparse side is 0.
+
+    InvalidArgumentError for inputs that are no matrices, or whose inner dimensions differ.
+    """
     a, b = inputs
     for name, matrix in zip("ab", inputs, strict=True):
         if matrix.ndim != 2:
@@ -189,12 +156,64 @@ def compute_sparse_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tenso
 def _multiply_sparse(left: Tensor, right: Tensor, attrs: Attrs) -> Tensor:
     """The zeros of the sparse side (the left one where both are) are skipped, so that they cannot meet a nan or inf."""
     sparse, dense = (left, right) if attrs["a_is_sparse"] else (right, left)
+    # without a NaN or an infinity a zero that is skipped makes no difference
     if not (attrs["a_is_sparse"] or attrs["b_is_sparse"]) or np.isfinite(dense).all():
         return multiply(left, right, FLOAT)
+    # only where something is not finite: each product by itself, so that those of skipped zeros can be left out
     products = left[:, :, None] * right[None, :, :]
     skipped = (sparse == 0)[:, :, None] if attrs["a_is_sparse"] else (sparse == 0)[None, :, :]
     total: Tensor = np.where(skipped, np.float32(0), products).sum(1, dtype=np.float32)
     return total
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _last_two(dims: Dims, swap: bool) -> tuple[int, int]:
+    rows, columns = (dims or unknown_dims(2) or ())[-2:]
+    return (columns, rows) if swap else (rows, columns)
+
+
+def infer_matmul(context: ShapeContext) -> tuple[Dims]:
+    """Two matrices with the same inner dimension -> `[rows, columns]`."""
+    a, b = (with_rank(dims, 2) for dims in context.shapes)
+    rows, inner_a = reversed(a) if context.attrs["transpose_a"] else a
+    inner_b, columns = reversed(b) if context.attrs["transpose_b"] else b
+    merge_dim(inner_a, inner_b)
+    return ((rows, columns),)
+
+
+def infer_batch_matmul(context: ShapeContext) -> tuple[Dims]:
+    """`[..., m, k]` and `[..., k, n]` -> `[..., m, n]`; the batch dimensions must be the same."""
+    a, b = (with_rank_at_least(dims, 2) for dims in context.shapes)
+    batch = merge(subshape(a, 0, -2), subshape(b, 0, -2))
+    return (concatenate(batch, _infer_product(a, b, context.attrs)),)
+
+
+def infer_broadcast_matmul(context: ShapeContext) -> tuple[Dims]:
+    """`[..., m, k]` and `[..., k, n]` -> `[..., m, n]`; the batch dimensions must broadcast."""
+    a, b = (with_rank_at_least(dims, 2) for dims in context.shapes)
+    matrices = _infer_product(a, b, context.attrs)
+    return (concatenate(broadcast(subshape(a, 0, -2), subshape(b, 0, -2)), matrices),)
+
+
+def _infer_product(a: Dims, b: Dims, attrs: Attrs) -> tuple[int, int]:
+    rows, inner_a = _last_two(a, attrs["adj_x"])
+    inner_b, columns = _last_two(b, attrs["adj_y"])
+    merge_dim(inner_a, inner_b)
+    return rows, columns
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+
+def _matmul_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    (a,) = inputs[:1]
+    return 2 * elements(outputs[0]) * (a or (0, 0))[0 if attrs["transpose_a"] else 1]
+
+
+def _batch_matmul_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    return 2 * elements(outputs[0]) * _last_two(inputs[0], attrs["adj_x"])[1]
 
 
 TABLE: Table = {

@@ -12,10 +12,11 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Flops, Tensor, elements
+from placesim.runtime.kernels.precision import wide_dtype
 from placesim.runtime.shapes import Dims, ShapeContext, concatenate, merge_dim, subshape, with_rank_at_least
 
 
-def require_batches(*inputs: Tensor) -> None:
+def check_batches(*inputs: Tensor) -> None:
     """InvalidArgumentError unless all are of rank 2 or more, with the same rank and the same batch dimensions."""
     first = inputs[0]
     if first.ndim < 2:
@@ -27,36 +28,48 @@ def require_batches(*inputs: Tensor) -> None:
             raise InvalidArgumentError("All input tensors must have the same outer dimensions.")
 
 
-def require_square(matrix: Tensor) -> None:
+def check_square(matrix: Tensor) -> None:
     """InvalidArgumentError unless it is `[..., n, n]`."""
-    require_batches(matrix)
+    check_batches(matrix)
     if matrix.shape[-1] != matrix.shape[-2]:
         raise InvalidArgumentError("Input matrix must be square.")
 
 
 def widen(tensor: Tensor) -> Tensor:
     """Half and bfloat16 in float, in which TensorFlow decomposes them too; other types as they are."""
-    return tensor.astype(np.float32) if tensor.dtype.itemsize == 2 else tensor
+    return tensor.astype(wide_dtype(tensor.dtype), copy=False)
 
 
 def one_by_one(function: Callable[[Tensor], Tensor], matrices: Tensor) -> Tensor:
-    """A function of one matrix, on each of `[..., n, n]`."""
+    """A function of one matrix on each of `[..., n, n]`: `[..., n, n]` again."""
     outputs = np.empty_like(matrices)
     for index in np.ndindex(matrices.shape[:-2]):
         outputs[index] = function(matrices[index])
     return outputs
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def square(dims: Dims) -> Dims:
-    """The shape with its last two dimensions made one."""
+    """The shape with its last two dimensions made one; ShapeError where they differ or the rank is below 2."""
     dims = with_rank_at_least(dims, 2)
     if dims is None:
         return None
     side = merge_dim(dims[-2], dims[-1])
     return (*dims[:-2], side, side)
+
+
+def smaller(one: int, two: int) -> int:
+    """The smaller dimension; 0 is, also where the other one is not known."""
+    if 0 in (one, two):
+        return 0
+    return -1 if one < 0 or two < 0 else min(one, two)
+
+
+def with_matrix(batch: Dims, *dims: int) -> Dims:
+    """A batch of vectors or matrices: the batch's dimensions, then these; None where the batch is not known."""
+    return concatenate(batch, dims)
 
 
 def infer_square(context: ShapeContext) -> tuple[Dims]:
@@ -65,29 +78,25 @@ def infer_square(context: ShapeContext) -> tuple[Dims]:
 
 
 def infer_batch(context: ShapeContext) -> tuple[Dims, ...]:
-    """Every output has a number for each matrix of the first input."""
+    """`[..., n, n]` -> `[...]`: every output has a number for each matrix of the first input."""
     return (subshape(_square_last_first(context.shapes[0]), 0, -2),)
 
 
 def _square_last_first(dims: Dims) -> Dims:
     dims = with_rank_at_least(dims, 2)
     if dims is not None:
+        # the order in which the error names the two
         merge_dim(dims[-1], dims[-2])
     return dims
 
 
 def infer_two_batches(context: ShapeContext) -> tuple[Dims, Dims]:
-    """Two outputs, each with one number a matrix."""
+    """`[..., n, n]` -> two outputs `[...]`."""
     (batch,) = infer_batch(context)
     return batch, batch
 
 
-def with_matrix(batch: Dims, *dims: int) -> Dims:
-    """A batch of vectors or matrices."""
-    return concatenate(batch, dims)
-
-
-def infer_nothing(outputs: int) -> Callable[[ShapeContext], tuple[Dims, ...]]:
+def build_infer_nothing(outputs: int) -> Callable[[ShapeContext], tuple[Dims, ...]]:
     """The shape function of an op of long ago: nothing is known of its outputs."""
 
     def infer(context: ShapeContext) -> tuple[Dims, ...]:
@@ -96,7 +105,7 @@ def infer_nothing(outputs: int) -> Callable[[ShapeContext], tuple[Dims, ...]]:
     return infer
 
 
-# --- cost -----------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def cubic(factor: float) -> Flops:

@@ -59,6 +59,7 @@ def _is_thin(output: Tensor, left: Tensor) -> bool:
 
 def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:
     """At most so many parts along one axis of the output."""
+    # the longest batch axis, if there is one; else rows or columns, of which each part reads the whole other matrix
     axis = max(range(-output.ndim, -2), key=lambda a: output.shape[a], default=-2)
     if output.shape[axis] == 1 or axis == -2:
         axis = -2 if output.shape[-2] >= output.shape[-1] else -1

@@ -14,14 +14,13 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
-from placesim.runtime.kernels.linalg import matmul
-from placesim.runtime.kernels.linalg.matmul import adjoint
+from placesim.runtime.kernels.linalg.matmul import adjoint, check_broadcast_batches, check_matrices
 from placesim.runtime.kernels.linalg.matrices import (
+    build_infer_nothing,
+    check_batches,
+    check_square,
     cubic,
-    infer_nothing,
     infer_square,
-    require_batches,
-    require_square,
     square,
     widen,
 )
@@ -44,9 +43,9 @@ from placesim.runtime.shapes import (
 
 
 def compute_inverse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The inverses of `[..., n, n]`, or of their adjoints."""
+    """The inverses of `[..., n, n]`, or of their adjoints; InvalidArgumentError for others, and where there is none."""
     (matrix,) = inputs
-    require_square(matrix)
+    check_square(matrix)
     wide = widen(matrix)
     try:
         inverse = np.linalg.inv(adjoint(wide) if attrs["adjoint"] else wide)
@@ -56,38 +55,46 @@ def compute_inverse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 
 
 def compute_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The solutions `[..., n, k]` of a square system, or of its adjoint."""
+    """`[..., n, n]` and `[..., n, k]` -> the solutions `[..., n, k]` of the system, or of its adjoint.
+
+    InvalidArgumentError for shapes that do not fit, and a matrix that is not invertible.
+    """
     matrix, rhs = inputs
-    require_batches(matrix, rhs)
+    check_batches(matrix, rhs)
     if matrix.shape[-1] != matrix.shape[-2]:
         raise InvalidArgumentError("First input (lhs) must be a square matrix.")
-    _require_rows(matrix, rhs)
+    _check_rows(matrix, rhs)
     try:
         return (np.linalg.solve(adjoint(matrix) if attrs["adjoint"] else matrix, rhs),)
     except np.linalg.LinAlgError:
         raise InvalidArgumentError("Input matrix is not invertible.") from None
 
 
-def _require_rows(matrix: Tensor, rhs: Tensor) -> None:
+def _check_rows(matrix: Tensor, rhs: Tensor) -> None:
     if matrix.shape[-2] != rhs.shape[-2]:
         raise InvalidArgumentError("Input matrix and rhs are incompatible.")
 
 
 def compute_least_squares(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The solutions `[..., n, k]` with the least squares: the fast way by normal equations, else of the least norm."""
+    """`[..., m, n]`, `[..., m, k]` and a scalar -> the solutions `[..., n, k]` with the least squares.
+
+    The fast way is by normal equations, the other of the least norm. InvalidArgumentError for shapes that do not fit, a
+    regularizer that is no scalar or negative, and, the fast way, a matrix of too low rank.
+    """
     matrix, rhs, regularizer = inputs
-    require_batches(matrix, rhs)
-    _require_rows(matrix, rhs)
+    check_batches(matrix, rhs)
+    _check_rows(matrix, rhs)
     batch, columns = matrix.shape[:-2], matrix.shape[-1]
     solution = np.zeros((*batch, columns, rhs.shape[-1]), matrix.dtype)
     for index in np.ndindex(batch):
-        _require_regularizer(regularizer)
+        # for each matrix, so that it is not looked at where there is none
+        _check_regularizer(regularizer)
         if matrix[index].size and rhs[index].size:
             solution[index] = _least_squares(matrix[index], rhs[index], float(regularizer), attrs["fast"])
     return (solution,)
 
 
-def _require_regularizer(regularizer: Tensor) -> None:
+def _check_regularizer(regularizer: Tensor) -> None:
     if regularizer.ndim:
         raise InvalidArgumentError(f"l2_regularizer must be scalar, got shape {format_dims(regularizer.shape)}")
     if not regularizer >= 0:
@@ -101,6 +108,7 @@ def _least_squares(matrix: Tensor, rhs: Tensor, regularizer: float, fast: bool) 
         return np.linalg.lstsq(matrix, rhs)[0]
     rows, columns = matrix.shape
     transposed = adjoint(matrix)
+    # the smaller of the two products, which is the one that may be invertible
     gramian = transposed @ matrix if rows >= columns else matrix @ transposed
     gramian += np.eye(len(gramian), dtype=matrix.dtype) * matrix.dtype.type(regularizer)
     remedy = "a larger l2_regularizer" if rows >= columns else "an l2_regularizer"
@@ -139,21 +147,25 @@ def substitute(matrix: Tensor, rhs: Tensor, lower: bool) -> Tensor:
 
 
 def compute_triangular_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The solutions `[..., n, k]` of a system of which one triangle counts, or of its adjoint."""
+    """`[..., n, n]`, of which one triangle counts, or its adjoint, and `[..., n, k]` -> the solutions `[..., n, k]`.
+
+    Batch dimensions broadcast. InvalidArgumentError for shapes that do not fit; a zero on the diagonal is none.
+    """
     matrix, rhs = inputs
-    matmul.require_matrices(matrix, rhs)
+    check_matrices(matrix, rhs)
     if matrix.shape[-1] != matrix.shape[-2]:
         raise InvalidArgumentError(
             f"In[0] matrices in the last dimensions must be square ({matrix.shape[-1]} =/= {matrix.shape[-2]})"
         )
-    _require_same_size(matrix, rhs, attrs)
+    _check_same_size(matrix, rhs, attrs)
+    # the adjoint of a lower triangle is an upper one
     wide = adjoint(widen(matrix)) if attrs["adjoint"] else widen(matrix)
     solution = substitute(wide, widen(rhs), attrs["lower"] != attrs["adjoint"])
     return (solution.astype(matrix.dtype, copy=False),)
 
 
-def _require_same_size(matrix: Tensor, rhs: Tensor, attrs: Attrs) -> None:
-    matmul.require_batches(matrix, rhs)
+def _check_same_size(matrix: Tensor, rhs: Tensor, attrs: Attrs) -> None:
+    check_broadcast_batches(matrix, rhs)
     if matrix.shape[-1] != rhs.shape[-2]:
         raise InvalidArgumentError(
             f"In[0] mismatch In[1] shape: {matrix.shape[-1]} vs. {rhs.shape[-2]}: "
@@ -162,13 +174,16 @@ def _require_same_size(matrix: Tensor, rhs: Tensor, attrs: Attrs) -> None:
 
 
 def compute_banded_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The same where the triangle is given as bands `[..., bands, n]`, the diagonal first (last for an upper one)."""
+    """The same where the triangle is given as bands `[..., bands, n]`, the diagonal first (last for an upper one).
+
+    InvalidArgumentError for shapes that do not fit, inputs without elements, and a zero on the first matrix's diagonal.
+    """
     bands, rhs = inputs
-    matmul.require_matrices(bands, rhs)
+    check_matrices(bands, rhs)
     for index, tensor in enumerate(inputs):
         if not tensor.size:
             raise InvalidArgumentError(f"In[{index}] must not be an empty tensor: {_describe_empty(tensor, attrs)}")
-    _require_same_size(bands, rhs, attrs)
+    _check_same_size(bands, rhs, attrs)
     diagonal = bands.reshape(-1, *bands.shape[-2:])[0, 0 if attrs["lower"] else -1]
     if (diagonal == 0).any():  # TensorFlow looks at the first matrix only
         raise InvalidArgumentError("Input matrix is not invertible.")
@@ -198,12 +213,15 @@ def _from_bands(bands: Tensor, lower: bool) -> Tensor:
 
 
 def compute_tridiagonal_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Diagonals `[..., 3, n]` (above, on and below the main one) and rhs `[..., n, k]`; NaN where there is no solution."""
+    """Diagonals `[..., 3, n]` (above, on and below the main one) and rhs `[..., n, k]` -> `[..., n, k]`.
+
+    NaN where there is no solution. InvalidArgumentError for shapes that do not fit, and `perturb_singular` without pivoting.
+    """
     diagonals, rhs = inputs
     pivoting, perturbing = attrs["partial_pivoting"], attrs["perturb_singular"]
     if perturbing and not pivoting:
         raise InvalidArgumentError("Setting perturb_singular requires also setting partial_pivoting.")
-    require_batches(diagonals, rhs)
+    check_batches(diagonals, rhs)
     if diagonals.shape[-2] != 3:
         raise InvalidArgumentError(
             f"Expected diagonals to be provided as a matrix with 3 rows, got {diagonals.shape[-2]} rows."
@@ -232,6 +250,7 @@ def _triangularize(diagonals: Tensor, rhs: Tensor, pivoting: bool) -> tuple[Tens
     above, main, below = (diagonals[..., row, :] for row in range(3))
     upper: Any = np.stack([main, above, np.zeros_like(main)])
     solution = rhs.copy()
+    # the last number above the diagonal and the first one below it stand outside of the matrix
     upper[1, ..., -1] = 0
     for row in range(rhs.shape[-2] - 1):
         here, following = upper[..., row].copy(), upper[..., row + 1].copy()
@@ -239,6 +258,7 @@ def _triangularize(diagonals: Tensor, rhs: Tensor, pivoting: bool) -> tuple[Tens
         swap = pivoting & (np.abs(here[0]) < np.abs(lower))
         pivot = np.where(swap, lower, here[0])
         eliminated = np.where(swap, here[0], lower)
+        # nothing to eliminate, also under a pivot of zero
         factor = np.where(eliminated == 0, 0, eliminated / pivot)
         beside = np.where(swap, following[:2], np.stack([here[1], np.zeros_like(lower)]))
         other = np.where(swap, np.stack([here[1], np.zeros_like(lower)]), following[:2])
@@ -269,8 +289,8 @@ def _substitute_back(upper: Tensor, solution: Tensor) -> None:
 
 
 def compute_tridiagonal_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Three diagonals `[..., 1, m]` times `[..., m, k]`."""
-    require_batches(*inputs)
+    """Three diagonals `[..., 1, m]` times `[..., m, k]` -> `[..., m, k]`; InvalidArgumentError for shapes that do not fit."""
+    check_batches(*inputs)
     above, main, below, rhs = inputs
     for name, diagonal in (("superdiagonal", above), ("main diagonal", main), ("subdiagonal", below)):
         if diagonal.shape[-2:] != (1, rhs.shape[-2]):
@@ -281,11 +301,15 @@ def compute_tridiagonal_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[
     return (product,)
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _dim(dims: Dims, axis: int) -> int:
+    return -1 if dims is None else dims[axis]
 
 
 def infer_solve(context: ShapeContext) -> tuple[Dims]:
-    """A square system: `[..., n, k]`."""
+    """A square system: `[..., n, n]` and `[..., n, k]` -> `[..., n, k]`."""
     return (_infer_system(square(context.shapes[0]), context.shapes[1], is_square=True),)
 
 
@@ -303,17 +327,16 @@ def _infer_system(matrix: Dims, rhs: Dims, is_square: bool) -> Dims:
     return concatenate(batch, (columns, _dim(rhs, -1)))
 
 
-def _dim(dims: Dims, axis: int) -> int:
-    return -1 if dims is None else dims[axis]
-
-
 def infer_triangular_solve(context: ShapeContext) -> tuple[Dims]:
-    """A square system whose batch dimensions broadcast."""
+    """`[..., n, n]` and `[..., n, k]` -> `[..., n, k]`, where the batch dimensions broadcast."""
     return (_infer_broadcast_system(square(context.shapes[0]), with_rank_at_least(context.shapes[1], 2)),)
 
 
 def infer_banded_solve(context: ShapeContext) -> tuple[Dims]:
-    """`[..., bands, n]` and `[..., n, k]` -> `[..., n, k]`, where the batch dimensions broadcast."""
+    """`[..., bands, n]` and `[..., n, k]` -> `[..., n, k]`, where the batch dimensions broadcast.
+
+    ShapeError for no bands, or more than the matrix has rows.
+    """
     bands, rhs = (with_rank_at_least(dims, 2) for dims in context.shapes)
     count, size = _dim(bands, -2), _dim(bands, -1)
     if count == 0:
@@ -371,6 +394,7 @@ _SOLVE = Kernel(compute_solve, infer_solve, _general_flops)
 _LEAST_SQUARES = Kernel(compute_least_squares, infer_least_squares, _general_flops)
 _TRIANGULAR_SOLVE = Kernel(compute_triangular_solve, infer_triangular_solve, _triangular_flops)
 
+
 TABLE: Table = {
     "MatrixInverse": _INVERSE,
     "MatrixSolve": _SOLVE,
@@ -380,8 +404,8 @@ TABLE: Table = {
     "TridiagonalSolve": Kernel(compute_tridiagonal_solve, infer_tridiagonal_solve, _tridiagonal_flops),
     "TridiagonalMatMul": Kernel(compute_tridiagonal_matmul, infer_tridiagonal_matmul, _tridiagonal_flops),
     # the same ops under the names that graphs before version 13 use
-    "BatchMatrixInverse": _INVERSE._replace(shape=infer_nothing(1)),
-    "BatchMatrixSolve": _SOLVE._replace(shape=infer_nothing(1)),
-    "BatchMatrixSolveLs": _LEAST_SQUARES._replace(shape=infer_nothing(1)),
-    "BatchMatrixTriangularSolve": _TRIANGULAR_SOLVE._replace(shape=infer_nothing(1)),
+    "BatchMatrixInverse": _INVERSE._replace(shape=build_infer_nothing(1)),
+    "BatchMatrixSolve": _SOLVE._replace(shape=build_infer_nothing(1)),
+    "BatchMatrixSolveLs": _LEAST_SQUARES._replace(shape=build_infer_nothing(1)),
+    "BatchMatrixTriangularSolve": _TRIANGULAR_SOLVE._replace(shape=build_infer_nothing(1)),
 }

@@ -14,7 +14,16 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.broadcasting import binary, check_broadcast
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements, one_per_output
 from placesim.runtime.kernels.precision import widened
-from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, broadcasted, format_dims, merge, shape_attr, unchanged
+from placesim.runtime.shapes import (
+    Dims,
+    HandleShape,
+    ShapeContext,
+    broadcasted,
+    format_dims,
+    merge_backwards,
+    shape_attr,
+    unchanged,
+)
 
 Division = Callable[[Tensor, Tensor], Any]
 
@@ -30,21 +39,21 @@ def _add_numbers(x: Tensor, y: Tensor) -> Any:
 
 
 def _add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """The sum; of strings, the two joined."""
+    """Numbers or strings that broadcast together: the sum, or the two joined; InvalidArgumentError where they do not fit."""
     x, y = inputs
-    check_broadcast(x, y)
+    shape = check_broadcast(x, y)
     if x.dtype != object:
         return (np.add(x, y),)
-    result = np.empty(np.broadcast_shapes(x.shape, y.shape), object)
+    result = np.empty(shape, object)
     result[...] = x + y
     return (result,)
 
 
-# --- division
+# --- division -------------------------------------------------------------------------------------------------------
 
 
 def divide(x: Tensor, y: Tensor) -> Any:
-    """x / y of real or complex numbers; a complex divisor of zero gives NaN in both parts, as it is scaled first."""
+    """x / y of real or complex numbers, broadcast; a complex divisor of zero gives NaN in both parts, as it is scaled first."""
     quotient = np.divide(x, y)
     return np.where(y == 0, complex(np.nan, np.nan), quotient).astype(x.dtype) if x.dtype.kind == "c" else quotient
 
@@ -55,11 +64,13 @@ def _truncated_quotient(x: Tensor, y: Tensor) -> Any:
 
 
 def _floored_quotient(x: Tensor, y: Tensor) -> Any:
+    # the quotient is rounded before its floor is taken, so that it can be one more than the true one
     return np.floor(np.divide(x, y))
 
 
 def _floored_remainder(x: Tensor, y: Tensor) -> Any:
     """The remainder with the sign of y; where it is zero, with the sign of x."""
+    # numpy's own remainder gives a zero the sign of y; the kernel adds y only to what is not zero
     remainder = np.fmod(x, y)
     return np.where((remainder != 0) & ((y < 0) != (remainder < 0)), remainder + y, remainder)
 
@@ -69,11 +80,12 @@ def _truncated_real_quotient(x: Tensor, y: Tensor) -> Any:
 
 
 def _checked(on_integers: Division, on_reals: Division) -> Division:
-    """A division that refuses integer zero divisors as an argument's fault."""
+    """A division that raises InvalidArgumentError for an integer divisor of zero."""
 
     def checked(x: Tensor, y: Tensor) -> Any:
         if not _is_integer(x):
             return on_reals(x, y)
+        # where there is nothing to divide, a zero divisor is no error
         if x.size and not np.all(y):
             raise InvalidArgumentError("Integer division by zero")
         return on_integers(x, y)
@@ -82,7 +94,7 @@ def _checked(on_integers: Division, on_reals: Division) -> Division:
 
 
 def _unchecked(on_integers: Division, on_reals: Division) -> Division:
-    """The truncating divisions: their kernel has no words of its own for an integer divisor of zero."""
+    """The truncating divisions: InternalError for an integer divisor of zero, for which TensorFlow has no words there."""
     checked = _checked(on_integers, on_reals)
 
     def unchecked(x: Tensor, y: Tensor) -> Any:
@@ -96,17 +108,18 @@ def _unchecked(on_integers: Division, on_reals: Division) -> Division:
 
 
 def divide_or_zero(x: Tensor, y: Tensor) -> Any:
-    """x / y, and 0 wherever y is 0."""
+    """x / y, broadcast, and 0 wherever y is 0."""
+    # NaN divided by zero is zero too
     return np.where(y == 0, np.zeros((), x.dtype), divide(x, y))
 
 
 def multiply_or_zero(x: Tensor, y: Tensor) -> Any:
-    """x * y, and 0 wherever y is 0, also for infinite and NaN x."""
+    """x * y, broadcast, and 0 wherever y is 0, also for infinite and NaN x."""
     return np.where(y == 0, np.zeros((), x.dtype), np.multiply(x, y))
 
 
 def zero_where_zero(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], Any]:
-    """The function, but 0 wherever x is 0, also for NaN y."""
+    """The function of two tensors that broadcast, but 0 wherever x is 0, also for NaN y."""
 
     def compute(x: Tensor, y: Tensor) -> Any:
         return np.where(x == 0, np.zeros((), x.dtype), function(x, y))
@@ -114,10 +127,11 @@ def zero_where_zero(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tens
     return compute
 
 
-# --- powers, differences, bounds
+# --- powers, differences, bounds ------------------------------------------------------------------------------------
 
 
 def _power(x: Tensor, y: Tensor) -> Any:
+    """InvalidArgumentError for an integer to a negative power."""
     if _is_integer(x) and x.size and np.any(y < 0):
         raise InvalidArgumentError("Integers to negative integer powers are not allowed")
     if x.dtype.kind == "c":  # by its definition, so that 0 to the power of 0 is NaN
@@ -129,6 +143,7 @@ def _power(x: Tensor, y: Tensor) -> Any:
 
 
 def _squared_difference(x: Tensor, y: Tensor) -> Any:
+    # for complex numbers the square of the absolute value
     difference = x - y
     return difference * np.conj(difference) if difference.dtype.kind == "c" else difference * difference
 
@@ -148,6 +163,7 @@ def _negated(x: Tensor) -> Tensor:
 
 
 def _clip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Bounds are scalars or shaped as the input; InvalidArgumentError for others."""
     x, low, high = inputs
     if (low.ndim and low.shape != x.shape) or (high.ndim and high.shape != x.shape):
         raise InvalidArgumentError(
@@ -169,10 +185,11 @@ def _bounded(x: Tensor, low: Tensor, high: Tensor) -> Any:
     return np.where(below < low, low, below)
 
 
-# --- sums of many
+# --- sums of many ---------------------------------------------------------------------------------------------------
 
 
 def _sum_of_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Tensors of one shape, or tensor lists in variants -> their sum; InvalidArgumentError for shapes that differ."""
     if attrs["T"] is VARIANT:
         from placesim.runtime.kernels.lists.tensor_lists import add_lists, list_of  # few sums are of lists
 
@@ -188,28 +205,35 @@ def _sum_of_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 def _accumulate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Tensors of one shape -> their sum; InvalidArgumentError for shapes that differ."""
     if any(tensor.shape != inputs[0].shape for tensor in inputs):
         raise InvalidArgumentError("Parameters and update must be the same size")
     return (_total(inputs),)
 
 
 def _total(inputs: Sequence[Tensor]) -> Tensor:
+    # one input is handed on as it is, not copied
     if len(inputs) == 1:
         return inputs[0]
+    # the first two make a new tensor, which the others are added to in place and in order
     total = np.asarray(inputs[0] + inputs[1])
     for tensor in inputs[2:]:
         np.add(total, tensor, out=total)
     return total
 
 
-def _merged_backwards(context: ShapeContext) -> Sequence[Dims]:
-    found = context.shapes[-1]
-    for index in range(len(context.shapes) - 2, -1, -1):
-        try:
-            found = merge(context.shapes[index], found)
-        except ShapeError as error:
-            raise ShapeError(f"{error.message}\n\tFrom merging shape {index} with other shapes.") from None
-    return (found,)
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_sum(context: ShapeContext) -> Sequence[Dims]:
+    # of lists the shapes of the elements are merged as well
+    known = [handle for handle in context.handles if handle is not None]
+    if context.attrs["T"] is VARIANT and known:
+        context.output_handles[0] = HandleShape(known[0].dtype, merge_backwards([handle.shape for handle in known]))
+    return (merge_backwards(context.shapes),)
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _one_per_addition(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
@@ -240,6 +264,6 @@ TABLE: Table = {
     "Xlog1py": binary(widened(zero_where_zero(lambda x, y: x * np.log1p(y)))),
     "NextAfter": binary(_next_after),
     "ClipByValue": Kernel(_clip, unchanged, one_per_output),
-    "AddN": Kernel(_sum_of_tensors, _merged_backwards, _one_per_addition, needs_context=True),
+    "AddN": Kernel(_sum_of_tensors, _infer_sum, _one_per_addition, needs_context=True),
     "AccumulateNV2": Kernel(_accumulate, shape_attr, _one_per_addition),
 }

@@ -14,15 +14,17 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.precision import is_floating, is_narrow
 from placesim.runtime.shapes import unchanged
 
+"""Bits of a float's mantissa, the hidden one included."""
+
 NOT_CASTABLE = ("string", "resource", "variant")
 MANTISSA_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53, "float8_e5m2": 3, "float8_e4m3fn": 4}
 MANTISSA_BITS |= {"complex64": 24, "complex128": 53}
-"""Bits of a float's mantissa, the hidden one included."""
 PACKET = 8
 """How many bfloat16 numbers are converted at once."""
 
 
 def _cast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Any shape; UnimplementedError from or to strings, resources and variants."""
     source, target = attrs["SrcT"], attrs["DstT"]
     if source is target:
         return (inputs[0],)
@@ -37,7 +39,7 @@ def _cast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def cast(x: Tensor, target: np.dtype[Any]) -> Tensor:
-    """The tensor with another element type; quantized types are their integers.
+    """The tensor, any shape, with another element type; quantized types are their integers.
 
     Complex numbers lose their imaginary part; floats are cut off towards zero and wrap; to bool, all but zero is true.
     """
@@ -62,16 +64,18 @@ def _is_small_integer(dtype: np.dtype[Any]) -> bool:
 
 
 def truncate_to_integer(x: Tensor, target: np.dtype[Any]) -> Tensor:
-    """Floats cut off towards zero.
+    """Floats, any shape, cut off towards zero.
 
-    The processor converts to 32 or 64 signed bits, gives the lowest integer for what does not fit, NaN included; smaller
-    types are the low bits of that.
+    The processor converts to 32 or 64 signed bits, gives the lowest integer for what does not fit, NaN included; smaller types
+    are the low bits of that.
     """
     if is_narrow(x.dtype) or x.dtype.itemsize == 1:
         x = x.astype(np.float32)
     via = np.dtype(np.int64 if target.itemsize == 8 or target == np.uint32 else np.int32)
     limit = 2.0 ** (8 * via.itemsize - 1)
+    # comparisons with NaN are false, so NaN becomes the lowest integer too
     whole = np.where((x >= -limit) & (x < limit), x, x.dtype.type(-limit)).astype(via)
+    # the upper half of uint64 has no signed counterpart: it is converted less 2**63, which is added again
     if target != np.uint64:
         return whole.astype(target)
     upper = (x >= limit) & (x < 2 * limit)
@@ -95,7 +99,7 @@ def _can_truncate(source: np.dtype[Any], target: DType) -> bool:
 
 
 def drop_low_bits(x: Tensor, kept: int) -> Tensor:
-    """The floats with a mantissa of `kept` bits, cut off towards zero; NaN stays as it is."""
+    """The floats, any shape, with a mantissa of `kept` bits, cut off towards zero; NaN stays as it is."""
     if x.dtype.kind == "c":
         result = np.empty_like(x)
         result.real, result.imag = drop_low_bits(x.real, kept), drop_low_bits(x.imag, kept)

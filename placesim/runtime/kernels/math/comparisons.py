@@ -9,22 +9,49 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.broadcasting import binary, can_broadcast, check_broadcast
+from placesim.runtime.kernels.broadcasting import binary, check_broadcast
+from placesim.runtime.kernels.dimensions import broadcast_dims
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output
 from placesim.runtime.shapes import Dims, ShapeContext, broadcast, format_dims, merged
 
 
 def equality(function: Callable[[Tensor, Tensor], Any], when_incompatible: bool) -> Kernel:
-    """The row of Equal or NotEqual; without `incompatible_shape_error` shapes that differ give one scalar."""
+    """The row of Equal or NotEqual of two tensors that broadcast; InvalidArgumentError where they do not.
+
+    Without `incompatible_shape_error` shapes that do not fit give one scalar, `when_incompatible`, instead.
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         x, y = inputs
-        if not attrs["incompatible_shape_error"] and not can_broadcast(x, y):
+        if not attrs["incompatible_shape_error"] and broadcast_dims(x.shape, y.shape) is None:
+            # shapes that do not fit make the tensors unequal as a whole
             return (np.array(when_incompatible),)
         check_broadcast(x, y)
         return (np.asarray(function(x, y), bool),)
 
     return Kernel(compute, _infer_equality, one_per_output, direct=function)
+
+
+def _approximately_equal(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Two tensors of one shape; InvalidArgumentError for shapes that differ, which do not broadcast here."""
+    x, y = inputs
+    if x.shape != y.shape:
+        shapes = f"x shape: {format_dims(x.shape)}. y shape: {format_dims(y.shape)}"
+        raise InvalidArgumentError(f"x and y must be of the same shape. {shapes}")
+    # strictly less, so that a tolerance of zero finds nothing equal
+    return (np.abs(x - y) < x.dtype.type(attrs["tolerance"]),)
+
+
+def shift(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], Any]:
+    """A shift of integers, broadcast, by an amount that is clamped to the bits there are: in C more is undefined."""
+
+    def compute(x: Tensor, y: Tensor) -> Any:
+        return function(x, np.clip(y, y.dtype.type(0), y.dtype.type(8 * x.dtype.itemsize - 1)))
+
+    return compute
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_equality(context: ShapeContext) -> Sequence[Dims]:
@@ -43,6 +70,7 @@ def _broadcast_or_scalar(one: tuple[int, ...], two: tuple[int, ...]) -> Dims:
             dims.append(b if a == 1 else a)
         elif a < 0 and b < 0:
             dims.append(-1)
+        # it may be that dimension or a misfit, which would make the result a scalar
         elif a < 0 or b < 0:
             return None
         elif a != b:
@@ -50,23 +78,6 @@ def _broadcast_or_scalar(one: tuple[int, ...], two: tuple[int, ...]) -> Dims:
         else:
             dims.append(a)
     return tuple(dims)
-
-
-def _approximately_equal(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    x, y = inputs
-    if x.shape != y.shape:
-        shapes = f"x shape: {format_dims(x.shape)}. y shape: {format_dims(y.shape)}"
-        raise InvalidArgumentError(f"x and y must be of the same shape. {shapes}")
-    return (np.abs(x - y) < x.dtype.type(attrs["tolerance"]),)
-
-
-def shift(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], Any]:
-    """A shift by the amount that is clamped to the bits there are."""
-
-    def compute(x: Tensor, y: Tensor) -> Any:
-        return function(x, np.clip(y, y.dtype.type(0), y.dtype.type(8 * x.dtype.itemsize - 1)))
-
-    return compute
 
 
 TABLE: Table = {

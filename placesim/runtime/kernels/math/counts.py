@@ -9,16 +9,21 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
+from placesim.runtime.kernels.math.histograms import bin_count
 from placesim.runtime.kernels.sparse.tensors import check_parts, group_starts, require_rank, row_order
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, element_count, format_dims, merge, rank_of, unknown_shape
 
 MAX_BATCHES = 2**31 - 1
 
+
 # --- sparse counts --------------------------------------------------------------------------------------------------
 
 
 def count_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Counts of a vector's values, or of each row of a matrix."""
+    """Counts of the values of `[n]`, or of each row of `[rows, n]`, as a sparse tensor.
+
+    InvalidArgumentError for another rank, negative values, weights that are neither empty nor of that shape, and no rows.
+    """
     data, weights = inputs
     if data.ndim not in (1, 2):
         raise InvalidArgumentError(f"Input must be a 1 or 2-dimensional tensor. Got: {format_dims(data.shape)}")
@@ -32,7 +37,11 @@ def count_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def count_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Counts of a sparse tensor's values, by its first coordinate where it has more than one."""
+    """Counts of a sparse tensor's values, by its first coordinate where it has more than one, as a sparse tensor.
+
+    InvalidArgumentError for parts whose shapes do not fit, coordinates outside the dense shape, negative values, weights of
+    another number and a dense shape of too many rows.
+    """
     indices, values, dims, weights = inputs
     require_rank(indices, 2, "Input indices must be a 2-dimensional tensor. Got: ")
     require_rank(values, 1, "Input values must be a vector. Got: ")
@@ -74,7 +83,10 @@ def _summarize(dims: Tensor) -> str:
 
 
 def count_ragged(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Counts of the values of each ragged row."""
+    """Counts of the values of each ragged row, `splits [rows + 1]` and `values [n]`, as a sparse tensor.
+
+    InvalidArgumentError for weights of another shape, splits that do not fit the values, and negative values.
+    """
     splits, values, weights = inputs
     _check_weights(weights, values, "values", "values")
     if splits.size < 2:
@@ -110,6 +122,7 @@ def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | 
     """The distinct values of each row, ascending, and how often (or with what weight) they occur; a vector has no rows."""
     dtype, longest = attrs["output_type"].numpy, attrs["maxlength"]
     counted = values < longest if longest >= 0 else np.ones(values.shape, bool)
+    # row by row and value by value: the order of a sparse tensor's coordinates
     pairs = np.stack((rows, values), axis=1).astype(np.int64)[counted]
     order = row_order(pairs)
     starts = group_starts(pairs[order])
@@ -121,42 +134,28 @@ def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | 
     else:
         counts = np.diff(np.append(starts, len(pairs))).astype(dtype)
     seen = int(pairs[:, 1].max(initial=0))
+    # the dense shape ends at `maxlength`, or else at the largest value that was counted
     size = longest if longest >= 0 else max(seen + 1, attrs["minlength"])
     if batches is None:
         return found[:, 1:], counts, np.array([size], np.int64)
     return found, counts, np.array([batches, size], np.int64)
 
 
-def _sparse_result(rank: int | None) -> Sequence[Dims]:
-    dim = -1 if rank is None else rank
-    return (-1, dim), (-1,), (dim,)
-
-
-def _infer_count_dense(context: ShapeContext) -> Sequence[Dims]:
-    values, weights = context.shapes
-    return _sparse_result(rank_of(values if element_count(weights) == 0 else merge(weights, values)))
-
-
-def _infer_count_sparse(context: ShapeContext) -> Sequence[Dims]:
-    indices = context.shapes[0]
-    return _sparse_result(None if indices is None else indices[1])
-
-
-def _infer_count_ragged(context: ShapeContext) -> Sequence[Dims]:
-    rank = rank_of(context.shapes[1])
-    return _sparse_result(None if rank is None else rank + 1)
-
-
 # --- bins -----------------------------------------------------------------------------------------------------------
 
 
 def bin_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[bins]`, or `[rows, bins]`, of a sparse tensor's values; what is too large is left out."""
+    """`[bins]`, or `[rows, bins]`, of a sparse tensor's values; what is too large is left out.
+
+    InvalidArgumentError for a number of bins that is no scalar or negative, for parts that do not fit, and of a vector for
+    negative values and weights of another number.
+    """
     indices, values, dims, size_tensor, weights = inputs
-    size = _read_size(size_tensor)
+    size = bin_count(size_tensor)
     check_parts(indices, values, dims)
     if len(dims) == 1:
         if np.any(values < 0):
+            # only vectors are checked: in the rows of a matrix negative values are left out
             raise InvalidArgumentError("Input arr must be non-negative!")
         if not attrs["binary_output"] and weights.size and weights.size != values.size:
             raise InvalidArgumentError("Input indices and weights must have the same size.")
@@ -165,24 +164,19 @@ def bin_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def bin_ragged(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[rows, bins]` of the values of each ragged row; what is too large is left out."""
+    """`[rows, bins]` of the values of each ragged row; what is too large is left out.
+
+    InvalidArgumentError for a number of bins that is no scalar or negative, splits that do not fit the values, and negative
+    values.
+    """
     splits, values, size_tensor, weights = inputs
-    size = _read_size(size_tensor)
+    size = bin_count(size_tensor)
     if splits.size == 0:
         raise InvalidArgumentError("Splits must be non-empty")
     rows = _ragged_rows(splits.reshape(-1), values)
     if np.any(values < 0):
         raise InvalidArgumentError("Input must be non-negative")
     return (_fill_bins(rows, values.reshape(-1), weights, splits.size - 1, size, attrs),)
-
-
-def _read_size(size: Tensor) -> int:
-    if np.ndim(size) != 0:
-        raise InvalidArgumentError(f"Shape must be rank 0 but is rank {np.ndim(size)}")
-    number = int(size)
-    if number < 0:
-        raise InvalidArgumentError(f"size ({number}) must be non-negative")
-    return number
 
 
 def _fill_bins(rows: Tensor, values: Tensor, weights: Tensor, row_count: int, size: int, attrs: Attrs) -> Tensor:
@@ -196,6 +190,29 @@ def _fill_bins(rows: Tensor, values: Tensor, weights: Tensor, row_count: int, si
         padded = np.append(weights, np.zeros(len(values), bins.dtype))[: len(values)]
         np.add.at(bins, where, padded[inside] if weights.size else np.ones((), bins.dtype))
     return bins
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_counts(rank: int | None) -> Sequence[Dims]:
+    dim = -1 if rank is None else rank
+    return (-1, dim), (-1,), (dim,)
+
+
+def _infer_count_dense(context: ShapeContext) -> Sequence[Dims]:
+    values, weights = context.shapes
+    return _infer_counts(rank_of(values if element_count(weights) == 0 else merge(weights, values)))
+
+
+def _infer_count_sparse(context: ShapeContext) -> Sequence[Dims]:
+    indices = context.shapes[0]
+    return _infer_counts(None if indices is None else indices[1])
+
+
+def _infer_count_ragged(context: ShapeContext) -> Sequence[Dims]:
+    rank = rank_of(context.shapes[1])
+    return _infer_counts(None if rank is None else rank + 1)
 
 
 def _infer_bin_sparse(context: ShapeContext) -> Sequence[Dims]:

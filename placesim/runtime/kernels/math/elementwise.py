@@ -19,38 +19,44 @@ from placesim.runtime.shapes import broadcasted, unchanged
 
 
 def reciprocal_root(x: Tensor) -> Any:
-    """1 over the square root, rounded twice as the kernel does."""
+    """1 over the square root, any shape; rounded twice, as the kernel rounds."""
     return np.reciprocal(np.sqrt(x))
 
 
 def log1p(x: Tensor) -> Any:
-    """log(1 + x); the complex kernel multiplies by the logarithm, and so loses the angle of an infinite one."""
+    """log(1 + x), any shape; the complex kernel multiplies by the logarithm, and so loses the angle of an infinite one."""
     result = np.log1p(x)
     return np.where(x == -1, complex(-np.inf, np.nan), result).astype(x.dtype) if x.dtype.kind == "c" else result
 
 
 def sigmoid(x: Tensor) -> Any:
-    """1 / (1 + exp(-x)), without overflow for real x."""
+    """1 / (1 + exp(-x)), any shape, without overflow for real x."""
     if x.dtype.kind == "c":
         return np.reciprocal(1 + np.exp(-x))
+    # the exponential of a negative number only: of a large positive one it would overflow
     decay = np.exp(-np.abs(x))
     return np.where(x < 0, decay, 1) / (1 + decay)
 
 
 def round_to_even(x: Tensor) -> Any:
-    """The nearest whole number; for integers zero, as this release's kernel has it (its Python never calls it for them)."""
+    """The nearest whole number, any shape; for integers zero.
+
+    So this release's kernel has it; its Python never calls it for them.
+    """
+    # halves go to the even neighbour, as the processor rounds
     return np.zeros_like(x) if x.dtype.kind in "iu" else np.rint(x)
 
 
 def count_bits(x: Tensor) -> Any:
-    """The number of set bits, of negative numbers in two's complement."""
+    """The number of set bits, any shape, as uint8; of negative numbers in two's complement."""
     return np.bitwise_count(x.view(f"u{x.dtype.itemsize}"))
 
 
-# --- complex parts
+# --- complex parts --------------------------------------------------------------------------------------------------
 
 
 def _complex_abs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """InvalidArgumentError where `Tout` is not the type of `T`'s parts."""
     given = f"{attrs['T'].name}->{attrs['Tout'].name}"
     expected = {"complex64": "complex64->float", "complex128": "complex128->double"}[attrs["T"].name]
     if given != expected:
@@ -59,14 +65,15 @@ def _complex_abs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _complex_from_parts(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Two real tensors that broadcast together -> complex numbers; InvalidArgumentError where they do not."""
     real, imaginary = inputs
-    check_broadcast(real, imaginary)
-    result = np.empty(np.broadcast_shapes(real.shape, imaginary.shape), attrs["Tout"].numpy)
+    result = np.empty(check_broadcast(real, imaginary), attrs["Tout"].numpy)
+    # numpy would compute real + 1j * imaginary, which turns an infinite part into NaN
     result.real, result.imag = real, imaginary
     return (result,)
 
 
-# --- gradients of a function from its output `y` and the gradient `dy` of it; both have y's number of elements
+# --- gradients, from a function's output `y` and the gradient `dy` of it --------------------------------------------
 
 
 def _tanh_gradient(y: Tensor, dy: Tensor) -> Any:
@@ -78,6 +85,7 @@ def _sigmoid_gradient(y: Tensor, dy: Tensor) -> Any:
 
 
 def _root_gradient(y: Tensor, dy: Tensor) -> Any:
+    # a gradient of zero stays zero, also where y is 0 and the quotient NaN
     return np.where(dy == 0, dy, dy / 2 / np.conj(y))
 
 
@@ -92,7 +100,10 @@ def _reciprocal_gradient(y: Tensor, dy: Tensor) -> Any:
 
 
 def gradient(function: Callable[[Tensor, Tensor], Any]) -> Kernel:
-    """The row of a gradient; InvalidArgumentError where the two tensors differ in their number of elements."""
+    """The row of a gradient: `y` and `dy` of one number of elements -> the shape of `y`.
+
+    InvalidArgumentError where the two differ in it; their shapes may differ, which TensorFlow's kernel never looks at.
+    """
     function = widened(function)
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:

@@ -28,6 +28,7 @@ def count_bins(values: Tensor, weights: Tensor, size: int, dtype: np.dtype[Any],
 
     `values [..., n]`, `weights` of the same shape or empty; gives `[..., size]`, with `binary` 1 for every value there is.
     """
+    # values of `size` and more are left out, in every form of the op
     rows = values.reshape(elements(values.shape[:-1]), values.shape[-1])
     bins = np.zeros((len(rows), size), wide_dtype(dtype))
     row, column = np.nonzero(rows < size)
@@ -41,16 +42,21 @@ def count_bins(values: Tensor, weights: Tensor, size: int, dtype: np.dtype[Any],
     return bins.astype(dtype).reshape(*values.shape[:-1], size)
 
 
-def _require_size(size: Tensor) -> int:
-    if size.ndim:
-        raise InvalidArgumentError(f"Shape must be rank 0 but is rank {size.ndim}")
+def bin_count(size: Tensor) -> int:
+    """The number of bins that a tensor says; InvalidArgumentError where it is no scalar or negative."""
+    if np.ndim(size):
+        raise InvalidArgumentError(f"Shape must be rank 0 but is rank {np.ndim(size)}")
     if size < 0:
         raise InvalidArgumentError(f"size ({int(size)}) must be non-negative")
     return int(size)
 
 
 def _bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    values, size, weights = inputs[0].reshape(-1), _require_size(inputs[1]), inputs[2]
+    """`arr` of any shape, a scalar `size`, weights of as many elements or none -> `[size]`.
+
+    InvalidArgumentError for a size that is no scalar or negative, for negative values, and for weights of another number.
+    """
+    values, size, weights = inputs[0].reshape(-1), bin_count(inputs[1]), inputs[2]
     if np.any(values < 0):
         raise InvalidArgumentError("Input arr must be non-negative!")
     if weights.size and weights.size != values.size:
@@ -59,6 +65,11 @@ def _bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """`[n]` or `[rows, n]`, a scalar `size`, weights of that shape or none -> `[size]` or `[rows, size]`.
+
+    InvalidArgumentError for a rank above 2, weights of another shape, a size that is no scalar or negative, and negative
+    values.
+    """
     values, weights = inputs[0], inputs[2]
     if values.ndim > 2:
         raise InvalidArgumentError(f"Shape must be at most rank 2 but is rank {values.ndim}")
@@ -67,15 +78,66 @@ def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
             "`weights` must be the same shape as `arr` or a length-0 `Tensor`, "
             f"in which case it acts as all weights equal to 1. Received {format_dims(weights.shape)}"
         )
-    size = _require_size(inputs[1])
+    size = bin_count(inputs[1])
     negative = values[values < 0]
     if negative.size:
         raise InvalidArgumentError(
+            # the two ranks are two kernels, each with its own words
             f"Input 'in' must be non-negative! Negative input value found: {negative[-1]}"
             if values.ndim == 2
             else "Input arr must be non-negative!"
         )
     return (count_bins(values.reshape(values.shape or (1,)), weights, size, weights.dtype, attrs["binary_output"]),)
+
+
+# --- bins of equal width --------------------------------------------------------------------------------------------
+
+
+def _histogram(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Any shape, bounds `[2]`, a scalar count -> `[nbins]`: how many values fall into each bin between the bounds.
+
+    What is outside counts in the outermost bin. InvalidArgumentError for inputs of other shapes, bounds that do not rise, a
+    count below 1 and NaN.
+    """
+    values, bounds, count = inputs
+    if bounds.ndim != 1:
+        raise InvalidArgumentError("value_range should be a vector.")
+    if bounds.size != 2:
+        raise InvalidArgumentError("value_range should be a vector of 2 elements.")
+    if count.ndim:
+        raise InvalidArgumentError("nbins should be a scalar.")
+    low, high = bounds
+    if not low < high:
+        shown = ", ".join(f"{float(bound):g}" if bounds.dtype.kind in "fV" else str(bound) for bound in bounds)
+        raise InvalidArgumentError(f"value_range should satisfy value_range[0] < value_range[1], but got '[{shown}]'")
+    if count <= 0:
+        raise InvalidArgumentError(f"nbins should be a positive number, but got '{int(count)}'")
+    if values.dtype.kind in "fV" and np.any(np.isnan(values)):
+        raise InvalidArgumentError("Histogram values must not contain NaN")
+    # values below the lower bound count as it, values above the upper one as the last bin
+    step = float(high - low) / int(count)
+    place = (np.maximum(values, low) - low).astype(np.float64).reshape(-1) / step
+    bins = np.bincount(np.minimum(place, int(count) - 1).astype(np.int32), minlength=int(count))
+    return (bins.astype(attrs["dtype"].numpy),)
+
+
+# --- buckets --------------------------------------------------------------------------------------------------------
+
+
+def _bucketize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Any shape -> the number of boundaries that are not above each value; boundaries are floats.
+
+    InvalidArgumentError for boundaries that are not sorted.
+    """
+    boundaries = np.array(attrs["boundaries"], np.float32)
+    if np.any(boundaries[1:] < boundaries[:-1]):
+        raise InvalidArgumentError("Expected sorted boundaries")
+    # C++ compares an integer with a float as floats
+    values = inputs[0].astype(np.float32) if inputs[0].dtype.kind == "i" else inputs[0]
+    return (np.asarray(np.searchsorted(boundaries, values, "right")).astype(np.int32),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _size_value(context: ShapeContext) -> int:
@@ -100,32 +162,6 @@ def _infer_dense_bincount(context: ShapeContext) -> Sequence[Dims]:
     return ((*dims[:-1], size),)
 
 
-# --- bins of equal width
-
-
-def _histogram(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """How many values fall into each of `nbins` bins between two bounds; what is outside counts in the outermost."""
-    values, bounds, count = inputs
-    if bounds.ndim != 1:
-        raise InvalidArgumentError("value_range should be a vector.")
-    if bounds.size != 2:
-        raise InvalidArgumentError("value_range should be a vector of 2 elements.")
-    if count.ndim:
-        raise InvalidArgumentError("nbins should be a scalar.")
-    low, high = bounds
-    if not low < high:
-        shown = ", ".join(f"{float(bound):g}" if bounds.dtype.kind in "fV" else str(bound) for bound in bounds)
-        raise InvalidArgumentError(f"value_range should satisfy value_range[0] < value_range[1], but got '[{shown}]'")
-    if count <= 0:
-        raise InvalidArgumentError(f"nbins should be a positive number, but got '{int(count)}'")
-    if values.dtype.kind in "fV" and np.any(np.isnan(values)):
-        raise InvalidArgumentError("Histogram values must not contain NaN")
-    step = float(high - low) / int(count)
-    place = (np.maximum(values, low) - low).astype(np.float64).reshape(-1) / step
-    bins = np.bincount(np.minimum(place, int(count) - 1).astype(np.int32), minlength=int(count))
-    return (bins.astype(attrs["dtype"].numpy),)
-
-
 def _infer_histogram(context: ShapeContext) -> Sequence[Dims]:
     with_value(with_rank(context.shapes[1], 1)[0], 2)
     with_rank(context.shapes[2], 0)
@@ -133,19 +169,6 @@ def _infer_histogram(context: ShapeContext) -> Sequence[Dims]:
     if count is not None and count <= 0:
         raise ShapeError(f"Requires nbins > 0: {count}")
     return ((-1 if count is None else count,),)
-
-
-# --- buckets
-
-
-def _bucketize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """The number of boundaries that are not above each value; boundaries are floats."""
-    boundaries = np.array(attrs["boundaries"], np.float32)
-    if np.any(boundaries[1:] < boundaries[:-1]):
-        raise InvalidArgumentError("Expected sorted boundaries")
-    # C++ compares an integer with a float as floats
-    values = inputs[0].astype(np.float32) if inputs[0].dtype.kind == "i" else inputs[0]
-    return (np.asarray(np.searchsorted(boundaries, values, "right")).astype(np.int32),)
 
 
 TABLE: Table = {

@@ -20,7 +20,7 @@ RESCALE_ABOVE = 2.0**60
 
 
 def regularized_lower_gamma(a: Tensor, x: Tensor) -> Any:
-    """P(a, x): 0 at x = 0 for any a, else NaN outside a > 0, x > 0."""
+    """P(a, x), broadcast: 0 at x = 0 for any a, else NaN outside a > 0, x > 0."""
     from scipy import special
 
     inside = np.where((x < 0) | ~(a > 0), x.dtype.type(np.nan), special.gammainc(a, x))
@@ -28,7 +28,7 @@ def regularized_lower_gamma(a: Tensor, x: Tensor) -> Any:
 
 
 def regularized_upper_gamma(a: Tensor, x: Tensor) -> Any:
-    """Q(a, x): NaN outside a > 0, x >= 0."""
+    """Q(a, x), broadcast: NaN outside a > 0, x >= 0."""
     from scipy import special
 
     inside = np.where((x < 0) | ~(a > 0), x.dtype.type(np.nan), special.gammaincc(a, x))
@@ -36,7 +36,7 @@ def regularized_upper_gamma(a: Tensor, x: Tensor) -> Any:
 
 
 def differentiate_lower_gamma(a: Tensor, x: Tensor) -> Any:
-    """The derivative of P(a, x) by a: 0 at x = 0 for any a, else NaN outside a > 0, x > 0."""
+    """The derivative of P(a, x) by a, broadcast: 0 at x = 0 for any a, else NaN outside a > 0, x > 0."""
     from scipy import special
 
     a, x = np.broadcast_arrays(a, x)
@@ -54,9 +54,10 @@ def differentiate_lower_gamma(a: Tensor, x: Tensor) -> Any:
 
 
 def differentiate_sample(alpha: Tensor, sample: Tensor) -> Any:
-    """The derivative of a gamma sample by its shape parameter, -(dP/da) / (dP/dx): 0 for a sample of 0, NaN outside a, x > 0.
+    """The derivative of a gamma sample by its shape parameter, -(dP/da) / (dP/dx), broadcast.
 
-    Source: "Implicit reparameterization gradients" (Figurnov, Mohamed and Mnih, 2018).
+    0 for a sample of 0, NaN outside a, x > 0. Source: "Implicit reparameterization gradients" (Figurnov, Mohamed and Mnih,
+    2018).
     """
     alpha, sample = np.broadcast_arrays(alpha, sample)
     result = _by_method(alpha, sample, (alpha > 0) & (sample > 0), lambda a, x: -x / a, lambda a, x: x)
@@ -70,6 +71,7 @@ def _by_method(a: Tensor, x: Tensor, usual: Tensor, series_factor: Factor, fract
     That is the series of P, or the continued fraction of Q where x is large.
     """
     result = np.full(x.shape, np.nan)
+    # where the kernel leaves the series for the continued fraction, too
     is_large = (x > 1) & (x > a)
     for chosen, differentiate, factor in (
         (usual & is_large, _differentiate_fraction, fraction_factor),
@@ -109,14 +111,11 @@ def _differentiate_fraction(a: Tensor, x: Tensor) -> Tensor:
     value, value_by_a = p / q, p_by_a / q - p * q_by_a / q**2
     for k in range(1, MAX_TERMS):
         b, c = x + 2 * k + 1 - a, -k * (k - a)
-        p, p_by_a, p_before, p_before_by_a = (
-            *(b * p + c * p_before, b * p_by_a - p + c * p_before_by_a + k * p_before),
-            *(p, p_by_a),
-        )
-        q, q_by_a, q_before, q_before_by_a = (
-            *(b * q + c * q_before, b * q_by_a - q + c * q_before_by_a + k * q_before),
-            *(q, q_by_a),
-        )
+        next_p, next_p_by_a = b * p + c * p_before, b * p_by_a - p + c * p_before_by_a + k * p_before
+        next_q, next_q_by_a = b * q + c * q_before, b * q_by_a - q + c * q_before_by_a + k * q_before
+        p, p_by_a, p_before, p_before_by_a = next_p, next_p_by_a, p, p_by_a
+        q, q_by_a, q_before, q_before_by_a = next_q, next_q_by_a, q, q_by_a
+        # a convergent is a quotient, so that both of its parts may be scaled
         scale = np.where(np.abs(q) > RESCALE_ABOVE, 1 / RESCALE_ABOVE, 1)
         p, p_by_a, p_before, p_before_by_a = p * scale, p_by_a * scale, p_before * scale, p_before_by_a * scale
         q, q_by_a, q_before, q_before_by_a = q * scale, q_by_a * scale, q_before * scale, q_before_by_a * scale

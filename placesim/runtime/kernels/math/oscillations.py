@@ -22,7 +22,7 @@ FRESNEL_ANGLE_FROM, FRESNEL_ANGLE_TO = 1.6, 36974.0
 
 
 def bessel_first(order: int) -> Callable[..., Any]:
-    """J of order 0 or 1; J0 is even, J1 odd."""
+    """J of order 0 or 1, any shape; J0 is even, J1 odd."""
 
     def compute(x: Tensor) -> Any:
         from scipy import special
@@ -38,7 +38,7 @@ def bessel_first(order: int) -> Callable[..., Any]:
 
 
 def bessel_second(order: int) -> Callable[..., Any]:
-    """Y of order 0 or 1: minus infinity for negative x."""
+    """Y of order 0 or 1, any shape: minus infinity for negative x, NaN for plus infinity."""
 
     def compute(x: Tensor) -> Any:
         from scipy import special
@@ -59,13 +59,14 @@ def _wave(order: int, x: Tensor, turn: Callable[[Tensor], Tensor]) -> Any:
 
     wide = np.where((x > 0) & np.isfinite(x), x, 1.0).astype(float)
     j, y = (special.j0, special.j1)[order](wide), (special.y0, special.y1)[order](wide)
+    # the phase is what is left of the angle when x is taken off; the sum of both is rounded to float as in the kernel
     phase = np.arctan2(y * np.cos(wide) - j * np.sin(wide), j * np.cos(wide) + y * np.sin(wide))
     angle = phase.astype(np.float32) + wide.astype(np.float32)
     return np.where(np.isfinite(x), np.hypot(j, y) * turn(angle.astype(float)), np.nan)
 
 
 def bessel_third(name: str) -> Callable[..., Any]:
-    """K of order 0 or 1, also scaled by exp(x): infinity for negative x."""
+    """K of order 0 or 1, also scaled by exp(x), any shape: infinity for negative x."""
 
     def compute(x: Tensor) -> Any:
         from scipy import special
@@ -76,7 +77,7 @@ def bessel_third(name: str) -> Callable[..., Any]:
 
 
 def fresnel(part: int) -> Callable[..., Any]:
-    """The integrals of sin (part 0) and cos (part 1) of pi t**2 / 2 up to x."""
+    """The integrals of sin (part 0) and cos (part 1) of pi t**2 / 2 up to x, any shape."""
 
     def compute(x: Tensor) -> Any:
         from scipy import special
@@ -99,6 +100,7 @@ def _fresnel_wave(x: Tensor) -> tuple[Tensor, Tensor]:
     exact = np.pi / 2 * wide * wide
     f = (cosine - 0.5) * np.sin(exact) + (0.5 - sine) * np.cos(exact)
     g = (0.5 - sine) * np.sin(exact) - (cosine - 0.5) * np.cos(exact)
+    # the kernel squares in float, and the angle is as coarse as that
     squared = np.square(x.astype(np.float32))
     angle = (np.float32(np.pi / 2) * squared).astype(float)
     sign = np.sign(x)

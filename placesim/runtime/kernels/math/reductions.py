@@ -20,10 +20,11 @@ MAX_ARG_RANK = 7
 
 
 def reduction_axes(x: Tensor, axes: Tensor) -> Axes:
-    """The axes as numbers from 0; InvalidArgumentError for one that is not there or there twice."""
+    """The axes, a scalar or `[axes]`, as numbers from 0; InvalidArgumentError for one that is not there or there twice."""
     found: list[int] = []
     for index in np.reshape(axes, -1).tolist():
         if not -x.ndim <= index < x.ndim:
+            # the bracket that is never closed is TensorFlow's
             raise InvalidArgumentError(f"Invalid reduction dimension ({index} for input with {x.ndim} dimension(s)")
         axis = index + x.ndim if index < 0 else index
         if axis in found:
@@ -32,25 +33,11 @@ def reduction_axes(x: Tensor, axes: Tensor) -> Axes:
     return tuple(found)
 
 
-def infer_reduction(context: ShapeContext) -> Sequence[Dims]:
-    """The input's shape without the reduced axes, or with 1 in their place; ShapeError for an axis that is not there."""
-    dims, keep = context.shapes[0], context.attrs["keep_dims"]
-    with_rank_at_most(context.shapes[1], 1)
-    axes = context.value(1)
-    if dims is None or axes is None:
-        return (unknown_dims(len(dims)) if keep and dims is not None else None,)
-    reduced = set()
-    for index in axes.reshape(-1).tolist():
-        if not -len(dims) <= index < len(dims):
-            raise ShapeError(f"Invalid reduction dimension {index} for input with {len(dims)} dimensions.")
-        reduced.add(index % len(dims))
-    if keep:
-        return (tuple(1 if axis in reduced else dim for axis, dim in enumerate(dims)),)
-    return (tuple(dim for axis, dim in enumerate(dims) if axis not in reduced),)
-
-
 def reduction(function: Reduce) -> Kernel:
-    """The row of a function `(tensor, axes, whether to keep them) -> tensor`."""
+    """The row of a function `(tensor, axes, whether to keep them) -> tensor`: any shape, without the axes.
+
+    InvalidArgumentError for axes that `reduction_axes` refuses.
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         x = inputs[0]
@@ -81,11 +68,13 @@ def _mean(x: Tensor, axes: Axes, keep: bool) -> Any:
     total = _fold(np.add, x, axes, keep, dtype=wide)
     if not count:
         return np.zeros_like(total, x.dtype)
+    # the mean of integers is cut off towards zero, as C divides
     divisor = wide(count)
     return ((total - np.fmod(total, divisor)) // divisor).astype(x.dtype)
 
 
 def _largest(x: Tensor, axes: Axes, keep: bool) -> Any:
+    # the largest of nothing is minus infinity, of integers the lowest number
     initial = x.dtype.type(-np.inf) if is_floating(x.dtype) else lowest(x.dtype)
     return _fold(np.maximum, x, axes, keep, initial=initial)
 
@@ -101,6 +90,7 @@ def _euclidean_norm(x: Tensor, axes: Axes, keep: bool) -> Any:
         wide = x.astype(np.int64 if x.dtype.kind == "i" else np.uint64)
         return cast(np.sqrt(_fold(np.add, wide * wide, axes, keep).astype(np.float64)), x.dtype)
     wide = x.astype(wide_dtype(x.dtype))
+    # of complex numbers the result is real, but keeps the complex type
     squares = (wide * np.conj(wide)).real
     return np.sqrt(_fold(np.add, squares, axes, keep)).astype(x.dtype)
 
@@ -113,14 +103,15 @@ def _any(x: Tensor, axes: Axes, keep: bool) -> Any:
     return _fold(np.logical_or, x, axes, keep)
 
 
-# --- the index of an extreme
+# --- the index of an extreme ----------------------------------------------------------------------------------------
 
 
 def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Callable[[Any], Any]) -> Kernel:
-    """The row of ArgMax or ArgMin.
+    """The row of ArgMax or ArgMin: any shape without the axis that the second input names.
 
-    The search starts from the finite limit at index 0 and moves only to what beats it, so that neither NaN nor an infinity
-    of the wrong sign is ever chosen before index 0.
+    The search starts from the finite limit at index 0 and moves only to what beats it, so that neither NaN nor an infinity of
+    the wrong sign is ever chosen before index 0. InvalidArgumentError for an axis that is no scalar, not there or empty, and
+    for a rank above 7.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
@@ -135,6 +126,7 @@ def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Ca
 
 
 def _index_axis(x: Tensor, axis: Tensor) -> int:
+    """InvalidArgumentError in TensorFlow's order: no scalar, not there, empty, more axes than its kernel is compiled for."""
     if axis.ndim:
         raise InvalidArgumentError(f"dim must be a scalar, but received tensor of shape: {format_dims(axis.shape)}")
     index, rank = int(axis), x.ndim
@@ -150,9 +142,31 @@ def _index_axis(x: Tensor, axis: Tensor) -> int:
     return index
 
 
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_reduction(context: ShapeContext) -> Sequence[Dims]:
+    """The input's shape without the reduced axes, or with 1 in their place; ShapeError for an axis that is not there."""
+    dims, keep = context.shapes[0], context.attrs["keep_dims"]
+    with_rank_at_most(context.shapes[1], 1)
+    axes = context.value(1)
+    if dims is None or axes is None:
+        return (unknown_dims(len(dims)) if keep and dims is not None else None,)
+    reduced = set()
+    for index in axes.reshape(-1).tolist():
+        if not -len(dims) <= index < len(dims):
+            raise ShapeError(f"Invalid reduction dimension {index} for input with {len(dims)} dimensions.")
+        # an axis named twice is refused by the kernel only
+        reduced.add(index % len(dims))
+    if keep:
+        return (tuple(1 if axis in reduced else dim for axis, dim in enumerate(dims)),)
+    return (tuple(dim for axis, dim in enumerate(dims) if axis not in reduced),)
+
+
 def _infer_index(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[1], 0)
     dims = context.shapes[0]
+    # of a vector the result is a scalar whatever the axis is, even one that is not there
     if dims is None or len(dims) <= 1:
         return (None if dims is None else (),)
     axis = context.scalar_value(1)
@@ -175,6 +189,6 @@ TABLE: Table = {
     "EuclideanNorm": reduction(_euclidean_norm),
     "All": reduction(_all),
     "Any": reduction(_any),
-    "ArgMax": extreme_index(np.argmax, np.fmax, lowest),
-    "ArgMin": extreme_index(np.argmin, np.fmin, highest),
+    "ArgMax": extreme_index(find=np.argmax, bound=np.fmax, limit=lowest),
+    "ArgMin": extreme_index(find=np.argmin, bound=np.fmin, limit=highest),
 }

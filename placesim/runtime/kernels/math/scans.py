@@ -15,17 +15,22 @@ from placesim.runtime.shapes import format_dims, unchanged
 
 
 def scan_axis(x: Tensor, axis: Tensor) -> int:
-    """The axis as a number from 0; InvalidArgumentError where it is no scalar or not there."""
+    """The axis, a scalar, as a number from 0; InvalidArgumentError where it is no scalar or not there."""
     if axis.ndim:
         raise InvalidArgumentError(f"ScanOp: axis must be a scalar, not {format_dims(axis.shape)}")
     index = int(axis) + (x.ndim if axis < 0 else 0)
     if not 0 <= index < x.ndim:
+        # the text tells the axis as it is after counting from the back
         raise InvalidArgumentError(f"ScanOp: Expected scan axis in the range [{-x.ndim}, {x.ndim}), but got {index}")
     return index
 
 
 def scan(accumulate: Callable[[Tensor], Tensor], identity: float) -> Kernel:
-    """The row of a function that accumulates along axis 0; `exclusive` leaves out the element itself."""
+    """The row of a function that accumulates along axis 0: any shape -> the same shape.
+
+    `exclusive` leaves out the element itself, so that the first is the identity. InvalidArgumentError for an axis that
+    `scan_axis` refuses.
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         x, axis = inputs[0], scan_axis(inputs[0], inputs[1])
@@ -43,6 +48,7 @@ def scan(accumulate: Callable[[Tensor], Tensor], identity: float) -> Kernel:
 
 
 def _running_sum(x: Tensor) -> Tensor:
+    # in the elements' own type, half included: it is rounded, or wraps, at every step
     return np.add.accumulate(x, 0, dtype=x.dtype)
 
 
@@ -53,6 +59,7 @@ def _running_product(x: Tensor) -> Tensor:
 def _running_log_sum(x: Tensor) -> Tensor:
     """The logarithm of the running sum of exponentials."""
     wide = x.astype(wide_dtype(x.dtype))
+    # NaN and infinity are not less: they take the slow way below
     if np.all(wide < np.inf):
         found: Tensor = np.logaddexp.accumulate(wide, 0)
         return found.astype(x.dtype)
@@ -70,7 +77,7 @@ def _log_sum(running: Tensor, x: Tensor) -> Any:
 
 
 TABLE: Table = {
-    "Cumsum": scan(_running_sum, 0),
-    "Cumprod": scan(_running_product, 1),
-    "CumulativeLogsumexp": scan(_running_log_sum, -np.inf),
+    "Cumsum": scan(_running_sum, identity=0),
+    "Cumprod": scan(_running_product, identity=1),
+    "CumulativeLogsumexp": scan(_running_log_sum, identity=-np.inf),
 }

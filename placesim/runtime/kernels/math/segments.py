@@ -9,6 +9,7 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.array.indices import position_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
 from placesim.runtime.kernels.precision import highest, is_floating, lowest, packet_size, wide_dtype
 from placesim.runtime.shapes import (
@@ -66,6 +67,7 @@ def _mean(rows: Tensor, starts: Tensor) -> Any:
     if rows.dtype.kind not in "iu":
         return (total / counts).astype(rows.dtype)
     counts = counts.astype(rows.dtype)
+    # cut off towards zero, as C divides integers
     return (total - np.fmod(total, counts)) // counts
 
 
@@ -74,11 +76,15 @@ def _starts(ids: Tensor) -> Tensor:
     return np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
 
 
-# --- sorted ids
+# --- sorted ids -----------------------------------------------------------------------------------------------------
 
 
 def segment(reduce: Reduce, default: int) -> Kernel:
-    """The row of a reduction by sorted ids: `data [n, ...]`, `ids [n]`; ids that are left out give rows of the default."""
+    """The row of a reduction by sorted ids: `data [n, ...]`, `ids [n]` -> `[last id + 1, ...]`.
+
+    Ids that are left out give rows of the default. InvalidArgumentError for shapes that do not fit and for ids that are
+    negative or fall.
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         x, ids = inputs
@@ -105,9 +111,11 @@ def _check_segments(x: Tensor, ids: Tensor) -> None:
 
 def _segment_rows(runs: Tensor) -> int:
     """The number of output rows; InvalidArgumentError for what is found first as the runs of ids are gone through."""
+    # the last id gives the number of rows, before anything is known of the order
     rows = int(runs[-1]) + 1
     if rows <= 0:
         raise InvalidArgumentError("segment ids must be >= 0")
+    # runs are gone through in order; of one that falls and is outside, the fall is told
     falling = np.flatnonzero(runs[:-1] > runs[1:])
     outside = np.flatnonzero((runs < 0) | (runs >= rows))
     if len(falling) and not (len(outside) and outside[0] < falling[0]):
@@ -119,19 +127,14 @@ def _segment_rows(runs: Tensor) -> int:
     return rows
 
 
-def _infer_segment(context: ShapeContext) -> Sequence[Dims]:
-    data = with_rank_at_least(context.shapes[0], 1)
-    with_rank(context.shapes[1], 1)
-    return (concatenate((-1,), subshape(data, 1)),)
-
-
-# --- unsorted ids
+# --- unsorted ids ---------------------------------------------------------------------------------------------------
 
 
 def unsorted_segment(ufunc: np.ufunc, initial: Callable[[np.dtype[Any]], Any]) -> Kernel:
-    """The row of a reduction by ids in any order: `data [*ids, ...]`, `ids`, the number of segments.
+    """The row of a reduction by ids in any order: `data [*ids, ...]`, `ids`, a scalar -> `[segments, ...]`.
 
-    Negative ids are dropped; a segment without rows is the initial value.
+    Negative ids are dropped; a segment without rows is the initial value. InvalidArgumentError for shapes that do not fit, a
+    negative number of segments and an id that is not below it.
     """
     reduce = _reduce_by(ufunc)
     is_extreme = ufunc in (np.maximum, np.minimum)
@@ -141,6 +144,7 @@ def unsorted_segment(ufunc: np.ufunc, initial: Callable[[np.dtype[Any]], Any]) -
         _check_unsorted(x, ids, count)
         inner = x.shape[ids.ndim :]
         result = np.full((int(count), *inner), initial(x.dtype), x.dtype)
+        # without data the ids are never looked at, so bad ones pass
         if not x.size:
             return (result,)
         _check_ids(ids, int(count))
@@ -155,7 +159,7 @@ def unsorted_segment(ufunc: np.ufunc, initial: Callable[[np.dtype[Any]], Any]) -
             result[chosen] = ufunc(result[chosen], reduce(rows[order], starts))
         return (result,)
 
-    return Kernel(compute, _infer_unsorted, per_element(0))
+    return Kernel(compute, infer_unsorted_segments, per_element(0))
 
 
 def _keep_extremes(beats: np.ufunc, result: Tensor, rows: Tensor, ids: Tensor) -> None:
@@ -175,14 +179,24 @@ def _check_unsorted(x: Tensor, ids: Tensor, count: Tensor) -> None:
 
 
 def _check_ids(ids: Tensor, count: int) -> None:
-    outside = np.argwhere(ids >= count)
-    if len(outside):
-        where = format_dims(tuple(outside[0].tolist())) if ids.ndim else ""
-        found = int(ids[tuple(outside[0])])
-        raise InvalidArgumentError(f"segment_ids{where} = {found} is out of range [0, {count})")
+    outside = ids.reshape(-1) >= count  # negative ids are dropped, not refused
+    if outside.any():
+        bad = int(outside.argmax())
+        found = int(ids.reshape(-1)[bad])
+        raise InvalidArgumentError(f"segment_ids{position_text(ids.shape, bad)} = {found} is out of range [0, {count})")
 
 
-def _infer_unsorted(context: ShapeContext) -> Sequence[Dims]:
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_segment(context: ShapeContext) -> Sequence[Dims]:
+    data = with_rank_at_least(context.shapes[0], 1)
+    with_rank(context.shapes[1], 1)
+    return (concatenate((-1,), subshape(data, 1)),)
+
+
+def infer_unsorted_segments(context: ShapeContext) -> Sequence[Dims]:
+    """`data [*ids, ...]`, `ids` and a scalar number of segments -> `[segments, ...]`."""
     data, ids, count = context.shapes
     with_rank(count, 0)
     if ids is None:
@@ -192,13 +206,14 @@ def _infer_unsorted(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "SegmentSum": segment(_reduce_by(np.add), 0),
-    "SegmentMean": segment(_mean, 0),
-    "SegmentProd": segment(_reduce_by(np.multiply), 1),
-    "SegmentMax": segment(_reduce_to_extreme(np.maximum), 0),
-    "SegmentMin": segment(_reduce_to_extreme(np.minimum), 0),
-    "UnsortedSegmentSum": unsorted_segment(np.add, lambda dtype: 0),
-    "UnsortedSegmentProd": unsorted_segment(np.multiply, lambda dtype: 1),
-    "UnsortedSegmentMax": unsorted_segment(np.maximum, lowest),
-    "UnsortedSegmentMin": unsorted_segment(np.minimum, highest),
+    "SegmentSum": segment(_reduce_by(np.add), default=0),
+    "SegmentMean": segment(_mean, default=0),
+    "SegmentProd": segment(_reduce_by(np.multiply), default=1),
+    "SegmentMax": segment(_reduce_to_extreme(np.maximum), default=0),
+    "SegmentMin": segment(_reduce_to_extreme(np.minimum), default=0),
+    "UnsortedSegmentSum": unsorted_segment(np.add, initial=lambda dtype: 0),
+    "UnsortedSegmentProd": unsorted_segment(np.multiply, initial=lambda dtype: 1),
+    # the lowest and the highest finite number, not infinity, even for floats
+    "UnsortedSegmentMax": unsorted_segment(np.maximum, initial=lowest),
+    "UnsortedSegmentMin": unsorted_segment(np.minimum, initial=highest),
 }

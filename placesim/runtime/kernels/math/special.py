@@ -20,22 +20,9 @@ from placesim.runtime.kernels.math.incomplete_gamma import (
 from placesim.runtime.kernels.precision import widened
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, merge
 
-UNARY = {
-    # op: scipy's function
-    "Erfc": "erfc",
-    "Erfinv": "erfinv",
-    "Ndtri": "ndtri",
-    "BesselI0": "i0",
-    "BesselI0e": "i0e",
-    "BesselI1": "i1",
-    "BesselI1e": "i1e",
-    "Dawsn": "dawsn",
-    "Spence": "spence",
-}
-
 
 def of_scipy(name: str) -> Callable[..., Any]:
-    """scipy's special function of that name; scipy is loaded when it is first called."""
+    """scipy's special function of that name, any shape; scipy is loaded when it is first called."""
 
     def compute(*inputs: Tensor) -> Any:
         from scipy import special
@@ -46,35 +33,35 @@ def of_scipy(name: str) -> Callable[..., Any]:
 
 
 def digamma(x: Tensor) -> Any:
-    """The logarithmic derivative of gamma; NaN at its poles."""
+    """The logarithmic derivative of gamma, any shape; NaN at its poles."""
     from scipy import special
 
     return np.where((x <= 0) & (x == np.floor(x)), x.dtype.type(np.nan), special.psi(x))
 
 
 def error_function(x: Tensor) -> Any:
-    """The double kernel has no limit for infinite x."""
+    """erf, any shape; the double kernel has no limit for infinite x and gives NaN."""
     from scipy import special
 
     return np.where(np.isinf(x), np.nan, special.erf(x)) if x.dtype == np.float64 else special.erf(x)
 
 
 def log_gamma(x: Tensor) -> Any:
-    """The logarithm of gamma's size; at minus infinity, as in C, infinity."""
+    """The logarithm of gamma's size, any shape; at minus infinity, as in C, infinity."""
     from scipy import special
 
     return np.where(np.isinf(x), x.dtype.type(np.inf), special.gammaln(x))
 
 
 def exponential_integral(x: Tensor) -> Any:
-    """The integral of exp(t) / t up to x; NaN for negative and infinite x."""
+    """The integral of exp(t) / t up to x, any shape; NaN for negative and infinite x."""
     from scipy import special
 
     return np.where((x < 0) | (x == np.inf), x.dtype.type(np.nan), special.expi(x))
 
 
 def zeta(x: Tensor, q: Tensor) -> Any:
-    """Hurwitz's zeta function: the sum of (k + q) ** -x over k >= 0, for x > 1.
+    """Hurwitz's zeta function, broadcast: the sum of (k + q) ** -x over k >= 0, for x > 1.
 
     Its poles, at whole q <= 0, are infinite for even x and else NaN.
     """
@@ -86,21 +73,27 @@ def zeta(x: Tensor, q: Tensor) -> Any:
 
 
 def polygamma(n: Tensor, x: Tensor) -> Any:
-    """The n-th derivative of digamma; NaN for n that is no natural number."""
+    """The n-th derivative of digamma, broadcast; NaN for n that is no natural number."""
     from scipy import special
 
+    # by its definition from zeta, as in Eigen; digamma is the case that zeta has no value for
     sign = np.power(n.dtype.type(-1), n + 1)
     value = sign * special.gamma(n + 1) * zeta(n + 1, x)
     return np.where((n < 0) | (n != np.floor(n)), n.dtype.type(np.nan), np.where(n == 0, digamma(x), value))
 
 
-# --- the incomplete beta integral, whose scalars alone broadcast
+# --- the incomplete beta integral -----------------------------------------------------------------------------------
 
 
 def _betainc(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
+    """Three tensors of one shape, or scalars among them; InvalidArgumentError for shapes that differ.
+
+    NaN outside a > 0, b > 0, 0 <= x <= 1.
+    """
     from scipy import special
 
     names = ("a", "b", "x")
+    # of this op only scalars broadcast; the pairs are in the order in which TensorFlow compares them
     for one, two in ((0, 1), (0, 2), (1, 2)):
         left, right = inputs[one].shape, inputs[two].shape
         if left and right and left != right:
@@ -109,6 +102,9 @@ def _betainc(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     a, b, x = inputs
     outside = (a <= 0) | (b <= 0) | (x < 0) | (x > 1)
     return (np.where(outside, x.dtype.type(np.nan), special.betainc(a, b, x)),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_betainc(context: ShapeContext) -> Sequence[Dims]:
@@ -122,11 +118,20 @@ def _infer_betainc(context: ShapeContext) -> Sequence[Dims]:
             scalars += 1
         else:
             found = others = merge(found, dims)
+    # with at most one input that is no scalar, that one decides, even where its rank is unknown
     return (others if scalars >= len(context.shapes) - 1 else found,)
 
 
 TABLE: Table = {
-    **{op: unary(of_scipy(name)) for op, name in UNARY.items()},
+    "Erfc": unary(of_scipy("erfc")),
+    "Erfinv": unary(of_scipy("erfinv")),
+    "Ndtri": unary(of_scipy("ndtri")),
+    "BesselI0": unary(of_scipy("i0")),
+    "BesselI0e": unary(of_scipy("i0e")),
+    "BesselI1": unary(of_scipy("i1")),
+    "BesselI1e": unary(of_scipy("i1e")),
+    "Dawsn": unary(of_scipy("dawsn")),
+    "Spence": unary(of_scipy("spence")),
     "Erf": unary(widened(error_function)),
     "Lgamma": unary(widened(log_gamma)),
     "Digamma": unary(widened(digamma)),

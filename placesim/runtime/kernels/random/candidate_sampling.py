@@ -65,6 +65,7 @@ def _weighted(weights: Tensor) -> Sampler:
 def _fixed(weights: Sequence[float]) -> Sampler:
     """Classes as probable as their weights, by the alias method: a column is drawn, then one of its two classes."""
     shares, aliases = _alias_table(weights)
+    # added up in float one by one, as the kernel does
     total = np.float32(0)
     for weight in weights:
         total += np.float32(weight)
@@ -127,8 +128,10 @@ def _read_weights(path: str) -> list[float]:
 def _expected_count(probability: float, size: int, tries: int) -> float:
     """How often a class is expected in a sample of a size that took some tries."""
     single = np.float32(probability)
+    # drawn with repetitions: the probability times the number of draws
     if tries == size:
         return float(single * np.float32(size))
+    # of unique draws: the chance to be among them, after as many tries as it took
     return float(-np.float32(expm1(tries * float(np.float32(log1p(-float(single)))))))
 
 
@@ -136,6 +139,7 @@ def _sample(sampler: Sampler, words: WordStream, count: int, unique: bool) -> tu
     """The sampled classes and the number of draws that they took."""
     if not unique:
         return [sampler.draw(words) for _ in range(count)], count
+    # in the order in which they were drawn first
     found: dict[int, None] = {}
     tries = 0
     while len(found) < count:
@@ -164,6 +168,7 @@ def _counted(sampler: Sampler, classes: Tensor, size: int, tries: int) -> Tensor
 
 
 def _draw(sampler: Sampler, classes: Tensor, attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
+    """Candidates `[sampled]`, and how often each true class `[batch, num_true]` and each candidate was to be expected."""
     _check_classes(classes, attrs, sampler.range)
     count = attrs["num_sampled"]
     words = WordStream(reserve(context, attrs, SAMPLES_PER_CANDIDATE * count // 4))
@@ -173,7 +178,11 @@ def _draw(sampler: Sampler, classes: Tensor, attrs: Attrs, context: KernelContex
 
 
 def simple_sampler(make: Callable[[int], Sampler]) -> Compute:
-    """The kernel of a distribution that its range alone decides."""
+    """The kernel of a distribution that its range alone decides: candidates `[sampled]` and expected counts as of `_draw`.
+
+    InvalidArgumentError for a range below 1, classes that are not `[batch, num_true]` or outside of it, and more unique
+    candidates than it has.
+    """
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
         return _draw(make(_positive_range(attrs)), inputs[0], attrs, context)
@@ -188,19 +197,27 @@ def _positive_range(attrs: Attrs) -> int:
 
 
 def learned_unigram(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Classes as probable as they were true so far: each run adds its true classes to the node's weights."""
+    """Classes as probable as they were true so far: each run adds its true classes to the node's weights.
+
+    Candidates `[sampled]`, counts and errors as of `simple_sampler`; InvalidArgumentError also for a range that is no int32.
+    """
     size = _positive_range(attrs)
     if size >= MAX_INT32:
         raise InvalidArgumentError(f"range_max must be less than {MAX_INT32} for unigram samplers, got {size}")
     weights = context.node_state.setdefault("weights", np.ones(size, np.int64))
     outputs = _draw(_weighted(weights), inputs[0], attrs, context)
+    # the sum of the weights stays an int32
     room = MAX_INT32 - int(weights.sum())
     np.add.at(weights, inputs[0].reshape(-1)[:room], 1)
     return outputs
 
 
 def fixed_unigram(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Classes as probable as the weights of the attrs."""
+    """Classes as probable as the weights of the attrs; shapes and errors as of `simple_sampler`.
+
+    InvalidArgumentError also unless there is a file or a list of weights, one for each class of the range.
+    """
+    # the weights are read at the first run, as TensorFlow reads them when it makes the kernel
     sampler = context.node_state.get("sampler")
     if sampler is None:
         sampler = context.node_state["sampler"] = _fixed(_unigram_weights(attrs))
@@ -208,10 +225,17 @@ def fixed_unigram(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def all_classes(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Every class of the range once."""
+    """Every class of the range once, each with an expected count of 1; shapes and errors as of `simple_sampler`."""
     classes, count = inputs[0], attrs["num_sampled"]
     _check_classes(classes, attrs, count)
     return np.arange(count, dtype=np.int64), np.ones(classes.shape, np.float32), np.ones(count, np.float32)
+
+
+def _sampler(compute: Compute) -> Kernel:
+    return Kernel(compute, infer_candidates, needs_context=True)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_candidates(context: ShapeContext) -> Sequence[Dims]:
@@ -219,10 +243,6 @@ def infer_candidates(context: ShapeContext) -> Sequence[Dims]:
     batch, _ = with_rank(context.shapes[0], 2)
     sampled = (context.attrs["num_sampled"],)
     return sampled, (batch, context.attrs["num_true"]), sampled
-
-
-def _sampler(compute: Compute) -> Kernel:
-    return Kernel(compute, infer_candidates, needs_context=True)
 
 
 TABLE: Table = {

@@ -42,6 +42,7 @@ def uniform_values(words: Tensor, dtype: DType) -> Tensor:
         return np.asarray(bits.view(np.float64) - 1)
     if dtype.size == 4:
         return np.asarray((words & np.uint32(0x7FFFFF) | np.uint32(0x7F << 23)).view(np.float32) - np.float32(1))
+    # a 16-bit type takes a whole word, of which it uses the low bits
     mantissa, one = (0x3FF, 0xF << 10) if dtype is HALF else (0x7F, 0x7F << 7)
     bits16 = words.astype(np.uint16) & np.uint16(mantissa) | np.uint16(one)
     return np.asarray(bits16.view(dtype.numpy) - dtype.numpy.type(1))
@@ -52,6 +53,7 @@ def normal_values(words: Tensor, dtype: DType) -> Tensor:
     single = dtype is not DOUBLE
     uniforms = uniform_values(words, FLOAT if single else DOUBLE)
     kind = np.float32 if single else np.float64
+    # the logarithm of zero would be an infinite normal
     radius = np.sqrt(kind(-2) * np.log(np.maximum(uniforms[..., 0::2], kind(SMALLEST_UNIFORM))))
     angle = (2 * np.pi * uniforms[..., 1::2].astype(np.float64)).astype(kind)
     values = np.empty_like(uniforms)
@@ -71,33 +73,34 @@ def integer_words(words: Tensor, dtype: DType) -> Tensor:
 
 
 def uniform(generator: Philox, count: int, dtype: DType) -> Tensor:
-    """Uniform in [0, 1)."""
+    """`[count]` uniform numbers in [0, 1)."""
     return uniform_values(generator.take(_blocks_for(count, dtype)), dtype).reshape(-1)[:count]
 
 
 def normal(generator: Philox, count: int, dtype: DType) -> Tensor:
-    """Standard normal."""
+    """`[count]` standard normals."""
     return normal_values(generator.take(_blocks_for(count, dtype)), dtype).reshape(-1)[:count]
 
 
 def full_integers(generator: Philox, count: int, dtype: DType) -> Tensor:
-    """Integers over the whole range of their type."""
+    """`[count]` integers over the whole range of their type."""
     return integer_words(generator.take(_blocks_for(count, dtype)), dtype).reshape(-1)[:count].view(dtype.numpy)
 
 
 def integers_between(low: int, high: int) -> Distribution:
-    """The distribution of integers in [low, high): the remainder of a full-range integer, which favours small ones slightly."""
+    """The distribution of integers in [low, high): the remainder of a full-range one, which favours small ones slightly."""
 
     def draw(generator: Philox, count: int, dtype: DType) -> Tensor:
         words = integer_words(generator.take(_blocks_for(count, dtype)), dtype).reshape(-1)[:count]
         span = words.dtype.type(high - low)
+        # unsigned, where adding the lower bound wraps to the signed number that is meant
         return np.asarray(words % span + words.dtype.type(low % (1 << 8 * dtype.size))).view(dtype.numpy)
 
     return draw
 
 
 def truncated_normal(generator: Philox, count: int, dtype: DType) -> Tensor:
-    """Standard normals, each redrawn until it lies within two standard deviations.
+    """`[count]` standard normals, each redrawn until it lies within two standard deviations.
 
     Every block of outputs has its own stretch of the generator, so what one rejects does not move the others.
     """

@@ -11,7 +11,7 @@ from placesim.dtypes import DOUBLE
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
-from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, one_per_output
+from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, elements, one_per_output
 from placesim.runtime.kernels.philox import RESERVED_SAMPLES, Philox, reserve
 from placesim.runtime.kernels.random.distributions import (
     Distribution,
@@ -22,51 +22,51 @@ from placesim.runtime.kernels.random.distributions import (
     uniform,
     uniform_values,
 )
-from placesim.runtime.kernels.random.shapes import check_bounds, integer_bounds, requested_shape, spelled_by
+from placesim.runtime.kernels.random.shapes import build_infer_spelled, check_bounds_dims, integer_bounds, requested_shape
 from placesim.runtime.shapes import Dims, ShapeContext, scalar_dim, unchanged, vector_shape_value, with_rank
-
-
-def element_count(shape: Sequence[int]) -> int:
-    """The number of elements of a shape."""
-    return int(np.prod(shape, dtype=np.int64)) if len(shape) else 1
-
 
 # --- fills ----------------------------------------------------------------------------------------------------------
 
 
 def fill(distribution: Distribution) -> Compute:
-    """The kernel that fills the requested shape from one distribution."""
+    """The kernel that fills the requested shape `[rank]` from one distribution; InvalidArgumentError for one that is none."""
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
         shape = requested_shape(inputs[0])
-        count = element_count(shape)
+        count = elements(shape)
         generator = reserve(context, attrs, count * RESERVED_SAMPLES)
         return (distribution(generator, count, attrs["dtype"]).reshape(shape),)
 
     return compute
 
 
+def integers_within(bounds: Sequence[Any]) -> Distribution:
+    """Integers in [minval, maxval), two scalars; InvalidArgumentError for others, or where the first is not less."""
+    return integers_between(*integer_bounds(*bounds))
+
+
 def random_integers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Integers in [minval, maxval) of the requested shape."""
-    low, high = integer_bounds(inputs[1], inputs[2])
+    """Integers in [minval, maxval) of the requested shape `[rank]`.
+
+    InvalidArgumentError for a shape that is none, and bounds that are no scalars or of which the first is not less.
+    """
+    distribution = integers_within(inputs[1:])
     shape = requested_shape(inputs[0])
-    count = element_count(shape)
+    count = elements(shape)
     generator = reserve(context, attrs, count * RESERVED_SAMPLES)
-    return (integers_between(low, high)(generator, count, attrs["Tout"]).reshape(shape),)
-
-
-def _infer_random_integers(context: ShapeContext) -> Sequence[Dims]:
-    check_bounds(context, 1)
-    return (vector_shape_value(context, 0),)
+    return (distribution(generator, count, attrs["Tout"]).reshape(shape),)
 
 
 def system_integers(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Integers of the requested shape from the system's entropy, never twice the same."""
+    """Integers of the requested shape `[rank]` from the system's entropy, never twice the same.
+
+    InvalidArgumentError for a shape that is none.
+    """
     import secrets
 
     shape = requested_shape(inputs[0])
     generator = Philox(secrets.randbits(64), secrets.randbits(128))
-    return (full_integers(generator, element_count(shape), attrs["dtype"]).reshape(shape),)
+    return (full_integers(generator, elements(shape), attrs["dtype"]).reshape(shape),)
 
 
 # --- shuffles -------------------------------------------------------------------------------------------------------
@@ -77,6 +77,7 @@ def shuffled_rows(value: Tensor, generator: Philox) -> Tensor:
     size = len(value)
     words = generator.take(-(-(size - 1) // 4)).reshape(-1)[: size - 1]
     left = np.arange(size, 1, -1, dtype=np.uint32)
+    # Fisher and Yates from the front: each place gets one of those that are left
     order = list(range(size))
     for place, step in enumerate((words % left).tolist()):
         other = place + step
@@ -85,7 +86,7 @@ def shuffled_rows(value: Tensor, generator: Philox) -> Tensor:
 
 
 def random_shuffle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The input with its rows in random order; a scalar or a single row draws nothing."""
+    """The input `[rows, ...]` with its rows in random order; a scalar or a single row draws nothing."""
     value = inputs[0]
     if np.size(value) <= 1 or len(value) <= 1:
         return (value,)
@@ -97,7 +98,10 @@ def random_shuffle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def check_multinomial(logits: Tensor, samples: Tensor) -> tuple[int, int, int]:
-    """Batch size, number of classes and number of samples of a draw from `logits [batch, classes]`."""
+    """Batch size, number of classes and number of samples of a draw from `logits [batch, classes]`.
+
+    InvalidArgumentError for logits that are no matrix or have no classes, and a number that is no scalar or negative.
+    """
     if np.ndim(logits) != 2:
         raise InvalidArgumentError(f"logits should be a matrix, got shape {shape_text(logits)}")
     if np.ndim(samples):
@@ -113,6 +117,7 @@ def draw_classes(logits: Tensor, samples: int, generator: Philox) -> Tensor:
     """Classes `[batch, samples]` drawn with the odds of `logits [batch, classes]`, one double for each."""
     batch = len(logits)
     uniforms = uniform_values(generator.take(-(-batch * samples // 2)), DOUBLE).reshape(-1)[: batch * samples]
+    # a logit that is not finite has no odds at all, be it minus or plus infinity
     finite = np.isfinite(logits)
     highest = np.max(np.where(finite, logits, np.finfo(logits.dtype).min if logits.dtype.kind == "f" else -np.inf), 1)
     odds = np.exp(logits.astype(np.float64) - highest.astype(np.float64)[:, None])
@@ -124,14 +129,23 @@ def draw_classes(logits: Tensor, samples: int, generator: Philox) -> Tensor:
 
 
 def multinomial(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Classes `[batch, samples]` drawn from `logits [batch, classes]`."""
+    """Classes `[batch, samples]` drawn from `logits [batch, classes]`; errors as of `check_multinomial`."""
     logits, samples = inputs
     batch, _, count = check_multinomial(logits, samples)
     dtype = attrs["output_dtype"].numpy
     if not batch * count:
         return (np.empty((batch, count), dtype),)
+    # what TensorFlow sets aside: two words for each double, samples rounded up to four
     generator = reserve(context, attrs, batch * 2 * (-(-count // 4) * 4) * RESERVED_SAMPLES)
     return (draw_classes(logits, count, generator).astype(dtype),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_random_integers(context: ShapeContext) -> Sequence[Dims]:
+    check_bounds_dims(context, 1)
+    return (vector_shape_value(context, 0),)
 
 
 def infer_multinomial(context: ShapeContext) -> Sequence[Dims]:
@@ -142,11 +156,11 @@ def infer_multinomial(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "RandomUniform": Kernel(fill(uniform), spelled_by(0), one_per_output, needs_context=True),
-    "RandomStandardNormal": Kernel(fill(normal), spelled_by(0), one_per_output, needs_context=True),
-    "TruncatedNormal": Kernel(fill(truncated_normal), spelled_by(0), one_per_output, needs_context=True),
+    "RandomUniform": Kernel(fill(uniform), build_infer_spelled(0), one_per_output, needs_context=True),
+    "RandomStandardNormal": Kernel(fill(normal), build_infer_spelled(0), one_per_output, needs_context=True),
+    "TruncatedNormal": Kernel(fill(truncated_normal), build_infer_spelled(0), one_per_output, needs_context=True),
     "RandomUniformInt": Kernel(random_integers, _infer_random_integers, one_per_output, needs_context=True),
     "RandomShuffle": Kernel(random_shuffle, unchanged, needs_context=True),
     "Multinomial": Kernel(multinomial, infer_multinomial, one_per_output, needs_context=True),
-    "NonDeterministicInts": Kernel(system_integers, spelled_by(0), one_per_output),
+    "NonDeterministicInts": Kernel(system_integers, build_infer_spelled(0), one_per_output),
 }

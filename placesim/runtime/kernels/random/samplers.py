@@ -14,29 +14,40 @@ import numpy as np
 from placesim.dtypes import DOUBLE, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_tensor
-from placesim.runtime.kernels.dimensions import shape_text
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output
+from placesim.runtime.kernels.dimensions import broadcast_dims, shape_text
+from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, elements, one_per_output
 from placesim.runtime.kernels.philox import RESERVED_SAMPLES, Philox, reserve
 from placesim.runtime.kernels.random.distributions import normal_values, uniform_values
-from placesim.runtime.kernels.random.numbers import element_count
 from placesim.runtime.kernels.random.shapes import (
     algorithm_of_key,
+    build_infer_spelled_then,
+    check_philox,
+    check_seed_pair,
+    check_shape_vector,
+    dims_before,
     philox_of_key,
     philox_of_seeds,
     requested_shape,
-    require_philox,
-    require_seed_pair,
-    spelled_then,
 )
 from placesim.runtime.kernels.random.stateless import infer_keyed, infer_seeded
 
 Converter = Callable[[Tensor, DType], Tensor]
 """Words -> values of an element type."""
+Sample = Callable[[Philox, Tensor, int], Tensor]
+"""`(generator, parameters [n], samples)` -> float64 `[samples * n]`."""
 INVERSION_SAMPLES = 42
 """Blocks that a binomial number of small mean has to itself."""
 STIRLING_TAILS = (
-    *(0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211),
-    *(0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287),
+    0.0810614667953272,
+    0.0413406959554092,
+    0.0276779256849983,
+    0.02079067210376509,
+    0.0166446911898211,
+    0.0138761288230707,
+    0.0118967099458917,
+    0.0104112652619720,
+    0.00925546218271273,
+    0.00833056343336287,
 )
 """What Stirling's formula misses of log(k!), for k up to 9 (Hormann's table)."""
 
@@ -79,6 +90,42 @@ def _per_output(parameters: Tensor, samples: int) -> tuple[Tensor, Tensor]:
     return np.tile(parameters, samples), numbers.T.reshape(-1).astype(np.uint64)
 
 
+# --- what gamma and Poisson share -----------------------------------------------------------------------------------
+
+
+def _sampled(
+    sample: Sample, generator: Philox, parameters: Tensor, samples: int, shape: Sequence[int], dtype: DType
+) -> Sequence[Tensor]:
+    found = sample(generator, np.reshape(parameters, -1).astype(np.float64), samples)
+    return (found.astype(dtype.numpy).reshape(tuple(shape)),)
+
+
+def _samples_of(shape: tuple[int, ...], parameters: Tensor, name: str) -> int:
+    """How many samples of each parameter a requested shape holds, which must end with the parameters' shape."""
+    before = dims_before(shape, np.shape(parameters))
+    if not np.size(parameters):
+        raise InvalidArgumentError(f"Input {name} should have non-zero element count, got: 0")
+    return elements(before)
+
+
+def seeded_sampler(sample: Sample, name: str) -> Compute:
+    """The kernel `(shape, seed, parameters)` -> numbers of the requested shape, which ends with the parameters' shape.
+
+    InvalidArgumentError for a shape that is none or ends otherwise, a seed that is not `[2]`, and no parameters, which are
+    called by their name.
+    """
+
+    def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+        shape = requested_shape(inputs[0])
+        check_seed_pair(inputs[1])
+        if not elements(shape):
+            return (np.empty(shape, attrs["dtype"].numpy),)
+        generator = philox_of_seeds(inputs[1])
+        return _sampled(sample, generator, inputs[2], _samples_of(shape, inputs[2], name), shape, attrs["dtype"])
+
+    return compute
+
+
 # --- gamma ----------------------------------------------------------------------------------------------------------
 
 
@@ -90,6 +137,7 @@ def sample_gammas(generator: Philox, alphas: Tensor, samples: int) -> Tensor:
     is_one = np.flatnonzero(alpha == 1)
     result[is_one] = -np.log1p(-streams.uniforms(is_one))
     below_one = alpha < 1
+    # a shape below one is drawn as one more and scaled down by a power of a uniform
     d = alpha + np.where(below_one, 2 / 3, -1 / 3)
     c = 1 / 3 / np.sqrt(d)
     is_open = (alpha != 1) & ~np.isnan(alpha)
@@ -100,6 +148,7 @@ def sample_gammas(generator: Philox, alphas: Tensor, samples: int) -> Tensor:
         v = 1 + c[todo] * x
         drawn, x, v = todo[v > 0], x[v > 0], v[v > 0] ** 3
         u = streams.uniforms(drawn)
+        # TensorFlow tries the cheap bound first; what either one accepts is the same
         squeezed = u < 1 - 0.0331 * (x * x) * (x * x)
         accepted = squeezed | (np.log(u) < 0.5 * x * x + d[drawn] * (1 - v + np.log(v)))
         done = drawn[accepted]
@@ -111,54 +160,32 @@ def sample_gammas(generator: Philox, alphas: Tensor, samples: int) -> Tensor:
     return result
 
 
-def _gamma_outputs(generator: Philox, alpha: Tensor, samples: int, shape: Sequence[int], dtype: DType) -> Sequence[Tensor]:
-    found = sample_gammas(generator, np.reshape(alpha, -1).astype(np.float64), samples)
-    return (found.astype(dtype.numpy).reshape(tuple(shape)),)
-
-
 def random_gamma(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Gamma numbers `[shape..., alpha...]`."""
+    """Gamma numbers `[shape..., alpha...]`; InvalidArgumentError for a shape that is none."""
     shape, alpha = inputs
     if np.ndim(shape) != 1:
         text = format_tensor(TensorValue(attrs["S"], shape))
         raise InvalidArgumentError(f"shape must be a vector of {{int32,int64}}, got shape: {text}")
     dims = requested_shape(shape)
-    samples, outputs = element_count(dims), dims + np.shape(alpha)
+    samples, outputs = elements(dims), dims + np.shape(alpha)
     if not samples or not np.size(alpha):
         return (np.empty(outputs, attrs["T"].numpy),)
     generator = reserve(context, attrs, samples * np.size(alpha) * RESERVED_SAMPLES)
-    return _gamma_outputs(generator, alpha, samples, outputs, attrs["T"])
-
-
-def _samples_of(shape: tuple[int, ...], parameters: Tensor, name: str) -> int:
-    """How many samples of each parameter a requested shape holds, which must end with the parameters' shape."""
-    tail = np.shape(parameters)
-    if shape[len(shape) - len(tail) :] != tail or len(tail) > len(shape):
-        raise InvalidArgumentError("Shape passed in must end with broadcasted shape.")
-    if not np.size(parameters):
-        raise InvalidArgumentError(f"Input {name} should have non-zero element count, got: 0")
-    return element_count(shape) // np.size(parameters)
-
-
-def seeded_gamma(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Gamma numbers of the requested shape, which ends with the shape of alpha: `(shape, seed, alpha)`."""
-    shape = requested_shape(inputs[0])
-    require_seed_pair(inputs[1])
-    if not element_count(shape):
-        return (np.empty(shape, attrs["dtype"].numpy),)
-    generator = philox_of_seeds(inputs[1])
-    return _gamma_outputs(generator, inputs[2], _samples_of(shape, inputs[2], "alpha"), shape, attrs["dtype"])
+    return _sampled(sample_gammas, generator, alpha, samples, outputs, attrs["T"])
 
 
 def keyed_gamma(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Gamma numbers of the requested shape, which ends with the shape of alpha: `(shape, key, counter, algorithm, alpha)`."""
+    """Gamma numbers of the requested shape, which ends with the shape of alpha: `(shape, key, counter, algorithm, alpha)`.
+
+    InvalidArgumentError for a shape that is none or ends otherwise, and a key, counter or algorithm that is none.
+    """
     algorithm = algorithm_of_key(*inputs[1:4])
     shape, alpha = requested_shape(inputs[0]), inputs[4]
-    if not element_count(shape):
+    if not elements(shape):
         return (np.empty(shape, attrs["dtype"].numpy),)
     samples = _samples_of(shape, alpha, "alpha")
-    require_philox(algorithm)
-    return _gamma_outputs(philox_of_key(*inputs[1:3]), alpha, samples, shape, attrs["dtype"])
+    check_philox(algorithm)
+    return _sampled(sample_gammas, philox_of_key(*inputs[1:3]), alpha, samples, shape, attrs["dtype"])
 
 
 # --- Poisson --------------------------------------------------------------------------------------------------------
@@ -202,55 +229,39 @@ def _transform_poissons(streams: Streams, rate: Tensor, todo: Tensor, result: Te
         todo = todo[~accepted]
 
 
-def _poisson_outputs(generator: Philox, rate: Tensor, samples: int, shape: Sequence[int], dtype: DType) -> Sequence[Tensor]:
-    found = sample_poissons(generator, np.reshape(rate, -1).astype(np.float64), samples)
-    return (found.astype(dtype.numpy).reshape(tuple(shape)),)
-
-
 def random_poisson(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Poisson counts `[shape..., rate...]`."""
+    """Poisson counts `[shape..., rate...]`; InvalidArgumentError for a shape that is none."""
     shape, rate = requested_shape(inputs[0]), inputs[1]
-    samples, outputs = element_count(shape), shape + np.shape(rate)
+    samples, outputs = elements(shape), shape + np.shape(rate)
     if not samples or not np.size(rate):
         return (np.empty(outputs, attrs["dtype"].numpy),)
     generator = reserve(context, attrs, samples * np.size(rate) * RESERVED_SAMPLES)
-    return _poisson_outputs(generator, rate, samples, outputs, attrs["dtype"])
-
-
-def seeded_poisson(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Poisson counts of the requested shape, which ends with the shape of the rates: `(shape, seed, rate)`."""
-    shape = requested_shape(inputs[0])
-    require_seed_pair(inputs[1])
-    if not element_count(shape):
-        return (np.empty(shape, attrs["dtype"].numpy),)
-    generator = philox_of_seeds(inputs[1])
-    return _poisson_outputs(generator, inputs[2], _samples_of(shape, inputs[2], "rate"), shape, attrs["dtype"])
+    return _sampled(sample_poissons, generator, rate, samples, outputs, attrs["dtype"])
 
 
 # --- binomial -------------------------------------------------------------------------------------------------------
 
 
 def binomial_shape_of(shape: Tensor, counts: Tensor, probabilities: Tensor) -> tuple[tuple[int, ...], int, int]:
-    """The requested shape, its number of parameters and of samples for each."""
-    try:
-        tail = np.broadcast_shapes(np.shape(counts), np.shape(probabilities))
-    except ValueError:
+    """The requested shape, its number of parameters and of samples for each.
+
+    InvalidArgumentError for a shape that is none or does not end with the parameters', which must broadcast.
+    """
+    tail = broadcast_dims(np.shape(counts), np.shape(probabilities))
+    if tail is None:
         raise InvalidArgumentError(
             f"counts and probs must have compatible batch dimensions: {shape_text(counts)} vs. {shape_text(probabilities)}"
-        ) from None
-    if np.ndim(shape) != 1:
-        raise InvalidArgumentError(f"Input shape should be a vector, got shape: {shape_text(shape)}")
+        )
+    check_shape_vector(shape)
     dims = requested_shape(shape)
-    if len(tail) > len(dims) or dims[len(dims) - len(tail) :] != tail:
-        raise InvalidArgumentError("Shape passed in must end with broadcasted shape.")
-    return dims, element_count(tail), element_count(dims[: len(dims) - len(tail)])
+    return dims, elements(tail), elements(dims_before(dims, tail))
 
 
 def sample_binomials(generator: Philox, shape: tuple[int, ...], counts: Tensor, probabilities: Tensor, dtype: DType) -> Tensor:
     """Binomial counts of a shape that ends with the broadcast shape of counts and probabilities."""
     pairs = np.broadcast_arrays(counts, probabilities)
     batches = pairs[0].size
-    samples = element_count(shape) // batches if batches else 0
+    samples = elements(shape) // batches if batches else 0
     count, numbers = _per_output(pairs[0].reshape(-1), samples)
     chance, _ = _per_output(pairs[1].reshape(-1), samples)
     flipped = chance > 0.5  # the failures are counted then
@@ -264,6 +275,7 @@ def sample_binomials(generator: Philox, shape: tuple[int, ...], counts: Tensor, 
 
 def _sample_rare(generator: Philox, numbers: Tensor, count: Tensor, chance: Tensor) -> Tensor:
     """Counts of successes that are no more likely than failures; where few are expected, the gaps between them are drawn."""
+    # a mean of 10 is where the kernel changes its method
     few = count * chance < 10
     drawn = (count > 0) & (chance > 0) & np.isfinite(count)
     strides = np.where(few, INVERSION_SAMPLES, RESERVED_SAMPLES).astype(np.uint64)
@@ -326,20 +338,23 @@ def _stirling_tail(k: Tensor) -> Tensor:
 
 
 def seeded_binomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Binomial counts of the requested shape: `(shape, seed, counts, probabilities)`."""
-    require_seed_pair(inputs[1])
+    """Binomial counts of the requested shape: `(shape, seed, counts, probabilities)`.
+
+    Errors as of `binomial_shape_of`; InvalidArgumentError for a seed that is not `[2]`.
+    """
+    check_seed_pair(inputs[1])
     shape, _, _ = binomial_shape_of(inputs[0], inputs[2], inputs[3])
-    if not element_count(shape):
+    if not elements(shape):
         return (np.empty(shape, attrs["dtype"].numpy),)
     return (sample_binomials(philox_of_seeds(inputs[1]), shape, inputs[2], inputs[3], attrs["dtype"]),)
 
 
 TABLE: Table = {
-    "RandomGamma": Kernel(random_gamma, spelled_then(0, 1), one_per_output, needs_context=True),
-    "StatelessRandomGammaV2": Kernel(seeded_gamma, infer_seeded, one_per_output),
+    "RandomGamma": Kernel(random_gamma, build_infer_spelled_then(0, 1), one_per_output, needs_context=True),
+    "StatelessRandomGammaV2": Kernel(seeded_sampler(sample_gammas, name="alpha"), infer_seeded, one_per_output),
     "StatelessRandomGammaV3": Kernel(keyed_gamma, infer_keyed, one_per_output),
-    "RandomPoisson": Kernel(random_poisson, spelled_then(0, 1), one_per_output, needs_context=True),
-    "RandomPoissonV2": Kernel(random_poisson, spelled_then(0, 1), one_per_output, needs_context=True),
-    "StatelessRandomPoisson": Kernel(seeded_poisson, infer_seeded, one_per_output),
+    "RandomPoisson": Kernel(random_poisson, build_infer_spelled_then(0, 1), one_per_output, needs_context=True),
+    "RandomPoissonV2": Kernel(random_poisson, build_infer_spelled_then(0, 1), one_per_output, needs_context=True),
+    "StatelessRandomPoisson": Kernel(seeded_sampler(sample_poissons, name="rate"), infer_seeded, one_per_output),
     "StatelessRandomBinomial": Kernel(seeded_binomial, infer_seeded, one_per_output),
 }

@@ -32,21 +32,39 @@ MAX_INT64 = (1 << 63) - 1
 
 
 def requested_shape(tensor: Tensor) -> tuple[int, ...]:
-    """The shape that an integer vector `[rank]` asks for."""
+    """The shape that an integer vector `[rank]` asks for.
+
+    InvalidArgumentError for another rank, a negative dimension, and more elements than an int64 counts.
+    """
     if np.ndim(tensor) != 1:
         raise InvalidArgumentError(f"shape must be a vector of {{int32,int64}}, got shape {shape_text(tensor)}")
     count = 1
     for dim in tensor.tolist():
         if dim < 0:
             raise InvalidArgumentError(f"Dimension {dim} must be >= 0")
+        # the product so far is told as well, which `shape_of_vector` of other ops does not do
         if count * dim > MAX_INT64:
             raise InvalidArgumentError(f"Encountered overflow when multiplying {count} with {dim}, result: -1")
         count *= dim
     return tuple(tensor.tolist())
 
 
+def check_shape_vector(tensor: Tensor) -> None:
+    """InvalidArgumentError where a requested shape is no vector, in the words of the samplers that look at it first."""
+    if np.ndim(tensor) != 1:
+        raise InvalidArgumentError(f"Input shape should be a vector, got shape: {shape_text(tensor)}")
+
+
+def dims_before(shape: tuple[int, ...], tail: tuple[int, ...]) -> tuple[int, ...]:
+    """A requested shape without its parameters' shape; InvalidArgumentError where it does not end with that."""
+    before = len(shape) - len(tail)
+    if before < 0 or shape[before:] != tail:
+        raise InvalidArgumentError("Shape passed in must end with broadcasted shape.")
+    return shape[:before]
+
+
 def integer_bounds(low: Tensor, high: Tensor) -> tuple[int, int]:
-    """The two scalars `minval` and `maxval`, of which the first must be less."""
+    """The two scalars `minval` and `maxval`; InvalidArgumentError for others, and unless the first is less."""
     for name, bound in (("minval", low), ("maxval", high)):
         if np.ndim(bound):
             raise InvalidArgumentError(f"{name} must be 0-D, got shape {shape_text(bound)}")
@@ -55,28 +73,28 @@ def integer_bounds(low: Tensor, high: Tensor) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def require_seed_pair(seed: Tensor) -> None:
-    """Stateless ops take two seeds."""
+def check_seed_pair(seed: Tensor) -> None:
+    """InvalidArgumentError unless the seed is `[2]`: stateless ops take two."""
     if np.shape(seed) != (2,):
         raise InvalidArgumentError(f"seed must have shape [2], not {shape_text(seed)}")
 
 
 def philox_of_seeds(seed: Tensor) -> Philox:
-    """The generator of a seed pair `[2]`; only signed seeds are taken."""
+    """The generator of a seed pair `[2]`; InvalidArgumentError for unsigned seeds, which the op declares but does not take."""
     if seed.dtype not in (np.int32, np.int64):
         raise InvalidArgumentError(f"Invalid seed type: {seed.dtype}")
     return scrambled_philox(int(seed[0]), int(seed[1]))
 
 
 def algorithm_of(tensor: Tensor, index: int) -> int:
-    """The scalar that names an algorithm, input `index` of its op."""
+    """The scalar that names an algorithm, input `index` of its op; InvalidArgumentError for another shape."""
     if np.ndim(tensor):
         raise InvalidArgumentError(f"input {index} (0-based) must have shape [], not {shape_text(tensor)}")
     return int(tensor)
 
 
 def algorithm_of_key(key: Tensor, counter: Tensor, algorithm: Tensor) -> int:
-    """The algorithm of a key `[1]` and a counter, which are inputs 1 to 3 of their op."""
+    """The algorithm of a key `[1]` and a counter, inputs 1 to 3 of their op; InvalidArgumentError for other shapes."""
     number = algorithm_of(algorithm, 3)
     number = PHILOX if number == AUTOMATIC else number
     if np.shape(key) != (KEY_SIZE,):
@@ -92,47 +110,48 @@ def algorithm_of_key(key: Tensor, counter: Tensor, algorithm: Tensor) -> int:
     return number
 
 
-def require_philox(algorithm: int) -> None:
-    """The CPU has no other generator."""
+def check_philox(algorithm: int) -> None:
+    """InvalidArgumentError for another algorithm: the CPU has no other generator."""
     if algorithm != PHILOX:
         raise InvalidArgumentError(f"Unsupported algorithm id: {algorithm}")
 
 
 def philox_of_key(key: Tensor, counter: Tensor) -> Philox:
     """The generator of a uint64 key `[1]` and counter `[2]`, the lower half first."""
+    # a counter of one word is the lower half
     low, high = (*counter.tolist()[:2], 0)[:2]
     return Philox(int(key[0]), high << 64 | low)
 
 
-# --- before the run -------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def spelled_by(index: int) -> ShapeFunction:
-    """One output, of the shape that an input spells."""
+def build_infer_spelled(index: int) -> ShapeFunction:
+    """The shape function of one output, of the shape that an input spells."""
     return lambda context: (vector_shape_value(context, index),)
 
 
-def spelled_then(index: int, parameters: int) -> ShapeFunction:
-    """One output: the shape that one input spells, followed by the shape of another."""
+def build_infer_spelled_then(index: int, parameters: int) -> ShapeFunction:
+    """The shape function of one output: the shape that one input spells, followed by the shape of another."""
     return lambda context: (concatenate(vector_shape_value(context, index), context.shapes[parameters]),)
 
 
-def check_seed(context: ShapeContext, index: int = 1) -> None:
+def check_seed_dims(context: ShapeContext, index: int = 1) -> None:
     """ShapeError where an input is not a vector of two numbers."""
     (size,) = with_rank(context.shapes[index], 1)
     with_value(size, 2)
 
 
-def check_key(context: ShapeContext) -> None:
-    """Inputs 1 to 3 are a key, a counter and an algorithm."""
+def check_key_dims(context: ShapeContext) -> None:
+    """ShapeError unless inputs 1 to 3 are a key `[1]`, a counter vector and a scalar algorithm."""
     (size,) = with_rank(context.shapes[1], 1)
     with_rank(context.shapes[2], 1)
     with_rank(context.shapes[3], 0)
     with_value(size, KEY_SIZE)
 
 
-def check_bounds(context: ShapeContext, index: int) -> None:
-    """Inputs `index` and `index + 1` are `minval` and `maxval`."""
+def check_bounds_dims(context: ShapeContext, index: int) -> None:
+    """ShapeError unless inputs `index` and `index + 1` are scalars, `minval` and `maxval`."""
     for name, dims in zip(("minval", "maxval"), context.shapes[index : index + 2], strict=True):
         if dims:
             raise ShapeError(f"{name} must be a scalar; got a tensor of shape {format_dims(dims)}")

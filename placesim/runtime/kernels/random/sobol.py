@@ -22,7 +22,7 @@ MAX_INT32 = (1 << 31) - 1
 
 
 def check_sobol(dims: int, count: int, skip: int) -> None:
-    """InvalidArgumentError for a sequence that is none."""
+    """InvalidArgumentError for a sequence that is none: no or too many dimensions, no points, or more than an int32 counts."""
     if dims < 1:
         raise InvalidArgumentError("dim must be at least one")
     if dims > MAX_DIMS:
@@ -36,7 +36,10 @@ def check_sobol(dims: int, count: int, skip: int) -> None:
 
 
 def sobol_sample(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """`count` points `[count, dims]` in [0, 1), from the point after the `skip`-th on; the origin is not among them."""
+    """Three scalars -> points `[count, dims]` in [0, 1), from the one after the `skip`-th on; the origin is not among them.
+
+    InvalidArgumentError for inputs that are no scalars, and as of `check_sobol`.
+    """
     from scipy.stats import qmc
 
     for name, value in zip(("dim", "num_results", "skip"), inputs, strict=True):
@@ -44,8 +47,12 @@ def sobol_sample(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
             raise InvalidArgumentError(f"{name} must be a scalar")
     dims, count, skip = map(int, inputs)
     check_sobol(dims, count, skip)
+    # the first point of the sequence is the origin, which TensorFlow leaves out
     points = qmc.Sobol(dims, scramble=False, bits=BITS).fast_forward(skip + 1).random(count)
     return (points.astype(attrs["dtype"].numpy),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_sobol(context: ShapeContext) -> Sequence[Dims]:

@@ -11,26 +11,24 @@ from placesim.dtypes import INT64
 from placesim.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
-from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, one_per_output
+from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, elements, one_per_output
 from placesim.runtime.kernels.philox import MASK_64, RESERVED_SAMPLES, Philox
 from placesim.runtime.kernels.random.distributions import (
     Distribution,
     full_integers,
-    integers_between,
     normal,
     truncated_normal,
     uniform,
 )
-from placesim.runtime.kernels.random.numbers import element_count
+from placesim.runtime.kernels.random.numbers import integers_within
 from placesim.runtime.kernels.random.samplers import binomial_shape_of, sample_binomials
 from placesim.runtime.kernels.random.shapes import (
     AUTOMATIC,
     THREEFRY,
     algorithm_of,
-    integer_bounds,
+    build_infer_spelled,
+    check_philox,
     requested_shape,
-    require_philox,
-    spelled_by,
 )
 from placesim.runtime.resources import ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeContext, vector_shape_value, with_rank, with_rank_at_most
@@ -53,32 +51,35 @@ def _state_of(handle: ResourceHandle, context: KernelContext) -> Variable:
     return variable
 
 
-def _require_philox(algorithm: int) -> None:
+def _check_algorithm(algorithm: int) -> None:
     if algorithm == THREEFRY:
         raise UnimplementedError("Non-XLA devices don't support the ThreeFry algorithm.")
     if algorithm != AUTOMATIC:
-        require_philox(algorithm)
+        check_philox(algorithm)
 
 
 def advance(handle: ResourceHandle, context: KernelContext, algorithm: int | None, blocks: int, tag: int = 0) -> Philox:
     """The generator that the state holds; the state itself moves on by `blocks`.
 
-    With `tag` 1 the state's first element is the algorithm.
+    With `tag` 1 the state's first element is the algorithm. NotFoundError where the variable was not set, InvalidArgumentError
+    for a state of another type or shape and an unknown algorithm, UnimplementedError for ThreeFry.
     """
     variable = _state_of(handle, context)
     state = variable.value
     assert state is not None
     if tag and not len(state):
         raise InvalidArgumentError("Size of tensor must be at least 1")
-    _require_philox(int(state[0]) if algorithm is None else algorithm)
+    _check_algorithm(int(state[0]) if algorithm is None else algorithm)
     if len(state) < tag + STATE_SIZE:
         raise InvalidArgumentError(
             f"For the Philox algorithm, the size of state must be at least {tag + STATE_SIZE}; got {len(state)}"
         )
+    # the state is signed, what it means is not
     low, high, key = (int(word) & MASK_64 for word in state[tag : tag + STATE_SIZE])
     generator = Philox(key, high << 64 | low)
     moved = generator.copy()
     moved.skip(blocks)
+    # whoever has read the variable keeps what was read
     variable.value = state.copy()
     variable.value[tag : tag + 2] = np.array([moved.counter & MASK_64, moved.counter >> 64], np.uint64).view(np.int64)
     return generator
@@ -96,13 +97,16 @@ def _fill(
     distribution: Distribution,
 ) -> Sequence[Tensor]:
     dims = requested_shape(shape)
-    count = element_count(dims)
+    count = elements(dims)
     generator = advance(handle, context, algorithm, count * RESERVED_SAMPLES, tag=algorithm is None)
     return (distribution(generator, count, attrs["dtype"]).reshape(dims),)
 
 
 def stateful(choose: Callable[[Sequence[Any]], Distribution]) -> Compute:
-    """The kernel `(state, algorithm, shape, parameters...)`."""
+    """The kernel `(state, algorithm, shape, parameters...)` -> the requested shape.
+
+    InvalidArgumentError for a shape that is none and parameters that are not allowed; for the state, errors as of `advance`.
+    """
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
         algorithm = algorithm_of(inputs[1], 1)
@@ -113,29 +117,36 @@ def stateful(choose: Callable[[Sequence[Any]], Distribution]) -> Compute:
 
 
 def tagged_normal(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Standard normals from a state that starts with its algorithm: `(state, shape)`."""
+    """Standard normals of the requested shape, from a state that starts with its algorithm: `(state, shape)`.
+
+    Errors as of `stateful`.
+    """
     return _fill(inputs[0], context, None, inputs[1], attrs, normal)
 
 
 def binomial(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Binomial counts of the requested shape, which must end with the shape of counts and probabilities."""
+    """Binomial counts of the requested shape, which must end with the shape of counts and probabilities.
+
+    Errors as of `binomial_shape_of` and `advance`; InvalidArgumentError for an algorithm that is no scalar.
+    """
     handle, algorithm, shape, counts, probabilities = inputs
     dims, batches, samples = binomial_shape_of(shape, counts, probabilities)
     if np.ndim(algorithm):
         raise InvalidArgumentError(f"algorithm must be of shape [], not {shape_text(algorithm)}")
+    # what TensorFlow sets aside for each batch; most of it is never drawn
     blocks = batches * 2 * 100 * (samples + 3) // 4 * RESERVED_SAMPLES
     generator = advance(handle, context, int(algorithm), blocks)
     return (sample_binomials(generator, dims, counts, probabilities, attrs["dtype"]),)
 
 
 def skip(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Move the state on as if `delta` numbers had been drawn."""
+    """Move the state on as if `delta`, a scalar, numbers had been drawn; errors as of `advance`."""
     advance(inputs[0], context, algorithm_of(inputs[1], 1), _delta(inputs[2]) * RESERVED_SAMPLES)
     return ()
 
 
 def read_and_skip(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """The state as it is, moved on afterwards as if `delta` numbers had been drawn."""
+    """The state `[3]` as it is, moved on afterwards as if `delta`, a scalar, numbers had been drawn; errors as of `advance`."""
     algorithm, delta = algorithm_of(inputs[1], 1), _delta(inputs[2])
     before = _state_of(inputs[0], context).value
     advance(inputs[0], context, algorithm, delta * RESERVED_SAMPLES)
@@ -149,7 +160,11 @@ def _delta(tensor: Tensor) -> int:
     return int(tensor)
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+def _drawing(choose: Callable[[Sequence[Any]], Distribution]) -> Kernel:
+    return Kernel(stateful(choose), infer_stateful, one_per_output, needs_context=True)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_stateful(context: ShapeContext) -> Sequence[Dims]:
@@ -176,21 +191,13 @@ def _infer_read_and_skip(context: ShapeContext) -> Sequence[Dims]:
     return ((STATE_SIZE,),)
 
 
-def _between(parameters: Sequence[Any]) -> Distribution:
-    return integers_between(*integer_bounds(*parameters))
-
-
-def _drawing(choose: Callable[[Sequence[Any]], Distribution]) -> Kernel:
-    return Kernel(stateful(choose), infer_stateful, one_per_output, needs_context=True)
-
-
 TABLE: Table = {
     "StatefulUniform": _drawing(lambda parameters: uniform),
     "StatefulStandardNormalV2": _drawing(lambda parameters: normal),
     "StatefulTruncatedNormal": _drawing(lambda parameters: truncated_normal),
     "StatefulUniformFullInt": _drawing(lambda parameters: full_integers),
-    "StatefulUniformInt": _drawing(_between),
-    "StatefulStandardNormal": Kernel(tagged_normal, spelled_by(1), one_per_output, needs_context=True),
+    "StatefulUniformInt": _drawing(integers_within),
+    "StatefulStandardNormal": Kernel(tagged_normal, build_infer_spelled(1), one_per_output, needs_context=True),
     "StatefulRandomBinomial": Kernel(binomial, _infer_binomial, one_per_output, needs_context=True),
     "RngSkip": Kernel(skip, _infer_skip, needs_context=True),
     "RngReadAndSkip": Kernel(read_and_skip, _infer_read_and_skip, needs_context=True),

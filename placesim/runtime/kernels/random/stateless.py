@@ -10,12 +10,11 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
-from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor, one_per_output
+from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor, elements, one_per_output
 from placesim.runtime.kernels.philox import MASK_32, MASK_64, Philox, seeded_philox
 from placesim.runtime.kernels.random.distributions import (
     Distribution,
     full_integers,
-    integers_between,
     normal,
     truncated_normal,
     uniform,
@@ -24,8 +23,8 @@ from placesim.runtime.kernels.random.distributions import (
 from placesim.runtime.kernels.random.numbers import (
     check_multinomial,
     draw_classes,
-    element_count,
     infer_multinomial,
+    integers_within,
     shuffled_rows,
 )
 from placesim.runtime.kernels.random.shapes import (
@@ -33,20 +32,20 @@ from placesim.runtime.kernels.random.shapes import (
     KEY_SIZE,
     PHILOX,
     algorithm_of_key,
-    check_bounds,
-    check_key,
-    check_seed,
-    integer_bounds,
+    check_bounds_dims,
+    check_key_dims,
+    check_philox,
+    check_seed_dims,
+    check_seed_pair,
     philox_of_key,
     philox_of_seeds,
     requested_shape,
-    require_philox,
-    require_seed_pair,
 )
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
     ShapeError,
+    scalar,
     unchanged,
     vector_shape_value,
     with_rank_at_least,
@@ -61,20 +60,20 @@ def _fixed(distribution: Distribution) -> Chooser:
     return lambda parameters: distribution
 
 
-def _between(parameters: Sequence[Any]) -> Distribution:
-    return integers_between(*integer_bounds(*parameters))
-
-
 # --- seed pairs -----------------------------------------------------------------------------------------------------
 
 
 def seeded(choose: Chooser) -> Compute:
-    """The kernel `(shape, seed, parameters...)`; seeds and parameters do not matter where the shape is empty."""
+    """The kernel `(shape, seed, parameters...)` -> the requested shape.
+
+    Seeds and parameters do not matter where that is empty. InvalidArgumentError for a shape that is none, a seed that is not
+    `[2]`, and parameters that are not allowed.
+    """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         shape = requested_shape(inputs[0])
-        require_seed_pair(inputs[1])
-        dtype, count = attrs["dtype"], element_count(shape)
+        check_seed_pair(inputs[1])
+        dtype, count = attrs["dtype"], elements(shape)
         if not count:
             return (np.empty(shape, dtype.numpy),)
         generator = philox_of_seeds(inputs[1])
@@ -83,92 +82,60 @@ def seeded(choose: Chooser) -> Compute:
     return compute
 
 
-def infer_seeded(context: ShapeContext) -> Sequence[Dims]:
-    """One output, of the shape that input 0 spells; input 1 is a pair of seeds."""
-    check_seed(context)
-    return (vector_shape_value(context, 0),)
-
-
-def _infer_seeded_integers(context: ShapeContext) -> Sequence[Dims]:
-    check_bounds(context, 2)
-    return infer_seeded(context)
-
-
 def seeded_multinomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Classes `[batch, samples]` drawn from `logits [batch, classes]`."""
+    """Classes `[batch, samples]` drawn from `logits [batch, classes]`; errors as of `check_multinomial`, and for seeds."""
     logits, samples, seed = inputs
-    require_seed_pair(seed)
+    check_seed_pair(seed)
     generator = philox_of_seeds(seed)
     _, _, count = check_multinomial(logits, samples)
     return (draw_classes(logits, count, generator).astype(attrs["output_dtype"].numpy),)
-
-
-def _infer_seeded_multinomial(context: ShapeContext) -> Sequence[Dims]:
-    check_seed(context, 2)
-    return infer_multinomial(context)
 
 
 # --- keys and counters ----------------------------------------------------------------------------------------------
 
 
 def keyed(choose: Chooser) -> Compute:
-    """The kernel `(shape, key, counter, algorithm, parameters...)`."""
+    """The kernel `(shape, key, counter, algorithm, parameters...)` -> the requested shape.
+
+    InvalidArgumentError for a shape that is none, a key, counter or algorithm of another shape, an unknown algorithm, and
+    parameters that are not allowed.
+    """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         algorithm = algorithm_of_key(*inputs[1:4])
         shape = requested_shape(inputs[0])
-        dtype, count = attrs["dtype"], element_count(shape)
+        dtype, count = attrs["dtype"], elements(shape)
         if not count:
             return (np.empty(shape, dtype.numpy),)
+        # an empty shape is given back before parameters are looked at, and before an algorithm is refused
         distribution = choose(inputs[4:])
-        require_philox(algorithm)
+        check_philox(algorithm)
         return (distribution(philox_of_key(*inputs[1:3]), count, dtype).reshape(shape),)
 
     return compute
 
 
-def infer_keyed(context: ShapeContext) -> Sequence[Dims]:
-    """One output, of the shape that input 0 spells; inputs 1 to 3 are a key, a counter and an algorithm."""
-    check_key(context)
-    return (vector_shape_value(context, 0),)
-
-
-def _infer_keyed_integers(context: ShapeContext) -> Sequence[Dims]:
-    check_bounds(context, 4)
-    return infer_keyed(context)
-
-
-def keyed_unchanged(context: ShapeContext) -> Sequence[Dims]:
-    """One output, shaped as input 0."""
-    check_key(context)
-    return unchanged(context)
-
-
 def key_and_counter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The key uint64 `[1]` and the counter uint64 `[2]` of a pair of seeds."""
-    require_seed_pair(inputs[0])
+    """The key uint64 `[1]` and the counter uint64 `[2]` of a pair of seeds; InvalidArgumentError for another shape or type."""
+    check_seed_pair(inputs[0])
     generator = philox_of_seeds(inputs[0])
     counter = (generator.counter & MASK_64, generator.counter >> 64)
     return np.array([generator.key], np.uint64), np.array(counter, np.uint64)
 
 
 def key_counter_algorithm(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The key, the counter and the number of the algorithm."""
+    """The key `[1]`, the counter `[2]` and the number of the algorithm, a scalar; errors as of `key_and_counter`."""
     return *key_and_counter(inputs, attrs), np.array(PHILOX, np.int32)
 
 
-def _infer_key_and_counter(context: ShapeContext) -> Sequence[Dims]:
-    check_seed(context, 0)
-    return (KEY_SIZE,), (COUNTER_SIZE,)
-
-
-def _infer_key_counter_algorithm(context: ShapeContext) -> Sequence[Dims]:
-    return *_infer_key_and_counter(context), ()
+def name_algorithm(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """An int32 scalar: the number of the algorithm that the CPU prefers, which is Philox."""
+    return (np.array(PHILOX, np.int32),)
 
 
 def keyed_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The input with its rows in random order."""
-    require_philox(algorithm_of_key(*inputs[1:4]))
+    """The input `[rows, ...]` with its rows in random order; errors as of `keyed`."""
+    check_philox(algorithm_of_key(*inputs[1:4]))
     value = inputs[0]
     if np.size(value) <= 1 or len(value) <= 1:
         return (value,)
@@ -176,8 +143,11 @@ def keyed_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def stochastic_cast(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Each number rounded up or down, with odds by how near it is; saturates, and NaN gives 0."""
-    require_philox(algorithm_of_key(*inputs[1:4]))
+    """Each number, any shape, rounded up or down, with odds by how near it is; saturates, and NaN gives 0.
+
+    InvalidArgumentError for a key, counter or algorithm of another shape, and an unknown algorithm.
+    """
+    check_philox(algorithm_of_key(*inputs[1:4]))
     value, limits = np.asarray(inputs[0]), np.iinfo(attrs["Tout"].numpy)
     flat = value.reshape(-1)
     # TensorFlow takes the counter's lower half for the key, and the key for the upper half of the counter
@@ -212,7 +182,10 @@ def _rounding_chances(flat: Tensor, attrs: Attrs, generator: Philox) -> Tensor:
 
 
 def index_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Where an index goes in a random permutation of [0, max_index]; scalars, or vectors `[n]` with seeds `[n, 3]`."""
+    """Where an index goes in a random permutation of [0, max_index]; scalars, or vectors `[n]` with seeds `[n, 3]`.
+
+    InvalidArgumentError for other shapes.
+    """
     index, seed, limit = inputs
     count = max(np.size(index), np.size(limit), np.size(seed) // 3)
     _check_index_shuffle(index, seed, limit, count)
@@ -239,10 +212,12 @@ def _permuted(index: int, seed: Sequence[int], limit: int, rounds: int) -> int:
     if not limit:
         return 0
     index, limit = index & MASK_64, limit & MASK_64
+    # Simon wants blocks of an even number of bits, 16 at least
     size = int(np.ceil(np.log2(float(limit))))
     bits = min(max(size + size % 2, 16), 64) // 2
     keys = _round_keys([word & MASK_32 for word in seed], rounds, bits)
     index = _simon(index, keys, bits)
+    # the blocks are wider than the range: what falls outside of it is encrypted again, which stays a permutation
     while index > limit:
         index = _simon(index, keys, bits)
     return index
@@ -274,8 +249,61 @@ def _simon(value: int, keys: Sequence[int], bits: int) -> int:
     return left << bits | right
 
 
+def _seeded_row(distribution: Distribution) -> Kernel:
+    return Kernel(seeded(_fixed(distribution)), infer_seeded, one_per_output)
+
+
+def _keyed_row(distribution: Distribution) -> Kernel:
+    return Kernel(keyed(_fixed(distribution)), infer_keyed, one_per_output)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_seeded(context: ShapeContext) -> Sequence[Dims]:
+    """One output, of the shape that input 0 spells; input 1 is a pair of seeds."""
+    check_seed_dims(context)
+    return (vector_shape_value(context, 0),)
+
+
+def _infer_seeded_integers(context: ShapeContext) -> Sequence[Dims]:
+    check_bounds_dims(context, 2)
+    return infer_seeded(context)
+
+
+def _infer_seeded_multinomial(context: ShapeContext) -> Sequence[Dims]:
+    check_seed_dims(context, 2)
+    return infer_multinomial(context)
+
+
+def infer_keyed(context: ShapeContext) -> Sequence[Dims]:
+    """One output, of the shape that input 0 spells; inputs 1 to 3 are a key, a counter and an algorithm."""
+    check_key_dims(context)
+    return (vector_shape_value(context, 0),)
+
+
+def _infer_keyed_integers(context: ShapeContext) -> Sequence[Dims]:
+    check_bounds_dims(context, 4)
+    return infer_keyed(context)
+
+
+def infer_keyed_unchanged(context: ShapeContext) -> Sequence[Dims]:
+    """One output, shaped as input 0."""
+    check_key_dims(context)
+    return unchanged(context)
+
+
+def _infer_key_and_counter(context: ShapeContext) -> Sequence[Dims]:
+    check_seed_dims(context, 0)
+    return (KEY_SIZE,), (COUNTER_SIZE,)
+
+
+def _infer_key_counter_algorithm(context: ShapeContext) -> Sequence[Dims]:
+    return *_infer_key_and_counter(context), ()
+
+
 def infer_index_shuffle(context: ShapeContext) -> Sequence[Dims]:
-    """A scalar of scalars, else the vector that any of the inputs spells."""
+    """A scalar of scalars, else the vector that any of the inputs spells; ShapeError for seeds that are no threes."""
     index, seed, limit = context.shapes
     with_rank_at_most(index, 1)
     with_rank_at_least(seed, 1)
@@ -306,26 +334,22 @@ def _common_length(index: Dims, seed: Dims, limit: Dims) -> int:
     return count
 
 
-def _stateless(name: str, second: str, distribution: Distribution) -> Table:
-    """The op with seeds and the op with a key that draw from one distribution."""
-    return {
-        name: Kernel(seeded(_fixed(distribution)), infer_seeded, one_per_output),
-        second: Kernel(keyed(_fixed(distribution)), infer_keyed, one_per_output),
-    }
-
-
 TABLE: Table = {
-    **_stateless("StatelessRandomUniform", "StatelessRandomUniformV2", uniform),
-    **_stateless("StatelessRandomNormal", "StatelessRandomNormalV2", normal),
-    **_stateless("StatelessTruncatedNormal", "StatelessTruncatedNormalV2", truncated_normal),
-    **_stateless("StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2", full_integers),
-    "StatelessRandomUniformInt": Kernel(seeded(_between), _infer_seeded_integers, one_per_output),
-    "StatelessRandomUniformIntV2": Kernel(keyed(_between), _infer_keyed_integers, one_per_output),
+    "StatelessRandomUniform": _seeded_row(uniform),
+    "StatelessRandomUniformV2": _keyed_row(uniform),
+    "StatelessRandomNormal": _seeded_row(normal),
+    "StatelessRandomNormalV2": _keyed_row(normal),
+    "StatelessTruncatedNormal": _seeded_row(truncated_normal),
+    "StatelessTruncatedNormalV2": _keyed_row(truncated_normal),
+    "StatelessRandomUniformFullInt": _seeded_row(full_integers),
+    "StatelessRandomUniformFullIntV2": _keyed_row(full_integers),
+    "StatelessRandomUniformInt": Kernel(seeded(integers_within), _infer_seeded_integers, one_per_output),
+    "StatelessRandomUniformIntV2": Kernel(keyed(integers_within), _infer_keyed_integers, one_per_output),
     "StatelessMultinomial": Kernel(seeded_multinomial, _infer_seeded_multinomial, one_per_output),
     "StatelessRandomGetKeyCounter": Kernel(key_and_counter, _infer_key_and_counter),
     "StatelessRandomGetKeyCounterAlg": Kernel(key_counter_algorithm, _infer_key_counter_algorithm),
-    "StatelessRandomGetAlg": Kernel(lambda inputs, attrs: (np.array(PHILOX, np.int32),), lambda context: ((),)),
-    "StatelessShuffle": Kernel(keyed_shuffle, keyed_unchanged),
-    "StochasticCastToInt": Kernel(stochastic_cast, keyed_unchanged, one_per_output),
+    "StatelessRandomGetAlg": Kernel(name_algorithm, scalar),
+    "StatelessShuffle": Kernel(keyed_shuffle, infer_keyed_unchanged),
+    "StochasticCastToInt": Kernel(stochastic_cast, infer_keyed_unchanged, one_per_output),
     "RandomIndexShuffle": Kernel(index_shuffle, infer_index_shuffle),
 }

@@ -16,11 +16,16 @@ from placesim.dtypes import DType
 from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_tensor
 from placesim.runtime.kernels.dimensions import shape_text
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements, one_per_output
 from placesim.runtime.kernels.philox import Philox, reserve
 from placesim.runtime.kernels.random.distributions import normal_values, uniform_values
-from placesim.runtime.kernels.random.numbers import element_count
-from placesim.runtime.kernels.random.shapes import philox_of_seeds, requested_shape, require_seed_pair
+from placesim.runtime.kernels.random.shapes import (
+    check_seed_pair,
+    check_shape_vector,
+    dims_before,
+    philox_of_seeds,
+    requested_shape,
+)
 from placesim.runtime.kernels.random.stateless import infer_seeded
 from placesim.runtime.shapes import Dims, ShapeContext, vector_shape_value, with_rank_at_most
 
@@ -40,14 +45,16 @@ Proposal = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 def draw_between(generator: Philox, parameters: Sequence[Any], count: int, dtype: DType) -> Tensor:
-    """`count` normals of a mean, a deviation and two bounds; the generator moves behind the blocks they took.
+    """`[count]` normals of a mean, a deviation and two bounds; the generator moves behind the blocks they took.
 
-    Parameters and arithmetic are of the element type.  Raises InvalidArgumentError for impossible parameters.
+    Parameters and arithmetic are of the element type. InvalidArgumentError for impossible parameters, InternalError where too
+    many proposals in a row are rejected.
     """
     mean, deviation, low, high = parameters
     if not (deviation > 0 and low < high and (np.isfinite(low) or np.isfinite(high))):
         raise InvalidArgumentError("Invalid parameters")
     if low == -np.inf or high < mean:
+        # mirrored, so that the lower bound is the one that is near
         low, high, deviation = high, low, -deviation
     least, most = (low - mean) / deviation, (high - mean) / deviation
     proposal, blocks, failure, limit = _choose(least, most, dtype)
@@ -57,6 +64,7 @@ def draw_between(generator: Philox, parameters: Sequence[Any], count: int, dtype
 def _choose(least: Any, most: Any, dtype: DType) -> tuple[Proposal, int, str, int]:
     """How to propose normals between two bounds: the proposal, its blocks, and what is said after how many rejections."""
     kind = dtype.numpy.type
+    # Robert's bound between uniform and exponential proposals
     root = np.sqrt(least * least + kind(4))
     cutoff = kind(2) * np.exp(kind(0.5) + (least * (least - root)) / kind(4)) / (least + root)
     reach = kind(DEVIATIONS_FOR_NORMALS)
@@ -109,6 +117,7 @@ def _accepted(generator: Philox, propose: Proposal, blocks: int, count: int, fai
     found: list[Tensor] = []
     missing, rejected = count, 0
     while missing:
+        # a guess of what will be needed; what is drawn too much is not skipped
         units = missing // 2 + 4
         words = generator.copy().take(units * blocks).reshape(units, blocks, 4)
         values, accepted = propose(words)
@@ -151,15 +160,18 @@ def _check_parameters(parameters: Sequence[Tensor], batches: int) -> bool:
 
 
 def parameterized_truncated_normal(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Normals of the requested shape `[batch, ...]`, each batch with its own mean, deviation and bounds."""
+    """Normals of the requested shape `[batch, ...]`, each batch with its own mean, deviation and bounds.
+
+    InvalidArgumentError for a shape that is none or a scalar's and parameters that do not fit it; else as of `draw_between`.
+    """
     shape, dtype = inputs[0], attrs["dtype"]
-    if np.ndim(shape) != 1:
-        raise InvalidArgumentError(f"Input shape should be a vector, got shape: {shape_text(shape)}")
+    check_shape_vector(shape)
     if not len(shape):
         raise InvalidArgumentError(f"Shape tensor must not be empty, got {format_tensor(TensorValue(attrs['T'], shape))}")
     dims = requested_shape(shape)
-    batches, samples, total = dims[0], element_count(dims[1:]), element_count(dims)
+    batches, samples, total = dims[0], elements(dims[1:]), elements(dims)
     if _check_parameters(inputs[1:], batches):
+        # the same parameters everywhere: TensorFlow cuts the output into batches of its own
         batches, samples = -(-total // BATCH), BATCH
     generator = reserve(context, attrs, batches * 2 * MAX_ITERATIONS * (samples + 3) // 4)
     rows = zip(*(_vector_of(parameter, batches) for parameter in inputs[1:]), strict=True)
@@ -171,24 +183,29 @@ def parameterized_truncated_normal(inputs: Sequence[Any], attrs: Attrs, context:
 
 
 def seeded_truncated_normal(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Normals of the requested shape, which ends with the broadcast shape of the parameters."""
+    """Normals of the requested shape, which ends with the broadcast shape of the parameters.
+
+    InvalidArgumentError for a shape that is none or ends otherwise, parameters that do not broadcast, and a seed that is not
+    `[2]`; else as of `draw_between`.
+    """
     shape, seed, *parameters = inputs
-    require_seed_pair(seed)
+    check_seed_pair(seed)
     try:
         broadcast = np.broadcast_arrays(*parameters)
     except ValueError:
         texts = " vs. ".join(map(shape_text, parameters))
         raise InvalidArgumentError(f"means, stddevs, minvals, maxvals must have compatible batch dimensions: {texts}") from None
-    if np.ndim(shape) != 1:
-        raise InvalidArgumentError(f"Input shape should be a vector, got shape: {shape_text(shape)}")
+    check_shape_vector(shape)
     dims, tail = requested_shape(shape), broadcast[0].shape
-    if len(tail) > len(dims) or dims[len(dims) - len(tail) :] != tail:
-        raise InvalidArgumentError("Shape passed in must end with broadcasted shape.")
-    generator, samples = philox_of_seeds(seed), element_count(dims[: len(dims) - len(tail)])
-    result = np.empty((samples, element_count(tail)), attrs["dtype"].numpy)
+    samples = elements(dims_before(dims, tail))
+    generator = philox_of_seeds(seed)
+    result = np.empty((samples, elements(tail)), attrs["dtype"].numpy)
     for column, row in enumerate(zip(*(part.reshape(-1) for part in broadcast), strict=True)):
         result[:, column] = draw_between(generator, row, samples, attrs["dtype"])
     return (result.reshape(dims),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_parameterized(context: ShapeContext) -> Sequence[Dims]:

@@ -1,0 +1,1 @@
+"""Kernels of strings: joins, splits, conversions, patterns, hashes, Unicode, tensors as bytes."""

@@ -30,7 +30,10 @@ def _numbers(data: bytes, dtype: DType, little_endian: bool) -> Tensor:
 
 
 def decode_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings of one length `[...]` -> numbers `[..., length / size]`."""
+    """Strings of one length `[...]` -> numbers `[..., length / size]`.
+
+    InvalidArgumentError for lengths that differ, or are no multiple of the number's size.
+    """
     texts, dtype = flat_strings(inputs[0]), attrs["out_type"]
     shape, size = np.shape(inputs[0]), len(texts[0]) if texts else 0
     for index, text in enumerate(texts):
@@ -38,6 +41,7 @@ def decode_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
             raise InvalidArgumentError(
                 f"DecodeRaw requires input strings to all be the same size, but element {index} has size {size} != {len(text)}"
             )
+    # also for strings that are all empty, whatever the type
     if not size:
         return (np.empty((*shape, 0), dtype.numpy),)
     if size % dtype.size:
@@ -47,12 +51,11 @@ def decode_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     return (_numbers(b"".join(texts), dtype, attrs["little_endian"]).reshape(*shape, size // dtype.size),)
 
 
-def _infer_decode_raw(context: ShapeContext) -> Sequence[Dims]:
-    return (concatenate(context.shapes[0], (-1,)),)
-
-
 def decode_padded_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings `[...]`, each cut or filled up with zeros to a length -> numbers `[..., length / size]`."""
+    """Strings `[...]`, each cut or filled up with zeros to a length, a scalar -> numbers `[..., length / size]`.
+
+    InvalidArgumentError for a length that is no scalar, not positive, or no multiple of the number's size.
+    """
     if np.ndim(inputs[1]):
         raise InvalidArgumentError(f"k must be scalar, got shape {shape_text(inputs[1])}")
     length, dtype = int(inputs[1]), attrs["out_type"]
@@ -60,19 +63,16 @@ def decode_padded_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(f"fixed_length ({length}) must be a multiple of the size of out_type ({dtype.size})")
     if length <= 0:
         raise InvalidArgumentError(f"fixed_length ({length}) must be greater than zero.")
+    # NULs fill up what is short: they are zeros in every type
     data = b"".join(text[:length].ljust(length, b"\0") for text in flat_strings(inputs[0]))
     return (_numbers(data, dtype, attrs["little_endian"]).reshape(*np.shape(inputs[0]), length // dtype.size),)
-
-
-def _infer_decode_padded_raw(context: ShapeContext) -> Sequence[Dims]:
-    width = divide_dim(scalar_dim(context, 1), context.attrs["out_type"].size)
-    return (concatenate(context.shapes[0], (width,)),)
 
 
 # --- comma-separated values -----------------------------------------------------------------------------------------
 
 
 def _check_csv(inputs: Sequence[Any], attrs: Attrs) -> None:
+    """InvalidArgumentError for a delimiter that is not one byte, columns that do not rise, or two defaults for one field."""
     if len(raw(attrs["field_delim"])) != 1:
         raise InvalidArgumentError("field_delim should be only 1 char")
     columns = attrs["select_cols"]
@@ -118,11 +118,15 @@ def _quoted_field(text: bytes, at: int, delimiter: int) -> tuple[bytes, int]:
 
 
 def csv_fields(text: bytes, attrs: Attrs) -> list[bytes]:
-    """The fields of one record; with `select_cols` only those, and what is behind the last of them is not read."""
+    """The fields of one record; with `select_cols` only those, and what is behind the last of them is not read.
+
+    InvalidArgumentError for quotes and line ends where none may be.
+    """
     delimiter, quotes, columns = raw(attrs["field_delim"])[0], attrs["use_quote_delim"], attrs["select_cols"]
     found: list[bytes] = []
     at, number = 0, 0
     while at < len(text):
+        # line ends between fields are skipped, at the end of a record as well as before it
         if text[at] in b"\n\r":
             at += 1
             continue
@@ -135,13 +139,17 @@ def csv_fields(text: bytes, attrs: Attrs) -> list[bytes]:
         number += 1
         if columns and len(found) == len(columns):
             return found
+    # a delimiter at the end has an empty field behind it
     if text and text[-1] == delimiter and (not columns or columns[len(found)] == number):
         found.append(b"")
     return found
 
 
 def _csv_value(field: bytes, place: tuple[int, int], dtype: DType, default: Any, na_value: bytes) -> Any:
-    """One field's value; `place` is the number of the record and of the field."""
+    """One field's value; `place` is the number of the record and of the field.
+
+    InvalidArgumentError for a field that is missing without a default, or is no number.
+    """
     record, number = place
     if not field or field == na_value:
         if not np.size(default):
@@ -155,7 +163,11 @@ def _csv_value(field: bytes, place: tuple[int, int], dtype: DType, default: Any,
 
 
 def decode_csv(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Records `[...]` -> a tensor of that shape for each field; an empty field takes its default."""
+    """Records `[...]` -> a tensor of that shape for each field; an empty field takes its default.
+
+    InvalidArgumentError for attrs and defaults that make no sense, records that are no fields or of another number of them, and
+    fields that are no numbers of their type.
+    """
     _check_csv(inputs, attrs)
     dtypes, shape, na_value = attrs["OUT_TYPE"], np.shape(inputs[0]), raw(attrs["na_value"])
     columns: list[list[Any]] = [[] for _ in dtypes]
@@ -170,6 +182,18 @@ def decode_csv(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         string_array(column, shape) if dtype is STRING else np.array(column).astype(dtype.numpy).reshape(shape)
         for dtype, column in zip(dtypes, columns, strict=True)
     ]
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_decode_raw(context: ShapeContext) -> Sequence[Dims]:
+    return (concatenate(context.shapes[0], (-1,)),)
+
+
+def _infer_decode_padded_raw(context: ShapeContext) -> Sequence[Dims]:
+    width = divide_dim(scalar_dim(context, 1), context.attrs["out_type"].size)
+    return (concatenate(context.shapes[0], (width,)),)
 
 
 def _infer_decode_csv(context: ShapeContext) -> Sequence[Dims]:

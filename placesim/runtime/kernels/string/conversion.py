@@ -15,6 +15,12 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, raw, string_array
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, unchanged
 
+INTEGER = re.compile(rb"[+-]?[0-9]+")
+DECIMAL = re.compile(rb"[+-]?(inf|infinity|nan(\([0-9a-z_]*\))?|([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)", re.IGNORECASE)
+
+URL_SAFE = re.compile(rb"[A-Za-z0-9_-]*")
+
+
 # --- numbers to strings ---------------------------------------------------------------------------------------------
 
 
@@ -45,6 +51,7 @@ def _printf_format(attrs: Attrs, fill: str) -> tuple[str, str]:
         letter = "g" if attrs["shortest"] else "e" if attrs["scientific"] else "f"
     if dtype is STRING:
         letter, fill = "s", fill if fill == "-" else ""
+    # a sign means nothing to printf's unsigned conversions, for which Python has no letter
     if dtype.name.startswith("uint") and fill in ("+", " "):
         fill = ""
     size = f"{attrs['width']}" if attrs["width"] > -1 else ""
@@ -53,7 +60,11 @@ def _printf_format(attrs: Attrs, fill: str) -> tuple[str, str]:
 
 
 def as_string(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Every element as C's printf writes it."""
+    """Every element, any shape, as C's printf writes it.
+
+    InvalidArgumentError for a fill of more than one character or an unknown one, and for a notation that the type does not
+    have.
+    """
     fill = raw(attrs["fill"]).decode("latin-1")
     _check_format(attrs, fill)
     value, dtype = np.asarray(inputs[0]), attrs["T"]
@@ -66,6 +77,7 @@ def as_string(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     def one(number: float) -> bytes:
         if number - number == 0:
             return (finite % number).encode()
+        # C shows the sign of a NaN, Python does not
         sign = "-" if number != number and np.signbit(number) else ""
         return (sign + other % number).encode()
 
@@ -77,9 +89,6 @@ def as_string(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 # --- strings to numbers ---------------------------------------------------------------------------------------------
-
-INTEGER = re.compile(rb"[+-]?[0-9]+")
-DECIMAL = re.compile(rb"[+-]?(inf|infinity|nan(\([0-9a-z_]*\))?|([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)", re.IGNORECASE)
 
 
 def parse_number(text: bytes, dtype: DType) -> int | float | None:
@@ -93,11 +102,15 @@ def parse_number(text: bytes, dtype: DType) -> int | float | None:
         return number if limits.min <= number <= limits.max else None
     if not DECIMAL.fullmatch(stripped):
         return None
+    # C allows a payload behind nan, in brackets, which Python's float does not know
     return float(stripped.split(b"(")[0])
 
 
 def string_to_number(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Every string as a number; blanks may stand around it."""
+    """Every string, any shape, as a number; blanks may stand around it.
+
+    InvalidArgumentError for what is no number of the type.
+    """
     dtype, numbers = attrs["out_type"], []
     for text in flat_strings(inputs[0]):
         number = parse_number(text, dtype)
@@ -164,25 +177,21 @@ def _template_pieces(attrs: Attrs) -> list[bytes]:
 
 
 def string_format(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The template with each placeholder replaced by an input's text."""
+    """A scalar: the template with each placeholder replaced by an input's text, of any shape.
+
+    ShapeError, as while shapes are inferred, unless there is a placeholder for each input.
+    """
     text, *pieces = _template_pieces(attrs)
     for value, dtype, piece in zip(inputs, attrs["T"], pieces, strict=True):
         text += summarize(np.asarray(value), dtype, attrs["summarize"]).encode() + piece
     return (string_array([text], ()),)
 
 
-def _infer_string_format(context: ShapeContext) -> Sequence[Dims]:
-    _template_pieces(context.attrs)
-    return ((),)
-
-
 # --- base64 ---------------------------------------------------------------------------------------------------------
-
-URL_SAFE = re.compile(rb"[A-Za-z0-9_-]*")
 
 
 def encode_base64(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """URL-safe base64, with padding only where the attr asks for it."""
+    """URL-safe base64 of strings, any shape, with padding only where the attr asks for it."""
     from base64 import urlsafe_b64encode
 
     def encode(text: bytes) -> bytes:
@@ -193,6 +202,7 @@ def encode_base64(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _decode_base64(text: bytes) -> bytes:
+    """InvalidArgumentError in TensorFlow's order: whole groups of four are looked at before the length, the rest after it."""
     from base64 import urlsafe_b64decode
 
     body = text
@@ -209,8 +219,16 @@ def _decode_base64(text: bytes) -> bytes:
 
 
 def decode_base64(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The bytes of URL-safe base64, padded or not."""
+    """The bytes of URL-safe base64, any shape, padded or not; InvalidArgumentError for what is none."""
     return (map_strings(_decode_base64, inputs[0]),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_string_format(context: ShapeContext) -> Sequence[Dims]:
+    _template_pieces(context.attrs)
+    return ((),)
 
 
 TABLE: Table = {

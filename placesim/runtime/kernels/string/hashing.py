@@ -39,6 +39,7 @@ def sip_hash(data: bytes, key: Pair) -> int:
     """SipHash-2-4 of some bytes with a key of two 64-bit words, as an unsigned 64-bit number."""
     state = [key[0] ^ 0x736F6D6570736575, key[1] ^ 0x646F72616E646F6D, key[0] ^ 0x6C7967656E657261, key[1] ^ 0x7465646279746573]
     whole = len(data) & ~7
+    # the last word ends in the length, modulo 256
     last = data[whole:].ljust(7, b"\0") + bytes([len(data) & 0xFF])
     for word in (*(_word(data, at) for at in range(0, whole, 8)), int.from_bytes(last, "little")):
         state[3] ^= word
@@ -68,6 +69,7 @@ def murmur_hash64(data: bytes) -> int:
         mixed = _shift_mix(_word(data, at) * MURMUR_MULTIPLIER) * MURMUR_MULTIPLIER & MASK
         found = (found ^ mixed) * MURMUR_MULTIPLIER & MASK
     if len(data) > whole:
+        # a last word that is not full is read as if zeros followed
         found = (found ^ _word(data, whole)) * MURMUR_MULTIPLIER & MASK
     return _shift_mix(_shift_mix(found) * MURMUR_MULTIPLIER)
 
@@ -79,17 +81,20 @@ def _buckets(values: Tensor, attrs: Attrs, hash_bytes: Callable[[bytes], int]) -
 
 
 def hash_fast(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """FarmHash's fingerprint modulo `num_buckets`, as int64 of the input's shape."""
+    """FarmHash's fingerprint of each string, any shape, modulo `num_buckets`, as int64."""
     return _buckets(inputs[0], attrs, fingerprint64)
 
 
 def hash_legacy(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The older hash modulo `num_buckets`, as int64 of the input's shape."""
+    """The older hash of each string, any shape, modulo `num_buckets`, as int64."""
     return _buckets(inputs[0], attrs, murmur_hash64)
 
 
 def hash_strong(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """SipHash with the attr `key` modulo `num_buckets`, as int64 of the input's shape; the key must have two elements."""
+    """SipHash of each string, any shape, with the attr `key` modulo `num_buckets`, as int64.
+
+    InvalidArgumentError for a key that has not two elements.
+    """
     if len(attrs["key"]) != 2:
         raise InvalidArgumentError("Key must have 2 elements")
     key = (attrs["key"][0] & MASK, attrs["key"][1] & MASK)
@@ -97,7 +102,7 @@ def hash_strong(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def hash_integers(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """FarmHash's fingerprint of each integer in decimal, modulo `num_buckets`."""
+    """FarmHash's fingerprint of each integer, any shape, in decimal, modulo `num_buckets`, as int64."""
     count = attrs["num_buckets"]
     hashed = [fingerprint64(b"%d" % number) % count for number in np.asarray(inputs[0]).reshape(-1).tolist()]
     return (np.array(hashed, np.int64).reshape(np.shape(inputs[0])),)

@@ -82,7 +82,7 @@ def replace_first(pattern: Pattern, rewrite: bytes, text: bytes) -> bytes:
 
 
 def replace_all(pattern: Pattern, rewrite: bytes, text: bytes) -> bytes:
-    """The text with all matches rewritten; unlike Python, RE2 sees no empty match right behind another match."""
+    """The text with all matches rewritten, unchanged where the rewrite names a group that is not there."""
     if _needed_groups(rewrite) > pattern.groups:
         return text
     found: list[bytes] = []
@@ -93,6 +93,7 @@ def replace_all(pattern: Pattern, rewrite: bytes, text: bytes) -> bytes:
             break
         found.append(text[at : match.start()])
         at = match.end()
+        # unlike Python, RE2 sees no empty match right behind another match
         if match.start() == match.end() == last_end:
             character = CHARACTER.match(text, at)
             found.append(character[0] if character else b"")
@@ -110,13 +111,19 @@ def _replace(value: Any, pattern: Pattern, rewrite: bytes, attrs: Attrs) -> Sequ
 
 
 def regex_replace(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Matches of a pattern rewritten; pattern and rewrite are scalar inputs."""
+    """Matches of a pattern in strings, any shape, rewritten; pattern and rewrite are scalar inputs.
+
+    InvalidArgumentError for inputs that are no scalars, and a pattern that RE2 does not know.
+    """
     pattern = compile_pattern(_scalar("Pattern", inputs[1]))
     return _replace(inputs[0], pattern, _scalar("Rewrite", inputs[2]), attrs)
 
 
 def static_regex_replace(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Matches of a pattern rewritten; pattern and rewrite are attrs."""
+    """Matches of a pattern in strings, any shape, rewritten; pattern and rewrite are attrs.
+
+    InvalidArgumentError for a pattern that RE2 does not know.
+    """
     return _replace(inputs[0], compile_pattern(raw(attrs["pattern"])), raw(attrs["rewrite"]), attrs)
 
 
@@ -130,12 +137,18 @@ def _full_match(value: Any, pattern: bytes) -> Sequence[Tensor]:
 
 
 def regex_full_match(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Whether a pattern, a scalar input, matches the whole of each string."""
+    """Whether a pattern, a scalar input, matches the whole of each string, any shape.
+
+    InvalidArgumentError for a pattern that is no scalar, or that RE2 does not know.
+    """
     return _full_match(inputs[0], _scalar("Pattern", inputs[1]))
 
 
 def static_regex_full_match(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Whether a pattern, an attr, matches the whole of each string."""
+    """Whether a pattern, an attr, matches the whole of each string, any shape.
+
+    InvalidArgumentError for a pattern that RE2 does not know.
+    """
     return _full_match(inputs[0], raw(attrs["pattern"]))
 
 

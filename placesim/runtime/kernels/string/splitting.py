@@ -47,7 +47,10 @@ def _split_at_any(text: bytes, delimiters: bytes) -> list[bytes]:
 
 
 def split(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings `[batch]` split at any byte of the delimiter; without one, into single bytes."""
+    """Strings `[batch]` split at any byte of the delimiter, a scalar, as a sparse tensor; without one, into single bytes.
+
+    InvalidArgumentError for inputs of other ranks.
+    """
     texts, delimiters = _vector_and_scalar(inputs, "delimiter")
     if not delimiters:
         return _sparse_pieces([[bytes([byte]) for byte in text] for text in texts])
@@ -69,6 +72,7 @@ def _split_at_whitespace(text: bytes, limit: int) -> list[bytes]:
 
 
 def _split(text: bytes, separator: bytes, limit: int) -> list[bytes]:
+    # no splits at all: the text as it is, even an empty one
     if not limit:
         return [text]
     if separator:
@@ -77,15 +81,12 @@ def _split(text: bytes, separator: bytes, limit: int) -> list[bytes]:
 
 
 def split_at_separator(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings `[batch]` split at a separator, at most `maxsplit` times; without one, at runs of whitespace."""
+    """Strings `[batch]` split at a scalar separator, at most `maxsplit` times, as a sparse tensor.
+
+    Without a separator, at runs of whitespace. InvalidArgumentError for inputs of other ranks.
+    """
     texts, separator = _vector_and_scalar(inputs, "sep")
     return _sparse_pieces([_split(text, separator, attrs["maxsplit"]) for text in texts])
-
-
-def _infer_split(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[0], 1)
-    with_rank(context.shapes[1], 0)
-    return (-1, 2), (-1,), (2,)
 
 
 # --- n-grams --------------------------------------------------------------------------------------------------------
@@ -112,6 +113,7 @@ def _ngrams(tokens: list[bytes], width: int, attrs: Attrs) -> list[bytes]:
 
 def _row_ngrams(tokens: list[bytes], attrs: Attrs) -> list[bytes]:
     found = [ngram for width in attrs["ngram_widths"] for ngram in _ngrams(tokens, width, attrs)]
+    # a row too short for any width becomes one n-gram of all that it has
     if found or not tokens or not attrs["preserve_short_sequences"]:
         return found
     if attrs["pad_width"] < 0:
@@ -123,17 +125,30 @@ def _row_ngrams(tokens: list[bytes], attrs: Attrs) -> list[bytes]:
 
 
 def string_ngrams(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The n-grams of ragged rows of tokens `[tokens]`, `[rows + 1]`, as ragged rows again."""
+    """The n-grams of ragged rows of tokens `[tokens]`, `[rows + 1]`, as ragged rows again.
+
+    InvalidArgumentError for widths below 1, splits that do not fit the tokens, and short rows to be kept without a pad width.
+    """
     if any(width <= 0 for width in attrs["ngram_widths"]):
         raise InvalidArgumentError("ngram_widths must contain positive values")
     tokens, splits = flat_strings(inputs[0]), np.reshape(inputs[1], -1).tolist()
     _check_splits(splits, len(tokens))
+    # without tokens or splits the outputs are shaped as the inputs: empty strings, and zeros
     if not tokens or not splits:
         return string_array([b""] * len(tokens), np.shape(inputs[0])), np.zeros_like(inputs[1])
     rows = [_row_ngrams(tokens[start:end], attrs) for start, end in pairwise(splits)]
     ngrams = [ngram for row in rows for ngram in row]
     ends = np.cumsum([0, *map(len, rows)]).astype(inputs[1].dtype)
     return string_array(ngrams, (len(ngrams),)), ends.reshape(np.shape(inputs[1]))
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def _infer_split(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 1)
+    with_rank(context.shapes[1], 0)
+    return (-1, 2), (-1,), (2,)
 
 
 def _infer_ngrams(context: ShapeContext) -> Sequence[Dims]:

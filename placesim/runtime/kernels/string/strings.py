@@ -9,22 +9,19 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.dimensions import shape_text
+from placesim.runtime.kernels.dimensions import broadcast_dims, shape_text
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
 from placesim.runtime.kernels.math.reductions import infer_reduction
+from placesim.runtime.kernels.math.segments import infer_unsorted_segments
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, raw, string_array
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
     ShapeError,
     broadcast,
-    concatenate,
     format_dims,
     merge,
-    merge_prefix,
     rank_of,
-    scalar_dim,
-    subshape,
     unchanged,
     with_rank,
 )
@@ -33,7 +30,10 @@ from placesim.runtime.shapes import (
 
 
 def join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The inputs joined element by element with the attr `separator`; scalars go with every element."""
+    """Strings of one shape, or scalars among them, joined element by element with the attr `separator`.
+
+    InvalidArgumentError for shapes that differ.
+    """
     shape: tuple[int, ...] = ()
     for part in inputs:
         if shape and np.ndim(part) and np.shape(part) != shape:
@@ -41,16 +41,6 @@ def join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         shape = shape or np.shape(part)
     rows = [flat_strings(np.broadcast_to(np.asarray(part, object), shape)) for part in inputs]
     return (string_array(list(map(raw(attrs["separator"]).join, zip(*rows, strict=True))), shape),)
-
-
-def infer_join(context: ShapeContext) -> Sequence[Dims]:
-    """A scalar of scalars, else what the inputs of known rank above 0 agree on."""
-    if all(dims == () for dims in context.shapes):
-        return ((),)
-    found: Dims = None
-    for dims in context.shapes:
-        found = merge(found, dims) if dims else found
-    return (found,)
 
 
 def _reduced_axes(axes: Tensor, rank: int) -> list[int]:
@@ -65,7 +55,10 @@ def _reduced_axes(axes: Tensor, rank: int) -> list[int]:
 
 
 def reduce_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings joined along axes, of which the first named changes fastest."""
+    """Strings, any shape, joined along axes, of which the first named changes fastest: without those axes, or with 1 there.
+
+    OutOfRangeError for an axis that is not there, InvalidArgumentError for one that is there twice.
+    """
     value = np.asarray(inputs[0], object)
     reduced = _reduced_axes(inputs[1], value.ndim)[::-1]
     kept = [axis for axis in range(value.ndim) if axis not in reduced]
@@ -79,7 +72,11 @@ def reduce_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def segment_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings with the same segment id joined, `[segments, inner...]`; a separator only goes behind a string with bytes."""
+    """Strings `[*ids, inner...]` with the same segment id joined, `[segments, inner...]`.
+
+    A separator only goes behind a string with bytes. InvalidArgumentError for shapes that do not fit, a number of segments that
+    is no scalar or negative, and ids outside of it; OutOfRangeError for ids of higher rank than the strings.
+    """
     value, ids, segments = np.asarray(inputs[0], object), np.asarray(inputs[1]), inputs[2]
     if not np.size(segments):
         raise InvalidArgumentError("Number of segments cannot be empty.")
@@ -93,6 +90,7 @@ def segment_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     width = int(np.prod(shape[1:], dtype=np.int64))
     result = [[b""] * width for _ in range(count)]
     separator = raw(attrs["separator"])
+    # in order, so that each segment's strings are joined as they come
     for segment, row in zip(ids.reshape(-1).tolist(), value.reshape(ids.size, width).tolist(), strict=True):
         result[segment] = [old + separator + new if old else new for old, new in zip(result[segment], row, strict=True)]
     return (string_array([text for row in result for text in row], shape),)
@@ -110,31 +108,26 @@ def _check_segments(value: Tensor, ids: Tensor, count: int) -> None:
         raise InvalidArgumentError("segment_ids are not allowed to exceed num_segments or to have negative values.")
 
 
-def _infer_segment_join(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[2], 0)
-    data, ids = context.shapes[:2]
-    if ids is None:
-        return (None,)
-    data, _ = merge_prefix(data, ids)
-    return (concatenate((scalar_dim(context, 2),), subshape(data, len(ids))),)
-
-
 # --- elementwise ----------------------------------------------------------------------------------------------------
 
 
 def length(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Lengths in int32: of bytes, or of bytes that start a UTF-8 character."""
+    """Lengths in int32, any shape: of bytes, or of bytes that start a UTF-8 character."""
     measure: Callable[[bytes], int] = len if attrs["unit"] == "BYTE" else lambda text: len(char_starts(text))
     return (np.array(list(map(measure, flat_strings(inputs[0]))), np.int32).reshape(np.shape(inputs[0])),)
 
 
 def char_starts(text: bytes) -> list[int]:
     """Where UTF-8 characters start: every byte that does not continue one."""
+    # no check of the sequence itself: invalid bytes count as they look
     return [index for index, byte in enumerate(text) if byte & 0xC0 != 0x80]
 
 
 def change_case(of_bytes: Callable[[bytes], bytes], of_text: Callable[[str], str]) -> Compute:
-    """The kernel that changes ASCII letters only, or all letters where the encoding is UTF-8."""
+    """The kernel that changes ASCII letters only, or all letters where the encoding is UTF-8, in strings of any shape.
+
+    InvalidArgumentError for another encoding.
+    """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         encoding = attrs["encoding"]
@@ -148,7 +141,7 @@ def change_case(of_bytes: Callable[[bytes], bytes], of_text: Callable[[str], str
 
 
 def strip(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """ASCII whitespace taken off both ends."""
+    """Strings, any shape, with ASCII whitespace taken off both ends."""
     return (map_strings(bytes.strip, inputs[0]),)
 
 
@@ -173,11 +166,16 @@ def _char_range(text: bytes, position: int, count: int) -> tuple[int, int] | Non
     if position >= 0:
         return None if position > size else (ends[position], ends[min(position + max(count, 0), size)])
     first = size + position
+    # a negative length takes the rest of the bytes, but none of the characters; counted from the end it is refused
     return None if first < 0 or count < 0 else (ends[first], ends[min(first + count, size)])
 
 
 def substring(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Substrings; positions and lengths have one shape, which broadcasts with the strings'."""
+    """Substrings; positions and lengths have one shape, which broadcasts with the strings'.
+
+    InvalidArgumentError for shapes that do not fit and a position outside of its string, UnimplementedError where more than two
+    dimensions would have to be broadcast.
+    """
     value, position, count = inputs
     if np.shape(position) != np.shape(count):
         raise InvalidArgumentError(
@@ -187,6 +185,7 @@ def substring(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     parts = (np.broadcast_to(np.asarray(part), shape).reshape(-1).tolist() for part in (position, count))
     texts = flat_strings(np.broadcast_to(np.asarray(value, object), shape))
     is_bytes = attrs["unit"] == "BYTE"
+    # the kernel tells both coordinates only where it has to broadcast
     in_pairs = len(shape) == 2 and np.shape(position) not in ((), np.shape(value))
     result = []
     for index, (text, start, size) in enumerate(zip(texts, *parts, strict=True)):
@@ -200,10 +199,9 @@ def substring(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def _substring_shape(value: tuple[int, ...], position: tuple[int, ...]) -> tuple[int, ...]:
     if position in ((), value):
         return value
-    try:
-        shape = np.broadcast_shapes(value, position)
-    except ValueError:
-        raise InvalidArgumentError(f"Incompatible shapes: {format_dims(value)} vs. {format_dims(position)}") from None
+    shape = broadcast_dims(value, position)
+    if shape is None:
+        raise InvalidArgumentError(f"Incompatible shapes: {format_dims(value)} vs. {format_dims(position)}")
     if len(shape) > 2:
         raise UnimplementedError(f"Substr broadcast not implemented for {len(shape)} dimensions")
     return shape
@@ -217,8 +215,44 @@ def _outside(text: bytes, position: int, index: Sequence[Any], is_bytes: bool) -
     return InvalidArgumentError(f"pos {position} out of range for string b'{shown}' at index {place}")
 
 
+# --- file names -----------------------------------------------------------------------------------------------------
+
+
+def _check_scalars(names: Sequence[str], inputs: Sequence[Any]) -> None:
+    for name, part in zip(names, inputs, strict=True):
+        if np.ndim(part):
+            raise InvalidArgumentError(f"{name} must be a scalar, got shape {shape_text(part)}")
+
+
+def sharded_filename(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """The name of one shard's file, `name-00003-of-00010`, of three scalars; InvalidArgumentError for other shapes."""
+    _check_scalars(("basename", "shard", "num_shards"), inputs)
+    name, shard, count = (np.reshape(part, -1)[0] for part in inputs)
+    return (string_array([name + b"-%05d-of-%05d" % (shard, count)], ()),)
+
+
+def sharded_filespec(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
+    """The pattern of all shards' files, `name-?????-of-00010`, of two scalars; InvalidArgumentError for other shapes."""
+    _check_scalars(("basename", "num_shards"), inputs)
+    name, count = (np.reshape(part, -1)[0] for part in inputs)
+    return (string_array([name + b"-?????-of-%05d" % count], ()),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_join(context: ShapeContext) -> Sequence[Dims]:
+    """A scalar of scalars, else what the inputs of known rank above 0 agree on; ShapeError where they do not."""
+    if all(dims == () for dims in context.shapes):
+        return ((),)
+    found: Dims = None
+    for dims in context.shapes:
+        found = merge(found, dims) if dims else found
+    return (found,)
+
+
 def infer_substring(context: ShapeContext) -> Sequence[Dims]:
-    """The strings and the positions broadcast together; positions and lengths are shaped alike."""
+    """The strings and the positions broadcast together; ShapeError unless positions and lengths are shaped alike."""
     value, position, count = context.shapes
     if position is not None and rank_of(position) != rank_of(count):
         rank = -1 if count is None else len(count)
@@ -226,29 +260,6 @@ def infer_substring(context: ShapeContext) -> Sequence[Dims]:
     if position is not None and position != count:
         raise ShapeError(f"pos and len shapes must match: {format_dims(position)} vs. {format_dims(count)}")
     return (broadcast(value, position),)
-
-
-# --- file names -----------------------------------------------------------------------------------------------------
-
-
-def _require_scalars(names: Sequence[str], inputs: Sequence[Any]) -> None:
-    for name, part in zip(names, inputs, strict=True):
-        if np.ndim(part):
-            raise InvalidArgumentError(f"{name} must be a scalar, got shape {shape_text(part)}")
-
-
-def sharded_filename(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The name of one shard's file: `name-00003-of-00010`."""
-    _require_scalars(("basename", "shard", "num_shards"), inputs)
-    name, shard, count = (np.reshape(part, -1)[0] for part in inputs)
-    return (string_array([name + b"-%05d-of-%05d" % (shard, count)], ()),)
-
-
-def sharded_filespec(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The pattern of all shards' files: `name-?????-of-00010`."""
-    _require_scalars(("basename", "num_shards"), inputs)
-    name, count = (np.reshape(part, -1)[0] for part in inputs)
-    return (string_array([name + b"-?????-of-%05d" % count], ()),)
 
 
 def _infer_sharded(context: ShapeContext) -> Sequence[Dims]:
@@ -260,7 +271,7 @@ def _infer_sharded(context: ShapeContext) -> Sequence[Dims]:
 TABLE: Table = {
     "StringJoin": Kernel(join, infer_join),
     "ReduceJoin": Kernel(reduce_join, infer_reduction),
-    "UnsortedSegmentJoin": Kernel(segment_join, _infer_segment_join),
+    "UnsortedSegmentJoin": Kernel(segment_join, infer_unsorted_segments),
     "StringLength": Kernel(length, unchanged),
     "StringLower": Kernel(change_case(bytes.lower, str.lower), unchanged),
     "StringUpper": Kernel(change_case(bytes.upper, str.upper), unchanged),

@@ -41,6 +41,7 @@ def codec_of(encoding: str) -> str:
     """Python's name of an encoding; InvalidArgumentError where there is none."""
     try:
         found = codecs.lookup(encoding.strip())
+        # Python counts base64 and the like among its codecs
         if not getattr(found, "_is_text_encoding", True):
             raise LookupError(encoding)
     except (LookupError, ValueError):
@@ -57,6 +58,7 @@ def read_characters(text: bytes, codec: str) -> Iterator[Character]:
             return
         except UnicodeDecodeError as error:
             yield from _sized(text[start : start + error.start].decode(codec), codec)
+            # as many bytes as the codec gives up on count as one character
             yield Character(REPLACEMENT, error.end - error.start, False)
             start += error.end
 
@@ -98,13 +100,18 @@ def encode(code_points: Sequence[int], encoding: str) -> bytes:
 
 
 def transcode(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings from one encoding in another."""
+    """Strings, any shape, from one encoding in another.
+
+    InvalidArgumentError for an unknown encoding or policy, and, with policy `strict`, for invalid bytes and control characters
+    that are to be replaced.
+    """
     _check_errors(attrs)
     codec = codec_of(attrs["input_encoding"])
 
     def one(text: bytes) -> bytes:
         found = list(read_characters(text, codec))
         controls = attrs["replace_control_characters"] and any(c.code_point <= LAST_CONTROL for c in found)
+        # transcoding is strict with control characters too, decoding is not
         if attrs["errors"] == "strict" and controls:
             raise InvalidArgumentError(INVALID)
         return encode([point for point, _ in _cleaned(text, codec, attrs)], attrs["output_encoding"])
@@ -113,7 +120,10 @@ def transcode(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def decode_with_offsets(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings as ragged rows of code points: splits `[strings + 1]`, int32 code points, and the bytes where each starts."""
+    """Strings, any shape, as ragged rows: splits `[strings + 1]`, int32 code points, and the byte where each starts.
+
+    InvalidArgumentError for an unknown encoding or policy, and, with policy `strict`, for invalid bytes.
+    """
     _check_errors(attrs)
     codec = codec_of(attrs["input_encoding"])
     rows = [list(_cleaned(text, codec, attrs)) for text in flat_strings(inputs[0])]
@@ -124,7 +134,7 @@ def decode_with_offsets(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]
 
 
 def decode(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings as ragged rows of code points: splits `[strings + 1]` and int32 code points."""
+    """Strings, any shape, as ragged rows: splits `[strings + 1]` and int32 code points; errors as of `decode_with_offsets`."""
     return decode_with_offsets(inputs, attrs)[:2]
 
 
@@ -155,7 +165,11 @@ def _checked_points(points: Sequence[int], attrs: Attrs) -> list[int]:
 
 
 def encode_rows(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Ragged rows of code points, `[points]` with splits `[rows + 1]`, as strings `[rows]`."""
+    """Ragged rows of code points, `[points]` with splits `[rows + 1]`, as strings `[rows]`.
+
+    InvalidArgumentError for other ranks, splits that do not fit the points, an unknown policy, and, with policy `strict`, a
+    number that is no code point.
+    """
     _check_errors(attrs)
     if np.ndim(inputs[0]) != 1 or np.ndim(inputs[1]) != 1:
         raise InvalidArgumentError("Both the input_tensor and input_splits should be of rank 1. ")
@@ -167,8 +181,11 @@ def encode_rows(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def script(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """ICU's number of each code point's script."""
+    """ICU's number of each code point's script, any shape."""
     return (scripts_of(np.asarray(inputs[0])),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_decode(context: ShapeContext) -> Sequence[Dims]:

@@ -1,0 +1,53 @@
+"""How a file of kernels is written: ops spelled out in its table, shape functions by their names, errors in docstrings."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from placesim.runtime import shapes
+from placesim.runtime.kernels import FAMILIES
+from placesim.runtime.kernels.kernel import Table
+
+ROOMS = ("math", "array", "linalg", "random", "string")
+"""The rooms that are held to it."""
+OTHERS = ("string.tensor_serialization",)
+"""Families in these rooms that are not yet."""
+
+WRITTEN = [family for family in FAMILIES if family.partition(".")[0] in ROOMS and family not in OTHERS]
+
+
+def _module(family: str) -> ModuleType:
+    return import_module(f"placesim.runtime.kernels.{family}")
+
+
+def _tree(family: str) -> ast.Module:
+    return ast.parse(Path(inspect.getfile(_module(family))).read_text())
+
+
+@pytest.mark.parametrize("family", WRITTEN)
+def test_each_op_is_spelled_out_in_the_table_that_ends_its_file(family: str) -> None:
+    last = _tree(family).body[-1]
+    assert isinstance(last, ast.AnnAssign)
+    assert ast.unparse(last.target) == "TABLE"
+    spelled = {node.value for node in ast.walk(last) if isinstance(node, ast.Constant)}
+    assert set(_module(family).TABLE) <= spelled
+
+
+@pytest.mark.parametrize("family", WRITTEN)
+def test_each_shape_function_is_of_the_vocabulary_or_infers(family: str) -> None:
+    table: Table = _module(family).TABLE
+    names = {op: row.shape.__qualname__ for op, row in table.items() if row.shape not in vars(shapes).values()}
+    assert not {op: name for op, name in names.items() if not name.lstrip("_").startswith(("infer_", "build_infer_"))}
+
+
+@pytest.mark.parametrize("family", WRITTEN)
+def test_each_public_function_that_raises_says_what(family: str) -> None:
+    functions = [node for node in _tree(family).body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+    raising = [node for node in functions if any(isinstance(part, ast.Raise) for part in ast.walk(node))]
+    assert not [node.name for node in raising if "Error" not in (ast.get_docstring(node) or "")]
