@@ -13,7 +13,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.array.indices import COMBINATIONS, Combine, first_outside, position_text, set_rows
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, per_element
+from placesim.runtime.kernels.kernel import Flops, Kernel, KernelContext, Table, Tensor, per_element
 from placesim.runtime.kernels.state.variables import find_variable, ref_output, typed_handle_shape, value_of
 from placesim.runtime.resources import Variable
 from placesim.runtime.shapes import Dims, ShapeContext, concatenate, format_dims, merge, subshape
@@ -91,7 +91,7 @@ def _combine_prefixes(combine: Combine, rows: Tensor, index: Tensor, given: Tens
     combine(rows, index, flat[np.minimum(sources, flat.size - 1)] if flat.size else np.zeros_like(rows, shape=sources.shape))
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def _check_update_shapes(params: Dims, context: ShapeContext) -> None:
@@ -110,9 +110,34 @@ def _infer_resource(context: ShapeContext) -> Sequence[Dims]:
     return ()
 
 
-TABLE: Table = {}
-for _name, _combine in COMBINATIONS.items():
-    _scatter = build_scatter(_combine)
-    _flops = None if _combine is set_rows else per_element(2)
-    TABLE["Scatter" + _name] = Kernel(_scatter, _infer_ref, _flops, needs_context=True)
-    TABLE["ResourceScatter" + _name] = Kernel(_scatter, _infer_resource, _flops, needs_context=True)
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _build_ref(name: str) -> Kernel:
+    return Kernel(build_scatter(COMBINATIONS[name]), _infer_ref, _build_flops(name), needs_context=True)
+
+
+def _build_resource(name: str) -> Kernel:
+    return Kernel(build_scatter(COMBINATIONS[name]), _infer_resource, _build_flops(name), needs_context=True)
+
+
+def _build_flops(name: str) -> Flops | None:
+    return None if name == "Update" else per_element(2)
+
+
+TABLE: Table = {
+    "ScatterUpdate": _build_ref("Update"),
+    "ResourceScatterUpdate": _build_resource("Update"),
+    "ScatterAdd": _build_ref("Add"),
+    "ResourceScatterAdd": _build_resource("Add"),
+    "ScatterSub": _build_ref("Sub"),
+    "ResourceScatterSub": _build_resource("Sub"),
+    "ScatterMul": _build_ref("Mul"),
+    "ResourceScatterMul": _build_resource("Mul"),
+    "ScatterDiv": _build_ref("Div"),
+    "ResourceScatterDiv": _build_resource("Div"),
+    "ScatterMin": _build_ref("Min"),
+    "ResourceScatterMin": _build_resource("Min"),
+    "ScatterMax": _build_ref("Max"),
+    "ResourceScatterMax": _build_resource("Max"),
+}

@@ -17,7 +17,7 @@ from placesim.runtime.kernels.array.index_matrices import (
     scatter_slices,
 )
 from placesim.runtime.kernels.array.indices import COMBINATIONS, Combine
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, per_element
+from placesim.runtime.kernels.kernel import Flops, Kernel, KernelContext, Table, per_element
 from placesim.runtime.kernels.state.variables import find_variable, held_shape, ref_output, value_of
 from placesim.runtime.shapes import (
     Dims,
@@ -44,7 +44,7 @@ def build_scatter_nd(combine: Combine) -> Callable[..., Sequence[Any]]:
     return scatter_nd
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def _variable_shape(context: ShapeContext) -> Dims:
@@ -61,9 +61,30 @@ def _infer_resource(context: ShapeContext) -> Sequence[Dims]:
     return ()
 
 
-TABLE: Table = {}
-for _name in ("Update", "Add", "Sub", "Min", "Max"):
-    _scatter_nd = build_scatter_nd(COMBINATIONS[_name])
-    _flops = None if _name == "Update" else per_element(2)
-    TABLE["ScatterNd" + _name] = Kernel(_scatter_nd, _infer_ref, _flops, needs_context=True)
-    TABLE["ResourceScatterNd" + _name] = Kernel(_scatter_nd, _infer_resource, _flops, needs_context=True)
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _build_ref(name: str) -> Kernel:
+    return Kernel(build_scatter_nd(COMBINATIONS[name]), _infer_ref, _build_flops(name), needs_context=True)
+
+
+def _build_resource(name: str) -> Kernel:
+    return Kernel(build_scatter_nd(COMBINATIONS[name]), _infer_resource, _build_flops(name), needs_context=True)
+
+
+def _build_flops(name: str) -> Flops | None:
+    return None if name == "Update" else per_element(2)
+
+
+TABLE: Table = {
+    "ScatterNdUpdate": _build_ref("Update"),
+    "ResourceScatterNdUpdate": _build_resource("Update"),
+    "ScatterNdAdd": _build_ref("Add"),
+    "ResourceScatterNdAdd": _build_resource("Add"),
+    "ScatterNdSub": _build_ref("Sub"),
+    "ResourceScatterNdSub": _build_resource("Sub"),
+    "ScatterNdMin": _build_ref("Min"),
+    "ResourceScatterNdMin": _build_resource("Min"),
+    "ScatterNdMax": _build_ref("Max"),
+    "ResourceScatterNdMax": _build_resource("Max"),
+}
