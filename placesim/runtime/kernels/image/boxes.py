@@ -304,7 +304,7 @@ def _outline(box: Tensor, height: int, width: int) -> Iterator[tuple[int | slice
     yield from ((rows, column) for column in (left, right) if 0 <= column < width)
 
 
-# --- shapes and costs -----------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def _infer_crops(context: ShapeContext) -> tuple[Dims]:
@@ -335,6 +335,9 @@ def _infer_colored_outlines(context: ShapeContext) -> tuple[Dims]:
     return (with_rank_at_least(context.shapes[0], 3),)
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
 def _sample_flops(index_of_crops: int) -> Flops:
     """Nine operations for each value of a crop, which is the first input or the first output."""
 
@@ -343,6 +346,8 @@ def _sample_flops(index_of_crops: int) -> Flops:
 
     return flops
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "CropAndResize": Kernel(compute_crops, _infer_crops, _sample_flops(-1)),

@@ -154,7 +154,7 @@ def compute_saturation(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     return ((np.where(gray, 0, colors) + least[..., None]).astype(np.float32, copy=False),)
 
 
-# --- shapes and costs -----------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def infer_colors(context: ShapeContext) -> tuple[Dims]:
@@ -174,12 +174,17 @@ def _infer_adjusted(scalars: int) -> Callable[[ShapeContext], tuple[Dims]]:
     return infer
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
 def _per_element(count: int) -> Flops:
     def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
         return count * elements(outputs[0])
 
     return flops
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "RGBToHSV": Kernel(compute_rgb_to_hsv, infer_colors, _per_element(5)),

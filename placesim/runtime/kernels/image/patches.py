@@ -85,33 +85,6 @@ def _window_slice(
     return (slice(None), *(slice(start, start + stride * (count - 1) + 1, stride) for start, stride, count in steps))
 
 
-def _infer_patches(rank: int, op: str) -> Callable[[ShapeContext], tuple[Dims]]:
-    def infer(context: ShapeContext) -> tuple[Dims]:
-        attrs = context.attrs
-        dims = with_rank(context.shapes[0], rank + 2)
-        for name, shown in (("ksizes", "ksizes"), ("strides", "stride"), ("rates", "rates")):
-            if name in attrs and len(attrs[name]) != rank + 2:
-                raise ShapeError(
-                    f"{op} requires the {shown} attribute to contain {rank + 2} values, but got: {len(attrs[name])}"
-                )
-        sizes, strides = attrs["ksizes"][1:-1], attrs["strides"][1:-1]
-        rates = attrs.get("rates", (1,) * (rank + 2))[1:-1]
-        depth = multiply_dims(dims[-1], prod(sizes))
-        if -1 in dims[1:-1]:
-            return ((dims[0], -1, -1, depth),)  # for volumes too, of which that is one dimension too few
-        windows = [size + (size - 1) * (rate - 1) for size, rate in zip(sizes, rates, strict=True)]
-        for stride in strides:
-            if stride <= 0:
-                raise ShapeError(f"Stride must be > 0, but got {stride}")
-        try:
-            axes = zip(dims[1:-1], windows, strides, strict=True)
-            return ((dims[0], *(_window_output(*axis, attrs["padding"])[0] for axis in axes), depth),)
-        except InvalidArgumentError as error:
-            raise ShapeError(error.message) from None
-
-    return infer
-
-
 # --- glimpses -------------------------------------------------------------------------------------------------------
 
 
@@ -205,6 +178,36 @@ def _fill_noise(glimpse: Tensor, image: Tensor, noise: str) -> None:
         glimpse[...] = np.clip(image.mean((0, 1)) + spread, image.min((0, 1)), image.max((0, 1)))
 
 
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def _infer_patches(rank: int, op: str) -> Callable[[ShapeContext], tuple[Dims]]:
+    def infer(context: ShapeContext) -> tuple[Dims]:
+        attrs = context.attrs
+        dims = with_rank(context.shapes[0], rank + 2)
+        for name, shown in (("ksizes", "ksizes"), ("strides", "stride"), ("rates", "rates")):
+            if name in attrs and len(attrs[name]) != rank + 2:
+                raise ShapeError(
+                    f"{op} requires the {shown} attribute to contain {rank + 2} values, but got: {len(attrs[name])}"
+                )
+        sizes, strides = attrs["ksizes"][1:-1], attrs["strides"][1:-1]
+        rates = attrs.get("rates", (1,) * (rank + 2))[1:-1]
+        depth = multiply_dims(dims[-1], prod(sizes))
+        if -1 in dims[1:-1]:
+            return ((dims[0], -1, -1, depth),)  # for volumes too, of which that is one dimension too few
+        windows = [size + (size - 1) * (rate - 1) for size, rate in zip(sizes, rates, strict=True)]
+        for stride in strides:
+            if stride <= 0:
+                raise ShapeError(f"Stride must be > 0, but got {stride}")
+        try:
+            axes = zip(dims[1:-1], windows, strides, strict=True)
+            return ((dims[0], *(_window_output(*axis, attrs["padding"])[0] for axis in axes), depth),)
+        except InvalidArgumentError as error:
+            raise ShapeError(error.message) from None
+
+    return infer
+
+
 def infer_glimpses(context: ShapeContext) -> tuple[Dims]:
     images, offsets = with_rank(context.shapes[0], 4), with_rank(context.shapes[2], 2)
     batch = merge_dim(images[0], offsets[0])
@@ -213,6 +216,8 @@ def infer_glimpses(context: ShapeContext) -> tuple[Dims]:
         raise ShapeError("The uniform_noise should not be True when noise is not uniform")
     return ((batch, *infer_size(context, 1), images[3]),)
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "ExtractImagePatches": Kernel(_extract_patches(2), _infer_patches(2, "ExtractImagePatches")),

@@ -143,7 +143,7 @@ def _bilinear(images: Tensor, y: Tensor, x: Tensor, fill: Tensor) -> Tensor:
 
 INTERPOLATIONS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {"NEAREST": _nearest, "BILINEAR": _bilinear}
 
-# --- shape and cost -------------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def _infer_projection(context: ShapeContext) -> tuple[Dims]:
@@ -151,11 +151,16 @@ def _infer_projection(context: ShapeContext) -> tuple[Dims]:
     return ((images[0], *infer_size(context, 2), images[3]),)
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
 def _projection_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """Fourteen operations to find each pixel, and nine for each value between four."""
     pixels = elements((outputs[0] or ())[:3])
     return 14 * pixels + (9 * elements(outputs[0]) if attrs["interpolation"] == "BILINEAR" else 0)
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 _PROJECTION = Kernel(compute_projection, _infer_projection, _projection_flops)
 

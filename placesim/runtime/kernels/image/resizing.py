@@ -326,7 +326,7 @@ def _translated_axes(
     return rows, columns
 
 
-# --- shapes and costs -----------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def infer_resized(context: ShapeContext) -> tuple[Dims]:
@@ -342,6 +342,9 @@ def infer_size(context: ShapeContext, index: int) -> tuple[int, int]:
     return (-1, -1) if size is None else (int(size[0]), int(size[1]))
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
 def _tap_flops(taps: int) -> Flops:
     """A multiplication and an addition for each of so many inputs, of the rows and of the columns."""
 
@@ -350,6 +353,8 @@ def _tap_flops(taps: int) -> Flops:
 
     return flops
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "ResizeArea": Kernel(_resize(sample_area), infer_resized, _tap_flops(1)),

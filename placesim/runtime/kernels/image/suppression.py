@@ -251,19 +251,6 @@ def _require_combined(boxes: Tensor, scores: Tensor) -> None:
         raise InvalidArgumentError("boxes and scores must have same batch size")
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
-
-
-def _infer_size(context: ShapeContext, index: int) -> int:
-    """The dimension that a scalar input says."""
-    size = context.scalar_value(index)
-    if size is None:
-        return -1
-    if size < 0:
-        raise ShapeError(f"Dimension size, given by scalar input {index}, must be non-negative but is {size}")
-    return size
-
-
 def _infer(outputs: str) -> Callable[[ShapeContext], tuple[Dims, ...]]:
     """The shape function of the version with these outputs."""
 
@@ -277,6 +264,19 @@ def _infer(outputs: str) -> Callable[[ShapeContext], tuple[Dims, ...]]:
         return tuple(() if name == "n" else (size,) for name in outputs)
 
     return infer
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def _infer_size(context: ShapeContext, index: int) -> int:
+    """The dimension that a scalar input says."""
+    size = context.scalar_value(index)
+    if size is None:
+        return -1
+    if size < 0:
+        raise ShapeError(f"Dimension size, given by scalar input {index}, must be non-negative but is {size}")
+    return size
 
 
 def _infer_with_overlaps(context: ShapeContext) -> tuple[Dims]:
@@ -313,6 +313,8 @@ def _infer_combined_size(context: ShapeContext, classes: int) -> int:
         raise ShapeError("max_output_size_per_class must be > 0 if pad_per_class is set to true ")
     return min(total, per_class * classes) if per_class > 0 and classes >= 0 else -1
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "NonMaxSuppression": Kernel(_suppress(False, "i"), _infer("i")),

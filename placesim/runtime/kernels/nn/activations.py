@@ -131,15 +131,18 @@ def _apply_same_shapes(function: Callable[..., Any]) -> Callable[..., Any]:
     return applied
 
 
-def _activation(function: Callable[..., Any], needs_attrs: bool = False) -> Kernel:
-    direct = None if needs_attrs else widened(function)
-    return Kernel(partial(apply, function=function), unchanged, one_per_output, direct)
-
-
 def _gradient(op: str, function: Callable[..., Any], needs_attrs: bool = False) -> dict[str, Kernel]:
     direct = None if needs_attrs else _apply_same_shapes(function)
     compute = partial(apply_back, op=op, function=function)
     return {op: Kernel(compute, merged, one_per_output, direct, needs_context=True)}
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _activation(function: Callable[..., Any], needs_attrs: bool = False) -> Kernel:
+    direct = None if needs_attrs else widened(function)
+    return Kernel(partial(apply, function=function), unchanged, one_per_output, direct)
 
 
 TABLE: Table = {

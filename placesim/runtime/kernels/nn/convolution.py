@@ -348,7 +348,7 @@ def _check_back_shapes_3d(inputs: Sequence[int], filters: Sequence[int], grads: 
             raise InvalidArgumentError(f"{name} and filter_sizes must have the same number of channels. {numbers}")
 
 
-# --- static shapes --------------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def infer_convolution(context: ShapeContext, spatial: int) -> Sequence[Dims]:
@@ -460,7 +460,15 @@ def infer_as_input(context: ShapeContext, index: int, rank: int) -> Sequence[Dim
     return (with_rank(context.shapes[index], rank),)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
+def _build_infer_from_sizes(index: int, rank: int) -> ShapeFunction:
+    return partial(infer_from_sizes, index=index, rank=rank)
+
+
+def _build_infer_as_input(index: int, rank: int) -> ShapeFunction:
+    return partial(infer_as_input, index=index, rank=rank)
+
+
+# --- costs ------------------------------------------------------------------------------------------------------------
 
 
 def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
@@ -477,30 +485,27 @@ def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs
     return 2 * elements(inputs[2]) * elements((outputs[0] or ())[:-1])
 
 
-def _rows(spatial: int, version: str, back: ShapeFunction, filters: ShapeFunction, takes_sizes: bool) -> Table:
-    """The two gradients of a convolution, which take a shape or the tensor itself."""
-    compute_back = partial(convolve_back, spatial=spatial, takes_sizes=takes_sizes)
-    compute_filter = partial(convolve_filter, spatial=spatial, takes_sizes=takes_sizes)
-    return {
-        f"Conv{spatial}DBackpropInput{version}": Kernel(compute_back, back, input_gradient_flops),
-        f"Conv{spatial}DBackpropFilter{version}": Kernel(compute_filter, filters, filter_gradient_flops),
-    }
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _from_sizes(index: int, rank: int) -> ShapeFunction:
-    return partial(infer_from_sizes, index=index, rank=rank)
+def _build_input_gradient(spatial: int, infer: ShapeFunction, takes_sizes: bool) -> Kernel:
+    return Kernel(partial(convolve_back, spatial=spatial, takes_sizes=takes_sizes), infer, input_gradient_flops)
 
 
-def _as_input(index: int, rank: int) -> ShapeFunction:
-    return partial(infer_as_input, index=index, rank=rank)
+def _build_filter_gradient(spatial: int, infer: ShapeFunction, takes_sizes: bool) -> Kernel:
+    return Kernel(partial(convolve_filter, spatial=spatial, takes_sizes=takes_sizes), infer, filter_gradient_flops)
 
 
 TABLE: Table = {
     "Conv": Kernel(convolve_any, infer_any_convolution, forward_flops),
     "Conv2D": Kernel(partial(convolve, spatial=2), partial(infer_convolution, spatial=2), forward_flops),
     "Conv3D": Kernel(partial(convolve, spatial=3), partial(infer_convolution, spatial=3), forward_flops),
-    **_rows(2, "", infer_input_gradient_2d, _from_sizes(1, 4), takes_sizes=True),
-    **_rows(2, "V2", _as_input(0, 4), _as_input(1, 4), takes_sizes=False),
-    **_rows(3, "V2", _from_sizes(0, 5), _from_sizes(1, 5), takes_sizes=True),
-    **_rows(3, "", _as_input(0, 5), _as_input(1, 5), takes_sizes=False),
+    "Conv2DBackpropInput": _build_input_gradient(2, infer_input_gradient_2d, takes_sizes=True),
+    "Conv2DBackpropFilter": _build_filter_gradient(2, _build_infer_from_sizes(1, 4), takes_sizes=True),
+    "Conv2DBackpropInputV2": _build_input_gradient(2, _build_infer_as_input(0, 4), takes_sizes=False),
+    "Conv2DBackpropFilterV2": _build_filter_gradient(2, _build_infer_as_input(1, 4), takes_sizes=False),
+    "Conv3DBackpropInputV2": _build_input_gradient(3, _build_infer_from_sizes(0, 5), takes_sizes=True),
+    "Conv3DBackpropFilterV2": _build_filter_gradient(3, _build_infer_from_sizes(1, 5), takes_sizes=True),
+    "Conv3DBackpropInput": _build_input_gradient(3, _build_infer_as_input(0, 5), takes_sizes=False),
+    "Conv3DBackpropFilter": _build_filter_gradient(3, _build_infer_as_input(1, 5), takes_sizes=False),
 }

@@ -363,7 +363,7 @@ def _is_candidate(total: float, leaves: Sequence[_Beam], width: int) -> bool:
     return total > -math.inf and (len(leaves) < width or total > leaves[-1].total)
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def _infer_loss(context: ShapeContext) -> Sequence[Dims]:
@@ -380,6 +380,8 @@ def _infer_decoder(context: ShapeContext) -> Sequence[Dims]:
     paths = context.attrs.get("top_paths", 1)
     return [*[(-1, 2)] * paths, *[(-1,)] * paths, *[(2,)] * paths, (batch, paths)]
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "CTCBeamSearchDecoder": Kernel(decode_by_beam_search, _infer_decoder, per_element(0)),

@@ -346,7 +346,7 @@ def _back_windows(
     return windows
 
 
-# --- static shapes and costs ----------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
@@ -363,6 +363,9 @@ def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
     return (arrange(dims[0], outputs, multiply_dims(depth, filters[3]), layout),)
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
 def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """A multiplication and an addition for each output and each tap."""
     return 2 * elements(outputs[0]) * elements((inputs[1] or ())[:2])
@@ -375,6 +378,8 @@ def input_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs:
 def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     return 2 * elements(inputs[2]) * elements((outputs[0] or ())[:2])
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "DepthwiseConv2dNative": Kernel(convolve_depthwise, infer_depthwise, forward_flops),

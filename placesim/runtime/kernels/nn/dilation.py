@@ -17,6 +17,8 @@ from placesim.runtime.kernels.nn.windows import Window, tap_slices, window_of
 from placesim.runtime.kernels.precision import lowest
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge_dim, with_rank
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def dilate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Dilation2D -> `[batch, outputs, outputs, channels]`."""
@@ -108,6 +110,9 @@ def _back_windows(tensor: Tensor, filters: Tensor, grads: Tensor, attrs: Attrs) 
     return windows
 
 
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
 def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
     attrs = context.attrs
     dims, filters = with_rank(context.shapes[0], 4), with_rank(context.shapes[1], 3)
@@ -130,6 +135,9 @@ def infer_as(context: ShapeContext, index: int) -> Sequence[Dims]:
     return (context.shapes[index],)
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
 def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """An addition and a comparison for each output and each tap."""
     return 2 * elements(outputs[0]) * elements((inputs[1] or ())[:2])
@@ -138,6 +146,8 @@ def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs)
 def gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     return 2 * elements(inputs[2]) * elements((inputs[1] or ())[:2])
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "Dilation2D": Kernel(dilate, infer_dilation, forward_flops),

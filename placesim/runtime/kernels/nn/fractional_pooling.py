@@ -142,16 +142,6 @@ def _lengths(sequence: Tensor, size: int, overlapping: bool) -> Tensor:
     return np.array([window.stop - window.start for window in _windows(sequence, size, overlapping)], np.int64)
 
 
-def _infer_pool(context: ShapeContext) -> Sequence[Dims]:
-    value = with_rank(context.shapes[0], 4)
-    ratios = context.attrs["pooling_ratio"]
-    if len(ratios) != 4:
-        raise ShapeError("pooling_ratio field must specify 4 dimensions")
-    _check_ratios(ratios, ShapeError)
-    dims = tuple(-1 if dim < 0 else _divide(dim, ratio) for dim, ratio in zip(value, ratios, strict=True))
-    return dims, dims[1:2], dims[2:3]
-
-
 # --- gradients ------------------------------------------------------------------------------------------------------
 
 
@@ -255,6 +245,19 @@ def _aligned(sequence: Tensor) -> list[str]:
     return [text.rjust(max(map(len, texts))) for text in texts]
 
 
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def _infer_pool(context: ShapeContext) -> Sequence[Dims]:
+    value = with_rank(context.shapes[0], 4)
+    ratios = context.attrs["pooling_ratio"]
+    if len(ratios) != 4:
+        raise ShapeError("pooling_ratio field must specify 4 dimensions")
+    _check_ratios(ratios, ShapeError)
+    dims = tuple(-1 if dim < 0 else _divide(dim, ratio) for dim, ratio in zip(value, ratios, strict=True))
+    return dims, dims[1:2], dims[2:3]
+
+
 def _infer_max_gradient(context: ShapeContext) -> Sequence[Dims]:
     return (with_rank(context.shapes[0], 4),)
 
@@ -270,9 +273,14 @@ def _infer_average_gradient(context: ShapeContext) -> Sequence[Dims]:
     return (tuple(value.tolist()),)
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
 def _one_per_cell(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     return elements(inputs[0])
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "FractionalAvgPool": Kernel(_pool("average", _average), _infer_pool, _one_per_cell, needs_context=True),

@@ -16,6 +16,8 @@ from placesim.runtime.kernels.nn.windows import static_outputs, windows_of
 from placesim.runtime.kernels.precision import wide_dtype
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, add_dims, format_dims, merge_dim, with_rank, with_value
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def convolve_padded(inputs: Sequence[Tensor], attrs: Attrs, is_resized: bool) -> Sequence[Tensor]:
     """(images, with `is_resized` their new size, paddings `[4, 2]`, filter) -> `[batch, outputs, outputs, channels]`."""
@@ -94,6 +96,9 @@ def _summary(paddings: Tensor) -> str:
     return f"Tensor<type: int32 shape: {format_dims(paddings.shape)} values: {rows}...>"
 
 
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
 def infer_padded(context: ShapeContext, is_resized: bool) -> Sequence[Dims]:
     """TensorFlow takes the rank from the number of paddings, and refuses where that is unknown."""
     dims = list(with_rank(context.shapes[0], 4))
@@ -124,9 +129,15 @@ def _padded(dim: int, pair: Tensor) -> int:
     return add_dims(dim, before + after)
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
 def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """A multiplication and an addition for each output and each cell of a filter."""
     return 2 * elements(outputs[0]) * elements((inputs[-1] or ())[:-1])
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 
 def _row(is_resized: bool) -> Kernel:

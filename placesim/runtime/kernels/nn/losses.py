@@ -24,6 +24,8 @@ from placesim.runtime.shapes import (
     with_rank_at_least,
 )
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def shifted(logits: Tensor) -> Tensor:
     """The logits less the largest of their row, so that no exponential overflows."""
@@ -114,7 +116,7 @@ def square_loss(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return ((np.dot(wide, wide) / 2).astype(flat.dtype),)
 
 
-# --- static shapes and costs ----------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def _infer_softmax(context: ShapeContext) -> Sequence[Dims]:
@@ -139,6 +141,8 @@ def _infer_sparse_cross_entropy(context: ShapeContext) -> Sequence[Dims]:
     batch = merge_dim(batch, labels)
     return (batch,), (batch, classes)
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "Softmax": Kernel(partial(apply_softmax, is_log=False), _infer_softmax, per_element(0, 5)),

@@ -68,22 +68,6 @@ def sum_over_batch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (np.sum(wide, axis=others, dtype=wide.dtype).astype(grads.dtype),)
 
 
-def _infer_bias(context: ShapeContext) -> Sequence[Dims]:
-    is_first = context.attrs.get("data_format") == "NCHW"
-    dims = with_rank_at_least(context.shapes[0], 3 if is_first else 2)
-    (bias,) = with_rank(context.shapes[1], 1)
-    if dims is None:
-        return (None,)
-    axis = 1 if is_first else len(dims) - 1
-    return (replace_dim(dims, axis, merge_dim(dims[axis], bias)),)
-
-
-def _infer_bias_gradient(context: ShapeContext) -> Sequence[Dims]:
-    is_first = context.attrs["data_format"] == "NCHW"
-    dims = with_rank_at_least(context.shapes[0], 3 if is_first else 2)
-    return ((-1,) if dims is None else (dims[1 if is_first else -1],),)
-
-
 # --- batch normalization --------------------------------------------------------------------------------------------
 
 
@@ -214,32 +198,6 @@ def _check_normalized_back(inputs: Sequence[Tensor], attrs: Attrs) -> int:
     return channel
 
 
-def _infer_batch_normalization(context: ShapeContext, has_reserve: bool = False) -> Sequence[Dims]:
-    attrs = context.attrs
-    tensor, channel = _ranked(context.shapes[0], attrs)
-    is_first_batch = attrs["is_training"] and attrs.get("exponential_avg_factor", 1.0) == 1
-    channels = tensor[channel]
-    for vector in context.shapes[1 : 3 if is_first_batch else 5]:
-        channels = merge_dim(channels, with_rank(vector, 1)[0])
-    reserve: Sequence[Dims] = (None,) if has_reserve else ()
-    return replace_dim(tensor, channel, channels), *((channels,),) * 4, *reserve
-
-
-def _infer_batch_normalization_gradient(context: ShapeContext) -> Sequence[Dims]:
-    grads, channel = _ranked(context.shapes[0], context.attrs)
-    tensor, _ = _ranked(context.shapes[1], context.attrs)
-    channels = merge_dim(grads[channel], tensor[channel])
-    for vector in context.shapes[2:5]:
-        channels = merge_dim(channels, with_rank(vector, 1)[0])
-    return replace_dim(grads, channel, channels), (channels,), (channels,), (0,), (0,)
-
-
-def _ranked(dims: Dims, attrs: Attrs) -> tuple[tuple[int, ...], int]:
-    """The shape with the rank that its data format has, and the channels' axis."""
-    layout = layout_of(attrs["data_format"], len(attrs["data_format"]) - 2)
-    return with_rank(dims, layout.rank), layout.channel
-
-
 # --- the removed BatchNormWithGlobalNormalization -------------------------------------------------------------------
 
 
@@ -285,17 +243,6 @@ def normalize_globally_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[
     gamma_grads = products * root if attrs["scale_after_normalization"] else np.zeros_like(products)
     found = wide[4] * factor, -beta * factor, products * factor * np.square(root) / -2, beta, gamma_grads
     return [value.astype(dtype) for value in found]
-
-
-def _infer_global_normalization(context: ShapeContext, is_gradient: bool = False) -> Sequence[Dims]:
-    dims: Dims = with_rank(context.shapes[0], 4)
-    if is_gradient:
-        dims = merge(dims, context.shapes[4])
-    channels = (dims or (-1,))[-1]
-    for vector in context.shapes[1 : 4 if is_gradient else 5]:
-        channels = merge_dim(channels, with_rank(vector, 1)[0])
-    found = replace_dim(dims, 3, channels)
-    return (found, *((channels,),) * 4) if is_gradient else (found,)
 
 
 # --- local response normalization -----------------------------------------------------------------------------------
@@ -360,12 +307,70 @@ def normalize_local_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Ten
     return (found.astype(grads.dtype),)
 
 
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def _infer_bias(context: ShapeContext) -> Sequence[Dims]:
+    is_first = context.attrs.get("data_format") == "NCHW"
+    dims = with_rank_at_least(context.shapes[0], 3 if is_first else 2)
+    (bias,) = with_rank(context.shapes[1], 1)
+    if dims is None:
+        return (None,)
+    axis = 1 if is_first else len(dims) - 1
+    return (replace_dim(dims, axis, merge_dim(dims[axis], bias)),)
+
+
+def _infer_bias_gradient(context: ShapeContext) -> Sequence[Dims]:
+    is_first = context.attrs["data_format"] == "NCHW"
+    dims = with_rank_at_least(context.shapes[0], 3 if is_first else 2)
+    return ((-1,) if dims is None else (dims[1 if is_first else -1],),)
+
+
+def _infer_batch_normalization(context: ShapeContext, has_reserve: bool = False) -> Sequence[Dims]:
+    attrs = context.attrs
+    tensor, channel = _ranked(context.shapes[0], attrs)
+    is_first_batch = attrs["is_training"] and attrs.get("exponential_avg_factor", 1.0) == 1
+    channels = tensor[channel]
+    for vector in context.shapes[1 : 3 if is_first_batch else 5]:
+        channels = merge_dim(channels, with_rank(vector, 1)[0])
+    reserve: Sequence[Dims] = (None,) if has_reserve else ()
+    return replace_dim(tensor, channel, channels), *((channels,),) * 4, *reserve
+
+
+def _infer_batch_normalization_gradient(context: ShapeContext) -> Sequence[Dims]:
+    grads, channel = _ranked(context.shapes[0], context.attrs)
+    tensor, _ = _ranked(context.shapes[1], context.attrs)
+    channels = merge_dim(grads[channel], tensor[channel])
+    for vector in context.shapes[2:5]:
+        channels = merge_dim(channels, with_rank(vector, 1)[0])
+    return replace_dim(grads, channel, channels), (channels,), (channels,), (0,), (0,)
+
+
+def _ranked(dims: Dims, attrs: Attrs) -> tuple[tuple[int, ...], int]:
+    """The shape with the rank that its data format has, and the channels' axis."""
+    layout = layout_of(attrs["data_format"], len(attrs["data_format"]) - 2)
+    return with_rank(dims, layout.rank), layout.channel
+
+
+def _infer_global_normalization(context: ShapeContext, is_gradient: bool = False) -> Sequence[Dims]:
+    dims: Dims = with_rank(context.shapes[0], 4)
+    if is_gradient:
+        dims = merge(dims, context.shapes[4])
+    channels = (dims or (-1,))[-1]
+    for vector in context.shapes[1 : 4 if is_gradient else 5]:
+        channels = merge_dim(channels, with_rank(vector, 1)[0])
+    found = replace_dim(dims, 3, channels)
+    return (found, *((channels,),) * 4) if is_gradient else (found,)
+
+
 def _infer_local(context: ShapeContext) -> Sequence[Dims]:
     found: Dims = with_rank(context.shapes[0], 4)
     for dims in context.shapes[1:]:
         found = merge(found, dims)
     return (found,)
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 _NORMALIZATION = Kernel(normalize_batch, _infer_batch_normalization, per_element(0, 6))
 _GRADIENT = Kernel(normalize_batch_back, _infer_batch_normalization_gradient, per_element(0, 8))

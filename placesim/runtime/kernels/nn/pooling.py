@@ -43,7 +43,6 @@ from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims,
 
 NO_BATCH = "Pooling is not yet supported on the batch dimension."
 
-
 # --- checks ---------------------------------------------------------------------------------------------------------
 
 
@@ -358,7 +357,7 @@ def maximum_back_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence
     return (output.reshape(tensor.shape),)
 
 
-# --- static shapes --------------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def infer_pool(context: ShapeContext, op: str, spatial: int = 2, outputs: int = 1, is_second: bool = False) -> Sequence[Dims]:
@@ -418,7 +417,7 @@ def _static_pool(dims: Sequence[int], attrs: Attrs, layout: Layout, op: str) -> 
     return arrange(dims[0], outputs, channels, layout)
 
 
-# --- costs and rows -------------------------------------------------------------------------------------------------
+# --- costs ------------------------------------------------------------------------------------------------------------
 
 
 def window_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
@@ -429,6 +428,9 @@ def window_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) 
 def gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs, index: int) -> int:
     """One operation for each gradient and each cell of a window."""
     return elements(inputs[index]) * prod(attrs.get("ksize", ()))
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 
 def _like(compute: Compute, index: int, rank: int, grads: int = 2) -> Kernel:

@@ -13,9 +13,9 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.kernel import Compute, Flops, Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.linalg.products import product
-from placesim.runtime.shapes import Dims, ShapeContext, divide_dim, multiply_dims, with_rank
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, divide_dim, multiply_dims, with_rank
 
 
 class _Weights(NamedTuple):
@@ -343,17 +343,19 @@ def _check_gru(inputs: Sequence[Tensor]) -> None:
         _check_dims(name, tensor, (meaning,), (dim,), "dim_size")
 
 
-# --- shapes and costs -----------------------------------------------------------------------------------------------
+_STEP, _SEQUENCE = slice(0, 1), slice(0, 2)
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
-def _cell_shape(outputs: int) -> Callable[[ShapeContext], Sequence[Dims]]:
+def _build_infer_cell(outputs: int) -> ShapeFunction:
     """So many outputs `[batch, cell]`."""
 
-    def shape(context: ShapeContext) -> Sequence[Dims]:
+    def infer_cell(context: ShapeContext) -> Sequence[Dims]:
         x, state = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 2)
         return ((x[0], state[1]),) * outputs
 
-    return shape
+    return infer_cell
 
 
 def _infer_cell_gradient(context: ShapeContext) -> Sequence[Dims]:
@@ -376,7 +378,10 @@ def _infer_gru_gradient(context: ShapeContext) -> Sequence[Dims]:
     return x, cell, cell, (x[0], w_ru[1])
 
 
-def _product_flops(weights: Sequence[int], factor: int, batch_axes: slice, x: int = 0) -> Callable[..., int]:
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+def _build_product_flops(weights: Sequence[int], factor: int, batch_axes: slice, x: int = 0) -> Flops:
     """The matrix products: twice the weights' elements for each row, `factor` times over."""
 
     def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
@@ -386,15 +391,19 @@ def _product_flops(weights: Sequence[int], factor: int, batch_axes: slice, x: in
     return flops
 
 
-_STEP, _SEQUENCE = slice(0, 1), slice(0, 2)
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
-    "BlockLSTM": Kernel(_run_sequence(_ICFO), _infer_sequence, _product_flops((4,), 1, _SEQUENCE, 1)),
-    "BlockLSTMGrad": Kernel(_run_sequence_gradient(_ICFO), _infer_sequence_gradient, _product_flops((4,), 2, _SEQUENCE, 1)),
-    "BlockLSTMGradV2": Kernel(_run_sequence_gradient(_IFCO), _infer_sequence_gradient, _product_flops((4,), 2, _SEQUENCE, 1)),
-    "BlockLSTMV2": Kernel(_run_sequence(_IFCO), _infer_sequence, _product_flops((4,), 1, _SEQUENCE, 1)),
-    "GRUBlockCell": Kernel(run_gru_cell, _cell_shape(4), _product_flops((2, 3), 1, _STEP)),
-    "GRUBlockCellGrad": Kernel(run_gru_cell_gradient, _infer_gru_gradient, _product_flops((2, 3), 1, _STEP)),
-    "LSTMBlockCell": Kernel(run_lstm_cell, _cell_shape(7), _product_flops((3,), 1, _STEP)),
+    "BlockLSTM": Kernel(_run_sequence(_ICFO), _infer_sequence, _build_product_flops((4,), 1, _SEQUENCE, 1)),
+    "BlockLSTMGrad": Kernel(
+        _run_sequence_gradient(_ICFO), _infer_sequence_gradient, _build_product_flops((4,), 2, _SEQUENCE, 1)
+    ),
+    "BlockLSTMGradV2": Kernel(
+        _run_sequence_gradient(_IFCO), _infer_sequence_gradient, _build_product_flops((4,), 2, _SEQUENCE, 1)
+    ),
+    "BlockLSTMV2": Kernel(_run_sequence(_IFCO), _infer_sequence, _build_product_flops((4,), 1, _SEQUENCE, 1)),
+    "GRUBlockCell": Kernel(run_gru_cell, _build_infer_cell(4), _build_product_flops((2, 3), 1, _STEP)),
+    "GRUBlockCellGrad": Kernel(run_gru_cell_gradient, _infer_gru_gradient, _build_product_flops((2, 3), 1, _STEP)),
+    "LSTMBlockCell": Kernel(run_lstm_cell, _build_infer_cell(7), _build_product_flops((3,), 1, _STEP)),
     "LSTMBlockCellGrad": Kernel(run_lstm_cell_gradient, _infer_cell_gradient),
 }

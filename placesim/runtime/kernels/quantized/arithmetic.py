@@ -253,7 +253,7 @@ def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return _with_range(pool_max(value, pool_2d(value.shape, attrs)), found)
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def _check_bounds(context: ShapeContext, operands: int) -> None:
@@ -298,6 +298,9 @@ def _pool_shape(context: ShapeContext, op: str) -> Sequence[Dims]:
     return output, (), ()
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
 def _convolve_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     return 2 * elements(outputs[0]) * elements((inputs[1] or ())[:3])
 
@@ -306,6 +309,8 @@ def _multiply_matrices_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], at
     inner = (inputs[0] or (0, 0))[0 if attrs["transpose_a"] else 1]
     return 2 * inner * elements(outputs[0])
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "QuantizedAdd": Kernel(add, _infer_sum, one_per_output),

@@ -101,7 +101,7 @@ def quantize_by_attrs_gradient(inputs: Sequence[Tensor], attrs: Attrs, context: 
     moved = _range_of_attrs(attrs)
     if gradient.shape != value.shape:
         raise InvalidArgumentError(
-            f"Inputs to operation {context.node} of type {_NAME}ArgsGradient must have the same size and shape.  "
+            f"Inputs to operation {context.node} of type FakeQuantWithMinMaxArgsGradient must have the same size and shape.  "
             f"Input 0: {format_dims(gradient.shape)} != input 1: {format_dims(value.shape)}"
         )
     return (gradient * _is_inside(value, moved),)
@@ -122,7 +122,7 @@ def _check_range(value: Tensor, low: Tensor, high: Tensor, rank: int) -> None:
                 raise InvalidArgumentError(f"{name} has incorrect size, expected {size} was {len(bound)}")
 
 
-def _quantize_by_tensors(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
+def _build_quantize(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """Values in one range, or (rank 1) in a range for each entry of the last dimension."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -134,7 +134,7 @@ def _quantize_by_tensors(rank: int) -> Callable[[Sequence[Tensor], Attrs], Seque
     return compute
 
 
-def _quantize_by_tensors_gradient(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
+def _build_quantize_gradient(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """The gradients of the values inside the range, and of its ends: the sums of those below and of those above."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -152,7 +152,7 @@ def _quantize_by_tensors_gradient(rank: int) -> Callable[[Sequence[Tensor], Attr
     return compute
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def _last_dim(dims: Dims) -> Dims:
@@ -181,17 +181,22 @@ def _infer_channels_gradient(context: ShapeContext) -> Sequence[Dims]:
     return value, bound, bound
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
 def _four_per_element(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     return 4 * elements(outputs[0])
 
 
-_NAME = "FakeQuantWithMinMax"
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
-    f"{_NAME}Args": Kernel(quantize_by_attrs, unchanged, _four_per_element),
-    f"{_NAME}ArgsGradient": Kernel(quantize_by_attrs_gradient, unchanged, _four_per_element, needs_context=True),
-    f"{_NAME}Vars": Kernel(_quantize_by_tensors(0), unchanged_with_scalars, _four_per_element),
-    f"{_NAME}VarsGradient": Kernel(_quantize_by_tensors_gradient(0), _infer_one_range_gradient, _four_per_element),
-    f"{_NAME}VarsPerChannel": Kernel(_quantize_by_tensors(1), _infer_channels, _four_per_element),
-    f"{_NAME}VarsPerChannelGradient": Kernel(_quantize_by_tensors_gradient(1), _infer_channels_gradient, _four_per_element),
+    "FakeQuantWithMinMaxArgs": Kernel(quantize_by_attrs, unchanged, _four_per_element),
+    "FakeQuantWithMinMaxArgsGradient": Kernel(quantize_by_attrs_gradient, unchanged, _four_per_element, needs_context=True),
+    "FakeQuantWithMinMaxVars": Kernel(_build_quantize(0), unchanged_with_scalars, _four_per_element),
+    "FakeQuantWithMinMaxVarsGradient": Kernel(_build_quantize_gradient(0), _infer_one_range_gradient, _four_per_element),
+    "FakeQuantWithMinMaxVarsPerChannel": Kernel(_build_quantize(1), _infer_channels, _four_per_element),
+    "FakeQuantWithMinMaxVarsPerChannelGradient": Kernel(
+        _build_quantize_gradient(1), _infer_channels_gradient, _four_per_element
+    ),
 }

@@ -386,7 +386,7 @@ def _used_range(value: Tensor, low: np.float32, high: np.float32, dtype: DType) 
     return min(np.float32(0), first), last
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def _check_axis(context: ShapeContext) -> None:
@@ -460,9 +460,14 @@ def _infer_find_range(context: ShapeContext) -> Sequence[Dims]:
     return (), ()
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
 def _two_per_element(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     return 2 * elements(inputs[0])
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "Dequantize": Kernel(dequantize_tensor, _infer_dequantize, one_per_output),

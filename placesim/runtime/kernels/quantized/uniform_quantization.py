@@ -14,6 +14,8 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_outpu
 from placesim.runtime.kernels.quantized.ranges import cast_to_integer
 from placesim.runtime.shapes import format_dims, unchanged
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def quantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Floats to steps, halves up, clamped to the attrs' limits."""
@@ -104,6 +106,8 @@ def _along_axis(value: Tensor, scales: Tensor, zero_points: Tensor, axis: int) -
     shape = (-1, *[1] * (value.ndim - axis - 1))
     return scales.reshape(shape), zero_points.reshape(shape)
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "UniformDequantize": Kernel(dequantize, unchanged, one_per_output),

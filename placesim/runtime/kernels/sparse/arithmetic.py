@@ -25,6 +25,8 @@ from placesim.runtime.shapes import Dims, ShapeContext, format_dims, merge_dim, 
 MAX_DENSE_RANK = 5
 """Of a dense tensor that meets a sparse one."""
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def _check_addends(inputs: Sequence[Tensor]) -> None:
     """Two sparse tensors of one shape: indices are matrices, values vectors of as many entries."""
@@ -133,12 +135,6 @@ def _combine_sparse(function: Callable[[Tensor, Tensor], Tensor]) -> Kernel:
     return Kernel(compute, _infer_combine_sparse, per_element(1))
 
 
-def _infer_combine_sparse(context: ShapeContext) -> Sequence[Dims]:
-    for dims, rank in zip(context.shapes, (2, 1, 1) * 2, strict=True):
-        with_rank(dims, rank)
-    return (-1, -1), (-1,)
-
-
 def add_to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """A dense tensor, with a sparse one of the same shape added."""
     indices, values, dims, dense = inputs
@@ -181,10 +177,6 @@ def _check_sparse_and_dense(indices: Tensor, values: Tensor, dims: Tensor, dense
                 f"Dimension {axis} does not equal (no broadcasting is supported): "
                 f"sparse side {sparse_dim} vs dense side {dense_dim}"
             )
-
-
-def _infer_dense_operand(context: ShapeContext) -> Sequence[Dims]:
-    return (context.shapes[3],)
 
 
 def multiply_with_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -240,23 +232,6 @@ def _multiply_entries(m: Tensor, k: Tensor, values: Tensor, b: Tensor, rows: int
     if output.size:
         np.add.at(output, m, values[:, None].astype(dtype) * b[k].astype(dtype))
     return output.astype(values.dtype, copy=False)
-
-
-def _infer_multiply_with_dense(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[0], 2)
-    with_rank(context.shapes[1], 1)
-    with_rank(context.shapes[2], 1)
-    a = with_rank(context.shape_value(2), 2)
-    b = with_rank(context.shapes[3], 2)
-    left, a_inner = a[::-1] if context.attrs["adjoint_a"] else a
-    b_inner, right = b[::-1] if context.attrs["adjoint_b"] else b
-    merge_dim(a_inner, b_inner)
-    return ((left, right),)
-
-
-def _multiply_with_dense_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    columns = (outputs[0] or (0, 0))[1]
-    return 2 * columns * elements(inputs[1])
 
 
 def _combine_with_dense(name: str, function: Callable[[Tensor, Tensor], Tensor]) -> Kernel:
@@ -317,10 +292,6 @@ def _divide(one: Tensor, two: Tensor) -> Tensor:
     return quotient
 
 
-def _infer_entries(context: ShapeContext) -> Sequence[Dims]:
-    return ((with_rank(context.shapes[0], 2)[0],),)
-
-
 def softmax_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Softmax of the entries that differ only in the last coordinate; in the order of sorted rows."""
     indices, values, dims = inputs
@@ -343,6 +314,35 @@ def softmax_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (shifted / np.repeat(np.add.reduceat(shifted, starts, dtype=shifted.dtype), lengths),)
 
 
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def _infer_combine_sparse(context: ShapeContext) -> Sequence[Dims]:
+    for dims, rank in zip(context.shapes, (2, 1, 1) * 2, strict=True):
+        with_rank(dims, rank)
+    return (-1, -1), (-1,)
+
+
+def _infer_dense_operand(context: ShapeContext) -> Sequence[Dims]:
+    return (context.shapes[3],)
+
+
+def _infer_multiply_with_dense(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 2)
+    with_rank(context.shapes[1], 1)
+    with_rank(context.shapes[2], 1)
+    a = with_rank(context.shape_value(2), 2)
+    b = with_rank(context.shapes[3], 2)
+    left, a_inner = a[::-1] if context.attrs["adjoint_a"] else a
+    b_inner, right = b[::-1] if context.attrs["adjoint_b"] else b
+    merge_dim(a_inner, b_inner)
+    return ((left, right),)
+
+
+def _infer_entries(context: ShapeContext) -> Sequence[Dims]:
+    return ((with_rank(context.shapes[0], 2)[0],),)
+
+
 def _infer_softmax(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[0], 2)
     values = with_rank(context.shapes[1], 1)
@@ -359,6 +359,14 @@ def _infer_add_sparse_gradient(context: ShapeContext) -> Sequence[Dims]:
     return (with_rank(context.shapes[1], 2)[0],), (with_rank(context.shapes[2], 2)[0],)
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+def _multiply_with_dense_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    columns = (outputs[0] or (0, 0))[1]
+    return 2 * columns * elements(inputs[1])
+
+
 def _add_sparse_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     return min(elements(inputs[1]), elements(inputs[4]))
 
@@ -366,6 +374,8 @@ def _add_sparse_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: At
 def _softmax_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     return 3 * elements(inputs[1])
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 _CWISE: dict[str, Callable[[Any, Any], Any]] = {
     "SparseDenseCwiseAdd": np.add,

@@ -15,6 +15,8 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.sparse.tensors import groups, make_sparse_tensor, merge_sparse_rank, require_rank, walk_together
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def measure_distances(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """float32 distances in the shape without its last dimension, over the truth's length where `normalize` is set."""
@@ -83,6 +85,9 @@ def _check_lengths(owner: str, parts: Sequence[Tensor]) -> None:
             )
 
 
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
 def _infer_distances(context: ShapeContext) -> Sequence[Dims]:
     merge_sparse_rank(*context.shapes[:3])
     merge_sparse_rank(*context.shapes[3:])
@@ -97,5 +102,7 @@ def _infer_distances(context: ShapeContext) -> Sequence[Dims]:
         )
     return (tuple(np.maximum(hypothesis, truth)[:-1].tolist()),)
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {"EditDistance": Kernel(measure_distances, _infer_distances)}

@@ -63,11 +63,6 @@ def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (output,)
 
 
-def _infer_to_dense(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[1], 1)
-    return (context.shape_value(1),)
-
-
 # --- reshape and reorder --------------------------------------------------------------------------------------------
 
 
@@ -103,59 +98,12 @@ def _strides(shape: Sequence[int]) -> Tensor:
     return np.array([np.prod(shape[axis + 1 :], dtype=np.int64) for axis in range(len(shape))], np.int64)
 
 
-def _infer_shape(old: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
-    """The target shape, its one -1 replaced by what the number of elements asks for."""
-    unknown = -1
-    for axis, dim in enumerate(target):
-        if dim == -1:
-            if unknown >= 0:
-                raise InvalidArgumentError(f"only one output dimension may be -1, not both {unknown} and {axis}")
-            unknown = axis
-        else:
-            if dim < 0:
-                raise InvalidArgumentError(f"size {axis} must be non-negative, not {dim}")
-    size = math.prod(old)
-    new = list(dense_shape([1 if dim == -1 else dim for dim in target]))
-    product = math.prod(new)
-    shapes = f"input_shape={format_dims(tuple(old))} output_shape={format_dims(tuple(new))}"
-    if unknown >= 0:
-        if product <= 0:
-            raise InvalidArgumentError(
-                "reshape cannot infer the missing input size for an empty tensor unless all specified input sizes are non-zero"
-            )
-        if size % product != 0:
-            raise InvalidArgumentError(
-                f"Input to reshape is a SparseTensor with {size} dense values, "
-                f"but the requested shape requires a multiple of {product}. {shapes}"
-            )
-        new[unknown] = size // product
-        return tuple(new)
-    if product != size:
-        raise InvalidArgumentError(
-            f"Input to reshape is a tensor with {size} dense values, but the requested shape has {product}. {shapes}"
-        )
-    return tuple(new)
-
-
-def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
-    indices = with_rank(context.shapes[0], 2)
-    with_rank(context.shapes[1], 1)
-    new = with_rank(context.shapes[2], 1)
-    return (indices[0], new[0]), new
-
-
 def reorder(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Coordinates and values sorted by rows."""
     indices, values, dims = inputs
     check_sizes(indices, values, dims)
     order = row_order(indices)
     return indices[order], values[order]
-
-
-def _infer_reorder(context: ShapeContext) -> Sequence[Dims]:
-    indices, values = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
-    with_rank(context.shapes[2], 1)
-    return indices, values
 
 
 # --- concat, split, slice -------------------------------------------------------------------------------------------
@@ -218,19 +166,6 @@ def _check_concat_shapes(shapes: Sequence[tuple[int, ...]], concat_dim: int) -> 
     return axis
 
 
-def _infer_concat(context: ShapeContext) -> Sequence[Dims]:
-    count = len(context.shapes) // 3
-    rows, columns, shape = 0, -1, None
-    for position in range(count):
-        indices = with_rank(context.shapes[position], 2)
-        values = with_rank(context.shapes[position + count], 1)
-        dims = with_rank(context.shapes[position + 2 * count], 1)
-        rows = add_dims(rows, merge_dim(indices[0], values[0]))
-        columns = merge_dim(columns, indices[1])
-        shape = merge(shape, dims)
-    return (rows, columns), (rows,), shape
-
-
 def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Pieces along one dimension, the first of which are one longer where it does not divide evenly."""
     axis_tensor, indices, values, dims = inputs
@@ -263,14 +198,6 @@ def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return [*rows, *(values[chosen] for chosen in pieces), *shapes]
 
 
-def _infer_split(context: ShapeContext) -> Sequence[Dims]:
-    count = context.attrs["num_split"]
-    shape = context.shapes[3]
-    rank = element_count(shape)
-    indices: Dims = (-1, -1 if rank is None else rank)
-    return [indices] * count + [(-1,)] * count + [shape] * count
-
-
 def cut(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The entries of a box, at coordinates relative to its start; the box ends where the tensor does."""
     indices, values, dims, start, size = inputs
@@ -287,12 +214,6 @@ def cut(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
             raise InvalidArgumentError(f"Expected a non-negative size, got {dim}")
     inside = np.all((indices >= start) & (indices < start + size), axis=1)
     return indices[inside] - start, values[inside], shape
-
-
-def _infer_cut(context: ShapeContext) -> Sequence[Dims]:
-    shape = context.shapes[2]
-    rank = element_count(shape)
-    return (-1, -1 if rank is None else rank), (-1,), shape
 
 
 def cut_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -333,10 +254,6 @@ def _check_cut_gradient(inputs: Sequence[Tensor]) -> None:
     require_rank(start, 1, "The input_start should be a vector but received shape ")
     if len(start) != rank:
         raise InvalidArgumentError(f"Expected input_start to be a vector of length {rank} but got length {len(start)}")
-
-
-def _infer_cut_gradient(context: ShapeContext) -> Sequence[Dims]:
-    return ((with_rank(context.shapes[1], 2)[0],),)
 
 
 # --- empty rows -----------------------------------------------------------------------------------------------------
@@ -407,6 +324,107 @@ def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor)
     return output, filled, counts == 0, moved
 
 
+def fill_empty_rows_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """The gradient of each entry, and the sum of the gradients of the rows that were filled."""
+    moved, gradient = inputs
+    require_rank(moved, 1, "reverse_index_map must be a vector, saw: ")
+    require_rank(gradient, 1, "grad_values must be a vector, saw: ")
+    outside = (moved < 0) | (moved >= len(gradient))
+    if outside.any():
+        raise InvalidArgumentError(
+            f"Elements in reverse index must be in [0, {len(gradient)}) but got {moved[np.argmax(outside)]}"
+        )
+    is_default = np.ones(len(gradient), bool)
+    is_default[moved] = False
+    return gradient[moved], np.sum(gradient[is_default], dtype=gradient.dtype)
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def _infer_to_dense(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[1], 1)
+    return (context.shape_value(1),)
+
+
+def _infer_shape(old: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
+    """The target shape, its one -1 replaced by what the number of elements asks for."""
+    unknown = -1
+    for axis, dim in enumerate(target):
+        if dim == -1:
+            if unknown >= 0:
+                raise InvalidArgumentError(f"only one output dimension may be -1, not both {unknown} and {axis}")
+            unknown = axis
+        else:
+            if dim < 0:
+                raise InvalidArgumentError(f"size {axis} must be non-negative, not {dim}")
+    size = math.prod(old)
+    new = list(dense_shape([1 if dim == -1 else dim for dim in target]))
+    product = math.prod(new)
+    shapes = f"input_shape={format_dims(tuple(old))} output_shape={format_dims(tuple(new))}"
+    if unknown >= 0:
+        if product <= 0:
+            raise InvalidArgumentError(
+                "reshape cannot infer the missing input size for an empty tensor unless all specified input sizes are non-zero"
+            )
+        if size % product != 0:
+            raise InvalidArgumentError(
+                f"Input to reshape is a SparseTensor with {size} dense values, "
+                f"but the requested shape requires a multiple of {product}. {shapes}"
+            )
+        new[unknown] = size // product
+        return tuple(new)
+    if product != size:
+        raise InvalidArgumentError(
+            f"Input to reshape is a tensor with {size} dense values, but the requested shape has {product}. {shapes}"
+        )
+    return tuple(new)
+
+
+def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
+    indices = with_rank(context.shapes[0], 2)
+    with_rank(context.shapes[1], 1)
+    new = with_rank(context.shapes[2], 1)
+    return (indices[0], new[0]), new
+
+
+def _infer_reorder(context: ShapeContext) -> Sequence[Dims]:
+    indices, values = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
+    with_rank(context.shapes[2], 1)
+    return indices, values
+
+
+def _infer_concat(context: ShapeContext) -> Sequence[Dims]:
+    count = len(context.shapes) // 3
+    rows, columns, shape = 0, -1, None
+    for position in range(count):
+        indices = with_rank(context.shapes[position], 2)
+        values = with_rank(context.shapes[position + count], 1)
+        dims = with_rank(context.shapes[position + 2 * count], 1)
+        rows = add_dims(rows, merge_dim(indices[0], values[0]))
+        columns = merge_dim(columns, indices[1])
+        shape = merge(shape, dims)
+    return (rows, columns), (rows,), shape
+
+
+def _infer_split(context: ShapeContext) -> Sequence[Dims]:
+    count = context.attrs["num_split"]
+    shape = context.shapes[3]
+    rank = element_count(shape)
+    indices: Dims = (-1, -1 if rank is None else rank)
+    return [indices] * count + [(-1,)] * count + [shape] * count
+
+
+def _infer_cut(context: ShapeContext) -> Sequence[Dims]:
+    shape = context.shapes[2]
+    rank = element_count(shape)
+    return (-1, -1 if rank is None else rank), (-1,), shape
+
+
+def _infer_cut_gradient(context: ShapeContext) -> Sequence[Dims]:
+    return ((with_rank(context.shapes[1], 2)[0],),)
+
+
 def _infer_fill_empty_rows(context: ShapeContext) -> Sequence[Dims]:
     indices, values = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
     shape = with_rank(context.shapes[2], 1)
@@ -426,26 +444,13 @@ def _infer_fill_empty_ragged_rows(context: ShapeContext) -> Sequence[Dims]:
     return (-1,), (-1,), (-1,), (merge_dim(row_ids[0], values[0]),)
 
 
-def fill_empty_rows_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The gradient of each entry, and the sum of the gradients of the rows that were filled."""
-    moved, gradient = inputs
-    require_rank(moved, 1, "reverse_index_map must be a vector, saw: ")
-    require_rank(gradient, 1, "grad_values must be a vector, saw: ")
-    outside = (moved < 0) | (moved >= len(gradient))
-    if outside.any():
-        raise InvalidArgumentError(
-            f"Elements in reverse index must be in [0, {len(gradient)}) but got {moved[np.argmax(outside)]}"
-        )
-    is_default = np.ones(len(gradient), bool)
-    is_default[moved] = False
-    return gradient[moved], np.sum(gradient[is_default], dtype=gradient.dtype)
-
-
 def _infer_fill_empty_rows_gradient(context: ShapeContext) -> Sequence[Dims]:
     moved = with_rank(context.shapes[0], 1)
     with_rank(context.shapes[1], 1)
     return moved, ()
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "RaggedFillEmptyRows": Kernel(fill_empty_ragged_rows, _infer_fill_empty_ragged_rows),

@@ -27,6 +27,9 @@ class _Reduced(NamedTuple):
     shape: tuple[int, ...]
 
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
 def _reduce_groups(reduceat: _Reduce, inputs: Sequence[Tensor], attrs: Attrs) -> _Reduced:
     indices, values, dims, axes = inputs
     _check_axes(dims, axes)
@@ -57,7 +60,7 @@ def _check_axes(dims: Tensor, axes: Tensor) -> None:
             raise InvalidArgumentError(f"Invalid reduction dimension {axis}, for input with {len(dims)} dimensions.")
 
 
-def _reduce_to_dense(reduceat: _Reduce) -> Compute:
+def _build_reduce_to_dense(reduceat: _Reduce) -> Compute:
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         found = _reduce_groups(reduceat, inputs, attrs)
         dims = [int(inputs[2][axis]) for axis in found.kept]
@@ -79,7 +82,7 @@ def _check_places(places: Tensor, size: int) -> None:
         raise InternalError(f"Obtained a write index of {place} which is outside of bounds of [0, {size})")
 
 
-def _reduce_to_sparse(reduceat: _Reduce) -> Compute:
+def _build_reduce_to_sparse(reduceat: _Reduce) -> Compute:
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         found = _reduce_groups(reduceat, inputs, attrs)
         rows = np.zeros((len(found.values), len(found.shape)), np.int64)
@@ -87,6 +90,9 @@ def _reduce_to_sparse(reduceat: _Reduce) -> Compute:
         return rows, found.values, np.array(found.shape, np.int64)
 
     return compute
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def _infer_dense(context: ShapeContext) -> Sequence[Dims]:
@@ -107,8 +113,11 @@ def _infer_unknown(context: ShapeContext) -> Sequence[Dims]:
     return None, None, None
 
 
+# --- rows -------------------------------------------------------------------------------------------------------------
+
 TABLE: Table = {
-    name + suffix: Kernel(make(reduceat), shape, per_element(1))
-    for name, reduceat in (("SparseReduceMax", np.maximum.reduceat), ("SparseReduceSum", np.add.reduceat))
-    for suffix, make, shape in (("", _reduce_to_dense, _infer_dense), ("Sparse", _reduce_to_sparse, _infer_unknown))
+    "SparseReduceMax": Kernel(_build_reduce_to_dense(np.maximum.reduceat), _infer_dense, per_element(1)),
+    "SparseReduceMaxSparse": Kernel(_build_reduce_to_sparse(np.maximum.reduceat), _infer_unknown, per_element(1)),
+    "SparseReduceSum": Kernel(_build_reduce_to_dense(np.add.reduceat), _infer_dense, per_element(1)),
+    "SparseReduceSumSparse": Kernel(_build_reduce_to_sparse(np.add.reduceat), _infer_unknown, per_element(1)),
 }

@@ -13,6 +13,7 @@ from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
     ShapeError,
+    ShapeFunction,
     concatenate,
     format_dims,
     merge,
@@ -24,8 +25,66 @@ from placesim.runtime.shapes import (
 _Divisor = Callable[[Tensor], Tensor] | None
 """What a segment's sum is divided by, from the number of its rows; None for the sum itself."""
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
 
-def _reduce_segments(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
+
+def _count(counts: Tensor) -> Tensor:
+    return counts
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def _check_shapes(context: ShapeContext) -> Dims:
+    """The shape of one row of the data; a number of segments, if there is one, is a scalar."""
+    data = with_rank_at_least(context.shapes[0], 1)
+    indices, segment_ids = with_rank(context.shapes[1], 1), with_rank(context.shapes[2], 1)
+    for count in context.shapes[3:]:
+        with_rank(count, 0)
+    merge(indices, segment_ids)
+    return subshape(data, 1)
+
+
+def _check_gradient_shapes(context: ShapeContext) -> Dims:
+    """The same for a gradient, where the vectors are compared before the scalar is looked at."""
+    data = with_rank_at_least(context.shapes[0], 1)
+    merge(context.shapes[2], with_rank(context.shapes[1], 1))
+    with_rank(context.shapes[3], 0)
+    return subshape(data, 1)
+
+
+def _infer_segments(context: ShapeContext) -> Sequence[Dims]:
+    return (concatenate((-1,), _check_shapes(context)),)
+
+
+def _build_infer_counted(noun: str, check: Callable[[ShapeContext], Dims]) -> ShapeFunction:
+    """As many rows as the fourth input says."""
+
+    def infer_counted(context: ShapeContext) -> Sequence[Dims]:
+        row = check(context)
+        count = context.scalar_value(3)
+        if count is not None and count < 0:
+            raise ShapeError(f"Cannot specify a negative value for {noun}")
+        return (concatenate((-1 if count is None else count,), row),)
+
+    return infer_counted
+
+
+def _infer_sparse_gradient(context: ShapeContext) -> Sequence[Dims]:
+    return concatenate((-1,), _check_gradient_shapes(context)), (-1,)
+
+
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+def _one_per_chosen_element(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    return elements(inputs[1]) * elements((inputs[0] or ())[1:])
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _build_reduce(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """`output[s] = sum of data[indices[i]] for i with segment_ids[i] == s`, over its divisor; zero where there are none."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -103,7 +162,7 @@ def _check_segments(data: Tensor, indices: Tensor, segment_ids: Tensor, starts: 
     raise InvalidArgumentError(f"Bad: indices[{position}] == {indices[position]} out of range [0, {len(data)})")
 
 
-def _segment_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
+def _build_dense_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """`output[indices[i]] += gradient[segment_ids[i]] / divisor`, for `output_dim0` rows."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -119,7 +178,7 @@ def _segment_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], 
     return compute
 
 
-def _sparse_segment_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
+def _build_sparse_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """The same, as the rows that have a gradient and their sorted indices."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -176,65 +235,35 @@ def _check_entries(limits: Sequence[tuple[str, Tensor, int]]) -> None:
         raise InvalidArgumentError(f"{noun} {vector[position]} out of range [0, {limit}).")
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+def _build_reduction(divisor: _Divisor) -> Kernel:
+    return Kernel(_build_reduce(divisor), _infer_segments, _one_per_chosen_element)
 
 
-def _check_shapes(context: ShapeContext) -> Dims:
-    """The shape of one row of the data; a number of segments, if there is one, is a scalar."""
-    data = with_rank_at_least(context.shapes[0], 1)
-    indices, segment_ids = with_rank(context.shapes[1], 1), with_rank(context.shapes[2], 1)
-    for count in context.shapes[3:]:
-        with_rank(count, 0)
-    merge(indices, segment_ids)
-    return subshape(data, 1)
+def _build_counted_reduction(divisor: _Divisor) -> Kernel:
+    infer = _build_infer_counted("num_segments", _check_shapes)
+    return Kernel(_build_reduce(divisor), infer, _one_per_chosen_element)
 
 
-def _check_gradient_shapes(context: ShapeContext) -> Dims:
-    """The same for a gradient, where the vectors are compared before the scalar is looked at."""
-    data = with_rank_at_least(context.shapes[0], 1)
-    merge(context.shapes[2], with_rank(context.shapes[1], 1))
-    with_rank(context.shapes[3], 0)
-    return subshape(data, 1)
+def _build_gradient(divisor: _Divisor) -> Kernel:
+    infer = _build_infer_counted("output_dim0", _check_gradient_shapes)
+    return Kernel(_build_dense_gradient(divisor), infer, _one_per_chosen_element)
 
 
-def _infer_segments(context: ShapeContext) -> Sequence[Dims]:
-    return (concatenate((-1,), _check_shapes(context)),)
+def _build_gradient_v2(divisor: _Divisor) -> Kernel:
+    return Kernel(_build_sparse_gradient(divisor), _infer_sparse_gradient, _one_per_chosen_element)
 
 
-def _counted_shape(noun: str, check: Callable[[ShapeContext], Dims]) -> Callable[[ShapeContext], Sequence[Dims]]:
-    """As many rows as the fourth input says."""
-
-    def shape(context: ShapeContext) -> Sequence[Dims]:
-        row = check(context)
-        count = context.scalar_value(3)
-        if count is not None and count < 0:
-            raise ShapeError(f"Cannot specify a negative value for {noun}")
-        return (concatenate((-1 if count is None else count,), row),)
-
-    return shape
-
-
-def _infer_sparse_gradient(context: ShapeContext) -> Sequence[Dims]:
-    return concatenate((-1,), _check_gradient_shapes(context)), (-1,)
-
-
-def _one_per_chosen_element(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    return elements(inputs[1]) * elements((inputs[0] or ())[1:])
-
-
-def _rows(name: str, divisor: _Divisor) -> Table:
-    """The ops of one reduction."""
-    reduce, flops = _reduce_segments(divisor), _one_per_chosen_element
-    return {
-        name: Kernel(reduce, _infer_segments, flops),
-        f"{name}WithNumSegments": Kernel(reduce, _counted_shape("num_segments", _check_shapes), flops),
-        f"{name}Grad": Kernel(_segment_gradient(divisor), _counted_shape("output_dim0", _check_gradient_shapes), flops),
-        f"{name}GradV2": Kernel(_sparse_segment_gradient(divisor), _infer_sparse_gradient, flops),
-    }
-
-
-def _count(counts: Tensor) -> Tensor:
-    return counts
-
-
-TABLE: Table = _rows("SparseSegmentSum", None) | _rows("SparseSegmentMean", _count) | _rows("SparseSegmentSqrtN", np.sqrt)
+TABLE: Table = {
+    "SparseSegmentSum": _build_reduction(None),
+    "SparseSegmentSumWithNumSegments": _build_counted_reduction(None),
+    "SparseSegmentSumGrad": _build_gradient(None),
+    "SparseSegmentSumGradV2": _build_gradient_v2(None),
+    "SparseSegmentMean": _build_reduction(_count),
+    "SparseSegmentMeanWithNumSegments": _build_counted_reduction(_count),
+    "SparseSegmentMeanGrad": _build_gradient(_count),
+    "SparseSegmentMeanGradV2": _build_gradient_v2(_count),
+    "SparseSegmentSqrtN": _build_reduction(np.sqrt),
+    "SparseSegmentSqrtNWithNumSegments": _build_counted_reduction(np.sqrt),
+    "SparseSegmentSqrtNGrad": _build_gradient(np.sqrt),
+    "SparseSegmentSqrtNGradV2": _build_gradient_v2(np.sqrt),
+}

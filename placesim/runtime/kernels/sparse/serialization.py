@@ -19,6 +19,8 @@ _DTYPE, _SHAPE, _CONTENT = 0x08, 0x12, 0x22
 _DIM, _SIZE = 0x12, 0x08
 """Tags of a shape's dimension and of its size."""
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def serialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[3]`: indices, values and shape."""
@@ -85,6 +87,9 @@ def _encode_varint(number: int) -> bytes:
     return bytes(encoded) + bytes([number])
 
 
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
 def _check_shapes(context: ShapeContext) -> None:
     for dims, rank in zip(context.shapes, (2, 1, 1), strict=True):
         with_rank(dims, rank)
@@ -99,6 +104,8 @@ def _infer_serialize_many(context: ShapeContext) -> Sequence[Dims]:
     _check_shapes(context)
     return ((-1, 3),)
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "SerializeManySparse": Kernel(serialize_many, _infer_serialize_many),

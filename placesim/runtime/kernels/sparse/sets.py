@@ -41,6 +41,8 @@ _OPERATIONS: dict[str, Callable[[set[Any], set[Any]], set[Any]]] = {
     "union": lambda a, b: a | b,
 }
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def _read_sparse(parts: Sequence[Tensor], attrs: Attrs) -> SparseTensor:
     """A sparse tensor of its indices, values and shape, which has groups."""
@@ -152,7 +154,7 @@ def count_members(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (sizes,)
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def _sparse_result(rank: int) -> Sequence[Dims]:
@@ -187,6 +189,8 @@ def _infer_sparse_sparse(context: ShapeContext) -> Sequence[Dims]:
         return _sparse_result(rank)
     return _sparse_result(-1)
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "DenseToDenseSetOperation": Kernel(_operate(_read_dense_dense), _infer_dense_dense),

@@ -24,6 +24,8 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.string_tensors import flat_strings
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge, with_rank, with_value
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def _texts(value: Any) -> list[str]:
     return [text.decode() for text in flat_strings(value)]
@@ -141,7 +143,7 @@ def merge_checkpoints(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 # --- shapes -----------------------------------------------------------------------------------------------------------
 
 
-def _saved(context: ShapeContext) -> Sequence[Dims]:
+def _infer_saved(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[0], 0)
     for index in (1, 2):
         with_value(with_rank(context.shapes[index], 1)[0], len(context.shapes) - 3)
@@ -167,14 +169,16 @@ def _spec_shape(text: str) -> Dims:
         raise ShapeError(error.message) from None
 
 
-def _merged(context: ShapeContext) -> Sequence[Dims]:
+def _infer_merged(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[0], 1)
     with_rank(context.shapes[1], 0)
     return ()
 
 
+# --- rows -------------------------------------------------------------------------------------------------------------
+
 TABLE: Table = {
-    "SaveV2": Kernel(save, _saved),
+    "SaveV2": Kernel(save, _infer_saved),
     "RestoreV2": Kernel(restore, _infer_restored),
-    "MergeV2Checkpoints": Kernel(merge_checkpoints, _merged),
+    "MergeV2Checkpoints": Kernel(merge_checkpoints, _infer_merged),
 }

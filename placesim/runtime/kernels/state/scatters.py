@@ -110,6 +110,13 @@ def _infer_resource(context: ShapeContext) -> Sequence[Dims]:
     return ()
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+def _build_flops(name: str) -> Flops | None:
+    return None if name == "Update" else per_element(2)
+
+
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
@@ -119,10 +126,6 @@ def _build_ref(name: str) -> Kernel:
 
 def _build_resource(name: str) -> Kernel:
     return Kernel(build_scatter(COMBINATIONS[name]), _infer_resource, _build_flops(name), needs_context=True)
-
-
-def _build_flops(name: str) -> Flops | None:
-    return None if name == "Update" else per_element(2)
 
 
 TABLE: Table = {

@@ -27,6 +27,8 @@ from placesim.runtime.shapes import (
     with_rank_at_least,
 )
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def assign_slice(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write `value`, repeated where it must be, over a strided slice of the variable."""
@@ -76,10 +78,10 @@ def gather_slices(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     return gather_nd((params, indices), {"Tparams": attrs["dtype"], "bad_indices_policy": ""}, context)
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
-def _gathered_rows(context: ShapeContext) -> Sequence[Dims]:
+def _infer_gathered_rows(context: ShapeContext) -> Sequence[Dims]:
     params = typed_handle_shape(context)
     batch_dims: int = context.attrs["batch_dims"]
     if batch_dims < 0:
@@ -90,13 +92,15 @@ def _gathered_rows(context: ShapeContext) -> Sequence[Dims]:
     return (concatenate(outer, subshape(params, batch_dims + 1)),)
 
 
-def _gathered_slices(context: ShapeContext) -> Sequence[Dims]:
+def _infer_gathered_slices(context: ShapeContext) -> Sequence[Dims]:
     return infer_gather_nd(ShapeContext((typed_handle_shape(context), context.shapes[1]), context.attrs))
 
 
+# --- rows -------------------------------------------------------------------------------------------------------------
+
 TABLE: Table = {
-    "ResourceGather": Kernel(gather_rows, _gathered_rows, needs_context=True),
-    "ResourceGatherNd": Kernel(gather_slices, _gathered_slices, needs_context=True),
+    "ResourceGather": Kernel(gather_rows, _infer_gathered_rows, needs_context=True),
+    "ResourceGatherNd": Kernel(gather_slices, _infer_gathered_slices, needs_context=True),
     "StridedSliceAssign": Kernel(assign_slice, unchanged, needs_context=True),
     "ResourceStridedSliceAssign": Kernel(assign_slice, no_outputs, needs_context=True),
 }

@@ -55,24 +55,6 @@ def ref_output(holder: Variable | ResourceHandle) -> tuple[Variable, ...]:
     return (holder,) if isinstance(holder, Variable) else ()
 
 
-def held_shape(context: ShapeContext, index: int = 0) -> Dims:
-    """The static shape of the variable of a ref or resource input."""
-    handle = context.handles[index]
-    return context.shapes[index] if handle is None else handle.shape
-
-
-def typed_handle_shape(context: ShapeContext) -> Dims:
-    """The static shape of the resource of input 0, whose type must be attr `dtype`."""
-    handle = context.handles[0]
-    if handle is None:
-        return None
-    if handle.dtype is not context.attrs["dtype"]:
-        raise ShapeError(
-            f"Trying to read variable with wrong dtype. Expected {handle.dtype.name} got {context.attrs['dtype'].name}"
-        )
-    return handle.shape
-
-
 # --- making -----------------------------------------------------------------------------------------------------------
 
 
@@ -121,23 +103,6 @@ def make_handles(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
         ResourceHandle(context.device, container or DEFAULT_CONTAINER, name or context.node, dtype=dtype, shape=shape)
         for container, name, dtype, shape in rows
     ]
-
-
-def _legacy_shape_attr(context: ShapeContext) -> Sequence[Dims]:
-    # the first op of the kind could not tell a scalar from an unknown shape
-    return (context.attrs["shape"].dims or None,)
-
-
-def _handle(context: ShapeContext) -> Sequence[Dims]:
-    context.output_handles[0] = HandleShape(context.attrs["dtype"], context.attrs["shape"].dims)
-    return ((),)
-
-
-def _handles(context: ShapeContext) -> Sequence[Dims]:
-    shapes: tuple[Shape, ...] = context.attrs["shapes"]
-    for index, (dtype, shape) in enumerate(zip(context.attrs["dtypes"], shapes, strict=True)):
-        context.output_handles[index] = HandleShape(dtype, shape.dims)
-    return [()] * context.attrs["N"]
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -198,19 +163,6 @@ def tell_shape(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
     return (np.array(value_of(inputs[0], context).shape, attrs["out_type"].numpy),)
 
 
-def _read(context: ShapeContext) -> Sequence[Dims]:
-    return (typed_handle_shape(context),)
-
-
-def _read_all(context: ShapeContext) -> Sequence[Dims]:
-    return [None if handle is None else handle.shape for handle in context.handles]
-
-
-def _shape_vector(context: ShapeContext) -> Sequence[Dims]:
-    handle = context.handles[0]
-    return ((-1 if handle is None or handle.shape is None else len(handle.shape),),)
-
-
 # --- assigning --------------------------------------------------------------------------------------------------------
 
 
@@ -268,22 +220,9 @@ def build_update(ufunc: Callable[[Tensor, Tensor], Tensor]) -> tuple[Kernel, Ker
         return ()
 
     return (
-        Kernel(update_ref, _merged_ref, one_per_output, needs_context=True),
-        Kernel(update_resource, _merged_handle, per_element(1), needs_context=True),
+        Kernel(update_ref, _infer_merged_ref, one_per_output, needs_context=True),
+        Kernel(update_resource, _infer_merged_handle, per_element(1), needs_context=True),
     )
-
-
-def _assigned(context: ShapeContext) -> Sequence[Dims]:
-    return _merged_ref(context) if context.attrs["validate_shape"] else (context.shapes[1],)
-
-
-def _merged_ref(context: ShapeContext) -> Sequence[Dims]:
-    return (merge(context.shapes[0], context.shapes[1]),)
-
-
-def _merged_handle(context: ShapeContext) -> Sequence[Dims]:
-    merge(typed_handle_shape(context), context.shapes[1])
-    return ()
 
 
 # --- counting and forgetting ------------------------------------------------------------------------------------------
@@ -310,7 +249,71 @@ def destroy_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
     return ()
 
 
-def _counted_handle(context: ShapeContext) -> Sequence[Dims]:
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def held_shape(context: ShapeContext, index: int = 0) -> Dims:
+    """The static shape of the variable of a ref or resource input."""
+    handle = context.handles[index]
+    return context.shapes[index] if handle is None else handle.shape
+
+
+def typed_handle_shape(context: ShapeContext) -> Dims:
+    """The static shape of the resource of input 0, whose type must be attr `dtype`."""
+    handle = context.handles[0]
+    if handle is None:
+        return None
+    if handle.dtype is not context.attrs["dtype"]:
+        raise ShapeError(
+            f"Trying to read variable with wrong dtype. Expected {handle.dtype.name} got {context.attrs['dtype'].name}"
+        )
+    return handle.shape
+
+
+def _infer_legacy_shape_attr(context: ShapeContext) -> Sequence[Dims]:
+    # the first op of the kind could not tell a scalar from an unknown shape
+    return (context.attrs["shape"].dims or None,)
+
+
+def _infer_handle(context: ShapeContext) -> Sequence[Dims]:
+    context.output_handles[0] = HandleShape(context.attrs["dtype"], context.attrs["shape"].dims)
+    return ((),)
+
+
+def _infer_handles(context: ShapeContext) -> Sequence[Dims]:
+    shapes: tuple[Shape, ...] = context.attrs["shapes"]
+    for index, (dtype, shape) in enumerate(zip(context.attrs["dtypes"], shapes, strict=True)):
+        context.output_handles[index] = HandleShape(dtype, shape.dims)
+    return [()] * context.attrs["N"]
+
+
+def _infer_read(context: ShapeContext) -> Sequence[Dims]:
+    return (typed_handle_shape(context),)
+
+
+def _infer_read_all(context: ShapeContext) -> Sequence[Dims]:
+    return [None if handle is None else handle.shape for handle in context.handles]
+
+
+def _infer_shape_vector(context: ShapeContext) -> Sequence[Dims]:
+    handle = context.handles[0]
+    return ((-1 if handle is None or handle.shape is None else len(handle.shape),),)
+
+
+def _infer_assigned(context: ShapeContext) -> Sequence[Dims]:
+    return _infer_merged_ref(context) if context.attrs["validate_shape"] else (context.shapes[1],)
+
+
+def _infer_merged_ref(context: ShapeContext) -> Sequence[Dims]:
+    return (merge(context.shapes[0], context.shapes[1]),)
+
+
+def _infer_merged_handle(context: ShapeContext) -> Sequence[Dims]:
+    merge(typed_handle_shape(context), context.shapes[1])
+    return ()
+
+
+def _infer_counted_handle(context: ShapeContext) -> Sequence[Dims]:
     handle = context.handles[0]
     if handle is None:
         raise ShapeError("Handle has no shape/type information.")
@@ -319,28 +322,30 @@ def _counted_handle(context: ShapeContext) -> Sequence[Dims]:
     return (with_rank(handle.shape, 0),)
 
 
+# --- rows -------------------------------------------------------------------------------------------------------------
+
 _ADD, _SUB = build_update(np.add), build_update(np.subtract)
 
 TABLE: Table = {
-    "Variable": Kernel(make_ref_variable, _legacy_shape_attr, needs_context=True),
+    "Variable": Kernel(make_ref_variable, _infer_legacy_shape_attr, needs_context=True),
     "VariableV2": Kernel(make_ref_variable, shape_attr, needs_context=True),
     "TemporaryVariable": Kernel(make_temporary_variable, shape_attr, needs_context=True),
     "DestroyTemporaryVariable": Kernel(destroy_temporary_variable, unchanged, needs_context=True),
-    "VarHandleOp": Kernel(make_handle, _handle, needs_context=True),
-    "_VarHandlesOp": Kernel(make_handles, _handles, needs_context=True),
-    "ReadVariableOp": Kernel(read_variable, _read, needs_context=True),
+    "VarHandleOp": Kernel(make_handle, _infer_handle, needs_context=True),
+    "_VarHandlesOp": Kernel(make_handles, _infer_handles, needs_context=True),
+    "ReadVariableOp": Kernel(read_variable, _infer_read, needs_context=True),
     "DisableCopyOnRead": Kernel(disable_copy_on_read, no_outputs, needs_context=True),
-    "_ReadVariablesOp": Kernel(read_variables, _read_all, needs_context=True),
+    "_ReadVariablesOp": Kernel(read_variables, _infer_read_all, needs_context=True),
     "IsVariableInitialized": Kernel(tell_written, scalar, needs_context=True),
     "VarIsInitializedOp": Kernel(tell_written, scalar, needs_context=True),
-    "VariableShape": Kernel(tell_shape, _shape_vector, needs_context=True),
-    "Assign": Kernel(assign, _assigned, needs_context=True),
-    "AssignVariableOp": Kernel(assign_resource, _merged_handle, needs_context=True),
+    "VariableShape": Kernel(tell_shape, _infer_shape_vector, needs_context=True),
+    "Assign": Kernel(assign, _infer_assigned, needs_context=True),
+    "AssignVariableOp": Kernel(assign_resource, _infer_merged_handle, needs_context=True),
     "AssignAdd": _ADD[0],
     "AssignAddVariableOp": _ADD[1],
     "AssignSub": _SUB[0],
     "AssignSubVariableOp": _SUB[1],
     "CountUpTo": Kernel(count_up, unchanged_scalar, needs_context=True),
-    "ResourceCountUpTo": Kernel(count_up, _counted_handle, needs_context=True),
+    "ResourceCountUpTo": Kernel(count_up, _infer_counted_handle, needs_context=True),
     "DestroyResourceOp": Kernel(destroy_resource, no_outputs, needs_context=True),
 }
