@@ -37,7 +37,7 @@ TALL_BLOCK_BYTES = 1 << 23
 
 
 def half_product(left: Tensor, right: Tensor, rounds_products: bool = False) -> Tensor:
-    """`left @ right` in half precision, rounded after each addition (`rounds_products`: and before it) as TensorFlow rounds.
+    """`left @ right`, matrices of half precision, rounded after each addition (`rounds_products`: and before it) as TensorFlow.
 
     In a large product that would take too long: there, several are added before the sum is rounded.
     """
@@ -99,7 +99,7 @@ def _correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[Window]
 
 
 def correlate_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -> Tensor:
-    """The gradient of the filter `[taps..., input channels, output channels]`."""
+    """The gradient of the filter `[taps..., input channels, output channels]`, from input and output gradient."""
     depth, channels = tensor.shape[-1], grads.shape[-1]
     shape = (*(window.kernel for window in windows), depth, channels)
     if tensor.size == 0 or grads.size == 0 or 0 in shape:

@@ -155,13 +155,13 @@ def pool_max_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
         if tensor.size == 0:
             raise InvalidArgumentError(f"{name} must not be empty, got {shown}")
     for name, sequence in zip(("row", "col"), sequences, strict=True):
-        message = f"{name}_pooling_sequence must be a vector, received shape {format_dims(sequence.shape)}"
         if sequence.ndim != 1:
-            raise InvalidArgumentError(message)
+            raise InvalidArgumentError(
+                f"{name}_pooling_sequence must be a vector, received shape {format_dims(sequence.shape)}"
+            )
     where = _largest_cells(value, output, sequences, attrs["overlapping"]).reshape(-1)
-    message = f"out_backprop must have at most {where.size} elements, got {gradient.size}"
     if gradient.size > where.size:
-        raise InvalidArgumentError(message)
+        raise InvalidArgumentError(f"out_backprop must have at most {where.size} elements, got {gradient.size}")
     found = np.zeros(value.size, gradient.dtype)
     np.add.at(found, where[: gradient.size], gradient.reshape(-1))
     return (found.reshape(value.shape),)
@@ -218,9 +218,11 @@ def _check_average_gradient(shape: Tensor, gradient: Tensor, sequences: Sequence
         if size <= 0:
             raise InvalidArgumentError(f"out_backprop must be positive for all dimension, got:{size}")
     for name, sequence, count in zip(("row", "col"), sequences, gradient.shape[1:3], strict=True):
-        least = f"{name}_seq_tensor must have at least {count + 1} elements, but got {sequence.size}"
         if sequence.size <= count:
-            raise InvalidArgumentError(f"Given out_backprop shape {format_dims(gradient.shape)}, {least}")
+            raise InvalidArgumentError(
+                f"Given out_backprop shape {format_dims(gradient.shape)}, "
+                f"{name}_seq_tensor must have at least {count + 1} elements, but got {sequence.size}"
+            )
     for size in shape.tolist():
         if size < 0:
             raise InvalidArgumentError(f"Expected a non-negative size, got {size}")

@@ -51,7 +51,7 @@ def is_pointwise(windows: Sequence[Window]) -> bool:
 
 
 def strided(tensor: Tensor, windows: Sequence[Window]) -> Tensor:
-    """The cells where windows start: all that a pointwise convolution reads."""
+    """The cells `[batch, windows..., channels]` where windows start: all that a pointwise convolution reads."""
     steps = (slice(0, window.extent, window.stride) for window in windows)
     return tensor[(slice(None), *steps)]
 
@@ -68,7 +68,7 @@ def patches_of(tensor: Tensor, windows: Sequence[Window], block: Block, matrix: 
 
 
 def padded_region(tensor: Tensor, windows: Sequence[Window], rows: slice) -> Tensor:
-    """The cells that some rows of windows reach, with zeros for padding: a view where there is none."""
+    """The cells `[batch, spatial..., channels]` that some rows of windows reach, with zeros for padding: a view without any."""
     cells, inside, sizes = [slice(None)], [slice(0, len(tensor))], [len(tensor)]
     for axis, window in enumerate(windows):
         start, size = -window.before, window.extent

@@ -6,7 +6,7 @@ A cell's gates come from one matrix product of `[x, h]`: of LSTMs `[batch, 4 * c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -142,9 +142,8 @@ def _check_step(tensors: Sequence[Tensor], shape: Sequence[int]) -> None:
     for name, tensor in zip(("i", "cs", "f", "o", "ci", "co"), tensors[:6], strict=True):
         _check_dims(name, tensor, ("batch_size",), shape[:1], "dim_size")
         columns = "i" if name == "f" else name  # TensorFlow's text takes the one for the other
-        message = f"{columns}.dim_size(1) != cell_size: {tensor.shape[-1]} vs. {shape[1]}"
         if tensor.ndim >= 2 and tensor.shape[1] != shape[1]:
-            raise InvalidArgumentError(message)
+            raise InvalidArgumentError(f"{columns}.dim_size(1) != cell_size: {tensor.shape[-1]} vs. {shape[1]}")
     for name, tensor in zip(("cs_grad", "h_grad"), tensors[6:], strict=True):
         _check_dims(f"{name}_tensor", tensor, ("batch_size", "cell_size"), shape, "dims")
     for name, tensor in zip(("i", "cs", "f", "o", "ci", "co", "cs_grad", "h_grad"), tensors, strict=True):

@@ -127,9 +127,8 @@ def _check_order(found: Range, high: str, low: str) -> None:
 
 
 def _check_runs(x: Tensor, y: Tensor) -> None:
-    shapes = f"{format_dims(x.shape)} and {format_dims(y.shape)}"
     if _count_runs(x.shape, y.shape) > 2:
-        raise UnimplementedError(f"Broadcast between {shapes} is not supported yet.")
+        raise UnimplementedError(f"Broadcast between {format_dims(x.shape)} and {format_dims(y.shape)} is not supported yet.")
 
 
 def _count_runs(one: Sequence[int], two: Sequence[int]) -> int:

@@ -239,9 +239,10 @@ def _check_slices(lows: Tensor, highs: Tensor, axis: int, slices: int) -> None:
             raise InvalidArgumentError(f"Shape must be rank 1 for {name} when the axis is specified")
     for name, bound in named:
         size = len(bound)
-        where = f"to match dim {axis} of the input [{size}]"
         if size != slices:
-            raise InvalidArgumentError(f"{name} has incorrect size, was {size} expected {slices} {where}")
+            raise InvalidArgumentError(
+                f"{name} has incorrect size, was {size} expected {slices} to match dim {axis} of the input [{size}]"
+            )
 
 
 def _check_order(lows: Tensor, highs: Tensor) -> None:
