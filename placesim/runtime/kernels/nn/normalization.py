@@ -67,7 +67,7 @@ def sum_over_batch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     axis = _channel_axis(grads, attrs)
     others = tuple(other for other in range(grads.ndim) if other != axis)
     wide = widened(grads)
-    # integers have no such product: they are added in their own type, and wrap around
+    # floats with channels last alone: integers are added in their own type, and wrap around
     if is_floating(grads.dtype) and axis == grads.ndim - 1:
         return (sums(wide.reshape(prod(grads.shape[:-1]), grads.shape[-1])).astype(grads.dtype),)
     return (np.sum(wide, axis=others, dtype=wide.dtype).astype(grads.dtype),)
