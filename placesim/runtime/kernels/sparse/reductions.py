@@ -35,8 +35,10 @@ def _reduce_groups(reduceat: _Reduce, inputs: Sequence[Tensor], attrs: Attrs) ->
     _check_axes(dims, axes)
     tensor = make_sparse_tensor(indices, values, dims)
     rank = len(tensor.shape)
+    # an axis that is named twice is reduced once
     reduced = {axis % rank for axis in axes.reshape(-1).tolist()}
     kept = [axis for axis in range(rank) if axis not in reduced]
+    # sorted by what is kept first, so that a group's entries stand together
     order = row_order(indices, [*kept, *sorted(reduced)])
     rows = indices[order][:, kept]
     starts = group_starts(rows)
@@ -61,8 +63,11 @@ def _check_axes(dims: Tensor, axes: Tensor) -> None:
 
 
 def _build_reduce_to_dense(reduceat: _Reduce) -> Compute:
+    """(indices, values, shape, axes) -> a dense tensor; InvalidArgumentError where these do not fit, and for a bad axis."""
+
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         found = _reduce_groups(reduceat, inputs, attrs)
+        # written by place, not by coordinates: only a group that falls outside of the whole result is refused
         dims = [int(inputs[2][axis]) for axis in found.kept]
         output = np.zeros(dims, found.values.dtype)
         strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
@@ -83,6 +88,8 @@ def _check_places(places: Tensor, size: int) -> None:
 
 
 def _build_reduce_to_sparse(reduceat: _Reduce) -> Compute:
+    """The same with a sparse result: indices, values and shape."""
+
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         found = _reduce_groups(reduceat, inputs, attrs)
         rows = np.zeros((len(found.values), len(found.shape)), np.int64)

@@ -9,6 +9,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.precision import wide_dtype
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -85,12 +86,17 @@ def _one_per_chosen_element(inputs: Sequence[Dims], outputs: Sequence[Dims], att
 
 
 def _build_reduce(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """`output[s] = sum of data[indices[i]] for i with segment_ids[i] == s`, over its divisor; zero where there are none."""
+    """`output[s] = sum of data[indices[i]] for i with segment_ids[i] == s`, over its divisor; zero where there are none.
+
+    Data `[rows, ...]`, indices and ids `[chosen]`, perhaps a number of segments -> `[segments, ...]`.  InvalidArgumentError
+    where shapes do not fit, ids decrease, and for an id or index out of range.
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         data, indices, segment_ids = inputs[:3]
         rows = _count_rows(inputs)
-        dtype = np.dtype(np.float32) if data.dtype.name in ("bfloat16", "float16") else data.dtype
+        # half precision is summed in float and rounded once
+        dtype = wide_dtype(data.dtype)
         output = np.zeros((rows, *data.shape[1:]), dtype)
         if len(indices):
             starts = np.concatenate(([0], np.flatnonzero(np.diff(segment_ids)) + 1))
@@ -119,6 +125,7 @@ def _count_rows(inputs: Sequence[Tensor]) -> int:
     _check_lengths(indices, segment_ids)
     if data.ndim < 1:
         raise InvalidArgumentError("Shape must be at least rank 1")
+    # ids are taken to be sorted: the last says how many rows there are
     needed = int(segment_ids[-1]) + 1 if len(segment_ids) else 0
     if counts:
         if rows < needed:
@@ -163,14 +170,18 @@ def _check_segments(data: Tensor, indices: Tensor, segment_ids: Tensor, starts: 
 
 
 def _build_dense_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """`output[indices[i]] += gradient[segment_ids[i]] / divisor`, for `output_dim0` rows."""
+    """`output[indices[i]] += gradient[segment_ids[i]] / divisor`, for `output_dim0` rows.
+
+    InvalidArgumentError where shapes do not fit, and for an id or index out of range.
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         gradient, indices, segment_ids, _ = inputs
         rows = _count_gradient_rows(inputs, "output_dim0")
         if rows:
             _check_last_segment(gradient, segment_ids)
-            if divisor:  # the segments are counted before anything is added
+            # for a mean the segments are counted before anything is added, so that a bad one is told first
+            if divisor:
                 _check_entries((("Segment id", segment_ids, len(gradient)),))
             _check_entries((("Index", indices, rows), ("Segment id", segment_ids, len(gradient))))
         return (_scatter_gradient(gradient, indices, segment_ids, rows, divisor),)
@@ -195,11 +206,12 @@ def _build_sparse_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Att
 
 
 def _scatter_gradient(gradient: Tensor, indices: Tensor, segment_ids: Tensor, rows: int, divisor: _Divisor) -> Tensor:
-    dtype = np.dtype(np.float32) if gradient.dtype.name in ("bfloat16", "float16") else gradient.dtype
+    dtype = wide_dtype(gradient.dtype)
     output = np.zeros((rows, *gradient.shape[1:]), dtype)
     if rows and len(indices):
         scaled = gradient.astype(dtype, copy=False)
         if divisor:
+            # a segment without rows divides by 1
             counts = np.maximum(np.bincount(segment_ids, minlength=len(gradient)), 1)
             scaled = scaled / divisor(counts).astype(dtype).reshape(-1, *[1] * (gradient.ndim - 1))
         np.add.at(output, indices, scaled[segment_ids])
@@ -214,6 +226,7 @@ def _count_gradient_rows(inputs: Sequence[Tensor], noun: str) -> int:
         raise InvalidArgumentError(f"{noun} should be a scalar.")
     _check_lengths(indices, segment_ids)
     if gradient.ndim == 0:
+        # the words of a shape that is asked for a dimension that it does not have
         raise InvalidArgumentError("Index must be less than 0, got 0")
     rows = int(dim0)
     if rows < 0:
