@@ -1,0 +1,1 @@
+"""Images: resizing, colors, boxes and their suppression, patches and projections."""

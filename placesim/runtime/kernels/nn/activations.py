@@ -43,6 +43,7 @@ def leaky_relu(features: Tensor, alpha: float) -> Any:
 
 def elu(features: Tensor) -> Any:
     """x, and exp(x) - 1 below 0 (Clevert et al. 2015)."""
+    # NaN is not below 0, and stays
     return np.where(features < 0, np.expm1(features), features)
 
 
@@ -54,6 +55,7 @@ def selu(features: Tensor) -> Any:
 
 def softplus(features: Tensor) -> Any:
     """log(1 + exp(x)), and x or exp(x) alone where the other would be lost in rounding."""
+    # TensorFlow's threshold: two above the logarithm of the type's precision
     threshold = np.log(np.finfo(features.dtype).eps) + 2
     exponential = np.exp(features)
     return np.where(features > -threshold, features, np.where(features < threshold, exponential, np.log1p(exponential)))
@@ -82,6 +84,7 @@ def leaky_relu_grad(grads: Tensor, features: Tensor, alpha: float) -> Any:
 
 def elu_grad(grads: Tensor, outputs: Tensor) -> Any:
     """The gradient by the outputs: exp(x) is the output plus 1."""
+    # by the output's sign, which is the feature's
     return np.where(outputs < 0, (outputs + grads.dtype.type(1)) * grads, grads)
 
 

@@ -237,7 +237,7 @@ def convolve_filter(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_
     layout = _check_back_attrs(attrs, spatial, "Filter")
     shape = _filter_shape(sizes, spatial) if takes_sizes else sizes.shape
     windows = _back_windows("Filter", tensor.shape, shape, grads.shape, attrs, layout)
-    # TensorFlow refuses groups here by the number of a filter's elements, with the words of a reshape
+    # TensorFlow refuses groups here by the number of the filter's elements
     requested, count = prod(shape[:-2]) * tensor.shape[-1] * grads.shape[-1], prod(shape)
     if requested != count:
         raise InvalidArgumentError(f"filter_size does not have enough elements, requested {requested}, got {count}")
@@ -374,8 +374,8 @@ def infer_convolution(context: ShapeContext, spatial: int) -> Sequence[Dims]:
     layout, op = layout_of(attrs["data_format"], spatial), f"Conv{spatial}D"
     dims, filters = (with_rank(shape, layout.rank) for shape in context.shapes)
     on_format = f" on data format {attrs['data_format']}" if spatial == 2 else ""
-    _require_values(attrs["dilations"], layout.rank, f"{op} requires the dilation attribute to")
-    _require_values(attrs["strides"], layout.rank, f"{op}{on_format} requires the stride attribute to")
+    _check_count(attrs["dilations"], layout.rank, f"{op} requires the dilation attribute to")
+    _check_count(attrs["strides"], layout.rank, f"{op}{on_format} requires the stride attribute to")
     _check_static_groups(dims[layout.channel], filters[-2], filters[-1])
     rates = layout.pick(attrs["dilations"])
     # for volumes TensorFlow takes the rates of rows and of columns for each other
@@ -384,7 +384,7 @@ def infer_convolution(context: ShapeContext, spatial: int) -> Sequence[Dims]:
     return (_infer_layers(dims, filters, attrs, layout, rates),)
 
 
-def _require_values(values: Sequence[int], count: int, demand: str) -> None:
+def _check_count(values: Sequence[int], count: int, demand: str) -> None:
     if len(values) != count:
         raise ShapeError(f"{demand} contain {count} values, but got: {len(values)}")
 
@@ -435,8 +435,8 @@ def infer_any_convolution(context: ShapeContext) -> Sequence[Dims]:
     layout = layout_of(attrs["data_format"], rank - 2)
     whole, taps = with_rank(dims, rank + batch_axes - 1), with_rank(filters, rank)
     inner, rates = (-1, *whole[batch_axes:]), attrs["dilations"] or (1,) * rank
-    _require_values(rates, rank, "Conv requires the dilation attribute to")
-    _require_values(attrs["strides"], rank, "Stride attribute should")
+    _check_count(rates, rank, "Conv requires the dilation attribute to")
+    _check_count(attrs["strides"], rank, "Stride attribute should")
     _check_named_groups(inner[layout.channel], taps, attrs["groups"])
     return ((*whole[:batch_axes], *_infer_layers(inner, taps, attrs, layout, layout.pick(rates))[1:]),)
 

@@ -347,18 +347,20 @@ def _extend(beams: list[_Beam], log_y: Sequence[float], width: int) -> list[_Bea
         beam.old_blank, beam.old_total = beam.blank, beam.total
     for beam in beams:
         if beam.parent is not None:
+            # a parent that left the search has nothing to grow from
             if beam.parent.total > -math.inf:
                 beam.label = _join(beam.label, beam.parent.before(beam.symbol))
             beam.label += log_y[beam.symbol]
         beam.blank = beam.old_total + log_y[-1]
         beam.total = _join(beam.blank, beam.label)
+    # a stable order: of equal prefixes the one that was found first stays
     leaves = sorted(beams, key=_by_total)
     for beam in beams:
         if not _is_candidate(beam.old_total, leaves, width):
             continue
         for symbol, log_p in enumerate(log_y[:-1]):
             child = beam.child(symbol)
-            # it is in the search already, and has stayed above
+            # it is in the search already
             if child.total > -math.inf:
                 continue
             total = log_p + beam.before(symbol)

@@ -108,7 +108,8 @@ def correlate_channels(tensor: Tensor, filters: Tensor, windows: Sequence[Window
     """`[batch, rows, columns, channels]` by `[taps, taps, channels]` -> `[batch, outputs, outputs, channels]`."""
     channels, width = tensor.shape[-1], windows[1].outputs
     output = np.empty((len(tensor), windows[0].outputs, width, channels), tensor.dtype)
-    tiled = np.tile(filters, width)  # one row of windows
+    # a filter for a whole row of windows, so that a tap is one product of long rows
+    tiled = np.tile(filters, width)
 
     def fill(block: Block) -> None:
         taps = filled_taps(tensor, windows, block)
@@ -145,7 +146,8 @@ def correlate_channels_back(grads: Tensor, filters: Tensor, windows: Sequence[Wi
         for block in blocks:
             add(block)
 
-    blocks = _blocks(output, windows)  # those of an image overlap
+    # blocks of one image overlap: a thread takes them all
+    blocks = _blocks(output, windows)
     spread(add_all, [list(group) for _, group in itertools.groupby(blocks, key=lambda block: block.images.start)])
     return output
 
@@ -193,6 +195,7 @@ def correlate_halves_back(grads: Tensor, filters: Tensor, windows: Sequence[Wind
     """As `correlate_channels_back`, with its shapes: window after window, which is tap after tap from the last."""
     output = np.zeros((len(grads), *(window.input for window in windows), grads.shape[-1]), grads.dtype)
     taps = filters.reshape(-1, filters.shape[-1])[::-1]
+    # in reverse, as a cell meets its windows in the order in which they start
     for weights, (outputs, cells) in zip(taps, reversed(list(tap_slices(windows))), strict=True):
         place = (slice(None), *cells)
         output[place] = add_rounded(output[place], grads[(slice(None), *outputs)], weights)
@@ -309,7 +312,8 @@ def _flat(filters: Tensor) -> Tensor:
 
 def _windows(inputs: Sequence[int], filters: Sequence[int], attrs: Attrs, layout: Layout) -> tuple[Window, ...]:
     strides, pairs = layout.pick(attrs["strides"]), explicit_pairs(attrs, layout)
-    return windows_of(layout.pick(inputs), filters[:2], strides, (1, 1), attrs["padding"], pairs)  # it ignores dilations
+    # the kernel refuses dilations, its gradients ignore them
+    return windows_of(layout.pick(inputs), filters[:2], strides, (1, 1), attrs["padding"], pairs)
 
 
 def _check_attrs(attrs: Attrs) -> Layout:

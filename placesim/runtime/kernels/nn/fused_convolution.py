@@ -9,7 +9,7 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.image.resizing import gather, sample_linear
+from placesim.runtime.kernels.image.resizing import gather, read_size, sample_linear
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.nn.correlation import correlate
 from placesim.runtime.kernels.nn.windows import (
@@ -55,14 +55,9 @@ def resize(tensor: Tensor, size: Tensor, align_corners: bool) -> Tensor:
 
     InvalidArgumentError unless the size is two positive numbers.
     """
-    if size.ndim != 1:
-        raise InvalidArgumentError(f"shape_t must be 1-dimensional{format_dims(size.shape)}")
-    if size.size != 2:
-        raise InvalidArgumentError(f"shape_t must have two elements{format_dims(size.shape)}")
-    if size.min() <= 0:
-        raise InvalidArgumentError("output dimensions must be positive")
     options = {"align_corners": align_corners, "half_pixel_centers": False}
-    rows, columns = (sample_linear(old, int(new), options) for old, new in zip(tensor.shape[1:3], size, strict=True))
+    sizes = zip(tensor.shape[1:3], read_size(size), strict=True)
+    rows, columns = (sample_linear(old, new, options) for old, new in sizes)
     found: Tensor = gather(tensor.astype(wide_dtype(tensor.dtype)), rows, columns).astype(tensor.dtype)
     return found
 

@@ -29,6 +29,7 @@ from placesim.runtime.shapes import (
 
 def shifted(logits: Tensor) -> Tensor:
     """The logits `[..., classes]` less the largest of their row, so that no exponential overflows."""
+    # without classes there is no largest: the start keeps numpy from refusing
     found: Tensor = logits - np.max(logits, axis=-1, keepdims=True, initial=-np.inf)
     return found
 
@@ -139,6 +140,7 @@ def _infer_cross_entropy(context: ShapeContext) -> Sequence[Dims]:
         found = merge(with_rank(logits, 2), labels)
     except ShapeError:
         found = broadcast(logits, labels)
+    # the second "is" is TensorFlow's
     if found is None:
         raise ShapeError("Shape must be broadcasted with rank 2, but is rank is unknown.")
     if len(found) != 2:

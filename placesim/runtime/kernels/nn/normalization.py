@@ -123,6 +123,7 @@ def normalize_batch(inputs: Sequence[Tensor], attrs: Attrs, has_reserve: bool = 
 def _averaged(batch: Sequence[Tensor], running: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The batch's moments, or those moved towards them by the attr `exponential_avg_factor`."""
     factor = np.float32(attrs.get("exponential_avg_factor", 1.0))
+    # with a factor of 1 nothing is read of the running moments, which may be empty
     if factor == 1:
         return batch
     return [(1 - factor) * before + factor * now for before, now in zip(running, batch, strict=True)]

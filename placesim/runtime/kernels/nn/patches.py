@@ -94,7 +94,8 @@ def _copy_patches(region: Tensor, windows: Sequence[Window], matrix: Tensor) -> 
     taps = [window.kernel for window in windows]
     tap_steps = [step * window.dilation for step, window in zip(steps, windows, strict=True)]
     run = region.shape[-1]
-    if tap_steps[-1] == run * region.itemsize:  # a row of taps lies side by side
+    # without dilation a row of taps lies side by side
+    if tap_steps[-1] == run * region.itemsize:
         run *= taps.pop()
         tap_steps.pop()
     window_steps = [step * window.stride for step, window in zip(steps, windows, strict=True)]

@@ -80,6 +80,7 @@ def pool_2d(dims: Sequence[int], attrs: Attrs) -> Pool:
         raise InvalidArgumentError(f"tensor_in_shape must have 2 spatial dimensions. {len(dims)} 0")
     layout, depth = layout_of("NHWC"), attrs["ksize"][3]
     kernels, strides = layout.pick(attrs["ksize"]), layout.pick(attrs["strides"])
+    # windows are over the image or over channels, and those over channels lie side by side
     if depth != 1 and kernels != (1, 1):
         raise UnimplementedError("MaxPooling supports exactly one of pooling across depth or pooling across width/height.")
     if depth == 1:
@@ -172,6 +173,7 @@ def _size_values(sizes: Tensor) -> tuple[int, ...]:
 
 def _spread_mean_of_any(grads: Tensor, pool: Pool, shape: Sequence[int]) -> Tensor:
     """`spread_mean` for gradients of another shape: by their images, windows and channels, in the memory of the input."""
+    # a window's number in the gradients, not in the output, says where it lies: there may be more or fewer of them
     output = np.zeros(prod(shape), wide_dtype(grads.dtype))
     covered = [
         [_covered_cells(window, index) for index in range(count)]
@@ -204,6 +206,7 @@ def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     InvalidArgumentError for attrs or an input that do not fit; UnimplementedError for pooling of the batch, or of both rows or
     columns and channels.
     """
+    # the second version has sizes as inputs, looks at no layout first, and does not show its sizes
     (tensor,), sized = _sized(inputs, attrs, 1)
     shown = ""
     if sized is attrs:
@@ -237,6 +240,7 @@ def maximum_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
     if pool.depth != 1:
         raise UnimplementedError("MaxPoolingWithArgmax is not yet supported on the depth dimension.")
     values, taps = largest_taps(tensor, pool)
+    # places are counted in each image, or with the attr in the whole batch
     places = flat_places(taps, pool, tensor.shape[-1])
     if attrs["include_batch_in_index"]:
         places += np.arange(len(tensor)).reshape(-1, 1, 1, 1) * prod(tensor.shape[1:])

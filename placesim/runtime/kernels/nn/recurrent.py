@@ -106,6 +106,7 @@ def _step_gradient(
     d_ci, d_f, d_i = (1 - ci * ci) * d_cs * i, f * (1 - f) * d_cs * cs_prev, i * (1 - i) * d_cs * ci
     gates = [d_i, d_i, d_i, d_o]
     gates[layout.cell], gates[layout.forget] = d_ci, d_f
+    # the peepholes of the input and forget gates hang on the state before
     d_cs_prev = d_cs * f
     if not peephole:
         return _StepGradient(d_cs_prev, np.concatenate(gates, axis=1), *map(np.zeros_like, weights[1:4]))
@@ -206,6 +207,7 @@ def _build_sequence(layout: _Layout) -> Compute:
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         _check_sequence(inputs)
         x, cs, h, *weights = _widened(inputs[1:])
+        # steps after the sequence's length stay zero
         outputs = np.zeros((7, *x.shape[:2], cs.shape[1]), x.dtype)
         for time in range(int(inputs[0])):
             step = _step(x[time], cs, h, _Weights(*weights), attrs, layout)

@@ -34,6 +34,7 @@ class Layout(NamedTuple):
 def layout_of(data_format: str, spatial: int = 2) -> Layout:
     """The layout that a `data_format` attr names, with so many spatial axes; channels last for a name that is not known."""
     axes = tuple(range(spatial))
+    # of bytes: channels in fours, each four an innermost vector
     if data_format == "NCHW_VECT_C":
         return Layout(spatial + 3, 1, tuple(axis + 2 for axis in axes), 4)
     if data_format in ("NCHW", "NCDHW", "CHANNELS_FIRST"):
@@ -140,7 +141,7 @@ def windows_of(
     padding: str,
     explicit: Sequence[tuple[int, int]] = (),
 ) -> tuple[Window, ...]:
-    """The windows along every spatial axis; InvalidArgumentError as `window_of`."""
+    """The windows along every spatial axis, from the shape's, the filter's and the attrs' entries; raises as `window_of`."""
     pairs = explicit or [(0, 0)] * len(sizes)
     rows = zip(sizes, kernels, strides, dilations, pairs, strict=True)
     return tuple(window_of(size, kernel, stride, rate, padding, pair) for size, kernel, stride, rate, pair in rows)
@@ -185,6 +186,7 @@ def check_padding(attrs: Attrs, layout: Layout) -> None:
 
 
 def _padding_problem(attrs: Attrs, layout: Layout) -> str | None:
+    # not every op has the second attr
     paddings: Sequence[int] = attrs.get("explicit_paddings", ())
     if attrs["padding"] != "EXPLICIT":
         return "explicit_paddings attribute must be empty if the padding attribute is not EXPLICIT" if paddings else None
@@ -217,6 +219,7 @@ def static_outputs(dim: int, kernel: int, stride: int, dilation: int, padding: s
         raise ShapeError(f"Stride must be > 0, but got {stride}")
     if dilation < 1:
         raise ShapeError(f"Dilation rate must be >= 1, but got {dilation}")
+    # SAME counts by the stride alone, whatever the window
     if padding == "SAME":
         return divide_dim(add_dims(dim, stride - 1), stride, evenly=False)
     padded = add_dims(dim, sum(explicit)) if padding == "EXPLICIT" else dim

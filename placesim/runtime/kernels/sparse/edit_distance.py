@@ -52,7 +52,7 @@ def _check_place(group: Sequence[int], output: Tensor) -> None:
 
 
 def count_edits(one: Sequence[Any], two: Sequence[Any]) -> int:
-    """The fewest insertions, deletions and substitutions that turn one sequence into the other."""
+    """The fewest insertions, deletions and substitutions that turn one sequence into the other; both may be empty."""
     row = list(range(len(two) + 1))
     for i, wanted in enumerate(one, 1):
         diagonal, row[0] = row[0], i

@@ -168,6 +168,7 @@ def concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     sizes = np.array([dims[axis] for dims in shapes], np.int64)
     rows = np.concatenate(indices)
     rows[:, axis] += np.repeat(np.cumsum(sizes) - sizes, [len(part) for part in indices])
+    # parts that were out of order are sorted too
     order = row_order(rows)
     shape = shapes[0].copy()
     shape[axis] = sizes.sum()
@@ -225,6 +226,7 @@ def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     check_rank(dims, 1, "Input shape should be a vector but received shape ")
     check_parts(indices, values, dims)
     rank, count = len(dims), attrs["num_split"]
+    # a negative axis counts from the end
     axis = int(axis_tensor) + rank if axis_tensor < 0 else int(axis_tensor)
     if not 0 <= axis < rank:
         raise InvalidArgumentError(f"Input axis should be in range [{-rank}, {rank}), got {int(axis_tensor)}")
@@ -259,6 +261,7 @@ def cut(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         if len(tensor) != len(dims):
             raise InvalidArgumentError(f"Expected {noun} to be a vector of length {len(dims)} but got length {len(tensor)}")
     dense_shape(dims.tolist())
+    # a box that begins after the tensor's end is empty
     shape = np.where(start + size < dims, size, np.maximum(dims - start, 0))
     for dim in shape.tolist():
         if dim < 0:
@@ -277,6 +280,7 @@ def cut_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     _check_cut_gradient(inputs)
     wanted, used = (output_indices + start).tolist(), 0
     found = np.zeros(len(indices), gradient.dtype)
+    # both lists are walked once from their starts, as in TensorFlow: that they are sorted is taken for granted
     for position, row in enumerate(indices.tolist()):
         if used < len(wanted) and row == wanted[used]:
             found[position] = gradient[used]
@@ -376,6 +380,7 @@ def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor)
     counts = np.bincount(rows, minlength=row_count)
     lengths = np.maximum(counts, 1)
     starts = np.cumsum(lengths) - lengths
+    # entries of one row keep their order
     order = np.argsort(rows, kind="stable")
     before = np.cumsum(counts) - counts
     moved = np.empty(len(rows), np.int64)

@@ -122,6 +122,7 @@ def _read_dense_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[in
         following = next(waiting, None)
         for group in np.ndindex(shape):
             members: set[Any] = set()
+            # TensorFlow walks the dense groups in order, and looks at no sparse group but the next
             if following and following[0] == group:
                 members = _members(following[1])
                 following = next(waiting, None)

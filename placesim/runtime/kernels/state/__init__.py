@@ -1,0 +1,1 @@
+"""Variables: reading, assigning and scattering them, training ops, and saving and restoring them."""

@@ -68,7 +68,7 @@ SIGNS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def scalar(name: str, called: str = "", colon: str = ": ") -> Check:
-    """The input must be a scalar; messages do not all set the colon alike."""
+    """InvalidArgumentError unless the input is a scalar; messages do not all set the colon alike."""
 
     def check(inputs: Mapping[str, Tensor]) -> None:
         dims = np.shape(inputs[name])
@@ -79,11 +79,12 @@ def scalar(name: str, called: str = "", colon: str = ": ") -> Check:
 
 
 def signed_scalar(name: str) -> Check:
-    """The input must be a scalar of the sign that SIGNS says."""
+    """InvalidArgumentError unless the input is a scalar of the sign that SIGNS says."""
     sign, has_sign = SIGNS[name]
 
     def check(inputs: Mapping[str, Tensor]) -> None:
         dims = np.shape(inputs[name])
+        # a wrong sign is told with the shape too, which is then []
         if dims or not has_sign(inputs[name]):
             raise InvalidArgumentError(f"{SCALAR_NAMES.get(name, name)} is not a {sign} scalar: {format_dims(dims)}")
 
@@ -91,7 +92,7 @@ def signed_scalar(name: str) -> Check:
 
 
 def same_shape(name: str, called: str = "") -> Check:
-    """The input must have the shape of the first variable."""
+    """InvalidArgumentError unless the input has the shape of the first variable."""
 
     def check(inputs: Mapping[str, Tensor]) -> None:
         one, two = np.shape(inputs["var"]), np.shape(inputs[name])
@@ -122,7 +123,10 @@ def same_shapes(names: str) -> tuple[Check, ...]:
 
 
 def training_values(rule: Rule, inputs: Sequence[Any], context: KernelContext) -> dict[str, Tensor]:
-    """The op's inputs by name, values in the variables' place; InternalError where a resource variable does not exist."""
+    """The op's inputs by name, values in the variables' place.
+
+    InternalError where a resource variable does not exist, FailedPreconditionError where a ref was never written.
+    """
     try:
         values = [value_of(holder, context) for holder in inputs[: rule.variables]]
     except NotFoundError:
@@ -139,6 +143,7 @@ def set_values(holders: Sequence[Variable | ResourceHandle], values: Sequence[Te
 def _build_apply(rule: Rule) -> Callable[..., Sequence[Any]]:
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         named = training_values(rule, inputs, context)
+        # all checks come before the first change: a refused op leaves its variables as they were
         for check in rule.checks:
             check(named)
         set_values(inputs[: rule.variables], _update_in_parts(rule, attrs, list(named.values())), context)
@@ -169,7 +174,10 @@ def _update_in_parts(rule: Rule, attrs: Attrs, values: Sequence[Tensor]) -> Sequ
 
 
 def build_infer_apply(rule: Rule, is_resource: bool, merge_gradient: MergeGradient) -> ShapeFunction:
-    """A shape function: variables and gradient have one shape, the other inputs are scalars."""
+    """A shape function: variables and gradient have one shape, the other inputs are scalars; ShapeError where not.
+
+    A ref op gives that shape, a resource op nothing.
+    """
     names = [name for name in rule.inputs if name != "indices"]
     # FtrlV2 has the shape function of Ftrl, which knows four scalars after the gradient and does not see a fifth
     seen = [rule.inputs.index(name) for name in names[: rule.gradient + 5]]

@@ -22,15 +22,22 @@ from placesim.runtime.shapes import Dims, ShapeContext, concatenate, format_dims
 
 
 def build_scatter(combine: Combine) -> Callable[..., Sequence[Any]]:
-    """The kernel `params[indices[i]] = combination of it with updates[i]`; updates may be one scalar."""
+    """The kernel `params[indices[i]] = combination of it with updates[i]`; updates may be one scalar.
+
+    The variable is `[rows, ...]`, indices are of any shape, updates `indices.shape + params.shape[1:]`.  InvalidArgumentError
+    for other shapes, an index out of range, and a resource's division by 0; NotFoundError or FailedPreconditionError for a
+    variable that was never written.
+    """
 
     def scatter(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         variable = find_variable(inputs[0], context)
         indices, updates = np.asarray(inputs[1]), np.asarray(inputs[2])
         params = np.array(value_of(variable, context))
         _check_shapes(params.shape, indices.shape, updates.shape, is_ref=isinstance(inputs[0], Variable))
+        # a ref op divides by 0 as the processor does
         if combine is COMBINATIONS["Div"] and not isinstance(inputs[0], Variable) and (updates == 0).any():
             raise InvalidArgumentError("updates must not contain 0")
+        # a resource op has compared ranks so far, and compares the leading dimensions only where there are indices
         if indices.size and updates.ndim and updates.shape[: indices.ndim] != indices.shape:
             raise InvalidArgumentError(
                 f"The shape of indices ({format_dims(indices.shape)}) must be a prefix of "
@@ -50,6 +57,7 @@ def build_scatter(combine: Combine) -> Callable[..., Sequence[Any]]:
 
 
 def _check_shapes(params: tuple[int, ...], indices: tuple[int, ...], updates: tuple[int, ...], is_ref: bool) -> None:
+    # resource ops compare ranks alone, also those of a scalar variable, which ref ops refuse as such below
     fits = updates == indices + params[1:] if is_ref else len(updates) == len(indices) + len(params) - 1
     if updates and not fits and (params or not is_ref):
         raise InvalidArgumentError(

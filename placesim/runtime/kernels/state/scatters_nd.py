@@ -29,12 +29,17 @@ from placesim.runtime.shapes import (
 
 
 def build_scatter_nd(combine: Combine) -> Callable[..., Sequence[Any]]:
-    """The kernel `params[tuple(indices[i])] = combination of it with updates[i]`."""
+    """The kernel `params[tuple(indices[i])] = combination of it with updates[i]`.
+
+    InvalidArgumentError where the shapes do not fit, and for an index out of range unless attr `bad_indices_policy` says to
+    pass it over; NotFoundError or FailedPreconditionError for a variable that was never written.
+    """
 
     def scatter_nd(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         ignore_bad = ignores_bad_indices(attrs)
         variable = find_variable(inputs[0], context)
         params = np.array(value_of(variable, context))
+        # what was written before a bad index stays written
         try:
             scatter_slices(combine, params, np.asarray(inputs[1]), np.asarray(inputs[2]), ignore_bad)
         finally:

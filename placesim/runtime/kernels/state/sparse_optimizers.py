@@ -63,6 +63,7 @@ def _gradient_has_rank(inputs: Mapping[str, Tensor]) -> None:
 
 
 def _rate_is_positive(inputs: Mapping[str, Any]) -> None:
+    # a rate of 0 passes only where the linear term is kept as a multiple of it, and nothing divides by it
     rate = inputs["lr"]
     if np.ndim(rate) or not (rate > 0 or (rate == 0 and inputs["multiply_linear_by_lr"])):
         dims = format_dims(np.shape(rate))
@@ -81,9 +82,11 @@ def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         named = training_values(rule, inputs, context)
         for check in rule.checks:
+            # one check looks at an attr; an input of the same name would go before it
             check({**attrs, **named})
         index = np.asarray(named.pop("indices"))
         named["grad"] = _rows_of_gradient(named["grad"], np.shape(named["var"])[1:])
+        # without a bad index `bad` is the number of indices, and all rows are updated
         bad = first_outside(index, len(named["var"]))
         if bad == len(index) or name not in CHECKS_INDICES_FIRST:
             set_values(inputs[: rule.variables], update_rows(rule, attrs, named, index[:bad]), context)
@@ -96,13 +99,14 @@ def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
 
 def _rows_of_gradient(grad: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A gradient of a higher rank as rows of this shape: as much of each as fits."""
+    # most kernels compare only the variable's own axes, and read the gradient's memory as if it had no others
     if grad.ndim == 1 + len(shape):
         return grad
     return grad.reshape(len(grad), -1)[:, : prod(shape)].reshape(len(grad), *shape)
 
 
 def update_rows(rule: Rule, attrs: Attrs, named: Mapping[str, Tensor], index: Tensor) -> list[Tensor]:
-    """The variables' new values, after the rule was applied to rows `index` with the rows of `grad`."""
+    """The variables' new values `[rows, ...]`, after the rule was applied to rows `index` `[n]` with the rows of `grad`."""
     values = [np.array(value) for value in list(named.values())[: rule.variables]]
     for turn in split_turns(index):
         rows = index[turn]
@@ -114,6 +118,7 @@ def update_rows(rule: Rule, attrs: Attrs, named: Mapping[str, Tensor], index: Te
 
 
 def _bad_index_text(name: str, index: Tensor, bad: int, limit: int) -> str:
+    # this kernel alone has the words of a scatter
     if name == "KerasMomentum":
         return f"indices[{bad}] = {index[bad]} is not in [0, {limit})"
     return f"Index {index[bad]} at offset {bad} in indices is out of range"
@@ -143,6 +148,7 @@ def _merge_sparse_gradient(context: ShapeContext, index: int, dims: Dims) -> Dim
     grad = context.shapes[index]
     if grad == ():
         raise ShapeError("Argument grad must not be a scalar. Got grad with rank 0")
+    # as many rows as indices; the rows themselves are those of the variable
     merge_dim(indices[0], -1 if grad is None else grad[0])
     return merge(dims, replace_dim(grad, 0, -1))
 

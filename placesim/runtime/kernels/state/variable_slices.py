@@ -31,7 +31,10 @@ from placesim.runtime.shapes import (
 
 
 def assign_slice(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Write `value`, repeated where it must be, over a strided slice of the variable."""
+    """(variable, begin, end, strides, value) -> `value`, broadcast, written over a strided slice of the variable.
+
+    InvalidArgumentError for a slice that is none, and a value that does not broadcast to it.
+    """
     holder, *rest = inputs
     (updated,) = update_strided_slice((value_of(holder, context), *rest), attrs)
     find_variable(holder, context).value = updated
@@ -42,6 +45,7 @@ def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     """`params[batch..., indices, ...]`, shaped `params[:batch_dims] + indices[batch_dims:] + params[batch_dims + 1:]`.
 
     Indices count on from one batch to the next: one that is too large for its batch finds a row of a later one.
+    InvalidArgumentError for params of too low a rank, and an index that is in no batch.
     """
     params, indices = value_of(inputs[0], context), np.asarray(inputs[1])
     batch_dims: int = attrs["batch_dims"]
@@ -52,6 +56,7 @@ def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
             f"params must have at least {batch_dims} (batch_dims) dimensions but it has shape {format_dims(params.shape)}"
         )
     shape = params.shape[:batch_dims] + indices.shape[batch_dims:] + params.shape[batch_dims + 1 :]
+    # without indices, nothing is divided into batches
     if not indices.size:
         return (np.empty(shape, params.dtype),)
     if 0 in params.shape[:batch_dims]:
@@ -61,6 +66,7 @@ def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     flat = _count_on(indices, params.shape, batch_dims)
     limit = element_count(params.shape[: batch_dims + 1]) or 0
     bad = first_outside(flat, limit)
+    # the text has the counted index, and the rows of the first axis
     if bad < flat.size:
         raise InvalidArgumentError(f"indices{position_text(indices.shape, bad)} = {flat[bad]} is not in [0, {params.shape[0]})")
     return (params.reshape(limit, -1)[flat].reshape(shape),)
@@ -73,7 +79,10 @@ def _count_on(indices: Any, params: tuple[int, ...], batch_dims: int) -> Any:
 
 
 def gather_slices(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """`params[tuple(indices[i])]` for each row of `indices` `[batch..., depth]`."""
+    """`params[tuple(indices[i])]` for each row of `indices` `[batch..., depth]`: `[batch...] + params.shape[depth:]`.
+
+    InvalidArgumentError for params or indices that are scalars, too great a depth, and an index out of range.
+    """
     params, indices = value_of(inputs[0], context), np.asarray(inputs[1])
     return gather_nd((params, indices), {"Tparams": attrs["dtype"], "bad_indices_policy": ""}, context)
 

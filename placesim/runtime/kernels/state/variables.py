@@ -75,6 +75,7 @@ def _new_variable(name: str, attrs: Attrs) -> Variable:
 
 def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """A ref variable that lives until DestroyTemporaryVariable or the end of the step."""
+    # TensorFlow leaves its memory as it is; zeros make runs comparable
     name = attrs["var_name"] or context.node
     dims = attrs["shape"].dims or ()
     variable = Variable(name, attrs["dtype"], zeros(dims, attrs["dtype"]), dims)
@@ -83,7 +84,7 @@ def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: Kernel
 
 
 def destroy_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The last value of a temporary variable, which is then gone."""
+    """The last value of a temporary variable, which is then gone; NotFoundError where it was gone before."""
     name = attrs["var_name"]
     if context.step_resources.pop("tmp_var:" + name, None) is None:
         raise NotFoundError(f"Resource __per_step_0/{name}/N10tensorflow19TemporaryVariableOp6TmpVarE does not exist.")
@@ -109,7 +110,10 @@ def make_handles(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def read_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The value of a resource variable; FailedPreconditionError where it was never written (12.3.2)."""
+    """The value of a resource variable.
+
+    FailedPreconditionError where it was never written (12.3.2), InvalidArgumentError for another type than attr `dtype`.
+    """
     variable = _readable_variable(inputs[0], context)
     if variable.dtype is not attrs["dtype"]:
         raise InvalidArgumentError(
@@ -137,6 +141,7 @@ def disable_copy_on_read(inputs: Sequence[Any], attrs: Attrs, context: KernelCon
 
 def read_variables(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The values of several resource variables; FailedPreconditionError that names those never written."""
+    # all names at once, where ReadVariableOp tells of one
     missing = [handle.name for handle in inputs if not is_written(handle, context)]
     if missing:
         raise FailedPreconditionError(
@@ -159,7 +164,7 @@ def tell_written(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def tell_shape(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The shape of a resource variable's value, as a vector."""
+    """The shape of a resource variable's value, as a vector; NotFoundError where it was never written."""
     return (np.array(value_of(inputs[0], context).shape, attrs["out_type"].numpy),)
 
 
@@ -167,9 +172,13 @@ def tell_shape(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 
 
 def assign(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Give a ref variable a copy of the value; with `validate_shape` it must have the variable's shape."""
+    """Give a ref variable a copy of the value.
+
+    InvalidArgumentError with `validate_shape` for a value of another shape than the variable's.
+    """
     variable, value = inputs
     held = variable.shape if variable.value is None else np.shape(variable.value)
+    # a shape that attr `shape` left open, or open in part, takes any value
     if attrs["validate_shape"] and held is not None and held != np.shape(value) and min(held, default=0) >= 0:
         raise InvalidArgumentError(
             "Assign requires shapes of both tensors to match. "
@@ -180,7 +189,10 @@ def assign(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 
 
 def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Give a resource variable a value; it exists from then on."""
+    """Give a resource variable a value; it exists from then on.
+
+    InvalidArgumentError for another type than the variable's, and with `validate_shape` for another shape.
+    """
     handle, value = inputs
     dtype = attrs["dtype"]
     variable = context.resources.lookup_or_create(handle, lambda: Variable(handle.name, dtype))
@@ -193,12 +205,16 @@ def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
             "Trying to assign to variable with tensor with wrong shape. "
             f"Expected {format_dims(np.shape(variable.value))} got {format_dims(np.shape(value))}"
         )
+    # no copy: no kernel changes a tensor that it was given
     variable.value = value
     return ()
 
 
 def build_update(ufunc: Callable[[Tensor, Tensor], Tensor]) -> tuple[Kernel, Kernel]:
-    """The ref and the resource kernel that put `ufunc(value, update)` in a variable's place."""
+    """The ref and the resource kernel that put `ufunc(value, update)` in a variable's place; both are of one shape.
+
+    InvalidArgumentError where the shapes differ; NotFoundError and FailedPreconditionError for a variable without a value.
+    """
 
     def update_ref(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         variable, update = inputs
@@ -229,18 +245,22 @@ def build_update(ufunc: Callable[[Tensor, Tensor], Tensor]) -> tuple[Kernel, Ker
 
 
 def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The scalar value, which is then one more; OutOfRangeError once it is attr `limit`."""
+    """The scalar value, which is then one more; OutOfRangeError once it is attr `limit`.
+
+    InvalidArgumentError for a variable that is no scalar.
+    """
     value = value_of(inputs[0], context)
     if value.ndim:
         raise InvalidArgumentError(f"input is not a scalar: {format_dims(value.shape)}")
     if value >= attrs["limit"]:
         raise OutOfRangeError(f"Reached limit of {attrs['limit']}")
+    # the number one of the type: int32 stays int32, and wraps around as C's does
     find_variable(inputs[0], context).value = value + value.dtype.type(1)
     return (value,)
 
 
 def destroy_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Forget a resource; that there is none is an error unless `ignore_lookup_error`."""
+    """Forget a resource; NotFoundError where there is none, unless attr `ignore_lookup_error` is set."""
     try:
         context.resources.delete(inputs[0])
     except NotFoundError:
@@ -259,7 +279,7 @@ def held_shape(context: ShapeContext, index: int = 0) -> Dims:
 
 
 def typed_handle_shape(context: ShapeContext) -> Dims:
-    """The static shape of the resource of input 0, whose type must be attr `dtype`."""
+    """The static shape of the resource of input 0; ShapeError unless its type is attr `dtype`."""
     handle = context.handles[0]
     if handle is None:
         return None
@@ -276,6 +296,7 @@ def _infer_legacy_shape_attr(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_handle(context: ShapeContext) -> Sequence[Dims]:
+    # the handle itself is a scalar; what it holds goes with it, for the ops that read it
     context.output_handles[0] = HandleShape(context.attrs["dtype"], context.attrs["shape"].dims)
     return ((),)
 
@@ -301,6 +322,7 @@ def _infer_shape_vector(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_assigned(context: ShapeContext) -> Sequence[Dims]:
+    # without validation the variable takes the value's shape
     return _infer_merged_ref(context) if context.attrs["validate_shape"] else (context.shapes[1],)
 
 
