@@ -1,1 +1,1 @@
-"""Images: resizing, colors, boxes and their suppression, patches and projections."""
+"""Kernels of images: resizing, colors, boxes and their suppression, patches and projections."""

@@ -27,8 +27,13 @@ from placesim.runtime.shapes import (
 )
 
 FLOAT = np.float32
+DEFAULT_COLORS = (
+    # yellow, blue, red, lime, purple, olive, maroon, navy, aqua, fuchsia
+    *((1, 1, 0, 1), (0, 0, 1, 1), (1, 0, 0, 1), (0, 1, 0, 1), (0.5, 0, 0.5, 1)),
+    *((0.5, 0.5, 0, 1), (0.5, 0, 0, 1), (0, 0, 0.5, 1), (0, 1, 1, 1), (1, 0, 1, 1)),
+)
 
-# --- crops ----------------------------------------------------------------------------------------------------------
+# --- crops ------------------------------------------------------------------------------------------------------------
 
 
 class Places(NamedTuple):
@@ -197,7 +202,7 @@ def _grad_ends(by_place: Tensor, image_size: int) -> tuple[Tensor, Tensor]:
     return (by_place * (last - far)).sum(1), (by_place * far).sum(1)
 
 
-# --- what crops check -----------------------------------------------------------------------------------------------
+# --- what crops check -------------------------------------------------------------------------------------------------
 
 
 def _check_image(image: Tensor) -> None:
@@ -260,13 +265,7 @@ def _read_image_size(image_size: Tensor) -> tuple[int, ...]:
     return dims
 
 
-# --- outlines -------------------------------------------------------------------------------------------------------
-
-DEFAULT_COLORS = (
-    # yellow, blue, red, lime, purple, olive, maroon, navy, aqua, fuchsia
-    *((1, 1, 0, 1), (0, 0, 1, 1), (1, 0, 0, 1), (0, 1, 0, 1), (0.5, 0, 0.5, 1)),
-    *((0.5, 0.5, 0, 1), (0.5, 0, 0, 1), (0, 0, 0.5, 1), (0, 1, 1, 1), (1, 0, 1, 1)),
-)
+# --- outlines ---------------------------------------------------------------------------------------------------------
 
 
 def compute_outlines(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
@@ -324,7 +323,7 @@ def _outline(box: Tensor, height: int, width: int) -> Iterator[tuple[int | slice
     yield from ((rows, column) for column in (left, right) if 0 <= column < width)
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _infer_crops(context: ShapeContext) -> tuple[Dims]:
@@ -367,8 +366,6 @@ def _build_sample_flops(index_of_crops: int) -> Flops:
 
     return flops
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "CropAndResize": Kernel(compute_crops, _infer_crops, _build_sample_flops(-1)),

@@ -26,7 +26,7 @@ from placesim.runtime.shapes import (
 SECTORS = 6
 """Sectors of the circle of hues, between red, yellow, green, cyan, blue and magenta."""
 
-# --- color spaces ---------------------------------------------------------------------------------------------------
+# --- color spaces -----------------------------------------------------------------------------------------------------
 
 
 def _check_colors(images: Tensor) -> None:
@@ -80,7 +80,7 @@ def compute_hsv_to_rgb(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     return (np.stack(channels, -1).astype(images.dtype, copy=False),)
 
 
-# --- adjustments ----------------------------------------------------------------------------------------------------
+# --- adjustments ------------------------------------------------------------------------------------------------------
 
 
 def _check_images(images: Tensor, **scalars: Tensor) -> None:
@@ -187,7 +187,7 @@ def compute_saturation(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     return ((np.where(gray, 0, colors) + least[..., None]).astype(np.float32, copy=False),)
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def infer_colors(context: ShapeContext) -> tuple[Dims]:
@@ -206,8 +206,6 @@ def _build_infer_adjusted(scalars: int) -> ShapeFunction:
 
     return infer_adjusted
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "RGBToHSV": Kernel(compute_rgb_to_hsv, infer_colors, per_element(0, 5)),

@@ -27,7 +27,10 @@ from placesim.runtime.shapes import (
     with_value,
 )
 
-# --- windows --------------------------------------------------------------------------------------------------------
+_FAR = 1 << 31
+"""From here on a place has no 32 bits."""
+
+# --- windows ----------------------------------------------------------------------------------------------------------
 
 
 def _window_output(size: int, window: int, stride: int, padding: str) -> tuple[int, int]:
@@ -101,7 +104,7 @@ def _window_slice(
     return (slice(None), *(slice(start, start + stride * (count - 1) + 1, stride) for start, stride, count in steps))
 
 
-# --- glimpses -------------------------------------------------------------------------------------------------------
+# --- glimpses ---------------------------------------------------------------------------------------------------------
 
 
 def _build_extract_glimpses(version: int) -> Compute:
@@ -147,9 +150,6 @@ def _check_glimpses(images: Tensor, size: Tensor, offsets: Tensor) -> None:
         raise InvalidArgumentError(f"first dimension should be batch{format_dims(offsets.shape)}")
     if offsets.shape[1] != 2:
         raise InvalidArgumentError(f"second dimension should be of size 2 (y,x){format_dims(offsets.shape)}")
-
-
-_FAR = 1 << 31
 
 
 def _glimpse_start(offset: float, size: int, window: int, attrs: Attrs, version: int) -> int:
@@ -199,7 +199,7 @@ def _fill_noise(glimpse: Tensor, image: Tensor, noise: str) -> None:
         glimpse[...] = np.clip(image.mean((0, 1)) + spread, image.min((0, 1)), image.max((0, 1)))
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _build_infer_patches(rank: int, op: str) -> ShapeFunction:
@@ -240,8 +240,6 @@ def _infer_glimpses(context: ShapeContext) -> tuple[Dims]:
         raise ShapeError("The uniform_noise should not be True when noise is not uniform")
     return ((batch, *infer_size(context, 1), images[3]),)
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "ExtractImagePatches": Kernel(_build_extract_patches(2), _build_infer_patches(2, "ExtractImagePatches")),

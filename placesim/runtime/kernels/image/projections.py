@@ -64,7 +64,7 @@ def _project(transforms: Tensor, height: int, width: int) -> tuple[Tensor, Tenso
     return x, (b0 * columns + b1 * rows + b2) / depth, depth != 0
 
 
-# --- outside the image ----------------------------------------------------------------------------------------------
+# --- outside the image ------------------------------------------------------------------------------------------------
 
 
 def _keep(where: Tensor, size: int) -> Tensor:
@@ -105,7 +105,7 @@ FILL_MODES: dict[str, Callable[[Tensor, int], Tensor]] = {
     "WRAP": _wrap,
 }
 
-# --- between pixels -------------------------------------------------------------------------------------------------
+# --- between pixels ---------------------------------------------------------------------------------------------------
 
 
 def _read(images: Tensor, y: Tensor, x: Tensor, fill: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ def _bilinear(images: Tensor, y: Tensor, x: Tensor, fill: Tensor) -> Tensor:
 
 INTERPOLATIONS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {"NEAREST": _nearest, "BILINEAR": _bilinear}
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _infer_projection(context: ShapeContext) -> tuple[Dims]:

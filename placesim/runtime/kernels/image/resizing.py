@@ -21,6 +21,8 @@ from placesim.runtime.shapes import Dims, ShapeContext, as_second, format_dims, 
 FLOAT = np.float32
 LARGEST_NEAREST = 1 << 24
 """Sizes from here on can't be told apart as floats, so that nearest neighbours can't be found."""
+CUBIC_STEPS = 1 << 10
+"""TensorFlow reads the cubic from a table with so many steps between two inputs."""
 
 
 class Samples(NamedTuple):
@@ -69,7 +71,7 @@ def _add_at(images: Tensor, y: Tensor, x: Tensor, values: Tensor) -> None:
     np.add.at(images, place, values.astype(images.dtype, copy=False))
 
 
-# --- where samples are ----------------------------------------------------------------------------------------------
+# --- where samples are ------------------------------------------------------------------------------------------------
 
 
 def _scale(in_size: int, out_size: int, align_corners: bool) -> np.float32:
@@ -107,10 +109,6 @@ def nearest_indices(in_size: int, out_size: int, attrs: Attrs) -> Tensor:
         # C's `roundf`, halves away from zero
         whole += locations - whole >= 0.5
     return np.clip(whole.astype(np.int64), 0, in_size - 1)
-
-
-CUBIC_STEPS = 1 << 10
-"""TensorFlow reads the cubic from a table with so many steps between two inputs."""
 
 
 @lru_cache(maxsize=2)
@@ -188,7 +186,7 @@ def sample_translated(in_size: int, out_size: int, attrs: Attrs, scale: float, t
     return Samples(np.minimum(inputs, in_size - 1), np.where(used, _normalize(weights), FLOAT(0)))
 
 
-# --- what the ops check ---------------------------------------------------------------------------------------------
+# --- what the ops check -----------------------------------------------------------------------------------------------
 
 
 def _check_centers(attrs: Attrs) -> None:
@@ -243,7 +241,7 @@ def _check_grads(grads: Tensor, original: Tensor, attrs: Attrs) -> None:
         raise InvalidArgumentError("original dimensions must be positive")
 
 
-# --- the ops --------------------------------------------------------------------------------------------------------
+# --- the ops ----------------------------------------------------------------------------------------------------------
 
 
 def _build_resize(sampler: Sampler) -> Compute:
@@ -363,7 +361,7 @@ def _translated_axes(
     return rows, columns
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def infer_resized(context: ShapeContext) -> tuple[Dims]:
@@ -390,8 +388,6 @@ def _build_tap_flops(taps: int) -> Flops:
 
     return flops
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "ResizeArea": Kernel(_build_resize(sample_area), infer_resized, _build_tap_flops(1)),

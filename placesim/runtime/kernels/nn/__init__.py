@@ -1,1 +1,1 @@
-"""Neural networks: convolutions, pooling, normalization, activations, losses, recurrent cells and CTC."""
+"""Kernels of neural networks: convolutions, pooling, normalization, activations, losses, recurrent cells and CTC."""

@@ -206,7 +206,7 @@ def _check_launch_3d(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: Layo
         raise InvalidArgumentError(f"Number of channels in filter ({part}) must match last dimension of input ({depth})")
 
 
-# --- gradients ------------------------------------------------------------------------------------------------------
+# --- gradients --------------------------------------------------------------------------------------------------------
 
 
 def convolve_back(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_sizes: bool = True) -> Sequence[Tensor]:
@@ -365,7 +365,7 @@ def _check_back_shapes_3d(inputs: Sequence[int], filters: Sequence[int], grads: 
             )
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def infer_convolution(context: ShapeContext, spatial: int) -> Sequence[Dims]:

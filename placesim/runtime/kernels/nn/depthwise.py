@@ -172,7 +172,7 @@ def correlate_channels_filter(tensor: Tensor, grads: Tensor, windows: Sequence[W
     return found
 
 
-# --- half precision: each product is added and the sum rounded, in TensorFlow's order ------------------------------------
+# --- half precision: each product is added and the sum rounded, in TensorFlow's order ---------------------------------
 
 
 def add_rounded(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
@@ -229,7 +229,7 @@ def add_one_by_one(tensor: Tensor) -> Tensor:
     return total
 
 
-# --- kernels --------------------------------------------------------------------------------------------------------
+# --- kernels ----------------------------------------------------------------------------------------------------------
 
 
 def convolve_depthwise(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -359,7 +359,7 @@ def _back_windows(
     return windows
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
@@ -394,8 +394,6 @@ def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs
     """The same, with the taps of the output."""
     return 2 * elements(inputs[2]) * elements((outputs[0] or ())[:2])
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "DepthwiseConv2dNative": Kernel(convolve_depthwise, infer_depthwise, forward_flops),

@@ -118,7 +118,7 @@ def _back_windows(tensor: Tensor, filters: Tensor, grads: Tensor, attrs: Attrs) 
     return windows
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
@@ -151,8 +151,6 @@ def gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs
     """As many for each gradient and each tap."""
     return 2 * elements(inputs[2]) * elements((inputs[1] or ())[:2])
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "Dilation2D": Kernel(dilate, infer_dilation, forward_flops),

@@ -103,7 +103,7 @@ def _summary(paddings: Tensor) -> str:
     return f"Tensor<type: int32 shape: {format_dims(paddings.shape)} values: {rows}...>"
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def infer_padded(context: ShapeContext, is_resized: bool) -> Sequence[Dims]:

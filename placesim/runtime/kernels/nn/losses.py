@@ -126,7 +126,7 @@ def square_loss(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return ((np.dot(wide, wide) / 2).astype(flat.dtype),)
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _infer_softmax(context: ShapeContext) -> Sequence[Dims]:
@@ -153,8 +153,6 @@ def _infer_sparse_cross_entropy(context: ShapeContext) -> Sequence[Dims]:
     batch = merge_dim(batch, labels)
     return (batch,), (batch, classes)
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "Softmax": Kernel(partial(apply_softmax, is_log=False), _infer_softmax, per_element(0, 5)),

@@ -44,7 +44,7 @@ from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims,
 
 NO_BATCH = "Pooling is not yet supported on the batch dimension."
 
-# --- checks ---------------------------------------------------------------------------------------------------------
+# --- checks -----------------------------------------------------------------------------------------------------------
 
 
 def _check_layout(attrs: Attrs, spatial: int, name: str) -> None:
@@ -118,7 +118,7 @@ def _sized(inputs: Sequence[Tensor], attrs: Attrs, first: int) -> tuple[Sequence
     return inputs[:first], {**attrs, "ksize": sizes, "strides": strides}
 
 
-# --- kernels --------------------------------------------------------------------------------------------------------
+# --- kernels ----------------------------------------------------------------------------------------------------------
 
 
 def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -397,7 +397,7 @@ def maximum_back_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence
     return (output.reshape(tensor.shape),)
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def infer_pool(context: ShapeContext, op: str, spatial: int = 2, outputs: int = 1, is_second: bool = False) -> Sequence[Dims]:

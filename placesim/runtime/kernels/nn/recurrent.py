@@ -67,7 +67,7 @@ def _sigmoid(x: Tensor) -> Tensor:
     return 1 / (1 + np.exp(-x))
 
 
-# --- LSTM -----------------------------------------------------------------------------------------------------------
+# --- LSTM -------------------------------------------------------------------------------------------------------------
 
 
 def _step(x: Tensor, cs_prev: Tensor, h_prev: Tensor, weights: _Weights, attrs: Attrs, layout: _Layout) -> _Step:
@@ -198,7 +198,7 @@ def _check_dims(name: str, tensor: Tensor, meanings: Sequence[str], dims: Sequen
             raise InvalidArgumentError(f"{name}.{word}({axis}) != {meaning}: {found} vs. {dim}")
 
 
-# --- LSTM sequences -------------------------------------------------------------------------------------------------
+# --- LSTM sequences ---------------------------------------------------------------------------------------------------
 
 
 def _build_sequence(layout: _Layout) -> Compute:
@@ -311,7 +311,7 @@ def _check_sequence_gradient(inputs: Sequence[Tensor], peephole: bool) -> None:
     _check_steps_in(length, x)
 
 
-# --- GRU ------------------------------------------------------------------------------------------------------------
+# --- GRU --------------------------------------------------------------------------------------------------------------
 
 
 def run_gru_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -368,7 +368,7 @@ def _check_gru(inputs: Sequence[Tensor]) -> None:
         _check_dims(name, tensor, (meaning,), (dim,), "dim_size")
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _build_infer_cell(outputs: int) -> ShapeFunction:
@@ -413,8 +413,6 @@ def _build_product_flops(weights: Sequence[int], factor: int, batch_axes: slice,
 
     return flops
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "BlockLSTM": Kernel(_build_sequence(_ICFO), _infer_sequence, _build_product_flops((4,), 1, _SEQUENCE, 1)),

@@ -200,7 +200,7 @@ def _padding_problem(attrs: Attrs, layout: Layout) -> str | None:
     return None
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def check_static_padding(attrs: Attrs, layout: Layout) -> None:

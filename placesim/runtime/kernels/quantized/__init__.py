@@ -1,1 +1,1 @@
-"""Quantized integers: conversions from and to floats, arithmetic on them, and fake quantization."""
+"""Kernels of quantized integers: conversions from and to floats, arithmetic on them, and fake quantization."""

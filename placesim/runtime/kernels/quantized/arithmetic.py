@@ -58,7 +58,7 @@ def _pairs(bounds: Sequence[Tensor]) -> list[Range]:
     return list(zip(values[::2], values[1::2], strict=True))
 
 
-# --- activations ----------------------------------------------------------------------------------------------------
+# --- activations ------------------------------------------------------------------------------------------------------
 
 
 def _build_clamp(highest: float | None) -> Compute:
@@ -76,7 +76,7 @@ def _build_clamp(highest: float | None) -> Compute:
     return compute
 
 
-# --- elementwise ----------------------------------------------------------------------------------------------------
+# --- elementwise ------------------------------------------------------------------------------------------------------
 
 
 def add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -154,7 +154,7 @@ def _centred(value: Tensor, found: Range, source: DType) -> Tensor:
     return value.astype(np.int64) - quantize_unclamped(0.0, *found, source)
 
 
-# --- products -------------------------------------------------------------------------------------------------------
+# --- products ---------------------------------------------------------------------------------------------------------
 
 
 def convolve(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -237,7 +237,7 @@ def _read_matrix_ranges(bounds: Sequence[Tensor]) -> list[Range]:
     return ranges
 
 
-# --- pooling --------------------------------------------------------------------------------------------------------
+# --- pooling ----------------------------------------------------------------------------------------------------------
 
 
 def _read_pooled_range(bounds: Sequence[Tensor]) -> Range:
@@ -278,7 +278,7 @@ def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return _with_range(pool_max(value, pool_2d(value.shape, attrs)), found)
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _check_bounds(context: ShapeContext, operands: int) -> None:
@@ -335,8 +335,6 @@ def _multiply_matrices_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], at
     inner = (inputs[0] or (0, 0))[0 if attrs["transpose_a"] else 1]
     return 2 * inner * elements(outputs[0])
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "QuantizedAdd": Kernel(add, _infer_sum, one_per_output),

@@ -32,7 +32,9 @@ from placesim.runtime.shapes import (
     with_rank_at_least,
 )
 
-# --- QuantizeV2 -----------------------------------------------------------------------------------------------------
+_Range = tuple[np.float32, np.float32]
+
+# --- QuantizeV2 -------------------------------------------------------------------------------------------------------
 
 
 def quantize_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -143,7 +145,7 @@ def _quantize_scaled(value: Tensor, low: np.float32, high: np.float32, attrs: At
     return cast_to_integer(rounded, attrs["T"]), low, high
 
 
-# --- Dequantize -----------------------------------------------------------------------------------------------------
+# --- Dequantize -------------------------------------------------------------------------------------------------------
 
 
 def dequantize_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -189,7 +191,7 @@ def _dequantize_steps(value: Tensor, low: Tensor, high: Tensor, attrs: Attrs) ->
     return steps * np.maximum(low / np.float32(lowest + attrs["narrow_range"]), from_high)
 
 
-# --- QuantizeAndDequantize ------------------------------------------------------------------------------------------
+# --- QuantizeAndDequantize --------------------------------------------------------------------------------------------
 
 
 def round_trip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -349,7 +351,7 @@ def round_trip_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
     return gradient * inside, np.zeros_like(lows), np.zeros_like(highs)
 
 
-# --- other ranges ---------------------------------------------------------------------------------------------------
+# --- other ranges -----------------------------------------------------------------------------------------------------
 
 
 def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -369,9 +371,6 @@ def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         )
     output = _change_range(value, (low, high), (new_low, new_high), attrs["Tinput"], attrs["out_type"])
     return output, np.asarray(new_low), np.asarray(new_high)
-
-
-_Range = tuple[np.float32, np.float32]
 
 
 def _change_range(value: Tensor, old: _Range, new: _Range, source: DType, target: DType) -> Tensor:
@@ -435,7 +434,7 @@ def _used_range(value: Tensor, low: np.float32, high: np.float32, dtype: DType) 
     return min(np.float32(0), first), last
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _check_axis(context: ShapeContext) -> None:
@@ -509,8 +508,6 @@ def _infer_find_range(context: ShapeContext) -> Sequence[Dims]:
 # --- costs ------------------------------------------------------------------------------------------------------------
 
 _TWO_PER_ELEMENT = per_element(0, 2)
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "Dequantize": Kernel(dequantize_tensor, _infer_dequantize, one_per_output),

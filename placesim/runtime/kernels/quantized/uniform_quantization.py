@@ -125,8 +125,6 @@ def _shapes_text(scales: Tensor, zero_points: Tensor) -> str:
     return f"scales shape {format_dims(scales.shape)} and zero_points shape {format_dims(zero_points.shape)}"
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
-
 TABLE: Table = {
     "UniformDequantize": Kernel(dequantize, unchanged, one_per_output),
     "UniformQuantize": Kernel(quantize, unchanged, one_per_output),

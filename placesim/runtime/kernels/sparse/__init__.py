@@ -1,1 +1,1 @@
-"""Sparse tensors, as indices, values and a shape: arithmetic, rearrangement, reductions, segments, sets, serialization."""
+"""Kernels of sparse tensors, as indices, values and shape: arithmetic, rearrangement, reductions, segments, sets, strings."""

@@ -329,7 +329,7 @@ def softmax_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (shifted / np.repeat(np.add.reduceat(shifted, starts, dtype=shifted.dtype), lengths),)
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _infer_combine_sparse(context: ShapeContext) -> Sequence[Dims]:
@@ -385,8 +385,6 @@ def _multiply_with_dense_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], 
 def _add_sparse_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     return min(elements(inputs[1]), elements(inputs[4]))
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "SparseAdd": Kernel(add_sparse, _infer_add_sparse, _add_sparse_flops),

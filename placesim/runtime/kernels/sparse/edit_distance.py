@@ -91,7 +91,7 @@ def _check_lengths(owner: str, parts: Sequence[Tensor]) -> None:
             )
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _infer_distances(context: ShapeContext) -> Sequence[Dims]:
@@ -108,7 +108,5 @@ def _infer_distances(context: ShapeContext) -> Sequence[Dims]:
         )
     return (tuple(np.maximum(hypothesis, truth)[:-1].tolist()),)
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {"EditDistance": Kernel(measure_distances, _infer_distances)}

@@ -32,7 +32,7 @@ from placesim.runtime.shapes import (
     with_rank,
 )
 
-# --- to dense -------------------------------------------------------------------------------------------------------
+# --- to dense ---------------------------------------------------------------------------------------------------------
 
 
 def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -67,7 +67,7 @@ def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (output,)
 
 
-# --- reshape and reorder --------------------------------------------------------------------------------------------
+# --- reshape and reorder ----------------------------------------------------------------------------------------------
 
 
 def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -148,7 +148,7 @@ def reorder(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return indices[order], values[order]
 
 
-# --- concat, split, slice -------------------------------------------------------------------------------------------
+# --- concat, split, slice ---------------------------------------------------------------------------------------------
 
 
 def concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -315,7 +315,7 @@ def _check_cut_gradient(inputs: Sequence[Tensor]) -> None:
         raise InvalidArgumentError(f"Expected input_start to be a vector of length {rank} but got length {len(start)}")
 
 
-# --- empty rows -----------------------------------------------------------------------------------------------------
+# --- empty rows -------------------------------------------------------------------------------------------------------
 
 
 def fill_empty_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -410,7 +410,7 @@ def fill_empty_rows_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence
     return gradient[moved], np.sum(gradient[is_default], dtype=gradient.dtype)
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _infer_to_dense(context: ShapeContext) -> Sequence[Dims]:
@@ -487,8 +487,6 @@ def _infer_fill_empty_rows_gradient(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[1], 1)
     return moved, ()
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "RaggedFillEmptyRows": Kernel(fill_empty_ragged_rows, _infer_fill_empty_ragged_rows),

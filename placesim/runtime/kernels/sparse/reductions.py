@@ -99,7 +99,7 @@ def _build_reduce_to_sparse(reduceat: _Reduce) -> Compute:
     return compute
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _infer_dense(context: ShapeContext) -> Sequence[Dims]:
@@ -119,8 +119,6 @@ def _infer_dense(context: ShapeContext) -> Sequence[Dims]:
 def _infer_unknown(context: ShapeContext) -> Sequence[Dims]:
     return None, None, None
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "SparseReduceMax": Kernel(_build_reduce_to_dense(np.maximum.reduceat), _infer_dense, per_element(1)),

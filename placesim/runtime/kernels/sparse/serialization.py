@@ -90,7 +90,7 @@ def _encode_varint(number: int) -> bytes:
     return bytes(encoded) + bytes([number])
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _check_shapes(context: ShapeContext) -> None:
@@ -107,8 +107,6 @@ def _infer_serialize_many(context: ShapeContext) -> Sequence[Dims]:
     _check_shapes(context)
     return ((-1, 3),)
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "SerializeManySparse": Kernel(serialize_many, _infer_serialize_many),

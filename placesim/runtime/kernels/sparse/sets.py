@@ -161,7 +161,7 @@ def count_members(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (sizes,)
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _sparse_result(rank: int) -> Sequence[Dims]:
@@ -197,8 +197,6 @@ def _infer_sparse_sparse(context: ShapeContext) -> Sequence[Dims]:
         return _sparse_result(rank)
     return _sparse_result(-1)
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "DenseToDenseSetOperation": Kernel(_build_operation(_read_dense_dense), _infer_dense_dense),

@@ -1,1 +1,1 @@
-"""Variables: reading, assigning and scattering them, training ops, and saving and restoring them."""
+"""Kernels with variables: reading, assigning and scattering them, training ops, saving and restoring."""

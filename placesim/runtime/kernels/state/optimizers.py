@@ -170,7 +170,7 @@ def _update_in_parts(rule: Rule, attrs: Attrs, values: Sequence[Tensor]) -> Sequ
     return [result.reshape(shape) for result in results]
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def build_infer_apply(rule: Rule, is_resource: bool, merge_gradient: MergeGradient) -> ShapeFunction:

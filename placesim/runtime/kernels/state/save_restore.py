@@ -149,7 +149,7 @@ def merge_checkpoints(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return ()
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _infer_saved(context: ShapeContext) -> Sequence[Dims]:
@@ -184,8 +184,6 @@ def _infer_merged(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[1], 0)
     return ()
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "SaveV2": Kernel(save, _infer_saved),

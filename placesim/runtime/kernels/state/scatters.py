@@ -99,7 +99,7 @@ def _combine_prefixes(combine: Combine, rows: Tensor, index: Tensor, given: Tens
     combine(rows, index, flat[np.minimum(sources, flat.size - 1)] if flat.size else np.zeros_like(rows, shape=sources.shape))
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _check_update_shapes(params: Dims, context: ShapeContext) -> None:

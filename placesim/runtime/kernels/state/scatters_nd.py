@@ -49,7 +49,7 @@ def build_scatter_nd(combine: Combine) -> Callable[..., Sequence[Any]]:
     return scatter_nd
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _variable_shape(context: ShapeContext) -> Dims:

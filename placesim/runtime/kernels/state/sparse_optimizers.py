@@ -140,7 +140,7 @@ def _centered_rms_prop(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
     return var - mom, mg, ms, mom
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _merge_sparse_gradient(context: ShapeContext, index: int, dims: Dims) -> Dims:

@@ -87,7 +87,7 @@ def gather_slices(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     return gather_nd((params, indices), {"Tparams": attrs["dtype"], "bad_indices_policy": ""}, context)
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _infer_gathered_rows(context: ShapeContext) -> Sequence[Dims]:
@@ -104,8 +104,6 @@ def _infer_gathered_rows(context: ShapeContext) -> Sequence[Dims]:
 def _infer_gathered_slices(context: ShapeContext) -> Sequence[Dims]:
     return infer_gather_nd(ShapeContext((typed_handle_shape(context), context.shapes[1]), context.attrs))
 
-
-# --- rows -------------------------------------------------------------------------------------------------------------
 
 TABLE: Table = {
     "ResourceGather": Kernel(gather_rows, _infer_gathered_rows, needs_context=True),

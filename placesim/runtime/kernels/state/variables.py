@@ -269,7 +269,7 @@ def destroy_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
     return ()
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def held_shape(context: ShapeContext, index: int = 0) -> Dims:
