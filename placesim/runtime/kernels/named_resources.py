@@ -97,7 +97,7 @@ def makers(older: str, newer: str, make: Callable[..., ResourceHandle], infer_ne
     """The rows of the two ops that make a resource, from `(inputs, attrs, context) -> handle`."""
     give_strings, give_handle = both_forms(make)
     return {
-        older: Kernel(give_strings, two_strings, needs_context=True),
+        older: Kernel(give_strings, infer_two_strings, needs_context=True),
         newer: Kernel(give_handle, infer_newer, needs_context=True),
     }
 
@@ -160,12 +160,12 @@ def shape_of(value: Any) -> tuple[int, ...]:
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def two_strings(context: ShapeContext) -> Sequence[Dims]:
+def infer_two_strings(context: ShapeContext) -> Sequence[Dims]:
     """The older form of a handle, `[2]`."""
     return ((2,),)
 
 
-def unknown_outputs(context: ShapeContext) -> Sequence[Dims]:
+def infer_unknown_outputs(context: ShapeContext) -> Sequence[Dims]:
     """One unknown shape for each output, whose types an attr lists."""
     types = next((context.attrs[name] for name in ("component_types", "dtypes") if name in context.attrs), ())
     return (None,) * len(types)
@@ -176,13 +176,13 @@ def check_two_strings(context: ShapeContext, index: int = 0) -> None:
     with_value(with_rank(context.shapes[index], 1)[0], 2)
 
 
-def takes_two_strings(context: ShapeContext) -> Sequence[Dims]:
+def infer_takes_two_strings(context: ShapeContext) -> Sequence[Dims]:
     """No output, for the older form of a handle; ShapeError where it is none."""
     check_two_strings(context)
     return ()
 
 
-def scalar_of_two_strings(context: ShapeContext) -> Sequence[Dims]:
+def infer_scalar_of_two_strings(context: ShapeContext) -> Sequence[Dims]:
     """A scalar for the older form of a handle; ShapeError where it is none."""
     check_two_strings(context)
     return ((),)

@@ -1,0 +1,1 @@
+"""Kernels of images: resizing, colors, boxes and their suppression, patches and projections."""

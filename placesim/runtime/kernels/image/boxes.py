@@ -27,8 +27,13 @@ from placesim.runtime.shapes import (
 )
 
 FLOAT = np.float32
+DEFAULT_COLORS = (
+    # yellow, blue, red, lime, purple, olive, maroon, navy, aqua, fuchsia
+    *((1, 1, 0, 1), (0, 0, 1, 1), (1, 0, 0, 1), (0, 1, 0, 1), (0.5, 0, 0.5, 1)),
+    *((0.5, 0.5, 0, 1), (0.5, 0, 0, 1), (0, 0, 0.5, 1), (0, 1, 1, 1), (1, 0, 1, 1)),
+)
 
-# --- crops ----------------------------------------------------------------------------------------------------------
+# --- crops ------------------------------------------------------------------------------------------------------------
 
 
 class Places(NamedTuple):
@@ -48,7 +53,9 @@ def _locate(start: Tensor, end: Tensor, image_size: int, crop_size: int) -> Plac
         step = (end - start) * last / FLOAT(crop_size - 1)
         where = start[:, None] * last + np.arange(crop_size, dtype=FLOAT) * step[:, None]
     else:
+        # a crop of one pixel shows the middle of its box, which TensorFlow reckons in double
         where = (0.5 * (start + end).astype(np.float64) * (image_size - 1)).astype(FLOAT)[:, None]
+    # places outside are read at 0 and replaced later
     inside = (where >= 0) & (where <= last)
     safe = np.where(inside, where, FLOAT(0))
     before = np.floor(safe)
@@ -66,18 +73,23 @@ def _locate_both(boxes: Tensor, image_size: Sequence[int], crop_size: Sequence[i
 
 
 def compute_crops(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Float crops `[boxes, height, width, depth]`; what is outside the image has the extrapolation value."""
+    """(images, boxes `[boxes, 4]`, image of each `[boxes]`, size `[2]`) -> float crops `[boxes, height, width, depth]`.
+
+    What is outside the image has the extrapolation value.  InvalidArgumentError for shapes that do not fit, images without
+    pixels, and boxes that are not finite; OutOfRangeError for the number of an image that there is not.
+    """
     image, boxes, box_index, crop_size = inputs
-    _require_image(image)
+    _check_image(image)
     if boxes.ndim != 2:
         raise InvalidArgumentError(f"boxes must be 2-D, got: {format_dims(boxes.shape)}")
     if box_index.ndim != 1:
         raise InvalidArgumentError(f"box_indices must be rank 1 but is shape {format_dims(box_index.shape)}")
-    _require_boxes(boxes, box_index)
+    _check_boxes(boxes, box_index)
     height, width = _read_crop_size(crop_size)
     if not boxes.size:
         return (np.zeros((0, height, width, image.shape[3]), FLOAT),)
-    _require_index(box_index, image.shape[0])
+    _check_index(box_index, image.shape[0])
+    # the gradients do not ask: there, a box that is not finite has all its places outside
     if not np.isfinite(boxes).all():
         raise InvalidArgumentError("Boxes contains at least one element that is not finite")
     rows, columns = _locate_both(boxes, image.shape[1:3], (height, width))
@@ -114,18 +126,21 @@ def _corners(image: Tensor, box_index: Tensor, rows: Places, columns: Places) ->
 
 
 def compute_crops_grad_image(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The gradient with respect to the images, of the shape that `image_size` says."""
+    """(gradients, boxes, image of each, shape `[4]`) -> the gradient with respect to the images, of that shape.
+
+    InvalidArgumentError for shapes that do not fit; OutOfRangeError for the number of an image that there is not.
+    """
     grads, boxes, box_index, image_size = inputs
-    _require_grads(grads)
-    _require_boxes(boxes, box_index)
-    _require_same_count(grads, boxes, box_index)
+    _check_grads(grads)
+    _check_boxes(boxes, box_index)
+    _check_same_count(grads, boxes, box_index)
     dims = _read_image_size(image_size)
     if grads.shape[3] != dims[3]:
         raise InvalidArgumentError("image_size and grads are incompatible")
     images = np.zeros(dims, attrs["T"].numpy)
     if not grads.size:
         return (images,)
-    _require_index(box_index, dims[0])
+    _check_index(box_index, dims[0])
     rows, columns = _locate_both(boxes, dims[1:3], grads.shape[1:3])
     spread = _spread_nearest if attrs["method"] == "nearest" else _spread_linear
     y, x, values = spread(grads, rows, columns)
@@ -152,17 +167,20 @@ def _spread_linear(grads: Tensor, rows: Places, columns: Places) -> tuple[Tensor
 
 
 def compute_crops_grad_boxes(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The gradient with respect to the boxes, `[boxes, 4]`."""
+    """(gradients, images, boxes, image of each) -> the gradient with respect to the boxes, `[boxes, 4]`.
+
+    InvalidArgumentError for shapes that do not fit; OutOfRangeError for the number of an image that there is not.
+    """
     grads, image, boxes, box_index = inputs
-    _require_grads(grads)
-    _require_image(image)
+    _check_grads(grads)
+    _check_image(image)
     if image.shape[3] != grads.shape[3]:
         raise InvalidArgumentError("image, grads depth differ")
-    _require_boxes(boxes, box_index)
-    _require_same_count(grads, boxes, box_index)
+    _check_boxes(boxes, box_index)
+    _check_same_count(grads, boxes, box_index)
     if not boxes.size:
         return (np.zeros((grads.shape[0], 4), FLOAT),)
-    _require_index(box_index, image.shape[0])
+    _check_index(box_index, image.shape[0])
     rows, columns = _locate_both(boxes, image.shape[1:3], grads.shape[1:3])
     (top_left, top_right), (bottom_left, bottom_right) = _corners(image, box_index, rows, columns)
     down, right = rows.fraction[:, :, None, None], columns.fraction[:, None, :, None]
@@ -170,6 +188,7 @@ def compute_crops_grad_boxes(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
     wanted = np.where(inside, grads, FLOAT(0))
     by_row = wanted * ((1 - right) * (bottom_left - top_left) + right * (bottom_right - top_right))
     by_column = wanted * ((1 - down) * (top_right - top_left) + down * (bottom_right - bottom_left))
+    # a place depends on both ends of its box, the nearer one more
     y1, y2 = _grad_ends(by_row.sum((2, 3)), image.shape[1])
     x1, x2 = _grad_ends(by_column.sum((1, 3)), image.shape[2])
     return (np.stack([y1, x1, y2, x2], 1).astype(FLOAT),)
@@ -183,24 +202,25 @@ def _grad_ends(by_place: Tensor, image_size: int) -> tuple[Tensor, Tensor]:
     return (by_place * (last - far)).sum(1), (by_place * far).sum(1)
 
 
-# --- what crops check -----------------------------------------------------------------------------------------------
+# --- what crops check -------------------------------------------------------------------------------------------------
 
 
-def _require_image(image: Tensor) -> None:
+def _check_image(image: Tensor) -> None:
     if image.ndim != 4:
         raise InvalidArgumentError(f"input image must be 4-D{format_dims(image.shape)}")
     if not image.shape[1] or not image.shape[2]:
         raise InvalidArgumentError("image dimensions must be positive")
 
 
-def _require_grads(grads: Tensor) -> None:
+def _check_grads(grads: Tensor) -> None:
     if grads.ndim != 4:
         raise InvalidArgumentError(f"grads image must be 4-D{format_dims(grads.shape)}")
     if not grads.shape[1] or not grads.shape[2]:
         raise InvalidArgumentError("grads dimensions must be positive")
 
 
-def _require_boxes(boxes: Tensor, box_index: Tensor) -> None:
+def _check_boxes(boxes: Tensor, box_index: Tensor) -> None:
+    # without boxes nothing is looked at: the two may then be of any shape
     if not boxes.size and not box_index.size:
         return
     if boxes.ndim != 2:
@@ -213,12 +233,12 @@ def _require_boxes(boxes: Tensor, box_index: Tensor) -> None:
         raise InvalidArgumentError("box_index has incompatible shape")
 
 
-def _require_same_count(grads: Tensor, boxes: Tensor, box_index: Tensor) -> None:
+def _check_same_count(grads: Tensor, boxes: Tensor, box_index: Tensor) -> None:
     if grads.shape[0] != (boxes.shape[0] if boxes.size or box_index.size else 0):
         raise InvalidArgumentError("boxes and grads have incompatible shape")
 
 
-def _require_index(box_index: Tensor, batch_size: int) -> None:
+def _check_index(box_index: Tensor, batch_size: int) -> None:
     if ((box_index < 0) | (box_index >= batch_size)).any():
         raise OutOfRangeError("box_index has values outside [0, batch_size)")
 
@@ -245,19 +265,16 @@ def _read_image_size(image_size: Tensor) -> tuple[int, ...]:
     return dims
 
 
-# --- outlines -------------------------------------------------------------------------------------------------------
-
-DEFAULT_COLORS = (
-    # yellow, blue, red, lime, purple, olive, maroon, navy, aqua, fuchsia
-    *((1, 1, 0, 1), (0, 0, 1, 1), (1, 0, 0, 1), (0, 1, 0, 1), (0.5, 0, 0.5, 1)),
-    *((0.5, 0.5, 0, 1), (0.5, 0, 0, 1), (0, 0, 0.5, 1), (0, 1, 1, 1), (1, 0, 1, 1)),
-)
+# --- outlines ---------------------------------------------------------------------------------------------------------
 
 
 def compute_outlines(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Images `[batch, height, width, depth]` with the outlines of `[batch, boxes, 4]` drawn, colors taken in turn."""
+    """Images `[batch, height, width, depth]` with the outlines of `[batch, boxes, 4]` drawn, colors taken in turn.
+
+    The colors are input 2 `[colors, depth or more]`, or TensorFlow's ten.  InvalidArgumentError for shapes that do not fit.
+    """
     images, boxes = inputs[:2]
-    _require_drawable(images, boxes)
+    _check_drawable(images, boxes)
     colors = _read_colors(inputs[2] if len(inputs) > 2 else None, images.shape[3]).astype(images.dtype)
     canvas = images.copy()
     for batch, box in np.ndindex(boxes.shape[:2]):
@@ -266,7 +283,7 @@ def compute_outlines(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     return (canvas,)
 
 
-def _require_drawable(images: Tensor, boxes: Tensor) -> None:
+def _check_drawable(images: Tensor, boxes: Tensor) -> None:
     if images.ndim != 4:
         raise InvalidArgumentError("The rank of the images should be 4")
     if boxes.ndim != 3:
@@ -281,6 +298,7 @@ def _require_drawable(images: Tensor, boxes: Tensor) -> None:
 
 def _read_colors(colors: Tensor | None, depth: int) -> Tensor:
     """`[colors, depth]`."""
+    # no colors at all are as good as no input
     if colors is not None:
         if colors.ndim != 2:
             raise InvalidArgumentError(f"colors must be a 2-D matrix{format_dims(colors.shape)}")
@@ -295,6 +313,7 @@ def _read_colors(colors: Tensor | None, depth: int) -> Tensor:
 
 def _outline(box: Tensor, height: int, width: int) -> Iterator[tuple[int | slice, int | slice]]:
     """The sides of a box that are in the image; none where the box is inverted or outside."""
+    # cut toward zero, as C casts: a side a little before the image is its first row or column
     top, bottom = (int(box[side] * FLOAT(height - 1)) for side in (0, 2))
     left, right = (int(box[side] * FLOAT(width - 1)) for side in (1, 3))
     if top > bottom or left > right or top >= height or bottom < 0 or left >= width or right < 0:
@@ -304,7 +323,7 @@ def _outline(box: Tensor, height: int, width: int) -> Iterator[tuple[int | slice
     yield from ((rows, column) for column in (left, right) if 0 <= column < width)
 
 
-# --- shapes and costs -----------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _infer_crops(context: ShapeContext) -> tuple[Dims]:
@@ -332,10 +351,14 @@ def _infer_outlines(context: ShapeContext) -> tuple[Dims]:
 
 
 def _infer_colored_outlines(context: ShapeContext) -> tuple[Dims]:
+    # the second version of the op looks at less than the first
     return (with_rank_at_least(context.shapes[0], 3),)
 
 
-def _sample_flops(index_of_crops: int) -> Flops:
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+def _build_sample_flops(index_of_crops: int) -> Flops:
     """Nine operations for each value of a crop, which is the first input or the first output."""
 
     def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
@@ -345,9 +368,9 @@ def _sample_flops(index_of_crops: int) -> Flops:
 
 
 TABLE: Table = {
-    "CropAndResize": Kernel(compute_crops, _infer_crops, _sample_flops(-1)),
-    "CropAndResizeGradImage": Kernel(compute_crops_grad_image, _infer_crops_grad_image, _sample_flops(0)),
-    "CropAndResizeGradBoxes": Kernel(compute_crops_grad_boxes, _infer_crops_grad_boxes, _sample_flops(0)),
+    "CropAndResize": Kernel(compute_crops, _infer_crops, _build_sample_flops(-1)),
+    "CropAndResizeGradImage": Kernel(compute_crops_grad_image, _infer_crops_grad_image, _build_sample_flops(0)),
+    "CropAndResizeGradBoxes": Kernel(compute_crops_grad_boxes, _infer_crops_grad_boxes, _build_sample_flops(0)),
     "DrawBoundingBoxes": Kernel(compute_outlines, _infer_outlines),
     "DrawBoundingBoxesV2": Kernel(compute_outlines, _infer_colored_outlines),
 }

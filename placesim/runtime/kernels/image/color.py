@@ -5,40 +5,55 @@ Source: TensorFlow's `colorspace_op.h`, `adjust_*_op.cc`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from placesim.errors import FailedPreconditionError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.kernel import Flops, Kernel, Table, Tensor, elements
-from placesim.runtime.shapes import Dims, ShapeContext, format_dims, replace_dim, with_rank, with_rank_at_least, with_value
+from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
+from placesim.runtime.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeFunction,
+    format_dims,
+    replace_dim,
+    with_rank,
+    with_rank_at_least,
+    with_value,
+)
 
 SECTORS = 6
 """Sectors of the circle of hues, between red, yellow, green, cyan, blue and magenta."""
 
-# --- color spaces ---------------------------------------------------------------------------------------------------
+# --- color spaces -----------------------------------------------------------------------------------------------------
 
 
-def _require_colors(images: Tensor) -> None:
+def _check_colors(images: Tensor) -> None:
     if not images.ndim:
         raise InvalidArgumentError(f"input must be at least 1D{format_dims(images.shape)}")
+    # the conversions say FailedPrecondition where the adjustments say InvalidArgument
     if images.shape[-1] != 3:
         raise FailedPreconditionError(f"input must have 3 channels but input only has {images.shape[-1]} channels.")
 
 
 def compute_rgb_to_hsv(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Red, green and blue `[..., 3]` -> hue, saturation and value, in the arithmetic of their type."""
+    """Red, green and blue `[..., 3]` -> hue, saturation and value, in the arithmetic of their type.
+
+    InvalidArgumentError for a scalar, FailedPreconditionError for another number of channels.
+    """
     (images,) = inputs
-    _require_colors(images)
+    _check_colors(images)
     number = images.dtype.type
     red, green, blue = (images[..., channel] for channel in range(3))
     value = images.max(-1)
     spread = value - images.min(-1)
+    # black has no saturation
     saturation = np.where(value > 0, spread / value, number(0))
     scale = (number(1) / spread) * (number(1) / number(6))
     from_green = scale * (blue - red) + number(2) / number(6)
     from_blue = scale * (red - green) + number(4) / number(6)
+    # of equal channels red goes before green, green before blue; a gray has hue 0
     hue = np.where(red == value, scale * (green - blue), np.where(green == value, from_green, from_blue))
     hue = np.where(spread > 0, hue, number(0))
     hue = np.where(hue < 0, hue + number(1), hue)
@@ -46,9 +61,12 @@ def compute_rgb_to_hsv(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 
 
 def compute_hsv_to_rgb(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Hue, saturation and value `[..., 3]` -> red, green and blue, in the arithmetic of their type."""
+    """Hue, saturation and value `[..., 3]` -> red, green and blue, in the arithmetic of their type.
+
+    InvalidArgumentError for a scalar, FailedPreconditionError for another number of channels.
+    """
     (images,) = inputs
-    _require_colors(images)
+    _check_colors(images)
     number = images.dtype.type
     hue, saturation, value = (images[..., channel] for channel in range(3))
     sector = hue * number(SECTORS)
@@ -62,10 +80,10 @@ def compute_hsv_to_rgb(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     return (np.stack(channels, -1).astype(images.dtype, copy=False),)
 
 
-# --- adjustments ----------------------------------------------------------------------------------------------------
+# --- adjustments ------------------------------------------------------------------------------------------------------
 
 
-def _require_images(images: Tensor, **scalars: Tensor) -> None:
+def _check_images(images: Tensor, **scalars: Tensor) -> None:
     if images.ndim < 3:
         raise InvalidArgumentError(f"input must be at least 3-D, got shape{format_dims(images.shape)}")
     for name, tensor in scalars.items():
@@ -73,45 +91,56 @@ def _require_images(images: Tensor, **scalars: Tensor) -> None:
             raise InvalidArgumentError(f"{name} must be scalar: {format_dims(tensor.shape)}")
 
 
-def _require_three(images: Tensor) -> None:
+def _check_three(images: Tensor) -> None:
     if images.shape[-1] != 3:
         raise InvalidArgumentError(f"input must have 3 channels but instead has {images.shape[-1]} channels.")
 
 
 def compute_contrast(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Each channel's distance from its mean over the image times a factor."""
+    """(images `[..., height, width, channels]`, factor) -> each channel's distance from its mean over the image times that.
+
+    InvalidArgumentError for fewer than three axes, and a factor that is no scalar.
+    """
     images, factor = inputs
-    _require_images(images, contrast_factor=factor)
+    _check_images(images, contrast_factor=factor)
     return (_contrast(images, factor),)
 
 
 def _contrast(images: Tensor, factor: Tensor) -> Tensor:
     if not images.size:
         return images
+    # half precision too is averaged in float
     mean: Tensor = images.mean((-3, -2), np.float32, keepdims=True)
     stretched: Tensor = mean + (images - mean) * factor
     return stretched
 
 
 def compute_clipped_contrast(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The first version of the op: float output of any input, kept between two limits."""
+    """The first version of the op: (images, factor, least, most) -> float images of any input, kept between two limits.
+
+    InvalidArgumentError for fewer than three axes, and for others than scalars.
+    """
     images, factor, least, most = inputs
-    _require_images(images, contrast_factor=factor, min_value=least, max_value=most)
+    _check_images(images, contrast_factor=factor, min_value=least, max_value=most)
     stretched = _contrast(images.astype(np.float32), factor)
     return (np.maximum(np.minimum(stretched, most), least),)
 
 
 def compute_hue(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Hues turned by `delta` of the circle; the largest and smallest channel keep their values."""
+    """(images `[..., 3]`, delta) -> hues turned by `delta` of the circle; the largest and smallest channel keep their values.
+
+    InvalidArgumentError for fewer than three axes, another number of channels, and a delta that is no scalar.
+    """
     images, delta = inputs
-    _require_images(images, delta=delta)
-    _require_three(images)
+    _check_images(images, delta=delta)
+    _check_three(images)
     ordered = np.sort(images, axis=-1)
     least, middle, most = (ordered[..., rank] for rank in range(3))
     sector = _find_sector(*(images[..., channel] for channel in range(3)))
     ratio = (middle - least) / np.where(most == least, 1, most - least)
     hue: Tensor = np.where(most == least, 0, sector + np.where(sector % 2 == 0, ratio, 1 - ratio)).astype(np.float32)
     hue = hue + delta * np.float32(SECTORS)
+    # a turn below 0 or above the circle comes round; rounding may leave the whole circle itself
     hue = hue - SECTORS * np.floor(hue / SECTORS)
     return (_from_hue(np.where(hue >= SECTORS, hue - SECTORS, hue), least, most),)
 
@@ -139,10 +168,13 @@ def _arrange(sector: Tensor, most: Tensor, middle: Tensor, least: Tensor) -> Ten
 
 
 def compute_saturation(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Saturations times `scale`, kept between 0 and 1."""
+    """(images `[..., 3]`, scale) -> images with saturations times `scale`, kept between 0 and 1.
+
+    InvalidArgumentError for fewer than three axes, another number of channels, and a scale that is no scalar.
+    """
     images, scale = inputs
-    _require_images(images, scale=scale)
-    _require_three(images)
+    _check_images(images, scale=scale)
+    _check_three(images)
     (hsv,) = compute_rgb_to_hsv([images], attrs)
     hue, saturation, value = (hsv[..., channel] for channel in range(3))
     chroma = np.clip(saturation * scale, np.float32(0), np.float32(1)) * value
@@ -150,11 +182,12 @@ def compute_saturation(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     sector = hue * np.float32(SECTORS)
     middle = chroma * (1 - np.abs(sector % 2 - 1))
     colors = _arrange(sector.astype(np.int64), chroma, middle, np.zeros_like(chroma))
-    gray = (sector >= SECTORS)[..., None]  # a hue that was rounded up to the whole circle has no sector
+    # a hue that was rounded up to the whole circle has no sector
+    gray = (sector >= SECTORS)[..., None]
     return ((np.where(gray, 0, colors) + least[..., None]).astype(np.float32, copy=False),)
 
 
-# --- shapes and costs -----------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def infer_colors(context: ShapeContext) -> tuple[Dims]:
@@ -163,29 +196,22 @@ def infer_colors(context: ShapeContext) -> tuple[Dims]:
     return (None if dims is None else replace_dim(dims, -1, with_value(dims[-1], 3)),)
 
 
-def _infer_adjusted(scalars: int) -> Callable[[ShapeContext], tuple[Dims]]:
+def _build_infer_adjusted(scalars: int) -> ShapeFunction:
     """Unchanged; so many inputs after the images must be scalars."""
 
-    def infer(context: ShapeContext) -> tuple[Dims]:
+    def infer_adjusted(context: ShapeContext) -> tuple[Dims]:
         for dims in context.shapes[1 : 1 + scalars]:
             with_rank(dims, 0)
         return (with_rank_at_least(context.shapes[0], 3),)
 
-    return infer
-
-
-def _per_element(count: int) -> Flops:
-    def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-        return count * elements(outputs[0])
-
-    return flops
+    return infer_adjusted
 
 
 TABLE: Table = {
-    "RGBToHSV": Kernel(compute_rgb_to_hsv, infer_colors, _per_element(5)),
-    "HSVToRGB": Kernel(compute_hsv_to_rgb, infer_colors, _per_element(7)),
-    "AdjustContrast": Kernel(compute_clipped_contrast, _infer_adjusted(3), _per_element(6)),
-    "AdjustContrastv2": Kernel(compute_contrast, _infer_adjusted(1), _per_element(4)),
-    "AdjustHue": Kernel(compute_hue, _infer_adjusted(0), _per_element(6)),
-    "AdjustSaturation": Kernel(compute_saturation, _infer_adjusted(0), _per_element(9)),
+    "RGBToHSV": Kernel(compute_rgb_to_hsv, infer_colors, per_element(0, 5)),
+    "HSVToRGB": Kernel(compute_hsv_to_rgb, infer_colors, per_element(0, 7)),
+    "AdjustContrast": Kernel(compute_clipped_contrast, _build_infer_adjusted(3), per_element(0, 6)),
+    "AdjustContrastv2": Kernel(compute_contrast, _build_infer_adjusted(1), per_element(0, 4)),
+    "AdjustHue": Kernel(compute_hue, _build_infer_adjusted(0), per_element(0, 6)),
+    "AdjustSaturation": Kernel(compute_saturation, _build_infer_adjusted(0), per_element(0, 9)),
 }

@@ -5,7 +5,7 @@ Source: TensorFlow's `extract_image_patches_op.cc`, `extract_volume_patches_op.c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 
@@ -15,9 +15,22 @@ from placesim.errors import InvalidArgumentError, OutOfRangeError, Unimplemented
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.image.resizing import infer_size
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
-from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge_dim, multiply_dims, with_rank, with_value
+from placesim.runtime.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeError,
+    ShapeFunction,
+    format_dims,
+    merge_dim,
+    multiply_dims,
+    with_rank,
+    with_value,
+)
 
-# --- windows --------------------------------------------------------------------------------------------------------
+_FAR = 1 << 31
+"""From here on a place has no 32 bits."""
+
+# --- windows ----------------------------------------------------------------------------------------------------------
 
 
 def _window_output(size: int, window: int, stride: int, padding: str) -> tuple[int, int]:
@@ -25,7 +38,8 @@ def _window_output(size: int, window: int, stride: int, padding: str) -> tuple[i
     if padding == "SAME":
         count = -(-size // stride)
         return count, max((count - 1) * stride + window - size, 0) // 2
-    count = int((size - window + stride) / stride)  # towards zero, as C divides
+    # toward zero, as C divides: a window a little too large has no place, and only a larger one is refused
+    count = int((size - window + stride) / stride)
     if count < 0:
         raise InvalidArgumentError(
             f"Computed output size would be negative: {count} "
@@ -39,6 +53,7 @@ def _spatial(attrs: Attrs, rank: int) -> tuple[tuple[int, ...], tuple[int, ...],
     names = ("ksizes", "strides", "rates") if "rates" in attrs else ("ksizes", "strides")
     for name in names:
         values = attrs[name]
+        # attr by attr, in the order of the op's definition
         if values[0] != 1 or values[rank + 1] != 1:
             raise UnimplementedError(f"Only support {name} across space.")
         if min(values[1 : rank + 1]) < 1:
@@ -47,8 +62,12 @@ def _spatial(attrs: Attrs, rank: int) -> tuple[tuple[int, ...], tuple[int, ...],
     return sizes, strides, tuple(attrs.get("rates", (1,) * (rank + 2))[1 : rank + 1])
 
 
-def _extract_patches(rank: int) -> Compute:
-    """A kernel that lays the values of each window `[..., depth]` side by side, row by row; zeros outside the image."""
+def _build_extract_patches(rank: int) -> Compute:
+    """A kernel `[batch, spatial..., depth]` -> `[batch, windows..., taps * depth]`: the values of each window side by side.
+
+    Zeros outside the image.  InvalidArgumentError for another rank, or windows too large; UnimplementedError for windows,
+    strides or rates of batch or depth, OutOfRangeError for one below 1.
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
         (images,) = inputs
@@ -85,43 +104,19 @@ def _window_slice(
     return (slice(None), *(slice(start, start + stride * (count - 1) + 1, stride) for start, stride, count in steps))
 
 
-def _infer_patches(rank: int, op: str) -> Callable[[ShapeContext], tuple[Dims]]:
-    def infer(context: ShapeContext) -> tuple[Dims]:
-        attrs = context.attrs
-        dims = with_rank(context.shapes[0], rank + 2)
-        for name, shown in (("ksizes", "ksizes"), ("strides", "stride"), ("rates", "rates")):
-            if name in attrs and len(attrs[name]) != rank + 2:
-                raise ShapeError(
-                    f"{op} requires the {shown} attribute to contain {rank + 2} values, but got: {len(attrs[name])}"
-                )
-        sizes, strides = attrs["ksizes"][1:-1], attrs["strides"][1:-1]
-        rates = attrs.get("rates", (1,) * (rank + 2))[1:-1]
-        depth = multiply_dims(dims[-1], prod(sizes))
-        if -1 in dims[1:-1]:
-            return ((dims[0], -1, -1, depth),)  # for volumes too, of which that is one dimension too few
-        windows = [size + (size - 1) * (rate - 1) for size, rate in zip(sizes, rates, strict=True)]
-        for stride in strides:
-            if stride <= 0:
-                raise ShapeError(f"Stride must be > 0, but got {stride}")
-        try:
-            axes = zip(dims[1:-1], windows, strides, strict=True)
-            return ((dims[0], *(_window_output(*axis, attrs["padding"])[0] for axis in axes), depth),)
-        except InvalidArgumentError as error:
-            raise ShapeError(error.message) from None
-
-    return infer
+# --- glimpses ---------------------------------------------------------------------------------------------------------
 
 
-# --- glimpses -------------------------------------------------------------------------------------------------------
+def _build_extract_glimpses(version: int) -> Compute:
+    """A kernel (images, size `[2]`, offsets `[batch, 2]`) that cuts a window out of each; noise where there is no image.
 
-
-def _extract_glimpses(version: int) -> Compute:
-    """A kernel that cuts a window of `size` out of each image, at its offset `[y, x]`; noise where there is no image."""
+    InvalidArgumentError for other shapes, a negative size, and noise that there is not.
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
         images, size, offsets = inputs
-        _require_noise(attrs)
-        _require_glimpses(images, size, offsets)
+        _check_noise(attrs)
+        _check_glimpses(images, size, offsets)
         window = (int(size[0]), int(size[1]))
         for length in window:
             if length < 0:
@@ -137,14 +132,14 @@ def _extract_glimpses(version: int) -> Compute:
     return compute
 
 
-def _require_noise(attrs: Attrs) -> None:
+def _check_noise(attrs: Attrs) -> None:
     if attrs["uniform_noise"] and attrs["noise"] not in ("", "uniform"):
         raise InvalidArgumentError("The uniform_noise and noise could not be specified at the same time")
     if attrs["noise"] not in ("", "uniform", "gaussian", "zero"):
         raise InvalidArgumentError(f"The noise could only be uniform, gaussian, or zero, got{attrs['noise']}")
 
 
-def _require_glimpses(images: Tensor, size: Tensor, offsets: Tensor) -> None:
+def _check_glimpses(images: Tensor, size: Tensor, offsets: Tensor) -> None:
     if images.ndim != 4:
         raise InvalidArgumentError(f"input must be 4-dimensional (batch_size, height, width, depth){format_dims(images.shape)}")
     if size.shape != (2,):
@@ -155,9 +150,6 @@ def _require_glimpses(images: Tensor, size: Tensor, offsets: Tensor) -> None:
         raise InvalidArgumentError(f"first dimension should be batch{format_dims(offsets.shape)}")
     if offsets.shape[1] != 2:
         raise InvalidArgumentError(f"second dimension should be of size 2 (y,x){format_dims(offsets.shape)}")
-
-
-_FAR = 1 << 31
 
 
 def _glimpse_start(offset: float, size: int, window: int, attrs: Attrs, version: int) -> int:
@@ -172,15 +164,16 @@ def _glimpse_start(offset: float, size: int, window: int, attrs: Attrs, version:
         start = (start / 2 if version == 1 or normalized else start) + np.float32(size / 2)
     if version == 1 or (normalized and centered):
         start -= np.float32(window / 2)
-    return int(start) if abs(start) < _FAR else -_FAR  # outside of any image
+    # what has no place in 32 bits, NaN too, is outside of any image
+    return int(start) if abs(start) < _FAR else -_FAR
 
 
 def _fill_glimpse(glimpse: Tensor, image: Tensor, starts: Sequence[int], noise: str) -> None:
     """Noise first, and then what there is of the image; a glimpse that begins before it is aligned with its own end."""
     spans = [_overlap(*axis) for axis in zip(starts, glimpse.shape[:2], image.shape[:2], strict=True)]
     axes = zip(starts, glimpse.shape[:2], image.shape[:2], strict=True)
-    inside = all(start >= 0 and start + window < size for start, window, size in axes)
-    if not inside:
+    # TensorFlow draws noise also for a glimpse that ends with the image, and then writes over it
+    if not all(start >= 0 and start + window < size for start, window, size in axes):
         _fill_noise(glimpse, image, noise)
     (rows, image_rows), (columns, image_columns) = spans
     glimpse[rows, columns] = image[image_rows, image_columns]
@@ -188,6 +181,7 @@ def _fill_glimpse(glimpse: Tensor, image: Tensor, starts: Sequence[int], noise: 
 
 def _overlap(start: int, window: int, size: int) -> tuple[slice, slice]:
     """Where the overlap is in the glimpse, and where in the image."""
+    # a glimpse that begins before the image shows its first pixels at its own end
     length = max(0, window + start if start < 0 else min(window, size - start))
     base = window - length if start < 0 else 0
     length = min(length, size)
@@ -205,7 +199,40 @@ def _fill_noise(glimpse: Tensor, image: Tensor, noise: str) -> None:
         glimpse[...] = np.clip(image.mean((0, 1)) + spread, image.min((0, 1)), image.max((0, 1)))
 
 
-def infer_glimpses(context: ShapeContext) -> tuple[Dims]:
+# --- shape functions --------------------------------------------------------------------------------------------------
+
+
+def _build_infer_patches(rank: int, op: str) -> ShapeFunction:
+    """`[batch, windows..., taps * depth]`; no window is known where a spatial size is not."""
+
+    def infer_patches(context: ShapeContext) -> Sequence[Dims]:
+        attrs = context.attrs
+        dims = with_rank(context.shapes[0], rank + 2)
+        for name, shown in (("ksizes", "ksizes"), ("strides", "stride"), ("rates", "rates")):
+            if name in attrs and len(attrs[name]) != rank + 2:
+                raise ShapeError(
+                    f"{op} requires the {shown} attribute to contain {rank + 2} values, but got: {len(attrs[name])}"
+                )
+        sizes, strides = attrs["ksizes"][1:-1], attrs["strides"][1:-1]
+        rates = attrs.get("rates", (1,) * (rank + 2))[1:-1]
+        depth = multiply_dims(dims[-1], prod(sizes))
+        if -1 in dims[1:-1]:
+            # for volumes too, of which that is one dimension too few
+            return ((dims[0], -1, -1, depth),)
+        windows = [size + (size - 1) * (rate - 1) for size, rate in zip(sizes, rates, strict=True)]
+        for stride in strides:
+            if stride <= 0:
+                raise ShapeError(f"Stride must be > 0, but got {stride}")
+        try:
+            axes = zip(dims[1:-1], windows, strides, strict=True)
+            return ((dims[0], *(_window_output(*axis, attrs["padding"])[0] for axis in axes), depth),)
+        except InvalidArgumentError as error:
+            raise ShapeError(error.message) from None
+
+    return infer_patches
+
+
+def _infer_glimpses(context: ShapeContext) -> tuple[Dims]:
     images, offsets = with_rank(context.shapes[0], 4), with_rank(context.shapes[2], 2)
     batch = merge_dim(images[0], offsets[0])
     with_value(offsets[1], 2)
@@ -215,8 +242,8 @@ def infer_glimpses(context: ShapeContext) -> tuple[Dims]:
 
 
 TABLE: Table = {
-    "ExtractImagePatches": Kernel(_extract_patches(2), _infer_patches(2, "ExtractImagePatches")),
-    "ExtractVolumePatches": Kernel(_extract_patches(3), _infer_patches(3, "ExtractVolumePatches")),
-    "ExtractGlimpse": Kernel(_extract_glimpses(1), infer_glimpses),
-    "ExtractGlimpseV2": Kernel(_extract_glimpses(2), infer_glimpses),
+    "ExtractImagePatches": Kernel(_build_extract_patches(2), _build_infer_patches(2, "ExtractImagePatches")),
+    "ExtractVolumePatches": Kernel(_build_extract_patches(3), _build_infer_patches(3, "ExtractVolumePatches")),
+    "ExtractGlimpse": Kernel(_build_extract_glimpses(1), _infer_glimpses),
+    "ExtractGlimpseV2": Kernel(_build_extract_glimpses(2), _infer_glimpses),
 }

@@ -11,7 +11,7 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.image.resizing import infer_size
+from placesim.runtime.kernels.image.resizing import infer_size, read_size
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, with_rank
 
@@ -19,16 +19,21 @@ FLOAT = np.float32
 
 
 def compute_projection(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Images `[batch, height, width, channels]` and transforms `[batch or 1, 8]` -> images of the size of input 2."""
+    """Images `[batch, height, width, channels]` and transforms `[batch or 1, 8]` -> images of the size `[2]` of input 2.
+
+    InvalidArgumentError for other shapes, a size that is not positive, and a fill value that is no scalar.
+    """
     images, transforms = inputs[:2]
     height, width = _check(images, transforms, inputs[2])
     fill = _read_fill(inputs[3] if len(inputs) > 3 else np.zeros((), FLOAT), images.dtype)
     output = np.full((images.shape[0], height, width, images.shape[3]), fill, images.dtype)
     interpolate = INTERPOLATIONS.get(attrs["interpolation"])
-    if not output.size or interpolate is None:  # TensorFlow fills all, too, where it does not know the interpolation
+    # TensorFlow fills all, too, where it does not know the interpolation
+    if not output.size or interpolate is None:
         return (output,)
     x, y, somewhere = _project(transforms, height, width)
     place = FILL_MODES.get(attrs["fill_mode"], _keep)
+    # a pixel that is nowhere, where the projection divides by zero, keeps the fill value in every mode
     somewhere = np.broadcast_to(somewhere & np.isfinite(x) & np.isfinite(y), output.shape[:3])
     x, y = (np.where(somewhere, place(axis, size), FLOAT(-2)) for axis, size in ((x, images.shape[2]), (y, images.shape[1])))
     return (np.where(somewhere[..., None], interpolate(images, y, x, fill).astype(images.dtype), output),)
@@ -39,14 +44,7 @@ def _check(images: Tensor, transforms: Tensor, size: Tensor) -> tuple[int, int]:
         raise InvalidArgumentError("Input images must have rank 4")
     if transforms.ndim != 2 or transforms.shape[0] not in (1, images.shape[0]) or transforms.shape[1] != 8:
         raise InvalidArgumentError("Input transform should be num_images x 8 or 1 x 8")
-    if size.ndim != 1:
-        raise InvalidArgumentError(f"output shape must be 1-dimensional{format_dims(size.shape)}")
-    if size.size != 2:
-        raise InvalidArgumentError(f"output shape must have two elements{format_dims(size.shape)}")
-    height, width = (int(dim) for dim in size)
-    if height <= 0 or width <= 0:
-        raise InvalidArgumentError("output dimensions must be positive")
-    return height, width
+    return read_size(size, "output shape")
 
 
 def _read_fill(fill: Tensor, dtype: np.dtype[np.generic]) -> Tensor:
@@ -62,10 +60,11 @@ def _project(transforms: Tensor, height: int, width: int) -> tuple[Tensor, Tenso
     a0, a1, a2, b0, b1, b2, c0, c1 = (transforms[:, index, None, None] for index in range(8))
     depth = c0 * columns + c1 * rows + FLOAT(1)
     x = (a0 * columns + a1 * rows + a2) / depth
+    # a depth of 0 divides to infinity or NaN, which is told apart by the third result
     return x, (b0 * columns + b1 * rows + b2) / depth, depth != 0
 
 
-# --- outside the image ----------------------------------------------------------------------------------------------
+# --- outside the image ------------------------------------------------------------------------------------------------
 
 
 def _keep(where: Tensor, size: int) -> Tensor:
@@ -78,6 +77,7 @@ def _clamp(where: Tensor, size: int) -> Tensor:
 
 def _reflect(where: Tensor, size: int) -> Tensor:
     """As if mirrored at the edges: dcba|abcd|dcba."""
+    # a single row or column mirrors to itself
     if size <= 1:
         return _clamp(where, size)
     period = 2 * size
@@ -90,6 +90,7 @@ def _reflect(where: Tensor, size: int) -> Tensor:
 
 def _wrap(where: Tensor, size: int) -> Tensor:
     """As if repeated: abcd|abcd|abcd."""
+    # TensorFlow counts the repeats in `size - 1`: far outside, pixels are not where plain repeating would have them
     if size <= 1:
         return _clamp(where, size)
     below = where + size * (np.trunc(-where / (size - 1)) + 1)
@@ -104,7 +105,7 @@ FILL_MODES: dict[str, Callable[[Tensor, int], Tensor]] = {
     "WRAP": _wrap,
 }
 
-# --- between pixels -------------------------------------------------------------------------------------------------
+# --- between pixels ---------------------------------------------------------------------------------------------------
 
 
 def _read(images: Tensor, y: Tensor, x: Tensor, fill: Tensor) -> Tensor:
@@ -129,6 +130,7 @@ def _round(where: Tensor) -> Tensor:
 
 
 def _bilinear(images: Tensor, y: Tensor, x: Tensor, fill: Tensor) -> Tensor:
+    # each neighbour outside counts with the fill value, so that the edges fade into it
     top, left = np.floor(y), np.floor(x)
     right_share, bottom_share = (x - left)[..., None], (y - top)[..., None]
     left_share, top_share = (left + 1 - x)[..., None], (top + 1 - y)[..., None]
@@ -143,7 +145,7 @@ def _bilinear(images: Tensor, y: Tensor, x: Tensor, fill: Tensor) -> Tensor:
 
 INTERPOLATIONS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {"NEAREST": _nearest, "BILINEAR": _bilinear}
 
-# --- shape and cost -------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _infer_projection(context: ShapeContext) -> tuple[Dims]:
@@ -151,11 +153,16 @@ def _infer_projection(context: ShapeContext) -> tuple[Dims]:
     return ((images[0], *infer_size(context, 2), images[3]),)
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
 def _projection_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """Fourteen operations to find each pixel, and nine for each value between four."""
     pixels = elements((outputs[0] or ())[:3])
     return 14 * pixels + (9 * elements(outputs[0]) if attrs["interpolation"] == "BILINEAR" else 0)
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 _PROJECTION = Kernel(compute_projection, _infer_projection, _projection_flops)
 

@@ -21,6 +21,8 @@ from placesim.runtime.shapes import Dims, ShapeContext, as_second, format_dims, 
 FLOAT = np.float32
 LARGEST_NEAREST = 1 << 24
 """Sizes from here on can't be told apart as floats, so that nearest neighbours can't be found."""
+CUBIC_STEPS = 1 << 10
+"""TensorFlow reads the cubic from a table with so many steps between two inputs."""
 
 
 class Samples(NamedTuple):
@@ -35,7 +37,7 @@ Sampler = Callable[[int, int, Attrs], Samples]
 
 
 def gather(images: Tensor, rows: Samples, columns: Samples) -> Tensor:
-    """The float images made of these samples; rows first."""
+    """Float images `[batch, rows, columns, channels]` made of these samples of images; rows first."""
     return _gather_axis(_gather_axis(images.astype(FLOAT, copy=False), rows, 1), columns, 2)
 
 
@@ -44,6 +46,7 @@ def _gather_axis(images: Tensor, samples: Samples, axis: int) -> Tensor:
     shape[axis] = -1
     taps = zip(samples.indices.T, samples.weights.T, strict=True)
     pieces = (images.take(indices, axis) * weights.reshape(shape) for indices, weights in taps)
+    # tap after tap, in TensorFlow's order of additions
     total: Tensor = next(pieces)
     for piece in pieces:
         total += piece
@@ -51,7 +54,10 @@ def _gather_axis(images: Tensor, samples: Samples, axis: int) -> Tensor:
 
 
 def spread(grads: Tensor, rows: Samples, columns: Samples, height: int, width: int) -> Tensor:
-    """The transpose of `gather`: each element is added to all that it was made of, in the type of `grads`."""
+    """The transpose of `gather`: each element is added to all that it was made of, in the type of `grads`.
+
+    Gradients `[batch, rows, columns, channels]` -> `[batch, height, width, channels]`.
+    """
     images = np.zeros((grads.shape[0], height, width, grads.shape[3]), grads.dtype)
     for y, y_weights in zip(rows.indices.T, rows.weights.T, strict=True):
         by_row = grads * y_weights[:, None, None]
@@ -65,7 +71,7 @@ def _add_at(images: Tensor, y: Tensor, x: Tensor, values: Tensor) -> None:
     np.add.at(images, place, values.astype(images.dtype, copy=False))
 
 
-# --- where samples are ----------------------------------------------------------------------------------------------
+# --- where samples are ------------------------------------------------------------------------------------------------
 
 
 def _scale(in_size: int, out_size: int, align_corners: bool) -> np.float32:
@@ -85,9 +91,10 @@ def _locations(in_size: int, out_size: int, attrs: Attrs) -> Tensor:
 
 
 def sample_linear(in_size: int, out_size: int, attrs: Attrs) -> Samples:
-    """The two nearest, each by how near it is."""
+    """The two nearest inputs `[out_size, 2]`, each by how near it is."""
     locations = _locations(in_size, out_size, attrs)
     lower = np.floor(locations)
+    # half pixel centers begin before the first input: there both taps are that input, whatever their weights
     fractions = locations - lower
     indices = np.stack([np.maximum(lower, 0), np.minimum(np.ceil(locations), in_size - 1)], 1)
     return Samples(np.minimum(indices, in_size - 1).astype(np.int64), np.stack([1 - fractions, fractions], 1))
@@ -99,12 +106,9 @@ def nearest_indices(in_size: int, out_size: int, attrs: Attrs) -> Tensor:
     locations = positions * _scale(in_size, out_size, attrs["align_corners"])
     whole: Tensor = np.floor(locations)
     if attrs["align_corners"]:
+        # C's `roundf`, halves away from zero
         whole += locations - whole >= 0.5
     return np.clip(whole.astype(np.int64), 0, in_size - 1)
-
-
-CUBIC_STEPS = 1 << 10
-"""TensorFlow reads the cubic from a table with so many steps between two inputs."""
 
 
 @lru_cache(maxsize=2)
@@ -118,11 +122,13 @@ def _cubic_table(sharpness: float) -> tuple[Tensor, Tensor]:
 
 
 def sample_cubic(in_size: int, out_size: int, attrs: Attrs) -> Samples:
-    """Four inputs; outside the image the edge counts, or with half pixel centers nothing."""
+    """Four inputs `[out_size, 4]`; outside the image the edge counts, or with half pixel centers nothing."""
+    # Keys's cubic (1981) came with half pixel centers; the older sharpness was kept for graphs without them
     keys = attrs["half_pixel_centers"]
     near, far = _cubic_table(-0.5 if keys else -0.75)
     locations = _locations(in_size, out_size, attrs)
     start = np.floor(locations)
+    # C's `lrintf`, halves to even
     step = np.rint((locations - start) * FLOAT(CUBIC_STEPS)).astype(np.int64)
     weights = np.stack([far[step], near[step], near[CUBIC_STEPS - step], far[CUBIC_STEPS - step]], 1)
     wanted = start.astype(np.int64)[:, None] + np.arange(-1, 3)
@@ -133,13 +139,15 @@ def sample_cubic(in_size: int, out_size: int, attrs: Attrs) -> Samples:
 def _normalize(weights: Tensor) -> Tensor:
     """Weights whose sum over the taps is 1, unless there is next to nothing to sum."""
     total = weights.sum(1, keepdims=True, dtype=FLOAT)
+    # the limit is TensorFlow's
     enough = np.abs(total) >= 1000 * np.finfo(FLOAT).tiny
     scaled: Tensor = np.where(enough, weights * (1 / np.where(enough, total, 1)), weights).astype(FLOAT)
     return scaled
 
 
 def sample_area(in_size: int, out_size: int, attrs: Attrs) -> Samples:
-    """All that an output covers, by how much of it; a single input has no corners to align."""
+    """All that an output covers, by how much of it: as many taps as the output that covers most needs."""
+    # a single input has no corners to align
     scale = _scale(in_size, out_size, attrs["align_corners"] and in_size > 1)
     edges = np.arange(out_size + 1).astype(FLOAT) * scale
     start, end = edges[:-1, None], edges[1:, None]
@@ -156,9 +164,13 @@ def sample_area(in_size: int, out_size: int, attrs: Attrs) -> Samples:
 
 
 def sample_translated(in_size: int, out_size: int, attrs: Attrs, scale: float, translation: float) -> Samples:
-    """What a sampling kernel of the attr `kernel_type` covers, moved and widened by the scale; nothing outside the image."""
+    """What a sampling kernel of the attr `kernel_type` covers, moved and widened by the scale; nothing outside the image.
+
+    InvalidArgumentError for a kernel that there is not.
+    """
     kernel, radius = find_sampling_kernel(attrs["kernel_type"])
     inverse = FLOAT(1.0 / float(FLOAT(scale)))
+    # a kernel is widened where the image shrinks, never made narrower where it grows
     width = max(inverse, FLOAT(1)) if attrs["antialias"] else FLOAT(1)
     locations = (np.arange(out_size, dtype=FLOAT) + FLOAT(0.5)) * inverse + -inverse * FLOAT(translation)
     reach = FLOAT(radius) * width
@@ -169,24 +181,25 @@ def sample_translated(in_size: int, out_size: int, attrs: Attrs, scale: float, t
     weights = np.where(inputs <= last[:, None], kernel(np.abs(distances)), 0).astype(FLOAT)
     total = weights.sum(1, keepdims=True, dtype=FLOAT)
     inside = (locations >= 0) & (locations <= in_size)
+    # an output outside of the image is zero, also where its kernel still reaches the image
     used = inside[:, None] & (np.abs(total) >= 1000 * np.finfo(FLOAT).tiny)
     return Samples(np.minimum(inputs, in_size - 1), np.where(used, _normalize(weights), FLOAT(0)))
 
 
-# --- what the ops check ---------------------------------------------------------------------------------------------
+# --- what the ops check -----------------------------------------------------------------------------------------------
 
 
-def _require_centers(attrs: Attrs) -> None:
+def _check_centers(attrs: Attrs) -> None:
     if attrs.get("half_pixel_centers") and attrs["align_corners"]:
         raise InvalidArgumentError("If half_pixel_centers is True, align_corners must be False.")
 
 
-def _require_rank_4(tensor: Tensor, name: str) -> None:
+def _check_rank_4(tensor: Tensor, name: str) -> None:
     if tensor.ndim != 4:
         raise InvalidArgumentError(f"{name} must be 4-dimensional{format_dims(tensor.shape)}")
 
 
-def _require_pixels(images: Tensor) -> None:
+def _check_pixels(images: Tensor) -> None:
     if not images.shape[3]:
         raise InvalidArgumentError("image must have at least one channel")
     if not images.shape[1] or not images.shape[2]:
@@ -201,7 +214,8 @@ def _read_pair(tensor: Tensor, name: str) -> Tensor:
     return tensor
 
 
-def _read_size(size: Tensor, name: str = "shape_t", problem: str = "output dimensions must be positive") -> tuple[int, int]:
+def read_size(size: Tensor, name: str = "shape_t", problem: str = "output dimensions must be positive") -> tuple[int, int]:
+    """Height and width from a tensor `[2]`; InvalidArgumentError for another shape, or one that is not positive."""
     height, width = (int(dim) for dim in _read_pair(size, name))
     if height <= 0 or width <= 0:
         raise InvalidArgumentError(problem)
@@ -211,27 +225,30 @@ def _read_size(size: Tensor, name: str = "shape_t", problem: str = "output dimen
 def _check_images(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[int, int]:
     """The size of the output, after everything is checked."""
     images, size = inputs
-    _require_centers(attrs)
-    _require_rank_4(images, "input")
-    _require_pixels(images)
-    return _read_size(size)
+    _check_centers(attrs)
+    _check_rank_4(images, "input")
+    _check_pixels(images)
+    return read_size(size)
 
 
 def _check_grads(grads: Tensor, original: Tensor, attrs: Attrs) -> None:
-    _require_centers(attrs)
-    _require_rank_4(grads, "input_grad")
+    _check_centers(attrs)
+    _check_rank_4(grads, "input_grad")
     if not grads.shape[1] or not grads.shape[2]:
         raise InvalidArgumentError("resized dimensions must be positive")
-    _require_rank_4(original, "original_image")
+    _check_rank_4(original, "original_image")
     if not original.shape[1] or not original.shape[2]:
         raise InvalidArgumentError("original dimensions must be positive")
 
 
-# --- the ops --------------------------------------------------------------------------------------------------------
+# --- the ops ----------------------------------------------------------------------------------------------------------
 
 
-def _resize(sampler: Sampler) -> Compute:
-    """A kernel that resizes to float images."""
+def _build_resize(sampler: Sampler) -> Compute:
+    """A kernel (images, size `[2]`) -> float images.
+
+    InvalidArgumentError for another rank, images or a size without pixels, and half pixel centers with aligned corners.
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
         images = inputs[0]
@@ -242,8 +259,11 @@ def _resize(sampler: Sampler) -> Compute:
     return compute
 
 
-def _resize_grad(sampler: Sampler, multiply_in_float: bool) -> Compute:
-    """The gradient of such a kernel; it multiplies in float, or in the type of the image, and adds up in that type."""
+def _build_resize_grad(sampler: Sampler, multiply_in_float: bool) -> Compute:
+    """The gradient of such a kernel: (gradients, images) -> one shaped as the images.  Raises as the kernel.
+
+    It multiplies in float, or in the type of the image, and adds up in that type.
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
         grads, original = inputs
@@ -252,6 +272,7 @@ def _resize_grad(sampler: Sampler, multiply_in_float: bool) -> Compute:
         height, width = original.shape[1:3]
         rows = sampler(height, grads.shape[1], attrs)
         columns = sampler(width, grads.shape[2], attrs)
+        # in double the products alone are of floats; half precision is added in float and rounded once
         if dtype == np.float64 and multiply_in_float:
             return (_spread_products(grads, rows, columns, height, width),)
         wide = grads if dtype.itemsize == 2 else grads.astype(dtype, copy=False)
@@ -270,7 +291,10 @@ def _spread_products(grads: Tensor, rows: Samples, columns: Samples, height: int
 
 
 def compute_nearest(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Images of the same type, each pixel a copy."""
+    """Images `[batch, height, width, channels]` of the same type, each pixel a copy.
+
+    InvalidArgumentError for another rank, images or a size without pixels, and for sizes from 2^24 on.
+    """
     images = inputs[0]
     height, width = _check_images(inputs, attrs)
     if max(images.shape[1:3]) >= LARGEST_NEAREST:
@@ -280,11 +304,15 @@ def compute_nearest(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 
 
 def compute_nearest_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Each gradient is added to the pixel that was copied, in the type of the gradients."""
+    """Gradients of images of the size `[2]` that input 1 says: each is added to the pixel that was copied, in its own type.
+
+    InvalidArgumentError for another rank, and a size that is not two positive numbers.
+    """
     grads, size = inputs
-    _require_rank_4(grads, "input")
-    height, width = _read_size(size, problem="shape_t's elements must be positive")
+    _check_rank_4(grads, "input")
+    height, width = read_size(size, problem="shape_t's elements must be positive")
     images = np.zeros((grads.shape[0], height, width, grads.shape[3]), grads.dtype)
+    # the attrs are those of the op that copied, so that the same pixels are found
     if grads.size:
         rows = nearest_indices(height, grads.shape[1], attrs)
         _add_at(images, rows, nearest_indices(width, grads.shape[2], attrs), grads)
@@ -292,22 +320,28 @@ def compute_nearest_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor
 
 
 def compute_scale_and_translate(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Images scaled and then moved by so many output pixels."""
+    """(images, size, scales `[2]`, translations `[2]`) -> images scaled, then moved by so many output pixels.
+
+    InvalidArgumentError for a sampling kernel that there is not, shapes that do not fit, and a scale that is not positive.
+    """
     images, size = inputs[:2]
     find_sampling_kernel(attrs["kernel_type"])
-    _require_rank_4(images, "input")
-    height, width = _read_size(size, "output_shape_t")
-    _require_pixels(images)
+    _check_rank_4(images, "input")
+    height, width = read_size(size, "output_shape_t")
+    _check_pixels(images)
     rows, columns = _translated_axes(images.shape, (height, width), inputs[2:], attrs)
     return (gather(images, rows, columns),)
 
 
 def compute_scale_and_translate_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The gradient with respect to the images that were scaled."""
+    """(gradients, images, scales, translations) -> the gradient with respect to the images, shaped as these.
+
+    InvalidArgumentError as of `compute_scale_and_translate`.
+    """
     grads, original = inputs[:2]
     find_sampling_kernel(attrs["kernel_type"])
-    _require_rank_4(grads, "input_grad")
-    _require_rank_4(original, "original_image")
+    _check_rank_4(grads, "input_grad")
+    _check_rank_4(original, "original_image")
     height, width = original.shape[1:3]
     rows, columns = _translated_axes(original.shape, grads.shape[1:3], inputs[2:], attrs)
     return (spread(grads, rows, columns, height, width),)
@@ -316,6 +350,7 @@ def compute_scale_and_translate_grad(inputs: Sequence[Tensor], attrs: Attrs) -> 
 def _translated_axes(
     dims: Sequence[int], size: Sequence[int], placement: Sequence[Tensor], attrs: Attrs
 ) -> tuple[Samples, Samples]:
+    # TensorFlow's texts call both the scales and the translations "t"
     scales = _read_pair(placement[0], "t")
     if not (scales > 0).all():
         raise InvalidArgumentError("Scale must be greater than zero.")
@@ -326,7 +361,7 @@ def _translated_axes(
     return rows, columns
 
 
-# --- shapes and costs -----------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def infer_resized(context: ShapeContext) -> tuple[Dims]:
@@ -342,7 +377,10 @@ def infer_size(context: ShapeContext, index: int) -> tuple[int, int]:
     return (-1, -1) if size is None else (int(size[0]), int(size[1]))
 
 
-def _tap_flops(taps: int) -> Flops:
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+def _build_tap_flops(taps: int) -> Flops:
     """A multiplication and an addition for each of so many inputs, of the rows and of the columns."""
 
     def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
@@ -352,13 +390,13 @@ def _tap_flops(taps: int) -> Flops:
 
 
 TABLE: Table = {
-    "ResizeArea": Kernel(_resize(sample_area), infer_resized, _tap_flops(1)),
-    "ResizeBicubic": Kernel(_resize(sample_cubic), infer_resized, _tap_flops(4)),
-    "ResizeBicubicGrad": Kernel(_resize_grad(sample_cubic, False), as_second, _tap_flops(4)),
-    "ResizeBilinear": Kernel(_resize(sample_linear), infer_resized, _tap_flops(2)),
-    "ResizeBilinearGrad": Kernel(_resize_grad(sample_linear, True), as_second, _tap_flops(2)),
+    "ResizeArea": Kernel(_build_resize(sample_area), infer_resized, _build_tap_flops(1)),
+    "ResizeBicubic": Kernel(_build_resize(sample_cubic), infer_resized, _build_tap_flops(4)),
+    "ResizeBicubicGrad": Kernel(_build_resize_grad(sample_cubic, False), as_second, _build_tap_flops(4)),
+    "ResizeBilinear": Kernel(_build_resize(sample_linear), infer_resized, _build_tap_flops(2)),
+    "ResizeBilinearGrad": Kernel(_build_resize_grad(sample_linear, True), as_second, _build_tap_flops(2)),
     "ResizeNearestNeighbor": Kernel(compute_nearest, infer_resized),
     "ResizeNearestNeighborGrad": Kernel(compute_nearest_grad, infer_resized),
-    "ScaleAndTranslate": Kernel(compute_scale_and_translate, infer_resized, _tap_flops(4)),
-    "ScaleAndTranslateGrad": Kernel(compute_scale_and_translate_grad, as_second, _tap_flops(4)),
+    "ScaleAndTranslate": Kernel(compute_scale_and_translate, infer_resized, _build_tap_flops(4)),
+    "ScaleAndTranslateGrad": Kernel(compute_scale_and_translate_grad, as_second, _build_tap_flops(4)),
 }

@@ -21,6 +21,7 @@ GAUSSIAN_DEVIATION = GAUSSIAN_RADIUS / 3
 
 
 def _lanczos(radius: float, x: Tensor) -> Tensor:
+    # near 0 the quotient is taken for its limit, which is 1
     apart = np.where(x <= 1e-3, 1, x)
     wave = radius * np.sin(np.pi * apart) * np.sin(np.pi * apart / radius) / (np.pi * np.pi * apart * apart)
     return np.where(x > radius, 0, np.where(x <= 1e-3, 1, wave))
@@ -31,6 +32,7 @@ def _gaussian(x: Tensor) -> Tensor:
 
 
 def _box(x: Tensor) -> Tensor:
+    # on the border half counts, so that neighbours share it
     return np.where(x < 0.5, 1, np.where(x == 0.5, 0.5, 0))
 
 

@@ -15,7 +15,17 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
-from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge_dim, with_rank, with_value
+from placesim.runtime.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeError,
+    ShapeFunction,
+    format_dims,
+    merge_dim,
+    scalar_dim,
+    with_rank,
+    with_value,
+)
 
 Similarity = Callable[[Any, Any], Tensor]
 """`(candidates, selected)`, indices of which one is an array -> how similar they are, in the type of the scores."""
@@ -32,6 +42,7 @@ class Limits(NamedTuple):
 
 def overlap_of(boxes: Tensor, dtype: np.dtype[Any]) -> Similarity:
     """Intersection over union of boxes `[boxes, 4]`, whose corners may be any two that are opposite; 0 without area."""
+    # half boxes are measured in float; the overlap is rounded to the scores' type before it is compared
     wide = boxes.astype(np.float32)
     low = np.minimum(wide[:, :2], wide[:, 2:])
     high = np.maximum(wide[:, :2], wide[:, 2:])
@@ -48,13 +59,17 @@ def overlap_of(boxes: Tensor, dtype: np.dtype[Any]) -> Similarity:
 
 
 def select(scores: Tensor, limits: Limits, similarity: Similarity) -> tuple[list[int], list[Any]]:
-    """Indices and scores of what is kept, in the order in which it was chosen."""
+    """Indices and scores of what is kept of `[boxes]`, in the order in which it was chosen.
+
+    InvalidArgumentError where less than nothing is to be kept.
+    """
     if limits.most < 0:
         raise InvalidArgumentError("output size must be non-negative")
     return (_select_softly if limits.deviation > 0 else _select_strictly)(scores, limits, similarity)
 
 
 def _candidates(scores: Tensor, least: Any) -> Tensor:
+    # a score that only equals the least is left out, and NaN
     above = np.flatnonzero(scores > least)
     return above[np.argsort(-scores[above].astype(np.float64), kind="stable")]
 
@@ -79,10 +94,12 @@ def _select_softly(scores: Tensor, limits: Limits, similarity: Similarity) -> tu
     while queue and len(selected) < limits.most:
         _, index, score, compared = heapq.heappop(queue)
         lowered = score
+        # only against what was chosen since it was last compared, the latest first
         for alike in similarity(index, np.array(selected[compared:][::-1], np.int64)):
             lowered = number(lowered * np.exp(number(number(scale * alike) * alike)))
             if lowered <= limits.score:
                 break
+        # not lowered by anything chosen meanwhile: it is still the best
         if lowered == score:
             selected.append(index)
             kept.append(score)
@@ -91,7 +108,7 @@ def _select_softly(scores: Tensor, limits: Limits, similarity: Similarity) -> tu
     return selected, kept
 
 
-# --- the ops --------------------------------------------------------------------------------------------------------
+# --- the ops ----------------------------------------------------------------------------------------------------------
 
 
 def _read_scalar(tensor: Tensor, name: str, shows_rank: bool = False) -> Any:
@@ -108,17 +125,17 @@ def _read_overlap_limit(tensor: Tensor, dtype: np.dtype[Any], shows_rank: bool) 
     return limit
 
 
-def _require_boxes(boxes: Tensor, scores: Tensor) -> None:
+def _check_boxes(boxes: Tensor, scores: Tensor) -> None:
     if boxes.ndim != 2:
         raise InvalidArgumentError(
             f"boxes must be 2-D{format_dims(boxes.shape)} (Shape must be rank 2 but is rank {boxes.ndim})"
         )
     if boxes.shape[1] != 4:
         raise InvalidArgumentError(f"boxes must have 4 columns (Dimension must be 4 but is {boxes.shape[1]})")
-    _require_scores(scores, boxes.shape[0])
+    _check_scores(scores, boxes.shape[0])
 
 
-def _require_scores(scores: Tensor, count: int) -> None:
+def _check_scores(scores: Tensor, count: int) -> None:
     if scores.ndim != 1:
         raise InvalidArgumentError(
             f"scores must be 1-D{format_dims(scores.shape)} (Shape must be rank 1 but is rank {scores.ndim})"
@@ -129,13 +146,17 @@ def _require_scores(scores: Tensor, count: int) -> None:
         )
 
 
-def _suppress(shows_rank: bool, outputs: str) -> Compute:
-    """A kernel of one version of the op; `outputs` are its outputs: indices `i`, scores `s`, number of them `n`."""
+def _build_suppress(shows_rank: bool, outputs: str) -> Compute:
+    """A kernel of one version of the op; `outputs` are its outputs: indices `i`, scores `s`, number of them `n`.
+
+    (boxes `[boxes, 4]`, scores `[boxes]`, limits) -> indices and scores `[kept]`.  InvalidArgumentError for other shapes,
+    limits that are no scalars, and a similarity that is not in [0, 1].
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, ...]:
         boxes, scores = inputs[:2]
         limits = _read_limits(inputs, attrs, shows_rank)
-        _require_boxes(boxes, scores)
+        _check_boxes(boxes, scores)
         chosen = select(scores, limits, overlap_of(boxes, scores.dtype))
         size = limits.most if attrs.get("pad_to_max_output_size") else len(chosen[0])
         found = {
@@ -167,7 +188,10 @@ def _read_limits(inputs: Sequence[Tensor], attrs: Attrs, shows_rank: bool) -> Li
 
 
 def compute_with_overlaps(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The same where the similarities `[boxes, boxes]` are given."""
+    """(similarities `[boxes, boxes]`, scores `[boxes]`, most, similarity, score) -> the indices that are kept.
+
+    InvalidArgumentError for other shapes, limits that are no scalars, and a negative number.
+    """
     overlaps, scores = inputs[:2]
     count = int(_read_scalar(inputs[2], "max_output_size"))
     similarity, score = _read_scalar(inputs[3], "overlap_threshold"), _read_scalar(inputs[4], "score_threshold")
@@ -175,12 +199,12 @@ def compute_with_overlaps(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tenso
         raise InvalidArgumentError(f"overlaps must be 2-D{format_dims(overlaps.shape)}")
     if overlaps.shape[0] != overlaps.shape[1]:
         raise InvalidArgumentError(f"overlaps must be square{format_dims(overlaps.shape)}")
-    _require_scores(scores, overlaps.shape[0])
+    _check_scores(scores, overlaps.shape[0])
     chosen = select(scores, Limits(count, similarity, score, 0), lambda one, two: np.asarray(overlaps[one, two]))
     return (np.array(chosen[0], np.int32),)
 
 
-# --- many classes at once -------------------------------------------------------------------------------------------
+# --- many classes at once ---------------------------------------------------------------------------------------------
 
 
 class Detections(NamedTuple):
@@ -195,6 +219,7 @@ def compute_combined(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, ..
     """Boxes `[batch, boxes, q, 4]` and scores `[batch, boxes, classes]` -> the best boxes of all classes, padded.
 
     Gives boxes `[batch, size, 4]`, scores and classes `[batch, size]`, and how many are no padding `[batch]`.
+    InvalidArgumentError for shapes that do not fit, and limits that are no scalars or out of their range.
     """
     boxes, scores = inputs[:2]
     limits, total = _read_combined_limits(inputs)
@@ -216,6 +241,7 @@ def _detect(boxes: Tensor, scores: Tensor, limits: Limits, size: int) -> Detecti
         candidates = boxes[:, index if boxes.shape[1] > 1 else 0]
         chosen = np.array(select(scores[:, index], limits, overlap_of(candidates, scores.dtype))[0], np.int64)
         parts.append(Detections(candidates[chosen], scores[chosen, index], np.full(len(chosen), index, np.float32)))
+    # of equal scores the lower class goes first
     joined = Detections(*(np.concatenate(part) for part in zip(*parts, strict=True)))
     best = np.argsort(-joined.scores, kind="stable")[:size]
     return Detections(*(part[best] for part in joined))
@@ -223,7 +249,7 @@ def _detect(boxes: Tensor, scores: Tensor, limits: Limits, size: int) -> Detecti
 
 def _read_combined_limits(inputs: Sequence[Tensor]) -> tuple[Limits, int]:
     boxes, scores, count, total, similarity, score = inputs
-    _require_combined(boxes, scores)
+    _check_combined(boxes, scores)
     per_class = int(_read_scalar(count, "max_size_per_class"))
     if per_class <= 0:
         raise InvalidArgumentError("max_size_per_class must be positive")
@@ -236,7 +262,7 @@ def _read_combined_limits(inputs: Sequence[Tensor]) -> tuple[Limits, int]:
     return Limits(per_class, overlap, least, 0), total_size
 
 
-def _require_combined(boxes: Tensor, scores: Tensor) -> None:
+def _check_combined(boxes: Tensor, scores: Tensor) -> None:
     if boxes.ndim != 4:
         raise InvalidArgumentError(f"boxes must be 4-D [batch, num_boxes, q, 4], got shape {format_dims(boxes.shape)}")
     if scores.ndim != 3:
@@ -251,32 +277,22 @@ def _require_combined(boxes: Tensor, scores: Tensor) -> None:
         raise InvalidArgumentError("boxes and scores must have same batch size")
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
-def _infer_size(context: ShapeContext, index: int) -> int:
-    """The dimension that a scalar input says."""
-    size = context.scalar_value(index)
-    if size is None:
-        return -1
-    if size < 0:
-        raise ShapeError(f"Dimension size, given by scalar input {index}, must be non-negative but is {size}")
-    return size
-
-
-def _infer(outputs: str) -> Callable[[ShapeContext], tuple[Dims, ...]]:
+def _build_infer_suppression(outputs: str) -> ShapeFunction:
     """The shape function of the version with these outputs."""
 
-    def infer(context: ShapeContext) -> tuple[Dims, ...]:
+    def infer_suppression(context: ShapeContext) -> Sequence[Dims]:
         boxes, scores = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
         for dims in context.shapes[2:]:
             with_rank(dims, 0)
         merge_dim(boxes[0], scores[0])
         with_value(boxes[1], 4)
-        size = _infer_size(context, 2) if context.attrs.get("pad_to_max_output_size") else -1
+        size = scalar_dim(context, 2) if context.attrs.get("pad_to_max_output_size") else -1
         return tuple(() if name == "n" else (size,) for name in outputs)
 
-    return infer
+    return infer_suppression
 
 
 def _infer_with_overlaps(context: ShapeContext) -> tuple[Dims]:
@@ -303,10 +319,11 @@ def _infer_combined(context: ShapeContext) -> tuple[Dims, ...]:
 
 
 def _infer_combined_size(context: ShapeContext, classes: int) -> int:
-    total = _infer_size(context, 3)
+    total = scalar_dim(context, 3)
+    # the kernel refuses a negative number by name, the shape function as any dimension
     if total == 0:
         raise ShapeError("max_total_size should be > 0 ")
-    per_class = _infer_size(context, 2)
+    per_class = scalar_dim(context, 2)
     if not context.attrs["pad_per_class"]:
         return total
     if per_class == 0:
@@ -315,11 +332,11 @@ def _infer_combined_size(context: ShapeContext, classes: int) -> int:
 
 
 TABLE: Table = {
-    "NonMaxSuppression": Kernel(_suppress(False, "i"), _infer("i")),
-    "NonMaxSuppressionV2": Kernel(_suppress(False, "i"), _infer("i")),
-    "NonMaxSuppressionV3": Kernel(_suppress(True, "i"), _infer("i")),
-    "NonMaxSuppressionV4": Kernel(_suppress(False, "in"), _infer("in")),
-    "NonMaxSuppressionV5": Kernel(_suppress(False, "isn"), _infer("isn")),
+    "NonMaxSuppression": Kernel(_build_suppress(False, "i"), _build_infer_suppression("i")),
+    "NonMaxSuppressionV2": Kernel(_build_suppress(False, "i"), _build_infer_suppression("i")),
+    "NonMaxSuppressionV3": Kernel(_build_suppress(True, "i"), _build_infer_suppression("i")),
+    "NonMaxSuppressionV4": Kernel(_build_suppress(False, "in"), _build_infer_suppression("in")),
+    "NonMaxSuppressionV5": Kernel(_build_suppress(False, "isn"), _build_infer_suppression("isn")),
     "NonMaxSuppressionWithOverlaps": Kernel(compute_with_overlaps, _infer_with_overlaps),
     "CombinedNonMaxSuppression": Kernel(compute_combined, _infer_combined),
 }

@@ -15,7 +15,7 @@ from placesim.dtypes import STRING, DType
 from placesim.errors import InvalidArgumentError, NotFoundError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, undeclared_type
-from placesim.runtime.kernels.named_resources import two_strings
+from placesim.runtime.kernels.named_resources import infer_two_strings
 from placesim.runtime.resources import ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeContext, as_second, format_dims, unknown_shape, with_rank, with_value
 
@@ -120,8 +120,8 @@ def _infer_close(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "Stack": Kernel(make_ref_stack, two_strings, needs_context=True),
-    "StackV2": Kernel(make_stack, two_strings, needs_context=True),
+    "Stack": Kernel(make_ref_stack, infer_two_strings, needs_context=True),
+    "StackV2": Kernel(make_stack, infer_two_strings, needs_context=True),
     **dict.fromkeys(("StackPush", "StackPushV2"), Kernel(push, as_second, needs_context=True)),
     **dict.fromkeys(("StackPop", "StackPopV2"), Kernel(pop, unknown_shape, needs_context=True)),
     **dict.fromkeys(("StackClose", "StackCloseV2"), Kernel(close, _infer_close, needs_context=True)),

@@ -10,7 +10,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
 from placesim.runtime.kernels.math.histograms import bin_count
-from placesim.runtime.kernels.sparse.tensors import check_parts, group_starts, require_rank, row_order
+from placesim.runtime.kernels.sparse.tensors import check_parts, check_rank, group_starts, row_order
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, element_count, format_dims, merge, rank_of, unknown_shape
 
 MAX_BATCHES = 2**31 - 1
@@ -43,9 +43,9 @@ def count_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     another number and a dense shape of too many rows.
     """
     indices, values, dims, weights = inputs
-    require_rank(indices, 2, "Input indices must be a 2-dimensional tensor. Got: ")
-    require_rank(values, 1, "Input values must be a vector. Got: ")
-    require_rank(dims, 1, "Input shape must be a vector. Got: ")
+    check_rank(indices, 2, "Input indices must be a 2-dimensional tensor. Got: ")
+    check_rank(values, 1, "Input values must be a vector. Got: ")
+    check_rank(dims, 1, "Input shape must be a vector. Got: ")
     shape = format_dims(indices.shape)
     if len(values) != len(indices):
         raise InvalidArgumentError(

@@ -1,0 +1,1 @@
+"""Kernels of neural networks: convolutions, pooling, normalization, activations, losses, recurrent cells and CTC."""

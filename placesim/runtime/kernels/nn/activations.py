@@ -1,4 +1,7 @@
-"""Activation functions and their gradients, elementwise; half precision is computed in float32 and rounded once."""
+"""Activation functions and their gradients, elementwise; half precision is computed in float32 and rounded once.
+
+An activation takes a tensor of any shape and gives one of that shape; a gradient takes two tensors of one shape.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,11 @@ SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 """Klambauer et al., Self-Normalizing Neural Networks, 2017: lambda, and lambda times alpha."""
 
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
 def relu(features: Tensor) -> Any:
-    """max(x, 0)."""
+    """max(x, 0); NaN stays NaN."""
     return np.maximum(features, features.dtype.type(0))
 
 
@@ -37,6 +43,7 @@ def leaky_relu(features: Tensor, alpha: float) -> Any:
 
 def elu(features: Tensor) -> Any:
     """x, and exp(x) - 1 below 0 (Clevert et al. 2015)."""
+    # NaN is not below 0, and stays
     return np.where(features < 0, np.expm1(features), features)
 
 
@@ -48,6 +55,7 @@ def selu(features: Tensor) -> Any:
 
 def softplus(features: Tensor) -> Any:
     """log(1 + exp(x)), and x or exp(x) alone where the other would be lost in rounding."""
+    # TensorFlow's threshold: two above the logarithm of the type's precision
     threshold = np.log(np.finfo(features.dtype).eps) + 2
     exponential = np.exp(features)
     return np.where(features > -threshold, features, np.where(features < threshold, exponential, np.log1p(exponential)))
@@ -60,6 +68,7 @@ def softsign(features: Tensor) -> Any:
 
 def relu_grad(grads: Tensor, features: Tensor) -> Any:
     """The gradient where the feature is positive."""
+    # a product, as in TensorFlow: a gradient that is not finite gives NaN where the feature is not positive
     return grads * (features > 0)
 
 
@@ -75,11 +84,12 @@ def leaky_relu_grad(grads: Tensor, features: Tensor, alpha: float) -> Any:
 
 def elu_grad(grads: Tensor, outputs: Tensor) -> Any:
     """The gradient by the outputs: exp(x) is the output plus 1."""
+    # by the output's sign, which is the feature's
     return np.where(outputs < 0, (outputs + grads.dtype.type(1)) * grads, grads)
 
 
 def selu_grad(grads: Tensor, outputs: Tensor) -> Any:
-    """The gradient by the outputs."""
+    """The gradient by the outputs: scale * alpha * exp(x) is the output plus scale * alpha."""
     scale, scale_alpha = grads.dtype.type(SELU_SCALE), grads.dtype.type(SELU_SCALE_ALPHA)
     return np.where(outputs < 0, grads * (outputs + scale_alpha), grads * scale)
 
@@ -94,18 +104,15 @@ def softsign_grad(grads: Tensor, features: Tensor) -> Any:
     return grads / np.square(grads.dtype.type(1) + np.abs(features))
 
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
-
 def apply(inputs: Sequence[Tensor], attrs: Attrs, function: Callable[..., Any]) -> Sequence[Tensor]:
-    """An activation of one tensor, with the attr `alpha` where it has one."""
+    """An activation of one tensor of any shape, with the attr `alpha` where it has one."""
     return (widened(_with_alpha(function, attrs))(inputs[0]),)
 
 
 def apply_back(
     inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext, op: str, function: Callable[..., Any]
 ) -> Sequence[Tensor]:
-    """A gradient from (gradients of the outputs, features or outputs), both of one shape."""
+    """A gradient from (gradients of the outputs, features or outputs); InvalidArgumentError where their shapes differ."""
     grads, features = inputs
     if grads.shape != features.shape:
         raise InvalidArgumentError(
@@ -131,30 +138,32 @@ def _apply_same_shapes(function: Callable[..., Any]) -> Callable[..., Any]:
     return applied
 
 
-def _activation(function: Callable[..., Any], needs_attrs: bool = False) -> Kernel:
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _build_activation(function: Callable[..., Any], needs_attrs: bool = False) -> Kernel:
     direct = None if needs_attrs else widened(function)
     return Kernel(partial(apply, function=function), unchanged, one_per_output, direct)
 
 
-def _gradient(op: str, function: Callable[..., Any], needs_attrs: bool = False) -> dict[str, Kernel]:
+def _build_gradient(op: str, function: Callable[..., Any], needs_attrs: bool = False) -> Kernel:
     direct = None if needs_attrs else _apply_same_shapes(function)
-    compute = partial(apply_back, op=op, function=function)
-    return {op: Kernel(compute, merged, one_per_output, direct, needs_context=True)}
+    return Kernel(partial(apply_back, op=op, function=function), merged, one_per_output, direct, needs_context=True)
 
 
 TABLE: Table = {
-    "Relu": _activation(relu),
-    "Relu6": _activation(relu6),
-    "LeakyRelu": _activation(leaky_relu, needs_attrs=True),
-    "Elu": _activation(elu),
-    "Selu": _activation(selu),
-    "Softplus": _activation(softplus),
-    "Softsign": _activation(softsign),
-    **_gradient("ReluGrad", relu_grad),
-    **_gradient("Relu6Grad", relu6_grad),
-    **_gradient("LeakyReluGrad", leaky_relu_grad, needs_attrs=True),
-    **_gradient("EluGrad", elu_grad),
-    **_gradient("SeluGrad", selu_grad),
-    **_gradient("SoftplusGrad", softplus_grad),
-    **_gradient("SoftsignGrad", softsign_grad),
+    "Relu": _build_activation(relu),
+    "Relu6": _build_activation(relu6),
+    "LeakyRelu": _build_activation(leaky_relu, needs_attrs=True),
+    "Elu": _build_activation(elu),
+    "Selu": _build_activation(selu),
+    "Softplus": _build_activation(softplus),
+    "Softsign": _build_activation(softsign),
+    "ReluGrad": _build_gradient("ReluGrad", relu_grad),
+    "Relu6Grad": _build_gradient("Relu6Grad", relu6_grad),
+    "LeakyReluGrad": _build_gradient("LeakyReluGrad", leaky_relu_grad, needs_attrs=True),
+    "EluGrad": _build_gradient("EluGrad", elu_grad),
+    "SeluGrad": _build_gradient("SeluGrad", selu_grad),
+    "SoftplusGrad": _build_gradient("SoftplusGrad", softplus_grad),
+    "SoftsignGrad": _build_gradient("SoftsignGrad", softsign_grad),
 }

@@ -17,27 +17,35 @@ from placesim.runtime.kernels.dimensions import shape_of_values, shape_of_vector
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.nn.correlation import correlate, correlate_back, correlate_filter
 from placesim.runtime.kernels.nn.windows import (
+    UNSTRIDED,
     Layout,
     Window,
     arrange,
+    check_entries,
+    check_padding,
     check_static_padding,
     explicit_pairs,
     layout_of,
-    padding_problem,
     static_windows,
     window_of,
     windows_of,
 )
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, ShapeFunction, format_dims, merge_dim, with_rank
 
-UNSTRIDED = "Current implementation does not yet support strides in the batch and depth dimensions."
 UNDILATED = "Current implementation does not yet support dilations in the batch and depth dimensions."
 UNDILATED_3D = "Current implementation does not yet support dilation rates in the batch and depth dimensions."
 EMPTY_FILTER = "filter must not have zero elements (i.e. all dimensions must be non-zero)"
 
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
 def convolve(inputs: Sequence[Tensor], attrs: Attrs, spatial: int) -> Sequence[Tensor]:
-    """Conv2D, Conv3D: `[batch, spatial..., channels]` by a filter `[taps..., channels of a group, outputs]`."""
+    """Conv2D, Conv3D: `[batch, spatial..., channels]` by a filter `[taps..., channels of a group, outputs]`.
+
+    Gives `[batch, windows..., outputs]`.  InvalidArgumentError where attrs, ranks or channels do not fit; what no CPU kernel
+    does (strides or dilations of batch or channels, channels first) is an UnimplementedError in two dimensions only.
+    """
     tensor, filters = inputs
     layout = layout_of(attrs["data_format"], spatial)
     if spatial == 2:
@@ -48,6 +56,7 @@ def convolve(inputs: Sequence[Tensor], attrs: Attrs, spatial: int) -> Sequence[T
         _check_ranks_3d(tensor, filters, layout)
     windows = _forward_windows(tensor, filters, attrs, layout)
     shape = arrange(len(tensor), [window.outputs for window in windows], filters.shape[-1], layout) or ()
+    # an output without elements is given before the kernel looks at what it can't compute
     if 0 in shape or (tensor.size == 0 and spatial == 2):
         return (np.zeros(shape, tensor.dtype),)
     if spatial == 2:
@@ -58,7 +67,11 @@ def convolve(inputs: Sequence[Tensor], attrs: Attrs, spatial: int) -> Sequence[T
 
 
 def convolve_any(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Conv: two or three spatial axes by the input's rank, with several batch axes where `batch_dims` says so."""
+    """Conv: `[batch..., spatial..., channels]` with two or three spatial axes and attr `batch_dims` batch axes.
+
+    The filter is `[taps..., channels, outputs]`.  InvalidArgumentError where attrs, ranks or channels do not fit;
+    UnimplementedError for groups and, with two spatial axes, for channels first.
+    """
     tensor, filters = inputs
     batch_axes = attrs["batch_dims"]
     spatial = tensor.ndim - batch_axes - 1
@@ -71,6 +84,7 @@ def convolve_any(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     batch = tensor.shape[:batch_axes]
     data_format = ("NHWC", "NDHWC")[spatial - 2] if attrs["data_format"] == "CHANNELS_LAST" else ("NCHW", "NCDHW")[spatial - 2]
     flat = tensor.reshape(prod(batch), *tensor.shape[batch_axes:])
+    # no dilations at all stand for those of 1
     named = {**attrs, "data_format": data_format, "dilations": attrs["dilations"] or (1,) * (spatial + 2)}
     _check_any(flat, filters, named, layout_of(data_format, spatial))
     (output,) = convolve((flat, filters), named, spatial)
@@ -80,30 +94,24 @@ def convolve_any(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def _check_any(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: Layout) -> None:
     strides, rates = attrs["strides"], attrs["dilations"]
     unsupported = "Current implementation does not support {} in the batch and depth dimensions."
-    if len(strides) != layout.rank:
-        raise InvalidArgumentError(f"Sliding window strides field must specify {layout.rank} dimensions")
+    check_entries(strides, "strides", layout.rank)
     if _outer(strides, layout) != (1, 1):
         raise InvalidArgumentError(unsupported.format("strides"))
     if min(layout.pick(strides)) <= 0:
         raise InvalidArgumentError("Spatial strides should be larger than 0.")
     if len(rates) != layout.rank:
+        # TensorFlow's text has no blanks around the number
         raise InvalidArgumentError(f"Dilation rates field must specify{layout.rank}dimensions")
     if _outer(rates, layout) != (1, 1):
         raise InvalidArgumentError(unsupported.format("dilation rates"))
     if min(layout.pick(rates)) <= 0:
         raise InvalidArgumentError("Dilated rates should be larger than 0.")
-    _check_padding(attrs, layout)
+    check_padding(attrs, layout)
     if filters.size == 0:
         raise InvalidArgumentError(EMPTY_FILTER)
     depth, part = tensor.shape[layout.channel], filters.shape[-2]
     if depth != part:
         raise InvalidArgumentError(f"Input depth must be equal to filter depth: {depth} vs {part}")
-
-
-def _check_padding(attrs: Attrs, layout: Layout) -> None:
-    problem = padding_problem(attrs, layout)
-    if problem:
-        raise InvalidArgumentError(problem)
 
 
 def _forward_windows(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: Layout) -> tuple[Window, ...]:
@@ -131,7 +139,7 @@ def _check_forward_attrs(attrs: Attrs, layout: Layout) -> None:
         raise UnimplementedError(UNDILATED)
     if min(layout.pick(attrs["dilations"])) <= 0:
         raise InvalidArgumentError("Dilated rates should be larger than 0.")
-    _check_padding(attrs, layout)
+    check_padding(attrs, layout)
 
 
 def _check_ranks_2d(tensor: Tensor, filters: Tensor, layout: Layout) -> None:
@@ -141,7 +149,7 @@ def _check_ranks_2d(tensor: Tensor, filters: Tensor, layout: Layout) -> None:
         raise InvalidArgumentError(f"convolution filter must be 4-dimensional: {format_dims(filters.shape)}")
     depth, part = tensor.shape[layout.channel], filters.shape[2]
     if part <= 0:
-        raise InvalidArgumentError(f"filter depth must be stricly positive, got {part}")
+        raise InvalidArgumentError(f"filter depth must be stricly positive, got {part}")  # TensorFlow's spelling
     if depth % part != 0:
         raise InvalidArgumentError(f"input depth must be evenly divisible by filter depth: {depth} vs {part}")
 
@@ -161,8 +169,7 @@ def _check_launch_2d(data_format: str, tensor: Tensor, filters: Tensor) -> None:
 
 
 def _check_attrs_3d(attrs: Attrs, layout: Layout) -> None:
-    if len(attrs["strides"]) != 5:
-        raise InvalidArgumentError("Sliding window strides field must specify 5 dimensions")
+    check_entries(attrs["strides"], "strides", 5)
     if _outer(attrs["strides"], layout) != (1, 1):
         raise InvalidArgumentError(UNSTRIDED)
     if min(layout.pick(attrs["strides"])) <= 0:
@@ -192,38 +199,45 @@ def _check_ranks_3d(tensor: Tensor, filters: Tensor, layout: Layout) -> None:
 def _check_launch_3d(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: Layout) -> None:
     if layout.channel == 1:
         raise InvalidArgumentError("CPU implementation of Conv3D currently only supports the NHWC tensor format.")
-    undilated = all(rate == 1 for rate in attrs["dilations"])
-    if not undilated:
+    if any(rate != 1 for rate in attrs["dilations"]):
         raise InvalidArgumentError("CPU implementation of Conv3D currently only supports dilated rates of 1.")
     depth, part = tensor.shape[-1], filters.shape[-2]
     if depth != part:
         raise InvalidArgumentError(f"Number of channels in filter ({part}) must match last dimension of input ({depth})")
 
 
-# --- gradients ------------------------------------------------------------------------------------------------------
+# --- gradients --------------------------------------------------------------------------------------------------------
 
 
 def convolve_back(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_sizes: bool = True) -> Sequence[Tensor]:
-    """The gradient of the input, from (its shape or the input itself, the filter, the gradient of the output)."""
+    """The gradient of the input `[batch, spatial..., channels]`, from (its shape or the input itself, filter, gradients).
+
+    The gradients are the output's, `[batch, windows..., outputs]`.  InvalidArgumentError where attrs or shapes do not fit, for
+    dilations and for groups; UnimplementedError in two dimensions for strides or dilations of batch or channels.
+    """
     sizes, filters, grads = inputs
     layout = _check_back_attrs(attrs, spatial, "Input")
     shape = _input_shape(sizes, filters, grads, layout) if takes_sizes else sizes.shape
     windows = _back_windows("Input", shape, filters.shape, grads.shape, attrs, layout)
-    message = (
-        "Gradients for grouped convolutions are not supported on CPU. Please file a feature request if you run into this "
-        f"issue. Computed input depth {shape[-1]} doesn't match filter input depth {filters.shape[-2]}"
-    )
     if shape[-1] != filters.shape[-2]:
-        raise InvalidArgumentError(message)
+        raise InvalidArgumentError(
+            "Gradients for grouped convolutions are not supported on CPU. Please file a feature request if you run into this "
+            f"issue. Computed input depth {shape[-1]} doesn't match filter input depth {filters.shape[-2]}"
+        )
     return (correlate_back(grads, filters, windows),)
 
 
 def convolve_filter(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_sizes: bool = True) -> Sequence[Tensor]:
-    """The gradient of the filter, from (the input, the filter's shape or the filter itself, the gradient of the output)."""
+    """The gradient of the filter `[taps..., channels, outputs]`, from (the input, its shape or the filter itself, gradients).
+
+    The gradients are the output's, `[batch, windows..., outputs]`.  InvalidArgumentError where attrs or shapes do not fit, and
+    for dilations and groups.
+    """
     tensor, sizes, grads = inputs
     layout = _check_back_attrs(attrs, spatial, "Filter")
     shape = _filter_shape(sizes, spatial) if takes_sizes else sizes.shape
     windows = _back_windows("Filter", tensor.shape, shape, grads.shape, attrs, layout)
+    # TensorFlow refuses groups here by the number of the filter's elements
     requested, count = prod(shape[:-2]) * tensor.shape[-1] * grads.shape[-1], prod(shape)
     if requested != count:
         raise InvalidArgumentError(f"filter_size does not have enough elements, requested {requested}, got {count}")
@@ -238,26 +252,25 @@ def _check_back_attrs(attrs: Attrs, spatial: int, of: str) -> Layout:
         raise InvalidArgumentError(f"Conv2DCustomBackprop{of}Op only supports NHWC.")
     # the gradient of the input says Unimplemented where that of the filter says InvalidArgument
     refusal = UnimplementedError if of == "Input" else InvalidArgumentError
-    if len(attrs["strides"]) != 4:
-        raise InvalidArgumentError("Sliding window strides field must specify 4 dimensions")
+    check_entries(attrs["strides"], "strides", 4)
     if _outer(attrs["strides"], layout) != (1, 1):
         raise refusal(UNSTRIDED)
     if min(layout.pick(attrs["strides"])) <= 0:
         raise InvalidArgumentError("Row and column strides should be larger than 0.")
-    if len(attrs["dilations"]) != 4:
-        raise InvalidArgumentError("Sliding window dilations field must specify 4 dimensions")
+    check_entries(attrs["dilations"], "dilations", 4)
     if _outer(attrs["dilations"], layout) != (1, 1):
         raise refusal(UNDILATED)
+    # the gradient of the filter looks at the padding before the dilations, that of the input after them
     if of == "Filter":
-        _check_padding(attrs, layout)
-    undilated = all(rate == 1 for rate in attrs["dilations"])
-    if not undilated:
+        check_padding(attrs, layout)
+    if any(rate != 1 for rate in attrs["dilations"]):
         raise InvalidArgumentError("Current CPU implementations do not yet support dilation rates larger than 1.")
-    _check_padding(attrs, layout)
+    check_padding(attrs, layout)
     return layout
 
 
 def _check_back_attrs_3d(attrs: Attrs, of: str) -> Layout:
+    # the ops' first versions have neither a data format nor dilations
     layout = layout_of(attrs.get("data_format", "NDHWC"), 3)
     if layout.channel == 1:
         raise InvalidArgumentError(f"Conv3DBackprop{of}OpV2 only supports NDHWC on the CPU.")
@@ -266,11 +279,9 @@ def _check_back_attrs_3d(attrs: Attrs, of: str) -> Layout:
         raise InvalidArgumentError("Dilation rates field must specify 5 dimensions")
     if _outer(rates, layout) != (1, 1):
         raise InvalidArgumentError(UNDILATED_3D)
-    undilated = all(rate == 1 for rate in rates)
-    if not undilated:
+    if any(rate != 1 for rate in rates):
         raise InvalidArgumentError("Current CPU implementation does not yet support dilation rates larger than 1.")
-    if len(attrs["strides"]) != 5:
-        raise InvalidArgumentError("Sliding window strides field must specify 5 dimensions")
+    check_entries(attrs["strides"], "strides", 5)
     if _outer(attrs["strides"], layout) != (1, 1):
         raise InvalidArgumentError(UNSTRIDED)
     return layout
@@ -292,6 +303,7 @@ def _input_shape(sizes: Tensor, filters: Tensor, grads: Tensor, layout: Layout) 
     shape = shape_of_values(sizes)
     if count == 4:
         return shape
+    # with rows and columns alone, the batch is that of the gradients, the channels are those of the filter
     if filters.ndim != 4:
         raise InvalidArgumentError("Conv2DCustomBackpropInput: filter must be 4-dimensional")
     return (len(grads), *shape, filters.shape[2])
@@ -310,16 +322,19 @@ def _back_windows(
 ) -> tuple[Window, ...]:
     """The windows of a gradient whose three shapes agree."""
     label = f"Conv2DCustomBackprop{of}" if layout.rank == 4 else f"Conv3DBackprop{of}Op"
+    # volumes are checked once by their own kernel, and once more by what both kernels share
     if layout.rank == 5:
         _check_back_shapes_3d(inputs, filters, grads)
     for name, shape in (("input", inputs), ("filter", filters), ("out_backprop", grads)):
         if len(shape) != layout.rank:
             raise InvalidArgumentError(f"{label}: {name} must be {layout.rank}-dimensional")
-    batches = f"Input batch: {inputs[0]}, outbackprop batch: {grads[0]}, batch_dim: 0"
     if inputs[0] != grads[0]:
-        raise InvalidArgumentError(f"{label}: input and out_backprop must have the same batch size. {batches}")
+        raise InvalidArgumentError(
+            f"{label}: input and out_backprop must have the same batch size. "
+            f"Input batch: {inputs[0]}, outbackprop batch: {grads[0]}, batch_dim: 0"
+        )
     if filters[-2] <= 0:
-        raise InvalidArgumentError(f"{label}: filter depth must be strictly greated than zero")
+        raise InvalidArgumentError(f"{label}: filter depth must be strictly greated than zero")  # TensorFlow's spelling
     if inputs[-1] % filters[-2] != 0:
         raise InvalidArgumentError(f"{label}: input depth must be evenly divisible by filter depth")
     if filters[-1] != grads[-1]:
@@ -343,29 +358,33 @@ def _check_back_shapes_3d(inputs: Sequence[int], filters: Sequence[int], grads: 
         if len(shape) != 5:
             raise InvalidArgumentError(f"{name} tensor must have 5 dimensions")
     for name, given, wanted in (("input", inputs[-1], filters[-2]), ("out_backprop", grads[-1], filters[-1])):
-        numbers = f"Got {given} for {name} and {wanted} for filter_sizes"
         if given != wanted:
-            raise InvalidArgumentError(f"{name} and filter_sizes must have the same number of channels. {numbers}")
+            raise InvalidArgumentError(
+                f"{name} and filter_sizes must have the same number of channels. "
+                f"Got {given} for {name} and {wanted} for filter_sizes"
+            )
 
 
-# --- static shapes --------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def infer_convolution(context: ShapeContext, spatial: int) -> Sequence[Dims]:
+    """Conv2D, Conv3D: the batch, the windows and the filter's outputs, in the order of attr `data_format`."""
     attrs = context.attrs
     layout, op = layout_of(attrs["data_format"], spatial), f"Conv{spatial}D"
     dims, filters = (with_rank(shape, layout.rank) for shape in context.shapes)
     on_format = f" on data format {attrs['data_format']}" if spatial == 2 else ""
-    _require_values(attrs["dilations"], layout.rank, f"{op} requires the dilation attribute to")
-    _require_values(attrs["strides"], layout.rank, f"{op}{on_format} requires the stride attribute to")
+    _check_count(attrs["dilations"], layout.rank, f"{op} requires the dilation attribute to")
+    _check_count(attrs["strides"], layout.rank, f"{op}{on_format} requires the stride attribute to")
     _check_static_groups(dims[layout.channel], filters[-2], filters[-1])
     rates = layout.pick(attrs["dilations"])
-    if spatial == 3:  # TensorFlow takes the rates of rows and of columns for each other
+    # for volumes TensorFlow takes the rates of rows and of columns for each other
+    if spatial == 3:
         rates = (rates[0], rates[2], rates[1])
     return (_infer_layers(dims, filters, attrs, layout, rates),)
 
 
-def _require_values(values: Sequence[int], count: int, demand: str) -> None:
+def _check_count(values: Sequence[int], count: int, demand: str) -> None:
     if len(values) != count:
         raise ShapeError(f"{demand} contain {count} values, but got: {len(values)}")
 
@@ -409,14 +428,15 @@ def infer_any_convolution(context: ShapeContext) -> Sequence[Dims]:
     if dims is not None and rank not in (4, 5):
         raise ShapeError(f"Input tensor must be rank 4 or 5, excluding extra batch dimensions, but got: {rank}")
     if filters is not None and len(filters) not in (4, 5):
-        raise ShapeError(f"Filter tensor must be rank 4 or 5, but got: {rank}")  # it tells the input's rank
+        # TensorFlow tells the rank that the input asks for, not the filter's
+        raise ShapeError(f"Filter tensor must be rank 4 or 5, but got: {rank}")
     if filters is not None and len(filters) != rank:
         raise ShapeError("Input tensor rank must be the same as filter rank.")
     layout = layout_of(attrs["data_format"], rank - 2)
     whole, taps = with_rank(dims, rank + batch_axes - 1), with_rank(filters, rank)
     inner, rates = (-1, *whole[batch_axes:]), attrs["dilations"] or (1,) * rank
-    _require_values(rates, rank, "Conv requires the dilation attribute to")
-    _require_values(attrs["strides"], rank, "Stride attribute should")
+    _check_count(rates, rank, "Conv requires the dilation attribute to")
+    _check_count(attrs["strides"], rank, "Stride attribute should")
     _check_named_groups(inner[layout.channel], taps, attrs["groups"])
     return ((*whole[:batch_axes], *_infer_layers(inner, taps, attrs, layout, layout.pick(rates))[1:]),)
 
@@ -433,7 +453,7 @@ def _check_named_groups(depth: int, filters: Sequence[int], groups: int) -> None
 
 
 def infer_input_gradient_2d(context: ShapeContext) -> Sequence[Dims]:
-    """Conv2DBackpropInput: what `input_sizes` says, and the gradient's batch."""
+    """Conv2DBackpropInput: what `input_sizes` says, all of the shape or its rows and columns, and the gradient's batch."""
     layout = layout_of(context.attrs["data_format"])
     grads, filters = with_rank(context.shapes[2], 4), with_rank(context.shapes[1], 4)
     batch = grads[0]
@@ -460,7 +480,15 @@ def infer_as_input(context: ShapeContext, index: int, rank: int) -> Sequence[Dim
     return (with_rank(context.shapes[index], rank),)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
+def _build_infer_from_sizes(index: int, rank: int) -> ShapeFunction:
+    return partial(infer_from_sizes, index=index, rank=rank)
+
+
+def _build_infer_as_input(index: int, rank: int) -> ShapeFunction:
+    return partial(infer_as_input, index=index, rank=rank)
+
+
+# --- costs ------------------------------------------------------------------------------------------------------------
 
 
 def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
@@ -474,33 +502,31 @@ def input_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs:
 
 
 def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """As many again: each gradient times the whole patch under it."""
     return 2 * elements(inputs[2]) * elements((outputs[0] or ())[:-1])
 
 
-def _rows(spatial: int, version: str, back: ShapeFunction, filters: ShapeFunction, takes_sizes: bool) -> Table:
-    """The two gradients of a convolution, which take a shape or the tensor itself."""
-    compute_back = partial(convolve_back, spatial=spatial, takes_sizes=takes_sizes)
-    compute_filter = partial(convolve_filter, spatial=spatial, takes_sizes=takes_sizes)
-    return {
-        f"Conv{spatial}DBackpropInput{version}": Kernel(compute_back, back, input_gradient_flops),
-        f"Conv{spatial}DBackpropFilter{version}": Kernel(compute_filter, filters, filter_gradient_flops),
-    }
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _from_sizes(index: int, rank: int) -> ShapeFunction:
-    return partial(infer_from_sizes, index=index, rank=rank)
+def _build_input_gradient(spatial: int, infer: ShapeFunction, takes_sizes: bool) -> Kernel:
+    return Kernel(partial(convolve_back, spatial=spatial, takes_sizes=takes_sizes), infer, input_gradient_flops)
 
 
-def _as_input(index: int, rank: int) -> ShapeFunction:
-    return partial(infer_as_input, index=index, rank=rank)
+def _build_filter_gradient(spatial: int, infer: ShapeFunction, takes_sizes: bool) -> Kernel:
+    return Kernel(partial(convolve_filter, spatial=spatial, takes_sizes=takes_sizes), infer, filter_gradient_flops)
 
 
 TABLE: Table = {
     "Conv": Kernel(convolve_any, infer_any_convolution, forward_flops),
     "Conv2D": Kernel(partial(convolve, spatial=2), partial(infer_convolution, spatial=2), forward_flops),
     "Conv3D": Kernel(partial(convolve, spatial=3), partial(infer_convolution, spatial=3), forward_flops),
-    **_rows(2, "", infer_input_gradient_2d, _from_sizes(1, 4), takes_sizes=True),
-    **_rows(2, "V2", _as_input(0, 4), _as_input(1, 4), takes_sizes=False),
-    **_rows(3, "V2", _from_sizes(0, 5), _from_sizes(1, 5), takes_sizes=True),
-    **_rows(3, "", _as_input(0, 5), _as_input(1, 5), takes_sizes=False),
+    "Conv2DBackpropInput": _build_input_gradient(2, infer_input_gradient_2d, takes_sizes=True),
+    "Conv2DBackpropFilter": _build_filter_gradient(2, _build_infer_from_sizes(1, 4), takes_sizes=True),
+    "Conv2DBackpropInputV2": _build_input_gradient(2, _build_infer_as_input(0, 4), takes_sizes=False),
+    "Conv2DBackpropFilterV2": _build_filter_gradient(2, _build_infer_as_input(1, 4), takes_sizes=False),
+    "Conv3DBackpropInputV2": _build_input_gradient(3, _build_infer_from_sizes(0, 5), takes_sizes=True),
+    "Conv3DBackpropFilterV2": _build_filter_gradient(3, _build_infer_from_sizes(1, 5), takes_sizes=True),
+    "Conv3DBackpropInput": _build_input_gradient(3, _build_infer_as_input(0, 5), takes_sizes=False),
+    "Conv3DBackpropFilter": _build_filter_gradient(3, _build_infer_as_input(1, 5), takes_sizes=False),
 }

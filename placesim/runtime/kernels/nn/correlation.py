@@ -37,7 +37,7 @@ TALL_BLOCK_BYTES = 1 << 23
 
 
 def half_product(left: Tensor, right: Tensor, rounds_products: bool = False) -> Tensor:
-    """`left @ right` in half precision, rounded after each addition (`rounds_products`: and before it) as TensorFlow rounds.
+    """`left @ right`, matrices of half precision, rounded after each addition (`rounds_products`: and before it) as TensorFlow.
 
     In a large product that would take too long: there, several are added before the sum is rounded.
     """
@@ -66,6 +66,7 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Ten
         return _correlate_halves(tensor, filters, windows).reshape(shape)
     if is_narrow(tensor.dtype):
         return correlate(tensor.astype(np.float32), filters.astype(np.float32), windows).astype(tensor.dtype)
+    # each group of channels goes with its own part of the filter's outputs
     if tensor.shape[-1] != depth:
         groups = tensor.shape[-1] // depth
         pairs = zip(np.split(tensor, groups, axis=-1), np.split(filters, groups, axis=-1), strict=True)
@@ -99,7 +100,7 @@ def _correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[Window]
 
 
 def correlate_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -> Tensor:
-    """The gradient of the filter `[taps..., input channels, output channels]`."""
+    """The gradient of the filter `[taps..., input channels, output channels]`, from input and output gradient."""
     depth, channels = tensor.shape[-1], grads.shape[-1]
     shape = (*(window.kernel for window in windows), depth, channels)
     if tensor.size == 0 or grads.size == 0 or 0 in shape:
@@ -160,6 +161,7 @@ def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) ->
     grads, matrix = np.ascontiguousarray(grads), np.ascontiguousarray(filters).reshape(-1, channels).T
     if is_pointwise(windows):
         cells = product(grads.reshape(-1, channels), matrix).reshape(*grads.shape[:-1], depth)
+        # with strides, the cells between windows get nothing
         if cells.shape == shape:
             return cells
         output = np.zeros(shape, grads.dtype)
@@ -173,7 +175,8 @@ def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) ->
         add_patches_back(grads[block.images], matrix, windows, output[block.images])
 
     count = len(_blocks(grads.shape, windows, matrix.shape[1], grads.itemsize))
-    spread(add, whole(windows, len(grads)).cut(min(len(grads), count)))  # rows of one image would overlap
+    # whole images only: windows of neighbouring rows add to the same cells
+    spread(add, whole(windows, len(grads)).cut(min(len(grads), count)))
     return output
 
 
@@ -240,7 +243,8 @@ def _take_planes(planes: Tensor, windows: Sequence[Window], images: Tensor) -> N
     outside = [slice(0, part.stop - part.start) for part in inside]
     for phase in range(last.stride):
         columns, steps = last.phase(phase)
-        for channel in range(images.shape[-1]):  # by channel, so that numpy's inner loop is along a row
+        # by channel, so that numpy's inner loop is along a row
+        for channel in range(images.shape[-1]):
             target: tuple[Any, ...] = (slice(None), *outside, columns, channel)
             source: tuple[Any, ...] = (phase, channel, slice(None), *inside, steps)
             images[target] = planes[source]

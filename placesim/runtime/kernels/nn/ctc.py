@@ -27,11 +27,15 @@ SERIES = np.array(
 )
 """Coefficients of `log((1 + s) / (1 - s))`, the highest power first."""
 
-# --- loss -----------------------------------------------------------------------------------------------------------
+# --- loss -------------------------------------------------------------------------------------------------------------
 
 
 def measure_loss(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Losses `[batch]` and the gradient of the logits `[time, batch, classes]`; zero for sequences that are left out."""
+    """(logits `[time, batch, classes]`, sparse labels `[batch, longest]`, lengths `[batch]`) -> (losses `[batch]`, gradients).
+
+    The gradients are those of the logits; both are zero for sequences that are left out.  InvalidArgumentError where shapes or
+    lengths do not fit, and for labels that are negative, missing, out of order, or too many for their time.
+    """
     logits, indices, values, lengths = inputs
     _check_loss_inputs(logits, indices, values, lengths)
     labels = _read_labels(logits, indices, values)
@@ -60,7 +64,8 @@ def _align(logits: Tensor, target: Sequence[int], merge_repeated: bool) -> tuple
     skips[2:] = (path[2:] != blank) & ~(merge_repeated & (path[2:] == path[:-2]))
     total = _forward(log_y, stays, skips) + _backward(log_y, stays, skips)
     log_p = reduce(_add_logs, total[0])
-    if log_p == -np.inf:  # no path spells the target: TensorFlow gives the plain softmax
+    # no path spells the target: TensorFlow gives the plain softmax
+    if log_p == -np.inf:
         return math.inf, y
     sums = np.full_like(y, -np.inf)
     for place, label in enumerate(path):
@@ -131,6 +136,7 @@ def _check_loss_inputs(logits: Tensor, indices: Tensor, values: Tensor, lengths:
         raise InvalidArgumentError("sequence_length is not a vector")
     if indices.ndim != 2:
         raise InvalidArgumentError("labels_indices is not a matrix")
+    # TensorFlow's text says 1 and means 2
     if indices.shape[1] <= 1:
         raise InvalidArgumentError(f"labels_indices second dimension must be >= 1. Received {indices.shape[1]}")
     if values.ndim != 1:
@@ -151,6 +157,7 @@ def _check_loss_inputs(logits: Tensor, indices: Tensor, values: Tensor, lengths:
         raise InvalidArgumentError("inputs must have at least one class")
     for row, length in enumerate(lengths.tolist()):
         if length > time:
+            # the text says what must hold, not what was found
             raise InvalidArgumentError(f"sequence_length({row}) <= {time}")
 
 
@@ -179,6 +186,7 @@ def _check_labels(batch: int, labels: Sequence[int], length: int, classes: int, 
     for position, label in enumerate(labels):
         if position and attrs["preprocess_collapse_repeated"] and label == labels[position - 1]:
             continue
+        # the blank, or a class beyond it, ends the labels: nothing but such may follow
         if label >= classes - 1:
             finished = True
             continue
@@ -193,6 +201,7 @@ def _check_labels(batch: int, labels: Sequence[int], length: int, classes: int, 
         raise InvalidArgumentError(
             f"All labels must be nonnegative integers, batch: {batch} labels: {','.join(map(str, target))}"
         )
+    # the labels that are counted are those before repeats collapse
     if not attrs["ignore_longer_outputs_than_inputs"] and len(labels) > length:
         raise InvalidArgumentError(
             f"Not enough time for target transition sequence (required: {len(labels)}, available: {length}){batch}"
@@ -201,11 +210,16 @@ def _check_labels(batch: int, labels: Sequence[int], length: int, classes: int, 
     return target
 
 
-# --- decoding -------------------------------------------------------------------------------------------------------
+# --- decoding ---------------------------------------------------------------------------------------------------------
 
 
 def decode_greedily(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The best class of each step without blanks, as a sparse tensor; and the negated sums of their logits."""
+    """(logits `[time, batch, classes]`, lengths `[batch]`) -> (sparse `[batch, longest]`, negated sums of logits `[batch, 1]`).
+
+    The sparse tensor has the best class of each step, without blanks.  InvalidArgumentError for logits of another rank or
+    without elements, lengths that are no vector, and a blank that is no class; FailedPreconditionError for lengths that do not
+    fit the logits.
+    """
     logits, lengths = inputs
     _check_decoder_inputs(logits, lengths)
     classes = logits.shape[2]
@@ -213,6 +227,7 @@ def decode_greedily(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     if not -classes <= blank < classes:
         raise InvalidArgumentError(f"blank_index expected to be between {-classes} and {classes - 1} but was {blank}")
     best, inside = _best_classes(logits), np.arange(len(logits))[:, None] < lengths
+    # a blank is counted from the end where it is negative
     kept = inside & (best != blank % classes)
     if attrs["merge_repeated"]:
         kept[1:] &= best[1:] != best[:-1]
@@ -237,6 +252,7 @@ def _check_decoder_inputs(logits: Tensor, lengths: Tensor) -> None:
         raise InvalidArgumentError("sequence_length is not a vector")
     time, batch, _ = logits.shape
     if batch != len(lengths):
+        # the decoders say FailedPrecondition where the loss says InvalidArgument
         raise FailedPreconditionError(
             f"len(sequence_length) != batch_size.  len(sequence_length):  {len(lengths)} batch_size: {batch}"
         )
@@ -290,7 +306,11 @@ class _Beam:
 
 
 def decode_by_beam_search(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The most probable label sequences as sparse tensors, and their log probabilities `[batch, paths]`."""
+    """(logits `[time, batch, classes]`, lengths `[batch]`) -> (sparse sequences, log probabilities `[batch, paths]`).
+
+    Of the indices, values and shapes of the sequences there is one each for every path, the most probable first.  Raises as
+    `decode_greedily`, and InvalidArgumentError for more paths than the beam is wide or has prefixes.
+    """
     logits, lengths = inputs
     _check_decoder_inputs(logits, lengths)
     width, paths = attrs["beam_width"], attrs["top_paths"]
@@ -298,6 +318,7 @@ def decode_by_beam_search(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Te
     decoded: list[list[list[int]]] = [[] for _ in range(paths)]
     for batch, length in enumerate(lengths.tolist()):
         beams = _search(logits[: max(length, 0), batch].astype(np.float64), width)
+        # found only after a search, so that a batch of no sequences is never refused
         if paths > width:
             raise InvalidArgumentError("requested more paths than the beam width.")
         if paths > len(beams):
@@ -326,17 +347,20 @@ def _extend(beams: list[_Beam], log_y: Sequence[float], width: int) -> list[_Bea
         beam.old_blank, beam.old_total = beam.blank, beam.total
     for beam in beams:
         if beam.parent is not None:
+            # a parent that left the search has nothing to grow from
             if beam.parent.total > -math.inf:
                 beam.label = _join(beam.label, beam.parent.before(beam.symbol))
             beam.label += log_y[beam.symbol]
         beam.blank = beam.old_total + log_y[-1]
         beam.total = _join(beam.blank, beam.label)
+    # a stable order: of equal prefixes the one that was found first stays
     leaves = sorted(beams, key=_by_total)
     for beam in beams:
         if not _is_candidate(beam.old_total, leaves, width):
             continue
         for symbol, log_p in enumerate(log_y[:-1]):
             child = beam.child(symbol)
+            # it is in the search already
             if child.total > -math.inf:
                 continue
             total = log_p + beam.before(symbol)
@@ -363,7 +387,7 @@ def _is_candidate(total: float, leaves: Sequence[_Beam], width: int) -> bool:
     return total > -math.inf and (len(leaves) < width or total > leaves[-1].total)
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _infer_loss(context: ShapeContext) -> Sequence[Dims]:

@@ -21,13 +21,17 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.nn.convolution import infer_from_sizes
 from placesim.runtime.kernels.nn.patches import Block, rows_of, whole
 from placesim.runtime.kernels.nn.windows import (
+    UNSTRIDED,
     Layout,
     Window,
     arrange,
+    check_entries,
+    check_filter,
+    check_image,
+    check_padding,
     check_static_padding,
     explicit_pairs,
     layout_of,
-    padding_problem,
     static_windows,
     tap_slices,
     windows_of,
@@ -35,7 +39,7 @@ from placesim.runtime.kernels.nn.windows import (
 from placesim.runtime.kernels.parts import BLOCK_BYTES, shares
 from placesim.runtime.kernels.precision import is_narrow
 from placesim.runtime.kernels.scratch import scratch
-from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge_dim, multiply_dims, with_rank
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, merge_dim, multiply_dims, with_rank
 
 
 class Taps(NamedTuple):
@@ -53,7 +57,7 @@ class Taps(NamedTuple):
 
 
 def taps_of(shape: Sequence[int], windows: Sequence[Window], block: Block, dtype: np.dtype[Any]) -> Taps:
-    """Zeros for the cells under a block, in a `scratch` buffer; `shape` is that of all images."""
+    """Zeros for the cells under a block, in a `scratch` buffer; `shape` is that of all images `[batch, ..., channels]`."""
     part, horizontal = rows_of(windows, block.rows), windows[1]
     steps = ceil(horizontal.extent / horizontal.stride)
     images = block.images.stop - block.images.start
@@ -104,7 +108,8 @@ def correlate_channels(tensor: Tensor, filters: Tensor, windows: Sequence[Window
     """`[batch, rows, columns, channels]` by `[taps, taps, channels]` -> `[batch, outputs, outputs, channels]`."""
     channels, width = tensor.shape[-1], windows[1].outputs
     output = np.empty((len(tensor), windows[0].outputs, width, channels), tensor.dtype)
-    tiled = np.tile(filters, width)  # one row of windows
+    # a filter for a whole row of windows, so that a tap is one product of long rows
+    tiled = np.tile(filters, width)
 
     def fill(block: Block) -> None:
         taps = filled_taps(tensor, windows, block)
@@ -141,13 +146,14 @@ def correlate_channels_back(grads: Tensor, filters: Tensor, windows: Sequence[Wi
         for block in blocks:
             add(block)
 
-    blocks = _blocks(output, windows)  # those of an image overlap
+    # blocks of one image overlap: a thread takes them all
+    blocks = _blocks(output, windows)
     spread(add_all, [list(group) for _, group in itertools.groupby(blocks, key=lambda block: block.images.start)])
     return output
 
 
 def correlate_channels_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -> Tensor:
-    """The gradient of the filter `[taps, taps, channels]`."""
+    """The gradient of the filter `[taps, taps, channels]`, from the input and the output's gradient of as many channels."""
     channels, width = tensor.shape[-1], windows[1].outputs
     kernels = (windows[0].kernel, windows[1].kernel)
     blocks = _blocks(tensor, windows)
@@ -166,17 +172,17 @@ def correlate_channels_filter(tensor: Tensor, grads: Tensor, windows: Sequence[W
     return found
 
 
-# --- half precision: each product is added and the sum rounded, in TensorFlow's order ------------------------------------
+# --- half precision: each product is added and the sum rounded, in TensorFlow's order ---------------------------------
 
 
 def add_rounded(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """`total + left * right` in half precision, rounded once."""
+    """`total + left * right` in half precision, of one shape or broadcast, rounded once."""
     wide = left.astype(np.float32) * right.astype(np.float32)
     return (total.astype(np.float32) + wide).astype(total.dtype)
 
 
 def correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
-    """As `correlate_channels`: tap after tap."""
+    """As `correlate_channels`, with its shapes: tap after tap."""
     output = np.zeros((len(tensor), *(window.outputs for window in windows), tensor.shape[-1]), tensor.dtype)
     taps = filters.reshape(-1, filters.shape[-1])
     for weights, (outputs, cells) in zip(taps, tap_slices(windows), strict=True):
@@ -186,9 +192,10 @@ def correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[Window])
 
 
 def correlate_halves_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
-    """As `correlate_channels_back`: window after window, which is tap after tap from the last."""
+    """As `correlate_channels_back`, with its shapes: window after window, which is tap after tap from the last."""
     output = np.zeros((len(grads), *(window.input for window in windows), grads.shape[-1]), grads.dtype)
     taps = filters.reshape(-1, filters.shape[-1])[::-1]
+    # in reverse, as a cell meets its windows in the order in which they start
     for weights, (outputs, cells) in zip(taps, reversed(list(tap_slices(windows))), strict=True):
         place = (slice(None), *cells)
         output[place] = add_rounded(output[place], grads[(slice(None), *outputs)], weights)
@@ -196,7 +203,7 @@ def correlate_halves_back(grads: Tensor, filters: Tensor, windows: Sequence[Wind
 
 
 def correlate_halves_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -> Tensor:
-    """As `correlate_channels_filter`: window after window of each image, then image after image."""
+    """As `correlate_channels_filter`, with its shapes: window after window of each image, then image after image."""
     vertical, horizontal = windows
     images, channels = len(tensor), tensor.shape[-1]
     padded = np.zeros((images, vertical.extent, horizontal.extent, channels), tensor.dtype)
@@ -212,7 +219,7 @@ def correlate_halves_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Win
 
 
 def add_one_by_one(tensor: Tensor) -> Tensor:
-    """The sum over the last axis, rounded after each addition where the type is of half precision."""
+    """The sum over the last axis of `[..., terms]`, rounded after each addition where the type is of half precision."""
     if not is_narrow(tensor.dtype):
         found: Tensor = tensor.sum(axis=-1)
         return found
@@ -222,26 +229,25 @@ def add_one_by_one(tensor: Tensor) -> Tensor:
     return total
 
 
-# --- kernels --------------------------------------------------------------------------------------------------------
+# --- kernels ----------------------------------------------------------------------------------------------------------
 
 
 def convolve_depthwise(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[batch, rows, columns, channels]` by `[taps, taps, channels, multiplier]`."""
+    """`[batch, rows, columns, channels]` by `[taps, taps, channels, multiplier]` -> `[..., channels * multiplier]`.
+
+    InvalidArgumentError where attrs, ranks or channels do not fit; UnimplementedError for dilations and channels first.
+    """
     tensor, filters = inputs
     layout = _check_attrs(attrs)
-    rates = " ".join(map(str, attrs["dilations"]))
-    undilated = all(rate == 1 for rate in attrs["dilations"])
-    if not undilated:
+    if any(rate != 1 for rate in attrs["dilations"]):
+        rates = " ".join(map(str, attrs["dilations"]))
         raise UnimplementedError(f"Current kernel implementation does not support dilations, received [{rates}]")
-    if tensor.ndim != 4:
-        raise InvalidArgumentError(f"input must be 4-dimensional{format_dims(tensor.shape)}")
-    if filters.ndim != 4:
-        raise InvalidArgumentError(f"filter must be 4-dimensional: {format_dims(filters.shape)}")
+    check_image(tensor)
     depth = tensor.shape[layout.channel]
-    if depth != filters.shape[2]:
-        raise InvalidArgumentError(f"input and filter must have the same depth: {depth} vs {filters.shape[2]}")
+    check_filter(filters, 4, depth)
     windows = _windows(tensor.shape, filters.shape, attrs, layout)
     shape = arrange(len(tensor), [window.outputs for window in windows], depth * filters.shape[3], layout) or ()
+    # an output without elements is given before the kernel looks at the data format
     if 0 in shape or 0 in filters.shape:
         return (np.zeros(shape, tensor.dtype),)
     if layout.channel == 1:
@@ -251,15 +257,13 @@ def convolve_depthwise(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
 
 
 def convolve_depthwise_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The gradient of the input, from (its shape, the filter, the gradient of the output)."""
+    """The gradient of the input `[batch, rows, columns, channels]`, from (its shape, the filter, the gradient of the output).
+
+    InvalidArgumentError where attrs or shapes do not fit; UnimplementedError for channels first.
+    """
     sizes, filters, grads = inputs
     layout = _check_attrs(attrs)
-    if sizes.ndim != 1:
-        raise InvalidArgumentError(f"Conv2DBackpropInput: input_sizes input must be 1-dim, not {sizes.ndim}")
-    for number, size in enumerate(sizes):
-        if size < 0:
-            raise InvalidArgumentError(f"Dimension {number} of input_sizes must be >= 0")
-    shape = tuple(map(int, sizes))
+    shape = _shape_of_sizes(sizes, "Input")
     windows = _back_windows("DepthwiseConv2DBackpropInput", shape, filters.shape, grads.shape, attrs, layout)
     if 0 in (*shape, *filters.shape, *grads.shape):
         return (np.zeros(shape, grads.dtype),)
@@ -270,21 +274,30 @@ def convolve_depthwise_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[
 
 
 def convolve_depthwise_filter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The gradient of the filter, from (the input, the filter's shape, the gradient of the output)."""
+    """The gradient of the filter `[taps, taps, channels, multiplier]`, from (the input, the filter's shape, gradients).
+
+    InvalidArgumentError where attrs or shapes do not fit; UnimplementedError for channels first.
+    """
     tensor, sizes, grads = inputs
     layout = _check_attrs(attrs)
-    if sizes.ndim != 1:
-        raise InvalidArgumentError(f"Conv2DBackpropFilter: filter_sizes input must be 1-dim, not {sizes.ndim}")
-    for number, size in enumerate(sizes):
-        if size < 0:
-            raise InvalidArgumentError(f"Dimension {number} of filter_sizes must be >= 0")
-    shape = tuple(map(int, sizes))
+    shape = _shape_of_sizes(sizes, "Filter")
     windows = _back_windows("DepthwiseConv2DBackpropFilter", tensor.shape, shape, grads.shape, attrs, layout)
     if 0 in (*shape, *tensor.shape, *grads.shape):
         return (np.zeros(shape, tensor.dtype),)
     _check_launch_back(layout)
     compute = correlate_halves_filter if is_narrow(grads.dtype) else correlate_channels_filter
     return (compute(_spread(tensor, shape[3]), np.ascontiguousarray(grads), windows).reshape(shape),)
+
+
+def _shape_of_sizes(sizes: Tensor, of: str) -> tuple[int, ...]:
+    # here TensorFlow's texts name the gradients of Conv2D
+    name = f"{of.lower()}_sizes"
+    if sizes.ndim != 1:
+        raise InvalidArgumentError(f"Conv2DBackprop{of}: {name} input must be 1-dim, not {sizes.ndim}")
+    for number, size in enumerate(sizes):
+        if size < 0:
+            raise InvalidArgumentError(f"Dimension {number} of {name} must be >= 0")
+    return tuple(map(int, sizes))
 
 
 def _spread(tensor: Tensor, multiplier: int) -> Tensor:
@@ -299,23 +312,21 @@ def _flat(filters: Tensor) -> Tensor:
 
 def _windows(inputs: Sequence[int], filters: Sequence[int], attrs: Attrs, layout: Layout) -> tuple[Window, ...]:
     strides, pairs = layout.pick(attrs["strides"]), explicit_pairs(attrs, layout)
-    return windows_of(layout.pick(inputs), filters[:2], strides, (1, 1), attrs["padding"], pairs)  # it ignores dilations
+    # the kernel refuses dilations, its gradients ignore them
+    return windows_of(layout.pick(inputs), filters[:2], strides, (1, 1), attrs["padding"], pairs)
 
 
 def _check_attrs(attrs: Attrs) -> Layout:
     layout, strides = layout_of(attrs["data_format"]), attrs["strides"]
-    if len(strides) != 4:
-        raise InvalidArgumentError("Sliding window strides field must specify 4 dimensions")
+    check_entries(strides, "strides", 4)
     height, width = layout.pick(strides)
-    message = "Current implementation only supports equal length strides in the row and column dimensions."
     if height != width:
-        raise InvalidArgumentError(message)
-    message = "Current implementation does not yet support strides in the batch and depth dimensions."
+        raise InvalidArgumentError(
+            "Current implementation only supports equal length strides in the row and column dimensions."
+        )
     if not strides[0] == strides[layout.channel] == 1:
-        raise InvalidArgumentError(message)
-    problem = padding_problem(attrs, layout)
-    if problem:
-        raise InvalidArgumentError(problem)
+        raise InvalidArgumentError(UNSTRIDED)
+    check_padding(attrs, layout)
     return layout
 
 
@@ -340,16 +351,19 @@ def _back_windows(
         raise InvalidArgumentError(f"{label}: depth_multiplier * in_depth not equal to out_depth")
     windows = _windows(inputs, filters, attrs, layout)
     for name, axis, window in zip(("rows", "cols"), layout.spatial, windows, strict=True):
-        numbers = f"actual = {grads[axis]}, computed = {window.outputs}"
         if grads[axis] != window.outputs:
-            raise InvalidArgumentError(f"{label}: Number of {name} of out_backprop doesn't match computed: {numbers}")
+            raise InvalidArgumentError(
+                f"{label}: Number of {name} of out_backprop doesn't match computed: "
+                f"actual = {grads[axis]}, computed = {window.outputs}"
+            )
     return windows
 
 
-# --- static shapes and costs ----------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
+    """The batch, the windows and channels * multiplier; unlike the kernel it reckons with dilations."""
     attrs = context.attrs
     layout = layout_of(attrs["data_format"])
     dims, filters = with_rank(context.shapes[0], 4), with_rank(context.shapes[1], 4)
@@ -363,16 +377,21 @@ def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
     return (arrange(dims[0], outputs, multiply_dims(depth, filters[3]), layout),)
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
 def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """A multiplication and an addition for each output and each tap."""
     return 2 * elements(outputs[0]) * elements((inputs[1] or ())[:2])
 
 
 def input_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """A multiplication and an addition for each gradient and each tap."""
     return 2 * elements(inputs[2]) * elements((inputs[1] or ())[:2])
 
 
 def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """The same, with the taps of the output."""
     return 2 * elements(inputs[2]) * elements((outputs[0] or ())[:2])
 
 

@@ -6,30 +6,38 @@ Tensors are `[batch, rows, columns, channels]`, filters `[taps, taps, channels]`
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import numpy as np
 
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
-from placesim.runtime.kernels.nn.windows import Window, tap_slices, window_of
+from placesim.runtime.kernels.nn.windows import Window, check_entries, check_filter, check_image, tap_slices, window_of
 from placesim.runtime.kernels.precision import lowest
-from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge_dim, with_rank
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, as_second, format_dims, merge_dim, unchanged, with_rank
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
 
 
 def dilate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Dilation2D -> `[batch, outputs, outputs, channels]`."""
+    """Dilation2D -> `[batch, windows, windows, channels]`.
+
+    InvalidArgumentError where attrs, ranks or channels do not fit; UnimplementedError for strides or rates of other axes.
+    """
     tensor, filters = inputs
     return (largest_sums(tensor, filters, _windows(tensor, filters, attrs))[0],)
 
 
 def largest_sums(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> tuple[Tensor, Tensor]:
-    """(the largest sum of each window, the number of its tap): the lowest value and -1 where no sum is larger than that."""
+    """(the largest sum of each window `[batch, windows, windows, channels]`, the number of its tap, of the same shape).
+
+    The lowest value and -1 where no sum is larger than that, as where all are NaN or the whole window is padding.
+    """
     shape = (len(tensor), *(window.outputs for window in windows), tensor.shape[-1])
     sums, taps = np.full(shape, lowest(tensor.dtype), tensor.dtype), np.full(shape, -1, np.int32)
     for number, (weights, place, cells) in enumerate(_taps(filters, windows)):
         found = tensor[cells] + weights
+        # a NaN is larger than nothing, so that a window passes it over
         is_larger = found > sums[place]
         np.copyto(sums[place], found, where=is_larger)
         np.copyto(taps[place], np.int32(number), where=is_larger)
@@ -44,7 +52,10 @@ def _taps(filters: Tensor, windows: Sequence[Window]) -> Iterator[tuple[Tensor, 
 
 
 def dilate_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Dilation2DBackpropInput: a gradient goes to the cell of the largest sum, or if there is none to the window's first."""
+    """Dilation2DBackpropInput, shaped as the input; a gradient goes to the largest sum's cell, or if none is to the first.
+
+    Raises as `dilate`, and InvalidArgumentError for gradients that are not shaped as the output.
+    """
     tensor, filters, grads = inputs
     windows = _back_windows(tensor, filters, grads, attrs)
     output = np.zeros(tensor.shape, tensor.dtype)
@@ -52,6 +63,7 @@ def dilate_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     zero = tensor.dtype.type(0)
     for number, (_, place, cells) in enumerate(_taps(filters, windows)):
         output[cells] += np.where(taps[place] == number, grads[place], zero)
+    # TensorFlow starts its search at the window's first cell on the input, and keeps that where no sum is larger
     starts = [np.maximum(np.arange(window.outputs) * window.stride - window.before, 0) for window in windows]
     is_inside = (starts[0][:, None, None] < tensor.shape[1]) & (starts[1][:, None] < tensor.shape[2])
     image, row, column, channel = np.nonzero((taps < 0) & is_inside)
@@ -60,7 +72,10 @@ def dilate_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def dilate_filter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Dilation2DBackpropFilter: a gradient goes to the tap of the largest sum, or to the first if there is none."""
+    """Dilation2DBackpropFilter, shaped as the filter; a gradient goes to the largest sum's tap, or if none is to the first.
+
+    Raises as `dilate`, and InvalidArgumentError for gradients that are not shaped as the output.
+    """
     tensor, filters, grads = inputs
     windows = _back_windows(tensor, filters, grads, attrs)
     _, taps = largest_sums(tensor, filters, windows)
@@ -74,26 +89,21 @@ def dilate_filter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 def _windows(tensor: Tensor, filters: Tensor, attrs: Attrs) -> tuple[Window, ...]:
     strides, rates = attrs["strides"], attrs["rates"]
-    if len(strides) != 4:
-        raise InvalidArgumentError("Sliding window stride field must specify 4 dimensions")
+    check_entries(strides, "stride", 4)
     if not strides[0] == strides[3] == 1:
         raise UnimplementedError("Stride is only supported across spatial dimensions.")
     if len(rates) != 4:
         raise InvalidArgumentError("Input stride (atrous rate) field must specify 4 dimensions")
     if not rates[0] == rates[3] == 1:
         raise UnimplementedError("Rate is only supported across spatial dimensions.")
-    if tensor.ndim != 4:
-        raise InvalidArgumentError(f"input must be 4-dimensional{format_dims(tensor.shape)}")
-    if filters.ndim != 3:
-        raise InvalidArgumentError(f"filter must be 3-dimensional: {format_dims(filters.shape)}")
-    depth = tensor.shape[3]
-    if depth != filters.shape[2]:
-        raise InvalidArgumentError(f"input and filter must have the same depth: {depth} vs {filters.shape[2]}")
+    check_image(tensor)
+    check_filter(filters, 3, tensor.shape[3])
     return tuple(_window(tensor.shape[a], filters.shape[a - 1], strides[a], rates[a], attrs["padding"]) for a in (1, 2))
 
 
 def _window(size: int, taps: int, stride: int, rate: int, padding: str) -> Window:
     """The windows along one axis; a rate may be 0 here, where all taps lie on one cell."""
+    # SAME pads for the window with its holes, as if it were a dense one
     effective = taps + (taps - 1) * (rate - 1)
     return window_of(size, effective, stride, 1, padding)._replace(kernel=taps, dilation=rate)
 
@@ -108,7 +118,11 @@ def _back_windows(tensor: Tensor, filters: Tensor, grads: Tensor, attrs: Attrs) 
     return windows
 
 
+# --- shape functions --------------------------------------------------------------------------------------------------
+
+
 def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
+    """`[batch, windows, windows, channels]`; no window is known where a size of the input or of the filter is not."""
     attrs = context.attrs
     dims, filters = with_rank(context.shapes[0], 4), with_rank(context.shapes[1], 3)
     for what, name in (("stride", "strides"), ("rates", "rates")):
@@ -125,9 +139,7 @@ def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
     return ((dims[0], *(window.outputs for window in windows), depth),)
 
 
-def infer_as(context: ShapeContext, index: int) -> Sequence[Dims]:
-    """A gradient that is shaped as the input that it belongs to."""
-    return (context.shapes[index],)
+# --- costs ------------------------------------------------------------------------------------------------------------
 
 
 def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
@@ -136,11 +148,12 @@ def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs)
 
 
 def gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """As many for each gradient and each tap."""
     return 2 * elements(inputs[2]) * elements((inputs[1] or ())[:2])
 
 
 TABLE: Table = {
     "Dilation2D": Kernel(dilate, infer_dilation, forward_flops),
-    "Dilation2DBackpropInput": Kernel(dilate_back, partial(infer_as, index=0), gradient_flops),
-    "Dilation2DBackpropFilter": Kernel(dilate_filter, partial(infer_as, index=1), gradient_flops),
+    "Dilation2DBackpropInput": Kernel(dilate_back, unchanged, gradient_flops),
+    "Dilation2DBackpropFilter": Kernel(dilate_filter, as_second, gradient_flops),
 }

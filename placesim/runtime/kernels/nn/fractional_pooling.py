@@ -25,13 +25,14 @@ SAME = "tensor_out_dup is not the same as tensor_out"
 _Reduce = Callable[..., Any]
 """A ufunc's `reduce`, of a window and an axis."""
 
-# --- windows --------------------------------------------------------------------------------------------------------
+# --- windows ----------------------------------------------------------------------------------------------------------
 
 
 def _window_sizes(size: int, count: int, attrs: Attrs, context: KernelContext) -> list[int]:
     """`count` sizes that add up to `size`, each its quotient or one more."""
     if attrs["pseudo_random"]:
         return _pseudo_random_sizes(size, count, attrs, context)
+    # the larger windows stand first, then all are shuffled as TensorFlow does it; a draw makes four words
     sizes = [size // count + (number < size % count) for number in range(count)]
     words = WordStream(reserve(context, attrs, -(-count // 4)))
     for number in range(count - 1):
@@ -42,6 +43,7 @@ def _window_sizes(size: int, count: int, attrs: Attrs, context: KernelContext) -
 
 def _pseudo_random_sizes(size: int, count: int, attrs: Attrs, context: KernelContext) -> list[int]:
     """Sizes between `ceil(ratio * (i + u))` for one random u, bounded so that no window is too large at either end."""
+    # the bound keeps the last windows from being larger than the others by more than one cell
     ratio, quotient = size / count, size // count
     highest = min((quotient + 2) / ratio - 1, (size + 1 - quotient) / ratio - (count - 1))
     u = WordStream(reserve(context, attrs, 1)).float64() * highest
@@ -79,10 +81,10 @@ def _reduce_windows(value: Tensor, sequences: Sequence[Tensor], overlapping: boo
     return value
 
 
-# --- pooling --------------------------------------------------------------------------------------------------------
+# --- pooling ----------------------------------------------------------------------------------------------------------
 
 
-def _pool(noun: str, finish: Callable[[Tensor, Sequence[Tensor], bool], Tensor]) -> Compute:
+def _build_pool(noun: str, finish: Callable[[Tensor, Sequence[Tensor], bool], Tensor]) -> Compute:
     """The pooled value, and the two sequences of starts."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
@@ -101,8 +103,8 @@ def _count_windows(noun: str, value: Tensor, attrs: Attrs) -> list[int]:
     _check_ratios(ratios, InvalidArgumentError)
     if ratios[0] != 1 or ratios[3] != 1:
         raise UnimplementedError(f"Fractional {noun} pooling is not yet supported on the batch nor channel dimension.")
-    unseeded = attrs["seed"] == attrs["seed2"] == 0
-    if not attrs["deterministic"] and not unseeded:
+    # seeds are for the deterministic op alone, which then draws its windows once
+    if not attrs["deterministic"] and not attrs["seed"] == attrs["seed2"] == 0:
         raise InvalidArgumentError("Both seed and seed2 should be 0 if deterministic is false.")
     if value.ndim != 4:
         raise InvalidArgumentError("tensor_in must be 4-dimensional")
@@ -122,10 +124,12 @@ def _check_ratios(ratios: Sequence[float], error: Callable[[str], Exception]) ->
 
 
 def _divide(size: int, ratio: float) -> int:
+    # a division of floats in TensorFlow too: its result may round up to the next integer
     return math.floor(np.float32(size) / np.float32(ratio))
 
 
 def _max(value: Tensor, sequences: Sequence[Tensor], overlapping: bool) -> Tensor:
+    # fmax passes NaN over; a window of nothing else has the lowest value
     return _reduce_windows(value, sequences, overlapping, partial(np.fmax.reduce, initial=lowest(value.dtype)))
 
 
@@ -134,6 +138,7 @@ def _average(value: Tensor, sequences: Sequence[Tensor], overlapping: bool) -> T
     sums = _reduce_windows(value, sequences, overlapping, partial(np.add.reduce, dtype=dtype))
     rows, columns = (_lengths(sequence, size, overlapping) for sequence, size in zip(sequences, value.shape[1:3], strict=True))
     counts = np.outer(rows, columns)[:, :, None]
+    # C++ divides integers toward zero
     means: Tensor = np.sign(sums) * (np.abs(sums) // counts) if np.issubdtype(dtype, np.integer) else sums / counts
     return means.astype(dtype)
 
@@ -142,21 +147,15 @@ def _lengths(sequence: Tensor, size: int, overlapping: bool) -> Tensor:
     return np.array([window.stop - window.start for window in _windows(sequence, size, overlapping)], np.int64)
 
 
-def _infer_pool(context: ShapeContext) -> Sequence[Dims]:
-    value = with_rank(context.shapes[0], 4)
-    ratios = context.attrs["pooling_ratio"]
-    if len(ratios) != 4:
-        raise ShapeError("pooling_ratio field must specify 4 dimensions")
-    _check_ratios(ratios, ShapeError)
-    dims = tuple(-1 if dim < 0 else _divide(dim, ratio) for dim, ratio in zip(value, ratios, strict=True))
-    return dims, dims[1:2], dims[2:3]
-
-
-# --- gradients ------------------------------------------------------------------------------------------------------
+# --- gradients --------------------------------------------------------------------------------------------------------
 
 
 def pool_max_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Each output's gradient at the first largest cell of its window, added up."""
+    """(input, output, gradients of the output, row and column starts) -> gradients of the input `[batch, rows, columns, ...]`.
+
+    Each output's gradient goes to the first largest cell of its window.  InvalidArgumentError for an input or output of another
+    rank or without elements, starts that are no vectors, more gradients than outputs, and an output that is not the input's.
+    """
     value, output, gradient, *sequences = inputs
     for name, tensor in (("orig_input", value), ("orig_output", output)):
         shown = format_tensor(TensorValue(attrs["T"], tensor))
@@ -165,13 +164,14 @@ def pool_max_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
         if tensor.size == 0:
             raise InvalidArgumentError(f"{name} must not be empty, got {shown}")
     for name, sequence in zip(("row", "col"), sequences, strict=True):
-        message = f"{name}_pooling_sequence must be a vector, received shape {format_dims(sequence.shape)}"
         if sequence.ndim != 1:
-            raise InvalidArgumentError(message)
+            raise InvalidArgumentError(
+                f"{name}_pooling_sequence must be a vector, received shape {format_dims(sequence.shape)}"
+            )
     where = _largest_cells(value, output, sequences, attrs["overlapping"]).reshape(-1)
-    message = f"out_backprop must have at most {where.size} elements, got {gradient.size}"
     if gradient.size > where.size:
-        raise InvalidArgumentError(message)
+        raise InvalidArgumentError(f"out_backprop must have at most {where.size} elements, got {gradient.size}")
+    # fewer gradients than outputs are taken in their order, whatever their shape
     found = np.zeros(value.size, gradient.dtype)
     np.add.at(found, where[: gradient.size], gradient.reshape(-1))
     return (found.reshape(value.shape),)
@@ -204,7 +204,11 @@ def _largest_cells(value: Tensor, output: Tensor, sequences: Sequence[Tensor], o
 
 
 def pool_average_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Each output's gradient spread evenly over its window, added up as double."""
+    """(the input's shape, gradients of the output, row and column starts) -> gradients of the input, of that shape.
+
+    Each output's gradient is spread evenly over its window, and added up as double.  InvalidArgumentError where the shapes do
+    not fit, a dimension is not positive, or a start is negative.
+    """
     shape, gradient, *sequences = inputs
     _check_average_gradient(shape, gradient, sequences)
     output = np.zeros(shape.tolist(), np.float64)
@@ -221,6 +225,7 @@ def pool_average_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Te
 
 def _check_average_gradient(shape: Tensor, gradient: Tensor, sequences: Sequence[Tensor]) -> None:
     if shape.ndim != 1 or shape.size != 4:
+        # the missing blank is TensorFlow's
         raise InvalidArgumentError("original input tensor shape must be1-dimensional and 4 elements")
     if gradient.ndim != 4:
         raise InvalidArgumentError("out_backprop must be 4-dimensional")
@@ -228,9 +233,11 @@ def _check_average_gradient(shape: Tensor, gradient: Tensor, sequences: Sequence
         if size <= 0:
             raise InvalidArgumentError(f"out_backprop must be positive for all dimension, got:{size}")
     for name, sequence, count in zip(("row", "col"), sequences, gradient.shape[1:3], strict=True):
-        least = f"{name}_seq_tensor must have at least {count + 1} elements, but got {sequence.size}"
         if sequence.size <= count:
-            raise InvalidArgumentError(f"Given out_backprop shape {format_dims(gradient.shape)}, {least}")
+            raise InvalidArgumentError(
+                f"Given out_backprop shape {format_dims(gradient.shape)}, "
+                f"{name}_seq_tensor must have at least {count + 1} elements, but got {sequence.size}"
+            )
     for size in shape.tolist():
         if size < 0:
             raise InvalidArgumentError(f"Expected a non-negative size, got {size}")
@@ -255,6 +262,19 @@ def _aligned(sequence: Tensor) -> list[str]:
     return [text.rjust(max(map(len, texts))) for text in texts]
 
 
+# --- shape functions --------------------------------------------------------------------------------------------------
+
+
+def _infer_pool(context: ShapeContext) -> Sequence[Dims]:
+    value = with_rank(context.shapes[0], 4)
+    ratios = context.attrs["pooling_ratio"]
+    if len(ratios) != 4:
+        raise ShapeError("pooling_ratio field must specify 4 dimensions")
+    _check_ratios(ratios, ShapeError)
+    dims = tuple(-1 if dim < 0 else _divide(dim, ratio) for dim, ratio in zip(value, ratios, strict=True))
+    return dims, dims[1:2], dims[2:3]
+
+
 def _infer_max_gradient(context: ShapeContext) -> Sequence[Dims]:
     return (with_rank(context.shapes[0], 4),)
 
@@ -270,13 +290,16 @@ def _infer_average_gradient(context: ShapeContext) -> Sequence[Dims]:
     return (tuple(value.tolist()),)
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
 def _one_per_cell(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     return elements(inputs[0])
 
 
 TABLE: Table = {
-    "FractionalAvgPool": Kernel(_pool("average", _average), _infer_pool, _one_per_cell, needs_context=True),
+    "FractionalAvgPool": Kernel(_build_pool("average", _average), _infer_pool, _one_per_cell, needs_context=True),
     "FractionalAvgPoolGrad": Kernel(pool_average_gradient, _infer_average_gradient),
-    "FractionalMaxPool": Kernel(_pool("max", _max), _infer_pool, _one_per_cell, needs_context=True),
+    "FractionalMaxPool": Kernel(_build_pool("max", _max), _infer_pool, _one_per_cell, needs_context=True),
     "FractionalMaxPoolGrad": Kernel(pool_max_gradient, _infer_max_gradient),
 }

@@ -9,35 +9,40 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.image.resizing import gather, sample_linear
+from placesim.runtime.kernels.image.resizing import gather, read_size, sample_linear
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.nn.correlation import correlate
-from placesim.runtime.kernels.nn.windows import static_outputs, windows_of
+from placesim.runtime.kernels.nn.windows import (
+    UNSTRIDED,
+    check_entries,
+    check_filter,
+    check_image,
+    static_outputs,
+    windows_of,
+)
 from placesim.runtime.kernels.precision import wide_dtype
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, add_dims, format_dims, merge_dim, with_rank, with_value
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def convolve_padded(inputs: Sequence[Tensor], attrs: Attrs, is_resized: bool) -> Sequence[Tensor]:
-    """(images, with `is_resized` their new size, paddings `[4, 2]`, filter) -> `[batch, outputs, outputs, channels]`."""
+    """(images, with `is_resized` their new size, paddings `[4, 2]`, filter) -> `[batch, windows, windows, outputs]`.
+
+    InvalidArgumentError where attrs or shapes do not fit, and where images or the output have no elements.
+    """
     tensor, paddings, filters = inputs[0], inputs[-2], inputs[-1]
     strides = attrs["strides"]
-    if len(strides) != 4:
-        raise InvalidArgumentError("Sliding window strides field must specify 4 dimensions")
-    message = "Current implementation does not yet support strides in the batch and depth dimensions."
+    check_entries(strides, "strides", 4)
     if not strides[0] == strides[3] == 1:
-        raise InvalidArgumentError(message)
-    if tensor.ndim != 4:
-        raise InvalidArgumentError(f"input must be 4-dimensional{format_dims(tensor.shape)}")
+        raise InvalidArgumentError(UNSTRIDED)
+    check_image(tensor)
     if tensor.size == 0:
         raise InvalidArgumentError("Input tensor can't be empty")
     if is_resized:
         tensor = resize(tensor, inputs[1], attrs["resize_align_corners"])
     padded = mirror(tensor, paddings, attrs["mode"])
-    if filters.ndim != 4:
-        raise InvalidArgumentError(f"filter must be 4-dimensional: {format_dims(filters.shape)}")
-    depth = padded.shape[3]
-    if depth != filters.shape[2]:
-        raise InvalidArgumentError(f"input and filter must have the same depth: {depth} vs {filters.shape[2]}")
+    check_filter(filters, 4, padded.shape[3])
     windows = windows_of(padded.shape[1:3], filters.shape[:2], strides[1:3], (1, 1), attrs["padding"])
     output = correlate(padded, filters, windows)
     if output.size == 0:
@@ -46,27 +51,30 @@ def convolve_padded(inputs: Sequence[Tensor], attrs: Attrs, is_resized: bool) ->
 
 
 def resize(tensor: Tensor, size: Tensor, align_corners: bool) -> Tensor:
-    """The images `[batch, rows, columns, channels]` in their new size, as ResizeBilinear makes them."""
-    if size.ndim != 1:
-        raise InvalidArgumentError(f"shape_t must be 1-dimensional{format_dims(size.shape)}")
-    if size.size != 2:
-        raise InvalidArgumentError(f"shape_t must have two elements{format_dims(size.shape)}")
-    if size.min() <= 0:
-        raise InvalidArgumentError("output dimensions must be positive")
+    """The images `[batch, rows, columns, channels]` in their new size (rows, columns), as ResizeBilinear makes them.
+
+    InvalidArgumentError unless the size is two positive numbers.
+    """
     options = {"align_corners": align_corners, "half_pixel_centers": False}
-    rows, columns = (sample_linear(old, int(new), options) for old, new in zip(tensor.shape[1:3], size, strict=True))
+    sizes = zip(tensor.shape[1:3], read_size(size), strict=True)
+    rows, columns = (sample_linear(old, new, options) for old, new in sizes)
     found: Tensor = gather(tensor.astype(wide_dtype(tensor.dtype)), rows, columns).astype(tensor.dtype)
     return found
 
 
 def mirror(tensor: Tensor, paddings: Tensor, mode: str) -> Tensor:
-    """The images with rows and columns around them that mirror theirs: REFLECT without the edge itself, SYMMETRIC with it."""
+    """The images with rows and columns around them that mirror theirs: REFLECT without the edge itself, SYMMETRIC with it.
+
+    `paddings` `[4, 2]`: how many before and after along each axis.  InvalidArgumentError for another shape, for negative ones,
+    for more than there are rows or columns to mirror, and for any along the batch or the channels.
+    """
     shape = format_dims(paddings.shape)
     if paddings.ndim != 2 or paddings.shape[1] != 2:
         raise InvalidArgumentError(f"paddings must be a matrix with 2 columns: {shape}")
-    ranks = f"{tensor.ndim} {shape} {format_dims(tensor.shape)}"
     if tensor.ndim != len(paddings):
-        raise InvalidArgumentError(f"The first dimension of paddings must be the rank of inputs: {ranks}")
+        raise InvalidArgumentError(
+            f"The first dimension of paddings must be the rank of inputs: {tensor.ndim} {shape} {format_dims(tensor.shape)}"
+        )
     rows = [(int(before), int(after)) for before, after in paddings]
     for (before, after), size in zip(rows, tensor.shape, strict=True):
         if before < 0 or after < 0:
@@ -80,22 +88,26 @@ def mirror(tensor: Tensor, paddings: Tensor, mode: str) -> Tensor:
 
 def _check_mirror(before: int, after: int, size: int, mode: str) -> None:
     if mode == "REFLECT":
-        message = f"paddings must be less than the dimension size: {before}, {after} not less than {size}"
         if before >= size or after >= size:
-            raise InvalidArgumentError(message)
+            raise InvalidArgumentError(f"paddings must be less than the dimension size: {before}, {after} not less than {size}")
     else:
-        message = f"paddings must be no greater than the dimension size: {before}, {after} greater than {size}"
         if before > size or after > size:
-            raise InvalidArgumentError(message)
+            raise InvalidArgumentError(
+                f"paddings must be no greater than the dimension size: {before}, {after} greater than {size}"
+            )
 
 
 def _summary(paddings: Tensor) -> str:
+    # as TensorFlow describes a tensor for a log: no more than its first row
     rows = "".join(f"[{before} {after}]" for before, after in paddings[:1])
     return f"Tensor<type: int32 shape: {format_dims(paddings.shape)} values: {rows}...>"
 
 
+# --- shape functions --------------------------------------------------------------------------------------------------
+
+
 def infer_padded(context: ShapeContext, is_resized: bool) -> Sequence[Dims]:
-    """TensorFlow takes the rank from the number of paddings, and refuses where that is unknown."""
+    """`[batch, windows, windows, outputs]` from the padded size, as far as paddings and the new size are constants."""
     dims = list(with_rank(context.shapes[0], 4))
     index = 2 if is_resized else 1
     if is_resized:
@@ -103,6 +115,7 @@ def infer_padded(context: ShapeContext, is_resized: bool) -> Sequence[Dims]:
         size = context.value(1)
         dims[1:3] = (-1, -1) if size is None else map(int, size)
     count, columns = with_rank(context.shapes[index], 2)
+    # TensorFlow takes the rank from the number of paddings, so that it refuses where that is unknown too
     if count != 4:
         raise ShapeError(f"Shape must be rank {count} but is rank 4")
     merge_dim(columns, 2)
@@ -124,13 +137,22 @@ def _padded(dim: int, pair: Tensor) -> int:
     return add_dims(dim, before + after)
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
 def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """A multiplication and an addition for each output and each cell of a filter."""
     return 2 * elements(outputs[0]) * elements((inputs[-1] or ())[:-1])
 
 
-def _row(is_resized: bool) -> Kernel:
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _build_row(is_resized: bool) -> Kernel:
     return Kernel(partial(convolve_padded, is_resized=is_resized), partial(infer_padded, is_resized=is_resized), forward_flops)
 
 
-TABLE: Table = {"FusedPadConv2D": _row(is_resized=False), "FusedResizeAndPadConv2D": _row(is_resized=True)}
+TABLE: Table = {
+    "FusedPadConv2D": _build_row(is_resized=False),
+    "FusedResizeAndPadConv2D": _build_row(is_resized=True),
+}

@@ -24,29 +24,32 @@ from placesim.runtime.shapes import (
     with_rank_at_least,
 )
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def shifted(logits: Tensor) -> Tensor:
-    """The logits less the largest of their row, so that no exponential overflows."""
+    """The logits `[..., classes]` less the largest of their row, so that no exponential overflows."""
+    # without classes there is no largest: the start keeps numpy from refusing
     found: Tensor = logits - np.max(logits, axis=-1, keepdims=True, initial=-np.inf)
     return found
 
 
 def softmax(logits: Tensor) -> Tensor:
-    """exp(x) over its sum along the last axis."""
+    """exp(x) over its sum along the last axis of `[..., classes]`."""
     exponentials = np.exp(shifted(logits))
     exponentials /= np.sum(exponentials, axis=-1, keepdims=True)
     return exponentials
 
 
 def log_softmax(logits: Tensor) -> Tensor:
-    """The logarithm of the softmax, without its rounding."""
+    """The logarithm of the softmax of `[..., classes]`, without the softmax's rounding."""
     differences = shifted(logits)
     found: Tensor = differences - np.log(np.sum(np.exp(differences), axis=-1, keepdims=True))
     return found
 
 
 def apply_softmax(inputs: Sequence[Tensor], attrs: Attrs, is_log: bool) -> Sequence[Tensor]:
-    """Softmax, LogSoftmax: `[..., classes]` -> the same shape."""
+    """Softmax, LogSoftmax: `[..., classes]` -> the same shape; InvalidArgumentError for a scalar."""
     (logits,) = inputs
     if logits.ndim < 1:
         raise InvalidArgumentError(f"logits must have >= 1 dimension, got {format_dims(logits.shape)}")
@@ -54,7 +57,10 @@ def apply_softmax(inputs: Sequence[Tensor], attrs: Attrs, is_log: bool) -> Seque
 
 
 def cross_entropy(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(logits, labels), both `[batch, classes]` or broadcast to that -> (losses `[batch]`, gradients `[batch, classes]`)."""
+    """(logits, labels), both `[batch, classes]` or broadcast to that -> (losses `[batch]`, gradients `[batch, classes]`).
+
+    InvalidArgumentError where the two do not broadcast to a matrix.
+    """
     logits, labels = inputs
     sizes = f"logits_size={format_dims(logits.shape)} labels_size={format_dims(labels.shape)}"
     try:
@@ -74,15 +80,20 @@ def cross_entropy(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def sparse_cross_entropy(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(logits `[batch, classes]`, a class `[batch]` each) -> (losses `[batch]`, gradients `[batch, classes]`)."""
+    """(logits `[batch, classes]`, a class `[batch]` each) -> (losses `[batch]`, gradients `[batch, classes]`).
+
+    InvalidArgumentError for other shapes, for logits without classes, and for a label that is no class.
+    """
     logits, labels = inputs
     if logits.ndim != 2:
         raise InvalidArgumentError(f"logits must be 2-D, but got shape {format_dims(logits.shape)}")
     if labels.ndim != 1:
         raise InvalidArgumentError(f"labels must be 1-D, but got shape {format_dims(labels.shape)}")
-    shapes = f"logits shape {format_dims(logits.shape)} and labels shape {format_dims(labels.shape)}"
     if len(logits) != len(labels):
-        raise InvalidArgumentError(f"logits and labels must have the same first dimension, got {shapes}")
+        raise InvalidArgumentError(
+            "logits and labels must have the same first dimension, got "
+            f"logits shape {format_dims(logits.shape)} and labels shape {format_dims(labels.shape)}"
+        )
     classes = logits.shape[1]
     if classes <= 0:
         raise InvalidArgumentError(f"Must have at least one class, but got logits shape {format_dims(logits.shape)}")
@@ -99,6 +110,7 @@ def sparse_cross_entropy(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Ten
 
 
 def _check_labels(labels: Tensor, classes: int, attrs: Attrs) -> None:
+    # TensorFlow names the first bad label, and then prints all
     wrong = labels[(labels < 0) | (labels >= classes)]
     if len(wrong):
         shown = format_elements(TensorValue(attrs["Tlabels"], labels), 1000)
@@ -108,13 +120,13 @@ def _check_labels(labels: Tensor, classes: int, attrs: Attrs) -> None:
 
 
 def square_loss(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """L2Loss: half the sum of squares, a scalar."""
+    """L2Loss: half the sum of squares of a tensor of any shape, a scalar."""
     flat = inputs[0].reshape(-1)
     wide = flat.astype(wide_dtype(flat.dtype), copy=False)
     return ((np.dot(wide, wide) / 2).astype(flat.dtype),)
 
 
-# --- static shapes and costs ----------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _infer_softmax(context: ShapeContext) -> Sequence[Dims]:
@@ -123,10 +135,12 @@ def _infer_softmax(context: ShapeContext) -> Sequence[Dims]:
 
 def _infer_cross_entropy(context: ShapeContext) -> Sequence[Dims]:
     logits, labels = context.shapes
+    # broadcast only where the two can't be merged: what either knows of a dimension counts for both
     try:
         found = merge(with_rank(logits, 2), labels)
     except ShapeError:
         found = broadcast(logits, labels)
+    # the second "is" is TensorFlow's
     if found is None:
         raise ShapeError("Shape must be broadcasted with rank 2, but is rank is unknown.")
     if len(found) != 2:

@@ -14,7 +14,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output, per_element
-from placesim.runtime.kernels.nn.windows import layout_of
+from placesim.runtime.kernels.nn.windows import check_image, layout_of
 from placesim.runtime.kernels.precision import is_floating, is_narrow
 from placesim.runtime.shapes import (
     Dims,
@@ -29,11 +29,11 @@ from placesim.runtime.shapes import (
 
 
 def widened(tensor: Tensor) -> Tensor:
-    """The tensor, or where it is of half precision the same in float32."""
+    """The tensor, of any shape, or where it is of half precision the same in float32."""
     return tensor.astype(np.float32) if is_narrow(tensor.dtype) else tensor
 
 
-# --- biases ---------------------------------------------------------------------------------------------------------
+# --- biases -----------------------------------------------------------------------------------------------------------
 
 
 def _channel_axis(tensor: Tensor, attrs: Attrs) -> int:
@@ -41,72 +41,64 @@ def _channel_axis(tensor: Tensor, attrs: Attrs) -> int:
 
 
 def add_bias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """BiasAdd: `[..., channels]` (NCHW: `[batch, channels, ...]`) plus `[channels]`."""
+    """BiasAdd: `[..., channels]` (NCHW: `[batch, channels, ...]`) plus `[channels]`.
+
+    InvalidArgumentError for a tensor without two axes, and for biases that are not one for each channel.
+    """
     tensor, bias = inputs
     if tensor.ndim < 2:
         raise InvalidArgumentError(f"Input tensor must be at least 2D: {format_dims(tensor.shape)}")
     if bias.ndim != 1:
         raise InvalidArgumentError(f"Biases must be 1D: {format_dims(bias.shape)}")
     axis = _channel_axis(tensor, attrs)
-    shapes = f"{format_dims(bias.shape)} vs. {format_dims(tensor.shape)}"
-    sentence = "Must provide as many biases as the last dimension of the input tensor"
     if len(bias) != tensor.shape[axis]:
-        raise InvalidArgumentError(f"{sentence}: {shapes}")
+        raise InvalidArgumentError(
+            "Must provide as many biases as the last dimension of the input tensor: "
+            f"{format_dims(bias.shape)} vs. {format_dims(tensor.shape)}"
+        )
     return (tensor + bias.reshape(-1, *(1,) * (tensor.ndim - 1 - axis)),)
 
 
 def sum_over_batch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """BiasAddGrad: the sums over all axes but the channels, `[channels]`."""
+    """BiasAddGrad: the sums over all axes but the channels, `[channels]`; InvalidArgumentError without two axes."""
     (grads,) = inputs
     if grads.ndim < 2:
         raise InvalidArgumentError(f"Input tensor must be at least 2D: {format_dims(grads.shape)}")
     axis = _channel_axis(grads, attrs)
     others = tuple(other for other in range(grads.ndim) if other != axis)
     wide = widened(grads)
+    # floats with channels last alone: integers are added in their own type, and wrap around
     if is_floating(grads.dtype) and axis == grads.ndim - 1:
         return (sums(wide.reshape(prod(grads.shape[:-1]), grads.shape[-1])).astype(grads.dtype),)
     return (np.sum(wide, axis=others, dtype=wide.dtype).astype(grads.dtype),)
 
 
-def _infer_bias(context: ShapeContext) -> Sequence[Dims]:
-    is_first = context.attrs.get("data_format") == "NCHW"
-    dims = with_rank_at_least(context.shapes[0], 3 if is_first else 2)
-    (bias,) = with_rank(context.shapes[1], 1)
-    if dims is None:
-        return (None,)
-    axis = 1 if is_first else len(dims) - 1
-    return (replace_dim(dims, axis, merge_dim(dims[axis], bias)),)
-
-
-def _infer_bias_gradient(context: ShapeContext) -> Sequence[Dims]:
-    is_first = context.attrs["data_format"] == "NCHW"
-    dims = with_rank_at_least(context.shapes[0], 3 if is_first else 2)
-    return ((-1,) if dims is None else (dims[1 if is_first else -1],),)
-
-
-# --- batch normalization --------------------------------------------------------------------------------------------
+# --- batch normalization ----------------------------------------------------------------------------------------------
 
 
 def sums(matrix: Tensor) -> Tensor:
-    """The sum of each column: a product of matrices, which is quicker and rounds less than adding row after row."""
+    """The sum of each column `[columns]`: a product of matrices, which is quicker and rounds less than row after row."""
     return np.ones(len(matrix), matrix.dtype) @ matrix
 
 
 def inverse_root(variance: Tensor, epsilon: float) -> Tensor:
-    """1 over the square root of the variance, which `epsilon` keeps from 0."""
+    """1 over the square root of the variance `[channels]`, which `epsilon` keeps from 0."""
     return np.float32(1) / np.sqrt(variance + np.float32(epsilon))
 
 
 def normalize_batch(inputs: Sequence[Tensor], attrs: Attrs, has_reserve: bool = False) -> Sequence[Tensor]:
     """FusedBatchNorm: (x, scale, offset, mean, variance) -> (y, mean, variance, the gradient's mean and variance).
 
-    The variance that is given is the population's, the one for the gradient the batch's.
+    x and y are `[batch, spatial..., channels]`, or with the channels second as attr `data_format` says; the others are
+    `[channels]`.  The variance that is given is the population's, the one for the gradient the batch's.  V3 adds a scalar.
+    InvalidArgumentError for an x of another rank than 4 or 5, and for vectors of another length than the channels.
     """
     tensor, scale, offset, mean, variance = inputs
     channel = _check_normalized(inputs, attrs)
     reserve = (np.zeros((), np.float32),) if has_reserve else ()
     channels = tensor.shape[channel]
     if tensor.size == 0:
+        # TensorFlow fills the moments of a batch without elements with NaN
         unknown = np.full(channels, np.nan, np.float32)
         return tensor, unknown, unknown, np.zeros(channels, np.float32), np.zeros(channels, np.float32), *reserve
     rows = _as_rows(tensor, channel)
@@ -120,6 +112,7 @@ def normalize_batch(inputs: Sequence[Tensor], attrs: Attrs, has_reserve: bool = 
         centered = rows - batch_mean
         batch_variance = sums(np.square(centered)) / count
         factor = inverse_root(batch_variance, attrs["epsilon"])
+        # Bessel's correction, which a batch of one element goes without
         adjusted = batch_variance * (count / max(count - 1, np.float32(1)))
         found = *_averaged((batch_mean, adjusted), (mean, variance), attrs), batch_mean, batch_variance
     centered *= factor * scale
@@ -130,6 +123,7 @@ def normalize_batch(inputs: Sequence[Tensor], attrs: Attrs, has_reserve: bool = 
 def _averaged(batch: Sequence[Tensor], running: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The batch's moments, or those moved towards them by the attr `exponential_avg_factor`."""
     factor = np.float32(attrs.get("exponential_avg_factor", 1.0))
+    # with a factor of 1 nothing is read of the running moments, which may be empty
     if factor == 1:
         return batch
     return [(1 - factor) * before + factor * now for before, now in zip(running, batch, strict=True)]
@@ -161,6 +155,7 @@ def _check_normalized(inputs: Sequence[Tensor], attrs: Attrs) -> int:
         raise InvalidArgumentError(f"scale {must} {len(scale)} and {channels}")
     if len(offset) != channels:
         raise InvalidArgumentError(f"offset {must} {len(offset)} and {channels}")
+    # the same holds while it runs: only running moments that are used must fit
     if not attrs["is_training"] or attrs.get("exponential_avg_factor", 1.0) != 1:
         when = "When exponential_avg_factor != 1" if attrs["is_training"] else "When is_training=false"
         if len(mean) != channels:
@@ -171,7 +166,10 @@ def _check_normalized(inputs: Sequence[Tensor], attrs: Attrs) -> int:
 
 
 def normalize_batch_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """FusedBatchNormGrad: (gradients of y, x, scale, mean, variance) -> gradients of (x, scale, offset), and two empty ones."""
+    """FusedBatchNormGrad: (gradients of y, x, scale, mean, variance) -> gradients of (x, scale, offset), and two empty ones.
+
+    Shapes as of `normalize_batch`.  InvalidArgumentError where they do not fit, and without training for channels second.
+    """
     grads, tensor, scale, mean, variance = inputs[:5]
     channel = _check_normalized_back(inputs, attrs)
     nothing = np.zeros(0, np.float32)
@@ -198,64 +196,45 @@ def _check_normalized_back(inputs: Sequence[Tensor], attrs: Attrs) -> int:
     for name, vector in (("scale", scale), ("saved mean", mean), ("saved variance", variance)):
         if vector.ndim != 1:
             raise InvalidArgumentError(f"{name} must be 1-dimensional{format_dims(vector.shape)}")
-    shapes = f"x has shape {format_dims(tensor.shape)} and y_backprop has shape {format_dims(grads.shape)}"
     if tensor.shape != grads.shape:
-        raise InvalidArgumentError(f"x and y_backprop must have same shape, but {shapes}")
+        raise InvalidArgumentError(
+            "x and y_backprop must have same shape, but "
+            f"x has shape {format_dims(tensor.shape)} and y_backprop has shape {format_dims(grads.shape)}"
+        )
     channel = layout_of(attrs["data_format"], tensor.ndim - 2).channel
     for name, vector in (("scale", scale), ("reserve_space_1", mean), ("reserve_space_2", variance)):
-        numbers = f"got {len(vector)} and {tensor.shape[channel]}"
-        fits = len(vector) == tensor.shape[channel]
-        if not fits:
-            raise InvalidArgumentError(f"{name} must have the same number of elements as the channels of x, {numbers}")
-    is_last = channel == tensor.ndim - 1
-    message = "The implementation of FusedBatchNormGrad with is_training=False only support NHWC tensor format for now."
-    if not attrs["is_training"] and not is_last:
-        raise InvalidArgumentError(message)
+        if len(vector) != tensor.shape[channel]:
+            raise InvalidArgumentError(
+                f"{name} must have the same number of elements as the channels of x, "
+                f"got {len(vector)} and {tensor.shape[channel]}"
+            )
+    # the gradient of inference alone is not transposed by TensorFlow's CPU kernel
+    if not attrs["is_training"] and channel != tensor.ndim - 1:
+        raise InvalidArgumentError(
+            "The implementation of FusedBatchNormGrad with is_training=False only support NHWC tensor format for now."
+        )
     return channel
 
 
-def _infer_batch_normalization(context: ShapeContext, has_reserve: bool = False) -> Sequence[Dims]:
-    attrs = context.attrs
-    tensor, channel = _ranked(context.shapes[0], attrs)
-    is_first_batch = attrs["is_training"] and attrs.get("exponential_avg_factor", 1.0) == 1
-    channels = tensor[channel]
-    for vector in context.shapes[1 : 3 if is_first_batch else 5]:
-        channels = merge_dim(channels, with_rank(vector, 1)[0])
-    reserve: Sequence[Dims] = (None,) if has_reserve else ()
-    return replace_dim(tensor, channel, channels), *((channels,),) * 4, *reserve
-
-
-def _infer_batch_normalization_gradient(context: ShapeContext) -> Sequence[Dims]:
-    grads, channel = _ranked(context.shapes[0], context.attrs)
-    tensor, _ = _ranked(context.shapes[1], context.attrs)
-    channels = merge_dim(grads[channel], tensor[channel])
-    for vector in context.shapes[2:5]:
-        channels = merge_dim(channels, with_rank(vector, 1)[0])
-    return replace_dim(grads, channel, channels), (channels,), (channels,), (0,), (0,)
-
-
-def _ranked(dims: Dims, attrs: Attrs) -> tuple[tuple[int, ...], int]:
-    """The shape with the rank that its data format has, and the channels' axis."""
-    layout = layout_of(attrs["data_format"], len(attrs["data_format"]) - 2)
-    return with_rank(dims, layout.rank), layout.channel
-
-
-# --- the removed BatchNormWithGlobalNormalization -------------------------------------------------------------------
+# --- the removed BatchNormWithGlobalNormalization ---------------------------------------------------------------------
 
 
 def normalize_globally(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(t - mean) / sqrt(variance + epsilon), times gamma where an attr says so, plus beta, for each channel (the last axis)."""
+    """(t - mean) / sqrt(variance + epsilon), times gamma where an attr says so, plus beta, for each channel (the last axis).
+
+    t is `[batch, rows, columns, channels]`, the others `[channels]`; InvalidArgumentError for other shapes.
+    """
     tensor, mean, variance, beta, gamma = inputs
-    if tensor.ndim != 4:
-        raise InvalidArgumentError(f"input must be 4-dimensional{format_dims(tensor.shape)}")
+    check_image(tensor)
     for name, vector in (("mean", mean), ("var", variance), ("beta", beta), ("gamma", gamma)):
         if vector.ndim != 1:
             raise InvalidArgumentError(f"{name} must be 1-dimensional{format_dims(vector.shape)}")
     for name, vector in (("means", mean), ("variance values", variance), ("beta values", beta), ("gamma values", gamma)):
-        shapes = f"{format_dims(vector.shape)} vs. {format_dims(tensor.shape)}"
-        sentence = f"Must provide as many {name} as the last dimension of the input tensor: {shapes}"
         if len(vector) != tensor.shape[3]:
-            raise InvalidArgumentError(sentence)
+            raise InvalidArgumentError(
+                f"Must provide as many {name} as the last dimension of the input tensor: "
+                f"{format_dims(vector.shape)} vs. {format_dims(tensor.shape)}"
+            )
     dtype = tensor.dtype
     factor = _global_factor(widened(variance), widened(gamma), attrs)
     return (((widened(tensor) - widened(mean)) * factor + widened(beta)).astype(dtype),)
@@ -268,10 +247,12 @@ def _global_factor(variance: Tensor, gamma: Tensor, attrs: Attrs) -> Tensor:
 
 
 def normalize_globally_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(t, mean, variance, gamma, gradients) -> gradients of (t, mean, variance, beta, gamma)."""
+    """(t, mean, variance, gamma, gradients) -> gradients of (t, mean, variance, beta, gamma), shaped as these.
+
+    InvalidArgumentError unless t and the gradients have four axes and the others one.
+    """
     tensor, mean, variance, gamma, grads = inputs
-    if tensor.ndim != 4:
-        raise InvalidArgumentError(f"input must be 4-dimensional{format_dims(tensor.shape)}")
+    check_image(tensor)
     for name, vector in (("mean", mean), ("var", variance), ("gamma", gamma)):
         if vector.ndim != 1:
             raise InvalidArgumentError(f"{name} must be 1-dimensional{format_dims(vector.shape)}")
@@ -287,18 +268,7 @@ def normalize_globally_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[
     return [value.astype(dtype) for value in found]
 
 
-def _infer_global_normalization(context: ShapeContext, is_gradient: bool = False) -> Sequence[Dims]:
-    dims: Dims = with_rank(context.shapes[0], 4)
-    if is_gradient:
-        dims = merge(dims, context.shapes[4])
-    channels = (dims or (-1,))[-1]
-    for vector in context.shapes[1 : 4 if is_gradient else 5]:
-        channels = merge_dim(channels, with_rank(vector, 1)[0])
-    found = replace_dim(dims, 3, channels)
-    return (found, *((channels,),) * 4) if is_gradient else (found,)
-
-
-# --- local response normalization -----------------------------------------------------------------------------------
+# --- local response normalization -------------------------------------------------------------------------------------
 
 
 def _window_sums(tensor: Tensor, radius: int) -> Tensor:
@@ -325,13 +295,17 @@ def _norms(sums_of_squares: Tensor, attrs: Attrs) -> Tensor:
 
 
 def _check_radius(attrs: Attrs) -> None:
+    # TensorFlow's text has one sentence for a radius that is too large and for one below 0
     radius = attrs["depth_radius"]
     if not 0 <= radius < 1 << 31:
         raise InvalidArgumentError(f"depth_radius = {radius} larger than int max")
 
 
 def normalize_local(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """LRN: `[batch, rows, columns, channels]`, each divided by a power of the squares of its neighbours among the channels."""
+    """LRN: `[batch, rows, columns, channels]`, each divided by a power of the squares of its neighbours among the channels.
+
+    InvalidArgumentError for another rank, and for an attr `depth_radius` that is no positive int.
+    """
     (tensor,) = inputs
     _check_radius(attrs)
     if tensor.ndim != 4:
@@ -344,13 +318,15 @@ def normalize_local(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def normalize_local_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """LRNGrad: (gradients of the output, input, output) -> gradients of the input."""
+    """LRNGrad: (gradients of the output, input, output) -> gradients of the input, `[batch, rows, columns, channels]` all.
+
+    InvalidArgumentError where the shapes differ or have another rank, and for attr `depth_radius` as in LRN.
+    """
     grads, tensor, output = inputs
     _check_radius(attrs)
     if grads.ndim != 4 or tensor.ndim != 4:
         raise InvalidArgumentError("inputs must be 4-dimensional")
-    same = grads.shape == tensor.shape == output.shape
-    if not same:
+    if not grads.shape == tensor.shape == output.shape:
         raise InvalidArgumentError("input_grads, input_image, and out_image should have the same shape")
     wide_grads, wide, wide_output = widened(grads), widened(tensor), widened(output)
     norms = _norms(_neighbour_sums(np.square(wide), attrs["depth_radius"]), attrs)
@@ -360,12 +336,71 @@ def normalize_local_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Ten
     return (found.astype(grads.dtype),)
 
 
+# --- shape functions --------------------------------------------------------------------------------------------------
+
+
+def _infer_bias(context: ShapeContext) -> Sequence[Dims]:
+    is_first = context.attrs.get("data_format") == "NCHW"
+    dims = with_rank_at_least(context.shapes[0], 3 if is_first else 2)
+    (bias,) = with_rank(context.shapes[1], 1)
+    if dims is None:
+        return (None,)
+    axis = 1 if is_first else len(dims) - 1
+    return (replace_dim(dims, axis, merge_dim(dims[axis], bias)),)
+
+
+def _infer_bias_gradient(context: ShapeContext) -> Sequence[Dims]:
+    is_first = context.attrs["data_format"] == "NCHW"
+    dims = with_rank_at_least(context.shapes[0], 3 if is_first else 2)
+    return ((-1,) if dims is None else (dims[1 if is_first else -1],),)
+
+
+def _infer_batch_normalization(context: ShapeContext, has_reserve: bool = False) -> Sequence[Dims]:
+    attrs = context.attrs
+    tensor, channel = _ranked(context.shapes[0], attrs)
+    # with a factor of 1 the running moments are not used, and TensorFlow does not look at their shapes
+    is_first_batch = attrs["is_training"] and attrs.get("exponential_avg_factor", 1.0) == 1
+    channels = tensor[channel]
+    for vector in context.shapes[1 : 3 if is_first_batch else 5]:
+        channels = merge_dim(channels, with_rank(vector, 1)[0])
+    reserve: Sequence[Dims] = (None,) if has_reserve else ()
+    return replace_dim(tensor, channel, channels), *((channels,),) * 4, *reserve
+
+
+def _infer_batch_normalization_gradient(context: ShapeContext) -> Sequence[Dims]:
+    grads, channel = _ranked(context.shapes[0], context.attrs)
+    tensor, _ = _ranked(context.shapes[1], context.attrs)
+    channels = merge_dim(grads[channel], tensor[channel])
+    for vector in context.shapes[2:5]:
+        channels = merge_dim(channels, with_rank(vector, 1)[0])
+    return replace_dim(grads, channel, channels), (channels,), (channels,), (0,), (0,)
+
+
+def _ranked(dims: Dims, attrs: Attrs) -> tuple[tuple[int, ...], int]:
+    """The shape with the rank that its data format has, and the channels' axis."""
+    layout = layout_of(attrs["data_format"], len(attrs["data_format"]) - 2)
+    return with_rank(dims, layout.rank), layout.channel
+
+
+def _infer_global_normalization(context: ShapeContext, is_gradient: bool = False) -> Sequence[Dims]:
+    dims: Dims = with_rank(context.shapes[0], 4)
+    if is_gradient:
+        dims = merge(dims, context.shapes[4])
+    channels = (dims or (-1,))[-1]
+    for vector in context.shapes[1 : 4 if is_gradient else 5]:
+        channels = merge_dim(channels, with_rank(vector, 1)[0])
+    found = replace_dim(dims, 3, channels)
+    return (found, *((channels,),) * 4) if is_gradient else (found,)
+
+
 def _infer_local(context: ShapeContext) -> Sequence[Dims]:
     found: Dims = with_rank(context.shapes[0], 4)
     for dims in context.shapes[1:]:
         found = merge(found, dims)
     return (found,)
 
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 _NORMALIZATION = Kernel(normalize_batch, _infer_batch_normalization, per_element(0, 6))
 _GRADIENT = Kernel(normalize_batch_back, _infer_batch_normalization_gradient, per_element(0, 8))

@@ -51,7 +51,7 @@ def is_pointwise(windows: Sequence[Window]) -> bool:
 
 
 def strided(tensor: Tensor, windows: Sequence[Window]) -> Tensor:
-    """The cells where windows start: all that a pointwise convolution reads."""
+    """The cells `[batch, windows..., channels]` where windows start: all that a pointwise convolution reads."""
     steps = (slice(0, window.extent, window.stride) for window in windows)
     return tensor[(slice(None), *steps)]
 
@@ -68,7 +68,7 @@ def patches_of(tensor: Tensor, windows: Sequence[Window], block: Block, matrix: 
 
 
 def padded_region(tensor: Tensor, windows: Sequence[Window], rows: slice) -> Tensor:
-    """The cells that some rows of windows reach, with zeros for padding: a view where there is none."""
+    """The cells `[batch, spatial..., channels]` that some rows of windows reach, with zeros for padding: a view without any."""
     cells, inside, sizes = [slice(None)], [slice(0, len(tensor))], [len(tensor)]
     for axis, window in enumerate(windows):
         start, size = -window.before, window.extent
@@ -94,7 +94,8 @@ def _copy_patches(region: Tensor, windows: Sequence[Window], matrix: Tensor) -> 
     taps = [window.kernel for window in windows]
     tap_steps = [step * window.dilation for step, window in zip(steps, windows, strict=True)]
     run = region.shape[-1]
-    if tap_steps[-1] == run * region.itemsize:  # a row of taps lies side by side
+    # without dilation a row of taps lies side by side
+    if tap_steps[-1] == run * region.itemsize:
         run *= taps.pop()
         tap_steps.pop()
     window_steps = [step * window.stride for step, window in zip(steps, windows, strict=True)]

@@ -34,7 +34,10 @@ class Pool(NamedTuple):
 
 
 def for_each_tap(windows: Sequence[Window], tensor: Tensor, work: Callable[[int, Index, Index], None]) -> None:
-    """`work(number of the tap, an image's windows, the cells under them)`, tap after tap; the op's threads share the images."""
+    """`work(number of the tap, an image's windows, the cells under them)`, tap after tap; the op's threads share the images.
+
+    The tensor `[batch, ...]` says how many images there are, and how much work.
+    """
     taps = list(enumerate(tap_slices(windows)))
 
     def work_on(images: slice) -> None:
@@ -57,6 +60,7 @@ def _pool_max(tensor: Tensor, pool: Pool, floor: Any) -> Tensor:
     output = np.full(pool.shape(tensor.shape), floor, tensor.dtype)
     if pool.depth > 1:
         groups = tensor.reshape(*output.shape, pool.depth)
+        # fmax passes NaN over; where a window has nothing else, the lowest value stays
         np.fmax(output, np.fmax.reduce(groups, axis=-1), out=output)
         return output
 
@@ -68,7 +72,8 @@ def _pool_max(tensor: Tensor, pool: Pool, floor: Any) -> Tensor:
 
 
 def pool_mean(tensor: Tensor, pool: Pool) -> Tensor:
-    """The mean of the cells of each window that are not padding."""
+    """The mean of the cells of each window that are not padding, `[batch, outputs..., channels]`."""
+    # half precision is added in float32 and rounded once
     output: Tensor = np.zeros(pool.shape(tensor.shape), wide_dtype(tensor.dtype))
 
     def add(_: int, place: Index, cells: Index) -> None:
@@ -88,9 +93,10 @@ def counts(pool: Pool) -> Tensor:
 
 
 def spread_mean(grads: Tensor, pool: Pool) -> Tensor:
-    """The gradient of the input of a mean: every cell gets its share of the windows that it is in."""
+    """The gradient of the input `[batch, inputs..., channels]` of a mean: every cell gets its share of the windows it is in."""
     shape = (len(grads), *(window.input for window in pool.windows), grads.shape[-1])
     output: Tensor = np.zeros(shape, wide_dtype(grads.dtype))
+    # TensorFlow multiplies by the inverse of the count, which rounds otherwise than a division
     shared = grads.astype(output.dtype, copy=False) * (1 / counts(pool).astype(output.dtype))
 
     def add(_: int, place: Index, cells: Index) -> None:
@@ -101,11 +107,15 @@ def spread_mean(grads: Tensor, pool: Pool) -> Tensor:
 
 
 def largest_taps(tensor: Tensor, pool: Pool) -> tuple[Tensor, Tensor]:
-    """(the largest cell of each window, the number of its tap): the first of equals; a NaN only where it comes first."""
+    """(the largest cell of each window, the number of its tap), `[batch, outputs..., channels]` both.
+
+    The first of equals; a NaN only where it comes first, as nothing is larger than it.
+    """
     shape = pool.shape(tensor.shape)
     values, taps = np.full(shape, lowest(tensor.dtype), tensor.dtype), np.full(shape, -1, np.int32)
 
     def enlarge(number: int, place: Index, cells: Index) -> None:
+        # the first tap is taken whatever it is: the lowest value, -inf or NaN
         is_larger = (values[place] < tensor[cells]) | (taps[place] < 0)
         np.copyto(values[place], tensor[cells], where=is_larger)
         np.copyto(taps[place], np.int32(number), where=is_larger)
@@ -115,7 +125,7 @@ def largest_taps(tensor: Tensor, pool: Pool) -> tuple[Tensor, Tensor]:
 
 
 def flat_places(taps: Tensor, pool: Pool, channels: int) -> Tensor:
-    """Where in its flattened image each window's tap lies."""
+    """Where in its flattened image each window's tap lies, shaped as `taps`: `[batch, outputs..., channels]`."""
     kernels = [window.kernel for window in pool.windows]
     place = np.zeros(taps.shape, np.int64)
     for axis, (window, tap) in enumerate(zip(pool.windows, np.unravel_index(np.maximum(taps, 0), kernels), strict=True)):
@@ -125,7 +135,7 @@ def flat_places(taps: Tensor, pool: Pool, channels: int) -> Tensor:
 
 
 def spread_max(tensor: Tensor, grads: Tensor, pool: Pool) -> Tensor:
-    """The gradient of the input of a maximum: a window's gradient goes to its first largest cell."""
+    """The gradient of the input of a maximum, shaped as it: a window's gradient goes to its first largest cell."""
     output: Tensor = np.zeros(tensor.shape, tensor.dtype)
     has_nan = bool(np.isnan(tensor).any())
     largest = largest_taps(tensor, pool)[0] if has_nan else _plain_max(tensor, pool)
@@ -135,7 +145,8 @@ def spread_max(tensor: Tensor, grads: Tensor, pool: Pool) -> Tensor:
     def add(_: int, place: Index, cells: Index) -> None:
         is_here = tensor[cells] == largest[place]
         if has_nan:
-            is_here |= np.isnan(largest[place])  # it is the largest only where it is the first cell
+            # a NaN is the largest only where it is the first cell, to which the gradient then goes
+            is_here |= np.isnan(largest[place])
         is_here &= is_open[place]
         is_open[place] ^= is_here
         output[cells] += np.where(is_here, grads[place], zero)
@@ -157,7 +168,10 @@ def _plain_max(tensor: Tensor, pool: Pool) -> Tensor:
 
 
 def spread_max_to_equals(tensor: Tensor, largest: Tensor, grads: Tensor, pool: Pool) -> Tensor:
-    """The same for three spatial axes: it goes to every cell that is about as large as the largest."""
+    """The same for three spatial axes: it goes to every cell that is about as large as the largest.
+
+    TensorFlow's kernel for volumes compares so (1e-5), and gives a window's gradient to each of several equal cells.
+    """
     output: Tensor = np.zeros(tensor.shape, tensor.dtype)
     zero, about = tensor.dtype.type(0), tensor.dtype.type(1e-5)
 
@@ -170,7 +184,7 @@ def spread_max_to_equals(tensor: Tensor, largest: Tensor, grads: Tensor, pool: P
 
 
 def take_at_max(tensor: Tensor, largest: Tensor, grads: Tensor, pool: Pool) -> Tensor:
-    """The gradient of a maximum's gradient: for each window, what lies where its largest cell is."""
+    """The gradient of a maximum's gradient `[batch, outputs..., channels]`: what lies where each window's largest cell is."""
     output: Tensor = np.zeros(largest.shape, tensor.dtype)
     is_found: Tensor = np.zeros(largest.shape, bool)
 

@@ -6,16 +6,16 @@ A cell's gates come from one matrix product of `[x, h]`: of LSTMs `[batch, 4 * c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.kernel import Compute, Flops, Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.linalg.products import product
-from placesim.runtime.shapes import Dims, ShapeContext, divide_dim, multiply_dims, with_rank
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, divide_dim, multiply_dims, with_rank
 
 
 class _Weights(NamedTuple):
@@ -59,18 +59,22 @@ class _Layout(NamedTuple):
 
 _ICFO, _IFCO = _Layout(1, 2), _Layout(2, 1)
 
+_STEP, _SEQUENCE = slice(0, 1), slice(0, 2)
+"""The axes of x that count rows of a matrix product: `[batch]` of a cell, `[time, batch]` of a sequence."""
+
 
 def _sigmoid(x: Tensor) -> Tensor:
     return 1 / (1 + np.exp(-x))
 
 
-# --- LSTM -----------------------------------------------------------------------------------------------------------
+# --- LSTM -------------------------------------------------------------------------------------------------------------
 
 
 def _step(x: Tensor, cs_prev: Tensor, h_prev: Tensor, weights: _Weights, attrs: Attrs, layout: _Layout) -> _Step:
     gates = np.split(product(np.concatenate((x, h_prev), axis=1), weights.w) + weights.b, 4, axis=1)
     peephole = attrs["use_peephole"]
     i_gate = gates[0] + cs_prev * weights.wci if peephole else gates[0]
+    # the second version of the sequence op has no attr for this
     f_gate = gates[layout.forget] + x.dtype.type(attrs.get("forget_bias", 0.0))
     f_gate = f_gate + cs_prev * weights.wcf if peephole else f_gate
     i, ci, f = _sigmoid(i_gate), np.tanh(gates[layout.cell]), _sigmoid(f_gate)
@@ -78,6 +82,7 @@ def _step(x: Tensor, cs_prev: Tensor, h_prev: Tensor, weights: _Weights, attrs: 
     clip = attrs["cell_clip"]
     if clip > 0:
         cs = np.clip(cs, -clip, clip)
+    # the output gate's peephole sees the new state, those of the other gates the one before
     o = _sigmoid(gates[3] + cs * weights.wco if peephole else gates[3])
     co = np.tanh(cs)
     return _Step(i, cs, f, o, ci, co, o * co)
@@ -92,6 +97,7 @@ def _step_gradient(
     peephole: bool,
     layout: _Layout,
 ) -> _StepGradient:
+    # as in TensorFlow, a state that was clipped passes its whole gradient on
     i, cs, f, o, ci, co, _ = step
     d_o = o * (1 - o) * h_grad * co
     d_cs = (1 - co * co) * h_grad * o + cs_grad
@@ -100,6 +106,7 @@ def _step_gradient(
     d_ci, d_f, d_i = (1 - ci * ci) * d_cs * i, f * (1 - f) * d_cs * cs_prev, i * (1 - i) * d_cs * ci
     gates = [d_i, d_i, d_i, d_o]
     gates[layout.cell], gates[layout.forget] = d_ci, d_f
+    # the peepholes of the input and forget gates hang on the state before
     d_cs_prev = d_cs * f
     if not peephole:
         return _StepGradient(d_cs_prev, np.concatenate(gates, axis=1), *map(np.zeros_like, weights[1:4]))
@@ -118,7 +125,10 @@ def _narrowed(tensors: Sequence[Tensor], attrs: Attrs) -> list[Tensor]:
 
 
 def run_lstm_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """One step: i, cs, f, o, ci, co and h, each `[batch, cell]`."""
+    """One step: (x `[batch, inputs]`, cs and h `[batch, cell]`, weights) -> i, cs, f, o, ci, co and h, each `[batch, cell]`.
+
+    InvalidArgumentError where sizes or ranks do not fit, or the state has no elements.
+    """
     x, cs_prev, h_prev, *weights = inputs
     _check_cell(x, cs_prev, h_prev, _Weights(*weights), attrs["use_peephole"])
     x, cs_prev, h_prev, *weights = _widened(inputs)
@@ -126,7 +136,10 @@ def run_lstm_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def run_lstm_cell_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The gradients of the state before the step, of the gates `[batch, 4 * cell]`, and of the peepholes."""
+    """The gradients of the state before the step, of the gates `[batch, 4 * cell]`, and of the peepholes `[cell]`.
+
+    InvalidArgumentError as of `run_lstm_cell`, and where what the step gave is not `[batch, cell]`.
+    """
     x, cs_prev, h_prev, *weights = inputs[:8]
     _check_cell(x, cs_prev, h_prev, _Weights(*weights), attrs["use_peephole"])
     _check_step(inputs[8:], cs_prev.shape)
@@ -141,10 +154,10 @@ def _check_step(tensors: Sequence[Tensor], shape: Sequence[int]) -> None:
     """What the step gave, and its gradients, are of the state's shape."""
     for name, tensor in zip(("i", "cs", "f", "o", "ci", "co"), tensors[:6], strict=True):
         _check_dims(name, tensor, ("batch_size",), shape[:1], "dim_size")
-        columns = "i" if name == "f" else name  # TensorFlow's text takes the one for the other
-        message = f"{columns}.dim_size(1) != cell_size: {tensor.shape[-1]} vs. {shape[1]}"
+        # TensorFlow's text takes the one for the other
+        columns = "i" if name == "f" else name
         if tensor.ndim >= 2 and tensor.shape[1] != shape[1]:
-            raise InvalidArgumentError(message)
+            raise InvalidArgumentError(f"{columns}.dim_size(1) != cell_size: {tensor.shape[-1]} vs. {shape[1]}")
     for name, tensor in zip(("cs_grad", "h_grad"), tensors[6:], strict=True):
         _check_dims(f"{name}_tensor", tensor, ("batch_size", "cell_size"), shape, "dims")
     for name, tensor in zip(("i", "cs", "f", "o", "ci", "co", "cs_grad", "h_grad"), tensors, strict=True):
@@ -154,6 +167,7 @@ def _check_step(tensors: Sequence[Tensor], shape: Sequence[int]) -> None:
 
 def _check_cell(x: Tensor, cs_prev: Tensor, h_prev: Tensor, weights: _Weights, peephole: bool) -> None:
     """The sizes agree, then each tensor is of its rank; peepholes that are not used may be of any size."""
+    # in TensorFlow's order: sizes of an axis that is not there are passed over until the ranks are looked at
     batch, inputs, cell = *_first_dims("x", x), _first_dims("cs_prev", cs_prev)[1]
     _check_dims("cs_prev", cs_prev, ("batch_size", "cell_size"), (batch, cell), "dims")
     _check_dims("h_prev", h_prev, ("batch_size", "cell_size"), (batch, cell), "dims")
@@ -166,6 +180,7 @@ def _check_cell(x: Tensor, cs_prev: Tensor, h_prev: Tensor, weights: _Weights, p
             raise InvalidArgumentError(f"{name}_tensor must be rank {rank} but is rank {tensor.ndim}.")
     for name, tensor in peepholes if peephole else ():
         _check_dims(name, tensor, ("cell_size",), (cell,), "dim_size")
+    # the text names a state without elements only; an x without any is computed with
     if cs_prev.size == 0:
         raise InvalidArgumentError(f"cs_prev_tensor is empty, has shape: ({batch},{cell}).")
 
@@ -183,15 +198,16 @@ def _check_dims(name: str, tensor: Tensor, meanings: Sequence[str], dims: Sequen
             raise InvalidArgumentError(f"{name}.{word}({axis}) != {meaning}: {found} vs. {dim}")
 
 
-# --- LSTM sequences -------------------------------------------------------------------------------------------------
+# --- LSTM sequences ---------------------------------------------------------------------------------------------------
 
 
-def _run_sequence(layout: _Layout) -> Compute:
+def _build_sequence(layout: _Layout) -> Compute:
     """Steps over `x` `[time, batch, inputs]`: what each step gives, `[time, batch, cell]`; zero after `seq_len_max`."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         _check_sequence(inputs)
         x, cs, h, *weights = _widened(inputs[1:])
+        # steps after the sequence's length stay zero
         outputs = np.zeros((7, *x.shape[:2], cs.shape[1]), x.dtype)
         for time in range(int(inputs[0])):
             step = _step(x[time], cs, h, _Weights(*weights), attrs, layout)
@@ -202,7 +218,7 @@ def _run_sequence(layout: _Layout) -> Compute:
     return compute
 
 
-def _run_sequence_gradient(layout: _Layout) -> Compute:
+def _build_sequence_gradient(layout: _Layout) -> Compute:
     """The gradients of x, of the first state, of w, of the peepholes and of b."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -271,6 +287,7 @@ def _check_sequence_gradient(inputs: Sequence[Tensor], peephole: bool) -> None:
     for name, tensor, rank in (("x", x, 3), ("cs_prev", cs_prev, 2), ("h_prev", h_prev, 2), ("w", w, 2)):
         if tensor.ndim != rank:
             raise InvalidArgumentError(f"{name} must be rank {rank} but is rank {tensor.ndim}")
+    # here the cell's size is read off the weights, not off the state
     cell = w.shape[1] // 4
     rows = x.shape[2] + cell
     if rows != len(w):
@@ -294,11 +311,14 @@ def _check_sequence_gradient(inputs: Sequence[Tensor], peephole: bool) -> None:
     _check_steps_in(length, x)
 
 
-# --- GRU ------------------------------------------------------------------------------------------------------------
+# --- GRU --------------------------------------------------------------------------------------------------------------
 
 
 def run_gru_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """One step: the reset and update gates, the candidate and the new state, each `[batch, cell]`."""
+    """One step: (x `[batch, inputs]`, h `[batch, cell]`, weights) -> reset, update, candidate and new h, each `[batch, cell]`.
+
+    InvalidArgumentError where ranks or sizes do not fit.
+    """
     _check_gru(inputs)
     x, h_prev, w_ru, w_c, b_ru, b_c = inputs
     r, u = np.split(_sigmoid(product(np.concatenate((x, h_prev), axis=1), w_ru) + b_ru), 2, axis=1)
@@ -307,10 +327,14 @@ def run_gru_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def run_gru_cell_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The gradients of x, of the state before, and of the arguments of the candidate and of both gates `[batch, 2 * cell]`."""
+    """The gradients of x, of the state before, and of the arguments of the candidate and of both gates `[batch, 2 * cell]`.
+
+    InvalidArgumentError where ranks or sizes do not fit.
+    """
     _check_gru(inputs[:6])
     x, h_prev, w_ru, w_c, _, _, r, u, c, d_h = inputs
     for name, tensor in (("r", r), ("u", u), ("c", c), ("d_h", d_h)):
+        # TensorFlow's text names the weights of the candidate in its place
         if tensor.ndim != 2:
             raise InvalidArgumentError(f"Rank of {'w_c' if name == 'c' else name} must be 2, got {tensor.ndim}")
         _check_dims(name, tensor, ("batch_size", "cell_size"), h_prev.shape, "dims")
@@ -332,6 +356,7 @@ def _check_gru(inputs: Sequence[Tensor]) -> None:
         raise InvalidArgumentError(f"Rank of h_prev must be 2, got {h_prev.ndim}")
     _check_dims("h_prev", h_prev, ("batch_size",), x.shape[:1], "dims")
     size, cell = x.shape[1], h_prev.shape[1]
+    # the rank is told of "w_ru_", the sizes of "w_ru"
     kernels = (("w_ru", "w_ru_", w_ru, ("cell_size * 2", 2 * cell)), ("w_c", "w_c", w_c, ("cell_size", cell)))
     for name, shown, tensor, (meaning, dim) in kernels:
         if tensor.ndim != 2:
@@ -343,17 +368,17 @@ def _check_gru(inputs: Sequence[Tensor]) -> None:
         _check_dims(name, tensor, (meaning,), (dim,), "dim_size")
 
 
-# --- shapes and costs -----------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
-def _cell_shape(outputs: int) -> Callable[[ShapeContext], Sequence[Dims]]:
+def _build_infer_cell(outputs: int) -> ShapeFunction:
     """So many outputs `[batch, cell]`."""
 
-    def shape(context: ShapeContext) -> Sequence[Dims]:
+    def infer_cell(context: ShapeContext) -> Sequence[Dims]:
         x, state = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 2)
         return ((x[0], state[1]),) * outputs
 
-    return shape
+    return infer_cell
 
 
 def _infer_cell_gradient(context: ShapeContext) -> Sequence[Dims]:
@@ -376,7 +401,10 @@ def _infer_gru_gradient(context: ShapeContext) -> Sequence[Dims]:
     return x, cell, cell, (x[0], w_ru[1])
 
 
-def _product_flops(weights: Sequence[int], factor: int, batch_axes: slice, x: int = 0) -> Callable[..., int]:
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+def _build_product_flops(weights: Sequence[int], factor: int, batch_axes: slice, x: int = 0) -> Flops:
     """The matrix products: twice the weights' elements for each row, `factor` times over."""
 
     def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
@@ -386,15 +414,17 @@ def _product_flops(weights: Sequence[int], factor: int, batch_axes: slice, x: in
     return flops
 
 
-_STEP, _SEQUENCE = slice(0, 1), slice(0, 2)
-
 TABLE: Table = {
-    "BlockLSTM": Kernel(_run_sequence(_ICFO), _infer_sequence, _product_flops((4,), 1, _SEQUENCE, 1)),
-    "BlockLSTMGrad": Kernel(_run_sequence_gradient(_ICFO), _infer_sequence_gradient, _product_flops((4,), 2, _SEQUENCE, 1)),
-    "BlockLSTMGradV2": Kernel(_run_sequence_gradient(_IFCO), _infer_sequence_gradient, _product_flops((4,), 2, _SEQUENCE, 1)),
-    "BlockLSTMV2": Kernel(_run_sequence(_IFCO), _infer_sequence, _product_flops((4,), 1, _SEQUENCE, 1)),
-    "GRUBlockCell": Kernel(run_gru_cell, _cell_shape(4), _product_flops((2, 3), 1, _STEP)),
-    "GRUBlockCellGrad": Kernel(run_gru_cell_gradient, _infer_gru_gradient, _product_flops((2, 3), 1, _STEP)),
-    "LSTMBlockCell": Kernel(run_lstm_cell, _cell_shape(7), _product_flops((3,), 1, _STEP)),
+    "BlockLSTM": Kernel(_build_sequence(_ICFO), _infer_sequence, _build_product_flops((4,), 1, _SEQUENCE, 1)),
+    "BlockLSTMGrad": Kernel(
+        _build_sequence_gradient(_ICFO), _infer_sequence_gradient, _build_product_flops((4,), 2, _SEQUENCE, 1)
+    ),
+    "BlockLSTMGradV2": Kernel(
+        _build_sequence_gradient(_IFCO), _infer_sequence_gradient, _build_product_flops((4,), 2, _SEQUENCE, 1)
+    ),
+    "BlockLSTMV2": Kernel(_build_sequence(_IFCO), _infer_sequence, _build_product_flops((4,), 1, _SEQUENCE, 1)),
+    "GRUBlockCell": Kernel(run_gru_cell, _build_infer_cell(4), _build_product_flops((2, 3), 1, _STEP)),
+    "GRUBlockCellGrad": Kernel(run_gru_cell_gradient, _infer_gru_gradient, _build_product_flops((2, 3), 1, _STEP)),
+    "LSTMBlockCell": Kernel(run_lstm_cell, _build_infer_cell(7), _build_product_flops((3,), 1, _STEP)),
     "LSTMBlockCellGrad": Kernel(run_lstm_cell_gradient, _infer_cell_gradient),
 }

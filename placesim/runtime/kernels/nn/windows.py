@@ -12,7 +12,10 @@ from typing import NamedTuple
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.shapes import Dims, ShapeError, add_dims, divide_dim, multiply_dims, subtract_dims
+from placesim.runtime.kernels.kernel import Tensor
+from placesim.runtime.shapes import Dims, ShapeError, add_dims, divide_dim, format_dims, multiply_dims, subtract_dims
+
+UNSTRIDED = "Current implementation does not yet support strides in the batch and depth dimensions."
 
 
 class Layout(NamedTuple):
@@ -29,8 +32,9 @@ class Layout(NamedTuple):
 
 
 def layout_of(data_format: str, spatial: int = 2) -> Layout:
-    """The layout that a `data_format` attr names, with so many spatial axes."""
+    """The layout that a `data_format` attr names, with so many spatial axes; channels last for a name that is not known."""
     axes = tuple(range(spatial))
+    # of bytes: channels in fours, each four an innermost vector
     if data_format == "NCHW_VECT_C":
         return Layout(spatial + 3, 1, tuple(axis + 2 for axis in axes), 4)
     if data_format in ("NCHW", "NCDHW", "CHANNELS_FIRST"):
@@ -101,7 +105,10 @@ def tap_slices(windows: Sequence[Window]) -> Iterator[tuple[tuple[slice, ...], t
 def window_of(
     input_size: int, kernel: int, stride: int, dilation: int, padding: str, explicit: tuple[int, int] = (0, 0)
 ) -> Window:
-    """The windows along one axis; InvalidArgumentError where there can be none."""
+    """The windows along one axis.
+
+    InvalidArgumentError for a stride or dilation below 1, or a window larger than the padded input by two strides or more.
+    """
     if stride <= 0:
         raise InvalidArgumentError(f"Stride must be > 0, but got {stride}")
     if dilation < 1:
@@ -134,7 +141,7 @@ def windows_of(
     padding: str,
     explicit: Sequence[tuple[int, int]] = (),
 ) -> tuple[Window, ...]:
-    """The windows along every spatial axis."""
+    """The windows along every spatial axis, from the shape's, the filter's and the attrs' entries; raises as `window_of`."""
     pairs = explicit or [(0, 0)] * len(sizes)
     rows = zip(sizes, kernels, strides, dilations, pairs, strict=True)
     return tuple(window_of(size, kernel, stride, rate, padding, pair) for size, kernel, stride, rate, pair in rows)
@@ -148,8 +155,38 @@ def explicit_pairs(attrs: Attrs, layout: Layout) -> tuple[tuple[int, int], ...]:
     return tuple((paddings[2 * axis], paddings[2 * axis + 1]) for axis in layout.spatial)
 
 
-def padding_problem(attrs: Attrs, layout: Layout) -> str | None:
-    """What is wrong with the attrs `padding` and `explicit_paddings`, None where nothing is."""
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+def check_entries(values: Sequence[int], field: str, axes: int) -> None:
+    """InvalidArgumentError unless an attr of windows has an entry for each axis; messages do not all use the attr's name."""
+    if len(values) != axes:
+        raise InvalidArgumentError(f"Sliding window {field} field must specify {axes} dimensions")
+
+
+def check_image(tensor: Tensor) -> None:
+    """InvalidArgumentError unless the tensor is `[batch, rows, columns, channels]`, or has these axes in another order."""
+    if tensor.ndim != 4:
+        raise InvalidArgumentError(f"input must be 4-dimensional{format_dims(tensor.shape)}")
+
+
+def check_filter(filters: Tensor, rank: int, depth: int) -> None:
+    """InvalidArgumentError unless the filter is `[taps, taps, depth, ...]`, of this rank."""
+    if filters.ndim != rank:
+        raise InvalidArgumentError(f"filter must be {rank}-dimensional: {format_dims(filters.shape)}")
+    if depth != filters.shape[2]:
+        raise InvalidArgumentError(f"input and filter must have the same depth: {depth} vs {filters.shape[2]}")
+
+
+def check_padding(attrs: Attrs, layout: Layout) -> None:
+    """InvalidArgumentError where the attrs `padding` and `explicit_paddings` make no sense."""
+    problem = _padding_problem(attrs, layout)
+    if problem:
+        raise InvalidArgumentError(problem)
+
+
+def _padding_problem(attrs: Attrs, layout: Layout) -> str | None:
+    # not every op has the second attr
     paddings: Sequence[int] = attrs.get("explicit_paddings", ())
     if attrs["padding"] != "EXPLICIT":
         return "explicit_paddings attribute must be empty if the padding attribute is not EXPLICIT" if paddings else None
@@ -163,22 +200,26 @@ def padding_problem(attrs: Attrs, layout: Layout) -> str | None:
     return None
 
 
-# --- static shapes --------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def check_static_padding(attrs: Attrs, layout: Layout) -> None:
     """ShapeError where the padding attrs make no sense."""
-    problem = padding_problem(attrs, layout)
+    problem = _padding_problem(attrs, layout)
     if problem:
         raise ShapeError(problem)
 
 
 def static_outputs(dim: int, kernel: int, stride: int, dilation: int, padding: str, explicit: tuple[int, int] = (0, 0)) -> int:
-    """The number of windows along an axis of which the size or the kernel may be unknown (-1)."""
+    """The number of windows along an axis of which the size or the kernel may be unknown (-1).
+
+    ShapeError for a stride or dilation below 1, or a window larger than the padded axis.
+    """
     if stride <= 0:
         raise ShapeError(f"Stride must be > 0, but got {stride}")
     if dilation < 1:
         raise ShapeError(f"Dilation rate must be >= 1, but got {dilation}")
+    # SAME counts by the stride alone, whatever the window
     if padding == "SAME":
         return divide_dim(add_dims(dim, stride - 1), stride, evenly=False)
     padded = add_dims(dim, sum(explicit)) if padding == "EXPLICIT" else dim
@@ -191,7 +232,7 @@ def static_outputs(dim: int, kernel: int, stride: int, dilation: int, padding: s
 def static_windows(
     dims: Sequence[int], kernels: Sequence[int], strides: Sequence[int], dilations: Sequence[int], attrs: Attrs, layout: Layout
 ) -> tuple[int, ...]:
-    """The number of windows along every spatial axis, with the attrs' padding."""
+    """The number of windows along every spatial axis, with the attrs' padding; ShapeError as `static_outputs`."""
     pairs = explicit_pairs(attrs, layout) or [(0, 0)] * len(dims)
     rows = zip(dims, kernels, strides, dilations, pairs, strict=True)
     return tuple(static_outputs(dim, kernel, stride, rate, attrs["padding"], pair) for dim, kernel, stride, rate, pair in rows)

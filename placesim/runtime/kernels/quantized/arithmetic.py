@@ -17,7 +17,7 @@ from placesim.runtime.kernels.nn.convolution import infer_convolution
 from placesim.runtime.kernels.nn.correlation import correlate
 from placesim.runtime.kernels.nn.pooling import check_batch, infer_pool, pool_2d, window_flops
 from placesim.runtime.kernels.nn.pools import counts, pool_max
-from placesim.runtime.kernels.nn.windows import tap_slices, windows_of
+from placesim.runtime.kernels.nn.windows import UNSTRIDED, tap_slices, windows_of
 from placesim.runtime.kernels.quantized.ranges import (
     dequantize,
     limits_of,
@@ -32,6 +32,9 @@ Range = tuple[np.float32, np.float32]
 RANK_REFUSAL = "`{name}` must be rank 0 but is rank {rank}"
 SUM_STEPS = 1 << 14
 """The range of a sum is this many times that of its terms, so that its steps are fine enough."""
+
+
+# --- ranges -----------------------------------------------------------------------------------------------------------
 
 
 def _with_range(output: Tensor, found: Range) -> Sequence[Tensor]:
@@ -55,11 +58,11 @@ def _pairs(bounds: Sequence[Tensor]) -> list[Range]:
     return list(zip(values[::2], values[1::2], strict=True))
 
 
-# --- activations ----------------------------------------------------------------------------------------------------
+# --- activations ------------------------------------------------------------------------------------------------------
 
 
-def _clamp(highest: float | None) -> Compute:
-    """Values below zero become zero, and those above `highest` that."""
+def _build_clamp(highest: float | None) -> Compute:
+    """Values below zero become zero, and those above `highest` that; InvalidArgumentError for an end that is no scalar."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         value, *bounds = inputs
@@ -73,11 +76,15 @@ def _clamp(highest: float | None) -> Compute:
     return compute
 
 
-# --- elementwise ----------------------------------------------------------------------------------------------------
+# --- elementwise ------------------------------------------------------------------------------------------------------
 
 
 def add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`x + y` in 32 bits, broadcast, and its range."""
+    """(x, y, their ends) -> `x + y` in 32 bits, broadcast, and its range.
+
+    InvalidArgumentError for ends that are no scalars or out of order, and shapes that do not broadcast; UnimplementedError
+    where axes broadcast in more than two ways by turns.
+    """
     x, y, *bounds = inputs
     ranges = _read_ranges(bounds, "xy")
     check_broadcast(x, y)
@@ -87,7 +94,8 @@ def add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     largest = max(abs(end) for found in ranges for end in found)
     limit = np.float32(largest * np.float32(SUM_STEPS))
     target = attrs["Toutput"]
-    single = 0 if x.size == 1 else 1 if y.size == 1 else None  # TensorFlow scales a lone number with less error than many
+    # TensorFlow scales a lone number with less error than many
+    single = 0 if x.size == 1 else 1 if y.size == 1 else None
     terms = [
         _in_sum(value, found, source, limit, target, is_exact=number == single)
         for number, (value, found, source) in enumerate(zip((x, y), ranges, (attrs["T1"], attrs["T2"]), strict=True))
@@ -103,16 +111,18 @@ def _in_sum(value: Tensor, found: Range, source: DType, limit: np.float32, targe
 
     if is_exact:
         return np.clip(steps(value), *limits_of(target))
+    # TensorFlow scales all by the distance of two steps, whose rounding error grows with the value
     zero, one = (int(step) for step in steps(np.arange(2)))
     return np.clip(zero + value.astype(np.int64) * (one - zero), *limits_of(target))
 
 
 def multiply(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`x * y` in 32 bits, broadcast, and its range."""
+    """(x, y, their ends) -> `x * y` in 32 bits, which wrap around, broadcast, and its range.  Raises as `add`."""
     x, y, *bounds = inputs
     ranges = _read_ranges(bounds, "xy", "{name} must be a scalar")
     check_broadcast(x, y)
-    for name, found in zip("ab", ranges, strict=True):  # the names of another op, one of them wrong
+    # the texts have the names of another op, one of them wrong
+    for name, found in zip("ab", ranges, strict=True):
         _check_order(found, "max_x", f"min_{name}")
     _check_runs(x, y)
     sources = attrs["T1"], attrs["T2"]
@@ -122,14 +132,15 @@ def multiply(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _check_order(found: Range, high: str, low: str) -> None:
+    # an empty range is refused too, and NaN
     if not found[1] > found[0]:
         raise InvalidArgumentError(f"{high} must be larger than {low}.")
 
 
 def _check_runs(x: Tensor, y: Tensor) -> None:
-    shapes = f"{format_dims(x.shape)} and {format_dims(y.shape)}"
+    # TensorFlow's kernels take at most two runs of axes that broadcast alike
     if _count_runs(x.shape, y.shape) > 2:
-        raise UnimplementedError(f"Broadcast between {shapes} is not supported yet.")
+        raise UnimplementedError(f"Broadcast between {format_dims(x.shape)} and {format_dims(y.shape)} is not supported yet.")
 
 
 def _count_runs(one: Sequence[int], two: Sequence[int]) -> int:
@@ -143,11 +154,14 @@ def _centred(value: Tensor, found: Range, source: DType) -> Tensor:
     return value.astype(np.int64) - quantize_unclamped(0.0, *found, source)
 
 
-# --- products -------------------------------------------------------------------------------------------------------
+# --- products ---------------------------------------------------------------------------------------------------------
 
 
 def convolve(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Conv2D of `[batch, rows, columns, channels]` in 32 bits, and its range."""
+    """(`[batch, rows, columns, channels]`, filter, their ends) -> Conv2D in 32 bits, and its range.
+
+    InvalidArgumentError for attrs, shapes or ends that do not fit, and for an input or filter without elements.
+    """
     value, filters, *bounds = inputs
     _check_convolution_attrs(attrs)
     if value.ndim != 4:
@@ -169,6 +183,7 @@ def convolve(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         for operand, found, source in zip((value, filters), ranges, sources, strict=True)
     )
     steps = step_size(*ranges[0], sources[0]), step_size(*ranges[1], sources[1])
+    # a sum that has no place in 32 bits wraps around
     output = correlate(one, two, windows).astype(np.int64).astype(np.int32)
     return _with_range(output, product_range(*steps, attrs["out_type"]))
 
@@ -179,7 +194,7 @@ def _check_convolution_attrs(attrs: Attrs) -> None:
     if strides[1] != strides[2]:
         raise InvalidArgumentError(f"{only} equal length strides {axes}")
     if not strides[0] == strides[3] == 1:
-        raise InvalidArgumentError(f"{not_yet} strides in the batch and depth dimensions.")
+        raise InvalidArgumentError(UNSTRIDED)
     if not dilations[1] == dilations[2] == 1:
         raise InvalidArgumentError(f"{only} dilated rate as 1 {axes}")
     if not dilations[0] == dilations[3] == 1:
@@ -187,7 +202,10 @@ def _check_convolution_attrs(attrs: Attrs) -> None:
 
 
 def multiply_matrices(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The product of two matrices in 32 bits, either transposed first, and its range."""
+    """(matrix a, matrix b, their ends) -> their product in 32 bits, either transposed first, and its range.
+
+    InvalidArgumentError for ends that are no scalars or out of order, and for shapes that do not fit.
+    """
     a, b, *bounds = inputs
     ranges = _read_matrix_ranges(bounds)
     if a.ndim != 2:
@@ -209,6 +227,7 @@ def multiply_matrices(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 def _read_matrix_ranges(bounds: Sequence[Tensor]) -> list[Range]:
     """The ranges of two matrices; tensors of one element are scalars too, but for the first."""
     for bound, name in zip(bounds, _bound_names("ab"), strict=True):
+        # the first end alone is asked for its rank
         is_scalar = bound.ndim == 0 if name == "min_a" else bound.size == 1
         if not is_scalar:
             raise InvalidArgumentError(f"{name} must be a scalar, but got shape{format_dims(bound.shape)}")
@@ -218,7 +237,7 @@ def _read_matrix_ranges(bounds: Sequence[Tensor]) -> list[Range]:
     return ranges
 
 
-# --- pooling --------------------------------------------------------------------------------------------------------
+# --- pooling ----------------------------------------------------------------------------------------------------------
 
 
 def _read_pooled_range(bounds: Sequence[Tensor]) -> Range:
@@ -227,7 +246,10 @@ def _read_pooled_range(bounds: Sequence[Tensor]) -> Range:
 
 
 def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The mean, rounded toward zero, of the cells of each window that lie in the image."""
+    """(`[batch, rows, columns, channels]`, its ends) -> the mean, rounded toward zero, of each window's cells in the image.
+
+    InvalidArgumentError for attrs, shapes or ends that do not fit; UnimplementedError for pooling of batch or channels.
+    """
     value, *bounds = inputs
     check_batch(attrs)
     pool = pool_2d(value.shape, attrs)
@@ -242,18 +264,21 @@ def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The largest of the cells of each window that lie in the image, or of the channels."""
+    """(`[batch, rows, columns, channels]`, its ends) -> the largest of each window's cells in the image, or of the channels.
+
+    InvalidArgumentError for attrs, shapes or ends that do not fit; UnimplementedError for pooling of the batch, or of both.
+    """
     value, *bounds = inputs
     sizes = attrs["ksize"]
-    listed = ",".join(map(str, sizes))
     if min(sizes) <= 0:
+        listed = ",".join(map(str, sizes))
         raise InvalidArgumentError(f"Sliding window ksize must be positive. The specified or inferred ksize is: {listed}")
     check_batch(attrs)
     found = _read_pooled_range(bounds)
     return _with_range(pool_max(value, pool_2d(value.shape, attrs)), found)
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _check_bounds(context: ShapeContext, operands: int) -> None:
@@ -273,6 +298,7 @@ def _infer_sum(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_product(context: ShapeContext) -> Sequence[Dims]:
+    # unlike that of the sum, it does not look at the ends
     return broadcast(context.shapes[0], context.shapes[1]), (), ()
 
 
@@ -292,10 +318,13 @@ def _infer_multiply_matrices(context: ShapeContext) -> Sequence[Dims]:
     return (rows, columns), (), ()
 
 
-def _pool_shape(context: ShapeContext, op: str) -> Sequence[Dims]:
+def _infer_pooled(context: ShapeContext, op: str) -> Sequence[Dims]:
     (output,) = infer_pool(context, op)
     _check_bounds(context, 1)
     return output, (), ()
+
+
+# --- costs ------------------------------------------------------------------------------------------------------------
 
 
 def _convolve_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
@@ -309,11 +338,11 @@ def _multiply_matrices_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], at
 
 TABLE: Table = {
     "QuantizedAdd": Kernel(add, _infer_sum, one_per_output),
-    "QuantizedAvgPool": Kernel(average, partial(_pool_shape, op="AvgPool"), window_flops),
+    "QuantizedAvgPool": Kernel(average, partial(_infer_pooled, op="AvgPool"), window_flops),
     "QuantizedConv2D": Kernel(convolve, _infer_convolve, _convolve_flops),
     "QuantizedMatMul": Kernel(multiply_matrices, _infer_multiply_matrices, _multiply_matrices_flops),
-    "QuantizedMaxPool": Kernel(maximum, partial(_pool_shape, op="MaxPool"), window_flops),
+    "QuantizedMaxPool": Kernel(maximum, partial(_infer_pooled, op="MaxPool"), window_flops),
     "QuantizedMul": Kernel(multiply, _infer_product, one_per_output),
-    "QuantizedRelu": Kernel(_clamp(None), _infer_unary, one_per_output),
-    "QuantizedRelu6": Kernel(_clamp(6.0), _infer_unary, one_per_output),
+    "QuantizedRelu": Kernel(_build_clamp(None), _infer_unary, one_per_output),
+    "QuantizedRelu6": Kernel(_build_clamp(6.0), _infer_unary, one_per_output),
 }

@@ -12,7 +12,7 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, per_element
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -40,8 +40,11 @@ class _Range(NamedTuple):
     empty: Tensor
 
 
+# --- ranges -----------------------------------------------------------------------------------------------------------
+
+
 def _round_away(x: Tensor) -> Tensor:
-    """Halves away from zero, as C's `round`."""
+    """Halves away from zero, as TensorFlow's own rounding of the step of zero."""
     rounded: Tensor = np.trunc(x + np.copysign(np.float32(0.5), x))
     return rounded
 
@@ -53,6 +56,7 @@ def _move(minimum: Tensor | float, maximum: Tensor | float, attrs: Attrs) -> _Ra
     low, high = np.asarray(minimum, np.float32), np.asarray(maximum, np.float32)
     scale = (high - low) / (last - first)
     zero = first - low / scale
+    # the step of zero is kept inside, so that a range beside zero is moved to touch it
     zero = np.where(zero < first, first, np.where(zero > last, last, _round_away(zero)))
     inverse = (last - first) / (high - low)
     return _Range((first - zero) * scale, (last - zero) * scale, scale, inverse, (low == 0) & (high == 0))
@@ -64,6 +68,7 @@ def _quantize(value: Tensor, moved: _Range, is_multiplied: bool = False) -> Tens
     def count(x: Tensor) -> Tensor:
         return x * moved.inverse if is_multiplied else x / moved.scale
 
+    # halves up, also where `_move` rounded the step of zero away from zero
     zero = np.floor(count(-moved.low) + np.float32(0.5))
     clamped = np.maximum(np.minimum(value, moved.high), moved.low) - moved.low
     steps = np.floor(count(clamped) - zero + np.float32(0.5))
@@ -71,10 +76,11 @@ def _quantize(value: Tensor, moved: _Range, is_multiplied: bool = False) -> Tens
 
 
 def _is_inside(value: Tensor, moved: _Range) -> Tensor:
+    # an empty range lets all gradients through
     return moved.empty | ((value >= moved.low) & (value <= moved.high))
 
 
-# --- range in attrs -------------------------------------------------------------------------------------------------
+# --- range in attrs ---------------------------------------------------------------------------------------------------
 
 
 def _range_of_attrs(attrs: Attrs) -> _Range:
@@ -91,23 +97,26 @@ def _check_bits(attrs: Attrs) -> None:
 
 
 def quantize_by_attrs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Values in the range `min`, `max`."""
+    """Values of any shape in the range of attrs `min` and `max`; InvalidArgumentError for an empty range or bad `num_bits`."""
     return (_quantize(inputs[0], _range_of_attrs(attrs), is_multiplied=True),)
 
 
 def quantize_by_attrs_gradient(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """The gradient where the value was inside the range, zero elsewhere."""
+    """(gradient, values), of one shape -> the gradient where the value was inside the range, zero elsewhere.
+
+    InvalidArgumentError for other shapes, an empty range or a bad `num_bits`.
+    """
     gradient, value = inputs
     moved = _range_of_attrs(attrs)
     if gradient.shape != value.shape:
         raise InvalidArgumentError(
-            f"Inputs to operation {context.node} of type {_NAME}ArgsGradient must have the same size and shape.  "
+            f"Inputs to operation {context.node} of type FakeQuantWithMinMaxArgsGradient must have the same size and shape.  "
             f"Input 0: {format_dims(gradient.shape)} != input 1: {format_dims(value.shape)}"
         )
     return (gradient * _is_inside(value, moved),)
 
 
-# --- range in tensors -----------------------------------------------------------------------------------------------
+# --- range in tensors -------------------------------------------------------------------------------------------------
 
 
 def _check_range(value: Tensor, low: Tensor, high: Tensor, rank: int) -> None:
@@ -122,8 +131,11 @@ def _check_range(value: Tensor, low: Tensor, high: Tensor, rank: int) -> None:
                 raise InvalidArgumentError(f"{name} has incorrect size, expected {size} was {len(bound)}")
 
 
-def _quantize_by_tensors(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """Values in one range, or (rank 1) in a range for each entry of the last dimension."""
+def _build_quantize(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
+    """Values in one range, or (rank 1) in a range for each entry of the last dimension.
+
+    InvalidArgumentError for ends of another rank or length, and for a bad `num_bits`.
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         value, low, high = inputs
@@ -134,7 +146,7 @@ def _quantize_by_tensors(rank: int) -> Callable[[Sequence[Tensor], Attrs], Seque
     return compute
 
 
-def _quantize_by_tensors_gradient(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
+def _build_quantize_gradient(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """The gradients of the values inside the range, and of its ends: the sums of those below and of those above."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -143,6 +155,7 @@ def _quantize_by_tensors_gradient(rank: int) -> Callable[[Sequence[Tensor], Attr
         if gradient.shape != value.shape:
             raise InvalidArgumentError("gradient and input must be the same size")
         _check_range(value, low, high, rank)
+        # what a value outside is moved by goes to the range's end, not to itself
         moved = _move(low, high, attrs)
         axes = tuple(range(value.ndim - rank))
         below, above = ~moved.empty & (value < moved.low), ~moved.empty & (value > moved.high)
@@ -152,7 +165,7 @@ def _quantize_by_tensors_gradient(rank: int) -> Callable[[Sequence[Tensor], Attr
     return compute
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _last_dim(dims: Dims) -> Dims:
@@ -174,6 +187,7 @@ def _infer_one_range_gradient(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_channels_gradient(context: ShapeContext) -> Sequence[Dims]:
+    # the gradient's shape function alone has an upper limit of rank 4, the kernel has none
     value = with_rank_at_most(with_rank_at_least(context.shapes[0], 1), 4)
     value = merge(value, context.shapes[1])
     bound = merge(with_rank(context.shapes[2], 1), _last_dim(value))
@@ -181,17 +195,17 @@ def _infer_channels_gradient(context: ShapeContext) -> Sequence[Dims]:
     return value, bound, bound
 
 
-def _four_per_element(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    return 4 * elements(outputs[0])
+# --- costs ------------------------------------------------------------------------------------------------------------
 
-
-_NAME = "FakeQuantWithMinMax"
+_FOUR_PER_ELEMENT = per_element(0, 4)
 
 TABLE: Table = {
-    f"{_NAME}Args": Kernel(quantize_by_attrs, unchanged, _four_per_element),
-    f"{_NAME}ArgsGradient": Kernel(quantize_by_attrs_gradient, unchanged, _four_per_element, needs_context=True),
-    f"{_NAME}Vars": Kernel(_quantize_by_tensors(0), unchanged_with_scalars, _four_per_element),
-    f"{_NAME}VarsGradient": Kernel(_quantize_by_tensors_gradient(0), _infer_one_range_gradient, _four_per_element),
-    f"{_NAME}VarsPerChannel": Kernel(_quantize_by_tensors(1), _infer_channels, _four_per_element),
-    f"{_NAME}VarsPerChannelGradient": Kernel(_quantize_by_tensors_gradient(1), _infer_channels_gradient, _four_per_element),
+    "FakeQuantWithMinMaxArgs": Kernel(quantize_by_attrs, unchanged, _FOUR_PER_ELEMENT),
+    "FakeQuantWithMinMaxArgsGradient": Kernel(quantize_by_attrs_gradient, unchanged, _FOUR_PER_ELEMENT, needs_context=True),
+    "FakeQuantWithMinMaxVars": Kernel(_build_quantize(0), unchanged_with_scalars, _FOUR_PER_ELEMENT),
+    "FakeQuantWithMinMaxVarsGradient": Kernel(_build_quantize_gradient(0), _infer_one_range_gradient, _FOUR_PER_ELEMENT),
+    "FakeQuantWithMinMaxVarsPerChannel": Kernel(_build_quantize(1), _infer_channels, _FOUR_PER_ELEMENT),
+    "FakeQuantWithMinMaxVarsPerChannelGradient": Kernel(
+        _build_quantize_gradient(1), _infer_channels_gradient, _FOUR_PER_ELEMENT
+    ),
 }

@@ -10,7 +10,7 @@ import numpy as np
 from placesim.dtypes import BFLOAT16, QINT32, QUINT8, DType
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, one_per_output
+from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output, per_element
 from placesim.runtime.kernels.quantized.ranges import (
     cast_to_integer,
     dequantize,
@@ -27,21 +27,29 @@ from placesim.runtime.shapes import (
     merge,
     merge_dim,
     rank_of,
+    unchanged,
     with_rank,
     with_rank_at_least,
 )
 
-# --- QuantizeV2 -----------------------------------------------------------------------------------------------------
+_Range = tuple[np.float32, np.float32]
+
+# --- QuantizeV2 -------------------------------------------------------------------------------------------------------
 
 
 def quantize_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Steps of the given range (one for each slice along `axis`), and the range that they really stand for."""
+    """(floats, lows, highs) -> steps shaped as the floats, and the range that they really stand for.
+
+    The range is one, or one for each slice along attr `axis`.  InvalidArgumentError for ends that are not as many, an upper end
+    below the lower, and a rounding that the mode does not have; UnimplementedError for mode MIN_FIRST along an axis.
+    """
     value, lows, highs = inputs
     axis, mode = attrs["axis"], attrs["mode"]
     if attrs["round_mode"] == "HALF_TO_EVEN" and mode != "SCALED":
         raise InvalidArgumentError(f"Round mode 'HALF_TO_EVEN' only supported for mode 'SCALED', but mode is '{mode}'.")
     _check_quantize_ranges(value, lows, highs, axis)
     slices = value.shape[axis] if axis > -1 else 1
+    # one slice is quantized as a whole, in every mode
     if slices == 1:
         output, low, high = _quantize_slice(value, lows.reshape(-1)[0], highs.reshape(-1)[0], attrs)
         return output, np.asarray(low), np.asarray(high)
@@ -113,6 +121,7 @@ def _quantize_combined(value: Tensor, low: np.float32, high: np.float32, dtype: 
     lowest, highest = limits_of(dtype)
     scale = np.float32(np.float64(highest - lowest) / np.float64(high - low))
     steps = (_clamp(value, low, high) - low) * scale
+    # unsigned steps are cut after a half is added, signed ones rounded away from zero
     if lowest == 0:
         return cast_to_integer(steps + np.float32(0.5), dtype)
     return cast_to_integer(round_away(steps - _half_range(dtype)), dtype)
@@ -136,11 +145,15 @@ def _quantize_scaled(value: Tensor, low: np.float32, high: np.float32, attrs: At
     return cast_to_integer(rounded, attrs["T"]), low, high
 
 
-# --- Dequantize -----------------------------------------------------------------------------------------------------
+# --- Dequantize -------------------------------------------------------------------------------------------------------
 
 
 def dequantize_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Floats of steps in the given range, or in one range for each slice along `axis`."""
+    """(steps, lows, highs) -> floats shaped as the steps, in one range or in one for each slice along attr `axis`.
+
+    InvalidArgumentError for ends that are not as many, an axis that is none, and bfloat16 in another mode than MIN_COMBINED;
+    UnimplementedError for mode MIN_FIRST along an axis.
+    """
     value, lows, highs = inputs
     axis, mode = attrs["axis"], attrs["mode"]
     if attrs["dtype"] is BFLOAT16 and mode != "MIN_COMBINED":
@@ -154,6 +167,7 @@ def dequantize_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
                 f"{name} must have as many elements as input on the dequantization axis ({axis}), "
                 f"got {bound.size}, expected {slices}"
             )
+    # one slice along an axis is as good as none
     if slices != 1 and mode == "MIN_FIRST":
         raise UnimplementedError("MIN_FIRST mode is not implemented for Dequantize with axis != -1.")
     shape = (slices, *[1] * (value.ndim - axis - 1)) if slices != 1 else ()
@@ -171,16 +185,21 @@ def _dequantize_steps(value: Tensor, low: Tensor, high: Tensor, attrs: Attrs) ->
     if attrs["mode"] == "MIN_FIRST":
         return dequantize_in_floats(value, np.float32(low), np.float32(high), dtype)
     from_high = high / np.float32(highest)
+    # unsigned steps begin at zero, whatever the range's lower end
     if lowest == 0:
         return steps * from_high
     return steps * np.maximum(low / np.float32(lowest + attrs["narrow_range"]), from_high)
 
 
-# --- QuantizeAndDequantize ------------------------------------------------------------------------------------------
+# --- QuantizeAndDequantize --------------------------------------------------------------------------------------------
 
 
 def round_trip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Values rounded to the steps of a range in tensors, which can be given only for the tensor as a whole."""
+    """(values, low, high) -> values rounded to the steps of the range, or of their own where none is given.
+
+    The range can be given only for the tensor as a whole.  InvalidArgumentError for ends that are no scalars or out of order,
+    an axis that is none, and a number of bits out of range.
+    """
     value, lows, highs = inputs
     axis, bits = attrs["axis"], attrs["num_bits"]
     _check_bits(bits, attrs, "signed_input_")
@@ -198,9 +217,13 @@ def round_trip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def round_trip_by_bits(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The same with the number of bits in a fourth tensor, and a range for each slice along `axis`."""
+    """`round_trip` with the number of bits in a fourth tensor, a scalar, and a range for each slice along attr `axis`.
+
+    InvalidArgumentError likewise, and for ends that are not one for each slice.
+    """
     value, lows, highs, bits = inputs
     axis = attrs["axis"]
+    # without an axis too, a scalar is refused
     if max(axis, 0) >= value.ndim:
         raise InvalidArgumentError(
             f"Axis requested is larger than input dimensions. Axis: {axis} Input Dimensions: {value.ndim}"
@@ -217,7 +240,10 @@ def round_trip_by_bits(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
 
 
 def round_trip_by_attrs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The same with a range in attrs, in the first version of the op."""
+    """`round_trip` with a range in attrs, in the first version of the op; values of any shape.
+
+    InvalidArgumentError for ends out of order, and a number of bits out of range.
+    """
     (value,) = inputs
     lows, highs = (np.asarray(attrs[name], value.dtype) for name in ("input_min", "input_max"))
     _check_bits(attrs["num_bits"], attrs, "signed_input_")
@@ -239,9 +265,11 @@ def _check_slices(lows: Tensor, highs: Tensor, axis: int, slices: int) -> None:
             raise InvalidArgumentError(f"Shape must be rank 1 for {name} when the axis is specified")
     for name, bound in named:
         size = len(bound)
-        where = f"to match dim {axis} of the input [{size}]"
         if size != slices:
-            raise InvalidArgumentError(f"{name} has incorrect size, was {size} expected {slices} {where}")
+            raise InvalidArgumentError(
+                # the last number is TensorFlow's: the size that is wrong, not that of the input
+                f"{name} has incorrect size, was {size} expected {slices} to match dim {axis} of the input [{size}]"
+            )
 
 
 def _check_order(lows: Tensor, highs: Tensor) -> None:
@@ -264,9 +292,11 @@ def _round_trip(value: Tensor, lows: Tensor, highs: Tensor, bits: int, attrs: At
         axes = tuple(other for other in range(value.ndim) if other != axis)
         lows, highs = value.min(axis=axes).reshape(shape), value.max(axis=axes).reshape(shape)
     low, high, scale, inverse = _scale_range(lows, highs, bits, attrs, value.dtype)
+    # a range that was found holds all values already
     clamped = np.maximum(np.minimum(value, high), low) if attrs["range_given"] else value
     steps = clamped * scale
-    to_even = attrs.get("round_mode", "HALF_TO_EVEN") == "HALF_TO_EVEN"  # the third version of the op does not ask
+    # the third version of the op does not ask how to round; HALF_UP rounds halves up below zero too
+    to_even = attrs.get("round_mode", "HALF_TO_EVEN") == "HALF_TO_EVEN"
     rounded: Tensor = np.rint(steps) if to_even else np.floor(steps + value.dtype.type(0.5))
     return (rounded * inverse).astype(value.dtype, copy=False)
 
@@ -279,6 +309,7 @@ def _scale_range(lows: Tensor, highs: Tensor, bits: int, attrs: Attrs, dtype: An
     largest = np.finfo(dtype).max
     from_low = np.where(first * lows > 0, first / lows, largest)
     from_high = np.where(last * highs > 0, last / highs, largest)
+    # the side that needs the larger steps sets the scale, and keeps its end exactly
     by_low = from_low < from_high
     inverse = np.where(by_low, lows / first, highs / last)
     scale = np.where(by_low, from_low, from_high)
@@ -286,10 +317,14 @@ def _scale_range(lows: Tensor, highs: Tensor, bits: int, attrs: Attrs, dtype: An
 
 
 def round_trip_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The gradient where the value is in the range, and zeros for the range's ends."""
+    """(gradient, values, low, high) -> the gradient where the value is in the range, and zeros for the range's ends.
+
+    InvalidArgumentError where shapes do not fit: gradient and values are of one, ends are scalars or as long as the axis.
+    """
     gradient, value, lows, highs = inputs
     axis = attrs["axis"]
     if axis >= value.ndim:
+        # the missing blank is TensorFlow's
         raise InvalidArgumentError(
             f"Axis should be -1 or 0 or a positive value less than {value.ndim}but given axis value was {axis}"
         )
@@ -300,26 +335,34 @@ def round_trip_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
         if bound.ndim >= 2:
             raise InvalidArgumentError(f"Input {name} tensor must have dimension 0 or 1. Received {bound.ndim}.")
     for name, bound in bounds:
-        rank = f"Shape must be rank 1 for input_{name}_tensor when the axis is specified"
         if bound.ndim != (axis > -1):
-            raise InvalidArgumentError(rank if axis > -1 else f"input_{name} must be a scalar if axis is unspecified")
+            raise InvalidArgumentError(
+                f"Shape must be rank 1 for input_{name}_tensor when the axis is specified"
+                if axis > -1
+                else f"input_{name} must be a scalar if axis is unspecified"
+            )
     for name, bound in bounds if axis > -1 else ():
         size = value.shape[axis]
         if len(bound) != size:
             raise InvalidArgumentError(f"{name} has incorrect size, expected {size} was {len(bound)}")
     shape = (lows.size, *[1] * (value.ndim - axis - 1)) if axis > -1 else ()
+    # the ends count as inside, and get no gradient of their own
     inside = (value >= lows.reshape(shape)) & (value <= highs.reshape(shape))
     return gradient * inside, np.zeros_like(lows), np.zeros_like(highs)
 
 
-# --- other ranges ---------------------------------------------------------------------------------------------------
+# --- other ranges -----------------------------------------------------------------------------------------------------
 
 
 def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Steps of one range as steps of another, and that range."""
+    """(steps, low, high, new low, new high) -> steps of the new range, shaped as those that are given, and that range.
+
+    InvalidArgumentError for an end that is no scalar, a new range that begins above zero, or one whose ends are out of order.
+    """
     value, *bounds = inputs
     names = ("input_min", "input_max", "requested_output_min", "requested_output_max")
     low, high, new_low, new_high = map(read_bound, bounds, names)
+    # asked so that NaN is refused too
     if not new_low <= 0:
         raise InvalidArgumentError(f"requested_output_min must be <= 0, but got {new_low:g}")
     if not new_high >= new_low:
@@ -330,10 +373,8 @@ def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return output, np.asarray(new_low), np.asarray(new_high)
 
 
-_Range = tuple[np.float32, np.float32]
-
-
 def _change_range(value: Tensor, old: _Range, new: _Range, source: DType, target: DType) -> Tensor:
+    # TensorFlow has a faster way for this pair, with other roundings
     if source is QINT32 and target is QUINT8:
         return _change_range_in_fixed_point(value, old, new)
     return quantize_in_floats(dequantize_in_floats(value, *old, source), *new, target)
@@ -360,7 +401,10 @@ def _as_int64(value: np.float64) -> np.int64:
 
 
 def find_range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The range that the steps really use, made to include zero."""
+    """(steps, low, high) -> the ends, scalars, of the range that the steps really use; the lower is at most zero.
+
+    InvalidArgumentError for an end without elements; of several the first counts.
+    """
     value, low, high = inputs
     if low.size == 0:
         raise InvalidArgumentError("Input min must not be empty.")
@@ -371,7 +415,10 @@ def find_range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def shrink_range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The steps in the range that they really use, in a smaller type, and that range."""
+    """(steps, low, high) -> the steps in the range that they really use, in a smaller type, and that range's ends.
+
+    InvalidArgumentError for an end that is no scalar.
+    """
     value, low, high = inputs
     old = read_bound(low, "input_min"), read_bound(high, "input_max")
     used = _used_range(value, *old, attrs["Tinput"])
@@ -381,12 +428,13 @@ def shrink_range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 def _used_range(value: Tensor, low: np.float32, high: np.float32, dtype: DType) -> _Range:
     lowest, highest = limits_of(dtype)
+    # no steps at all leave the limits crossed, and so a range from its upper to its lower end
     ends = np.array([value.min(initial=highest), value.max(initial=lowest)])
     first, last = dequantize(ends, low, high, dtype)
     return min(np.float32(0), first), last
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _check_axis(context: ShapeContext) -> None:
@@ -417,6 +465,7 @@ def _infer_quantize(context: ShapeContext) -> Sequence[Dims]:
 
 def _infer_dequantize(context: ShapeContext) -> Sequence[Dims]:
     _check_axis(context)
+    # an unknown rank counts as -1: then every axis is too large
     axis, rank = context.attrs["axis"], rank_of(context.shapes[0])
     known = -1 if rank is None else rank
     if axis > known:
@@ -444,10 +493,6 @@ def _infer_round_trip_gradient(context: ShapeContext) -> Sequence[Dims]:
     return merge(context.shapes[0], context.shapes[1]), bound, bound
 
 
-def _infer_same(context: ShapeContext) -> Sequence[Dims]:
-    return (context.shapes[0],)
-
-
 def _infer_requantize(context: ShapeContext) -> Sequence[Dims]:
     for dims in context.shapes[1:]:
         with_rank(dims, 0)
@@ -460,16 +505,16 @@ def _infer_find_range(context: ShapeContext) -> Sequence[Dims]:
     return (), ()
 
 
-def _two_per_element(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    return 2 * elements(inputs[0])
+# --- costs ------------------------------------------------------------------------------------------------------------
 
+_TWO_PER_ELEMENT = per_element(0, 2)
 
 TABLE: Table = {
     "Dequantize": Kernel(dequantize_tensor, _infer_dequantize, one_per_output),
-    "QuantizeAndDequantize": Kernel(round_trip_by_attrs, _infer_same, _two_per_element),
-    "QuantizeAndDequantizeV2": Kernel(round_trip, _infer_round_trip, _two_per_element),
-    "QuantizeAndDequantizeV3": Kernel(round_trip_by_bits, _infer_round_trip, _two_per_element),
-    "QuantizeAndDequantizeV4": Kernel(round_trip, _infer_round_trip, _two_per_element),
+    "QuantizeAndDequantize": Kernel(round_trip_by_attrs, unchanged, _TWO_PER_ELEMENT),
+    "QuantizeAndDequantizeV2": Kernel(round_trip, _infer_round_trip, _TWO_PER_ELEMENT),
+    "QuantizeAndDequantizeV3": Kernel(round_trip_by_bits, _infer_round_trip, _TWO_PER_ELEMENT),
+    "QuantizeAndDequantizeV4": Kernel(round_trip, _infer_round_trip, _TWO_PER_ELEMENT),
     "QuantizeAndDequantizeV4Grad": Kernel(round_trip_gradient, _infer_round_trip_gradient, one_per_output),
     "QuantizeDownAndShrinkRange": Kernel(shrink_range, _infer_requantize, one_per_output),
     "QuantizeV2": Kernel(quantize_tensor, _infer_quantize, one_per_output),

@@ -28,7 +28,8 @@ def step_count(dtype: DType) -> int:
 
 
 def round_away(x: Tensor) -> Tensor:
-    """Halves away from zero, as C's `round`."""
+    """The nearest integers of a tensor of any shape, halves away from zero, as C's `round`."""
+    # not `trunc(x + 0.5)`, whose sum would round 0.49999997 up
     whole = np.trunc(x)
     rounded: Tensor = whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0).astype(x.dtype)
     return rounded
@@ -41,48 +42,52 @@ def cast_to_integer(x: Tensor, dtype: DType) -> Tensor:
 
 
 def read_bound(tensor: Tensor, name: str) -> np.float32:
-    """An end of a range, which must be a scalar."""
+    """An end of a range; InvalidArgumentError unless it is a scalar."""
     if np.ndim(tensor) != 0:
         raise InvalidArgumentError(f"`{name}` must be rank 0 but is rank {np.ndim(tensor)}")
     return np.float32(tensor)
 
 
 def quantize_unclamped(value: Tensor | Float, low: np.float32, high: np.float32, dtype: DType) -> Tensor:
-    """int64 steps of a range, which may lie outside the type's limits."""
+    """int64 steps of a range, of values of any shape; they may lie outside the type's limits."""
     lowest = limits_of(dtype)[0]
     value = np.asarray(value, np.float32).astype(np.float64)
+    # a range of one value has one step
     if low == high:
         return np.full(value.shape, lowest, np.int64)
     steps = step_count(dtype)
     scale = np.float64(steps) / (np.float64(high - low) * (steps / (steps - 1.0)))
+    # value and start are rounded apart, as in TensorFlow, so that zero is a step where it is in the range
     rounded = round_away(value * scale) - round_away(np.asarray(np.float64(low) * scale))
     return rounded.astype(np.int64) + lowest
 
 
 def quantize(value: Tensor | Float, low: np.float32, high: np.float32, dtype: DType) -> Tensor:
-    """Steps of a range in the type, clamped to its limits."""
+    """Steps of a range in the type, of values of any shape, clamped to its limits."""
     return np.clip(quantize_unclamped(value, low, high, dtype), *limits_of(dtype)).astype(dtype.numpy)
 
 
 def dequantize(value: Tensor, low: np.float32, high: np.float32, dtype: DType) -> Tensor:
-    """float32 values of steps."""
+    """float32 values of steps, shaped as these."""
     value = np.asarray(value)
     if low == high:
         return np.full(value.shape, low, np.float32)
     steps = step_count(dtype)
     scale = np.float64(high - low) * (steps / (steps - 1.0)) / steps
     offset = value.astype(np.float64) - limits_of(dtype)[0]
+    # the start is a multiple of the step as a float, the offset one of the step as a double
     single = np.float64(np.float32(scale))
     start = round_away(np.asarray(np.float64(low) / single)) * single
     return (start + offset * scale).astype(np.float32)
 
 
 def quantize_in_floats(value: Tensor, low: np.float32, high: np.float32, dtype: DType) -> Tensor:
-    """`quantize` in float32 arithmetic, as TensorFlow does it for whole tensors."""
+    """`quantize` in float32 arithmetic, as TensorFlow does it for whole tensors; the results may differ by a step."""
     lowest, highest = map(np.float32, limits_of(dtype))
     scale = np.float32(0.0 if low == high else (step_count(dtype) - 1.0) / np.float64(high - low))
     start = round_away(np.asarray(low * scale))
     steps = round_away(value * scale) - (start - lowest)
+    # int32's limits are no floats: those nearest to them stand in
     steps = np.minimum(np.maximum(steps, max(lowest, LOWEST_FLOAT)), min(highest, HIGHEST_FLOAT))
     return cast_to_integer(steps, dtype)
 

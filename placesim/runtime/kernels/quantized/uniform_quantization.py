@@ -14,19 +14,28 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_outpu
 from placesim.runtime.kernels.quantized.ranges import cast_to_integer
 from placesim.runtime.shapes import format_dims, unchanged
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def quantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Floats to steps, halves up, clamped to the attrs' limits."""
+    """(floats, scales, zero points) -> steps shaped as the floats, halves up, clamped to the attrs' limits.
+
+    Scales and zero points are scalars, or vectors along the attr's axis; InvalidArgumentError for others.
+    """
     value, scales, zero_points = inputs
     _check_axis_attr(attrs, "quantization_axis")
     scales, zero_points = _along_axis(value, scales, zero_points, attrs["quantization_axis"])
+    # TensorFlow multiplies by the inverse, which rounds otherwise than a division; scales need not be positive here
     inverse = np.float32(1) / scales
     steps = cast_to_integer(np.floor(value * inverse + np.float32(0.5)), QINT32)
     return (_moved_steps(steps, zero_points, attrs, "quantization"),)
 
 
 def dequantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Steps to floats."""
+    """(steps, scales, zero points) -> floats shaped as the steps.
+
+    InvalidArgumentError for scales and zero points that do not fit, and for a scale that is not positive.
+    """
     value, scales, zero_points = inputs
     scales, zero_points = _along_axis(value, scales, zero_points, attrs["quantization_axis"])
     if not np.all(scales > 0):
@@ -35,7 +44,11 @@ def dequantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Steps to steps of another scale and zero point, by a product in fixed point that is rounded once."""
+    """(steps, scales, zero points, new scales, new zero points) -> steps shaped as those that are given.
+
+    By a product in fixed point that is rounded once.  InvalidArgumentError for scales and zero points that do not fit, two
+    different axes, and a scale that is not positive.
+    """
     value, scales, zero_points, new_scales, new_zero_points = inputs
     axis, new_axis = attrs["input_quantization_axis"], attrs["output_quantization_axis"]
     for name in ("input_quantization_axis", "output_quantization_axis"):
@@ -44,14 +57,14 @@ def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError("If input and output is both per-axis quantized, the quantization axis must be same.")
     scales, zero_points = _along_axis(value, scales, zero_points, axis)
     new_scales, new_zero_points = _along_axis(value, new_scales, new_zero_points, new_axis)
-    are_positive = np.all(scales > 0) and np.all(new_scales > 0)
-    if not are_positive:
+    if not (np.all(scales > 0) and np.all(new_scales > 0)):
         raise InvalidArgumentError("input/output scales elements must be all positive.")
     ratio = scales.astype(np.float64) / new_scales
     multipliers, shifts = (np.empty(ratio.shape, np.int64) for _ in range(2))
     for where in np.ndindex(ratio.shape):
         multipliers[where], shifts[where] = find_multiplier(float(ratio[where]))
     steps = (value.astype(np.int64) - zero_points).astype(np.int32).astype(np.int64)
+    # a half is added before the shift, which rounds down: halves go up
     total = 31 - shifts
     moved = (steps * multipliers + (np.int64(1) << (total - 1))) >> total
     return (_moved_steps(np.clip(moved, -(2**31), 2**31 - 1), new_zero_points, attrs, "output_quantization"),)
@@ -66,13 +79,15 @@ def _moved_steps(steps: Tensor, zero_points: Tensor, attrs: Attrs, prefix: str) 
 
 
 def find_multiplier(number: float) -> tuple[int, int]:
-    """A positive number as a fraction of 31 bits and a power of two."""
+    """A positive number as a fraction of 31 bits and a power of two; InvalidArgumentError for another number."""
     if not (math.isfinite(number) and number > 0):
+        # TensorFlow's spelling
         raise InvalidArgumentError(f"double_multiplier must be a poisitive finite number. Given {number:g}")
     fraction, shift = math.frexp(number)
     multiplier = math.floor(fraction * (1 << 31) + 0.5)
     if multiplier == 1 << 31:
         multiplier, shift = multiplier // 2, shift + 1
+    # what is too small for 31 bits counts as nothing, what is too large as the largest
     if shift < -31:
         return 0, 0
     return ((1 << 31) - 1, 30) if shift > 30 else (multiplier, shift)
@@ -85,24 +100,29 @@ def _check_axis_attr(attrs: Attrs, name: str) -> None:
 
 def _along_axis(value: Tensor, scales: Tensor, zero_points: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     """Scales and zero points as arrays that broadcast along the axis; -1 means one for all."""
-    shapes = f"scales shape {format_dims(scales.shape)} and zero_points shape {format_dims(zero_points.shape)}"
     if scales.shape != zero_points.shape:
+        shapes = _shapes_text(scales, zero_points)
         raise InvalidArgumentError(f"scales and zero_points shape must be same, but given {shapes}")
     if not -1 <= axis < value.ndim:
         raise InvalidArgumentError(f"quantization_axis must be -1 or in range [0, input.rank), but given {axis}")
     if axis < 0:
         if scales.ndim != 0:
             raise InvalidArgumentError(
-                f"If quantization_axis is -1, scales and zero_points must be scalar tensors, but given {shapes}"
+                "If quantization_axis is -1, scales and zero_points must be scalar tensors, "
+                f"but given {_shapes_text(scales, zero_points)}"
             )
         return scales, zero_points
     if scales.shape != (value.shape[axis],):
         raise InvalidArgumentError(
             "If quantization_axis is not -1, scales and zero_points must be a tensor of rank 1 and the size must be equal to "
-            f"the input.dim_size(quantization_axis), but given quantization_axis {axis}, {shapes}"
+            f"the input.dim_size(quantization_axis), but given quantization_axis {axis}, {_shapes_text(scales, zero_points)}"
         )
     shape = (-1, *[1] * (value.ndim - axis - 1))
     return scales.reshape(shape), zero_points.reshape(shape)
+
+
+def _shapes_text(scales: Tensor, zero_points: Tensor) -> str:
+    return f"scales shape {format_dims(scales.shape)} and zero_points shape {format_dims(zero_points.shape)}"
 
 
 TABLE: Table = {

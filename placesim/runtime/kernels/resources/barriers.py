@@ -20,13 +20,13 @@ from placesim.runtime.kernels.named_resources import (
     check_signature,
     check_two_strings,
     finder,
+    infer_scalar_of_two_strings,
+    infer_takes_two_strings,
+    infer_two_strings,
     name_resource,
-    scalar_of_two_strings,
     shape_of,
     slices,
     strings_of,
-    takes_two_strings,
-    two_strings,
     types_text,
 )
 from placesim.runtime.kernels.resources.queue_attempts import UNBOUNDED, ByPriority, Queue, advance_all, cancel_puts, lines_of
@@ -212,10 +212,10 @@ def _infer_take(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "Barrier": Kernel(make_barrier, two_strings, needs_context=True),
+    "Barrier": Kernel(make_barrier, infer_two_strings, needs_context=True),
     "BarrierInsertMany": Kernel(insert, _infer_insert, needs_context=True),
     "BarrierTakeMany": Kernel(take, _infer_take, needs_context=True),
-    "BarrierClose": Kernel(close, takes_two_strings, needs_context=True),
-    "BarrierReadySize": Kernel(tell_ready, scalar_of_two_strings, needs_context=True),
-    "BarrierIncompleteSize": Kernel(tell_incomplete, scalar_of_two_strings, needs_context=True),
+    "BarrierClose": Kernel(close, infer_takes_two_strings, needs_context=True),
+    "BarrierReadySize": Kernel(tell_ready, infer_scalar_of_two_strings, needs_context=True),
+    "BarrierIncompleteSize": Kernel(tell_incomplete, infer_scalar_of_two_strings, needs_context=True),
 }

@@ -19,17 +19,17 @@ from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
 from placesim.runtime.kernels.named_resources import (
     check_signature,
     finder,
+    infer_scalar_of_two_strings,
+    infer_takes_two_strings,
+    infer_two_strings,
+    infer_unknown_outputs,
     makers,
     name_resource,
-    scalar_of_two_strings,
     shape_of,
     slices,
     stack_values,
     strings_of,
-    takes_two_strings,
-    two_strings,
     types_text,
-    unknown_outputs,
     users,
 )
 from placesim.runtime.kernels.resources.queue_attempts import (
@@ -303,21 +303,29 @@ def _infer_many(context: ShapeContext) -> Sequence[Dims]:
     count = context.value(1)
     if count is not None and int(count.reshape(-1)[0]) < 0:
         raise ShapeError(f"Input 'n' must be >= 0, but is {int(count.reshape(-1)[0])}")
-    return unknown_outputs(context)
+    return infer_unknown_outputs(context)
 
 
 TABLE: Table = {
-    "FakeQueue": Kernel(fake_queue, two_strings, needs_context=True),
+    "FakeQueue": Kernel(fake_queue, infer_two_strings, needs_context=True),
     **makers("FIFOQueue", "FIFOQueueV2", queue_maker("FIFOQueue")),
     **makers("RandomShuffleQueue", "RandomShuffleQueueV2", queue_maker("RandomShuffleQueue")),
     **makers("PaddingFIFOQueue", "PaddingFIFOQueueV2", queue_maker("PaddingFIFOQueue")),
     **makers("PriorityQueue", "PriorityQueueV2", queue_maker("PriorityQueue")),
     **users("QueueEnqueue", "QueueEnqueueV2", enqueue, no_outputs, no_outputs),
     **users("QueueEnqueueMany", "QueueEnqueueManyV2", enqueue_many, no_outputs, no_outputs),
-    **users("QueueDequeue", "QueueDequeueV2", dequeue, unknown_outputs, unknown_outputs),
-    **users("QueueDequeueMany", "QueueDequeueManyV2", batch_dequeuer("DequeueManyOp", False), unknown_outputs, _infer_many),
-    **users("QueueDequeueUpTo", "QueueDequeueUpToV2", batch_dequeuer("DequeueUpToOp", True), unknown_outputs, unknown_outputs),
-    **users("QueueClose", "QueueCloseV2", close, takes_two_strings, no_outputs),
+    **users("QueueDequeue", "QueueDequeueV2", dequeue, infer_unknown_outputs, infer_unknown_outputs),
+    **users(
+        "QueueDequeueMany", "QueueDequeueManyV2", batch_dequeuer("DequeueManyOp", False), infer_unknown_outputs, _infer_many
+    ),
+    **users(
+        "QueueDequeueUpTo",
+        "QueueDequeueUpToV2",
+        batch_dequeuer("DequeueUpToOp", True),
+        infer_unknown_outputs,
+        infer_unknown_outputs,
+    ),
+    **users("QueueClose", "QueueCloseV2", close, infer_takes_two_strings, no_outputs),
     **users("QueueIsClosed", "QueueIsClosedV2", tell_closed, scalar, scalar),
-    **users("QueueSize", "QueueSizeV2", tell_size, scalar_of_two_strings, unchanged),
+    **users("QueueSize", "QueueSizeV2", tell_size, infer_scalar_of_two_strings, unchanged),
 }

@@ -17,7 +17,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError, ResourceExhaustedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, WouldWait
-from placesim.runtime.kernels.named_resources import name_resource, shape_of, unknown_outputs
+from placesim.runtime.kernels.named_resources import infer_unknown_outputs, name_resource, shape_of
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, no_outputs, scalar
 
 BUFFER_TYPE = "N10tensorflow12_GLOBAL__N_16BufferE"
@@ -230,25 +230,25 @@ def clear_map(kind: str, inputs: Sequence[Any], attrs: Attrs, context: KernelCon
 
 
 def _infer_key_and_values(context: ShapeContext) -> Sequence[Dims]:
-    return (None, *unknown_outputs(context))
+    return (None, *infer_unknown_outputs(context))
 
 
 TABLE: Table = {
     "Stage": Kernel(stage, no_outputs, needs_context=True),
-    "Unstage": Kernel(unstage, unknown_outputs, needs_context=True),
-    "StagePeek": Kernel(stage_peek, unknown_outputs, needs_context=True),
+    "Unstage": Kernel(unstage, infer_unknown_outputs, needs_context=True),
+    "StagePeek": Kernel(stage_peek, infer_unknown_outputs, needs_context=True),
     "StageSize": Kernel(stage_size, scalar, needs_context=True),
     "StageClear": Kernel(stage_clear, no_outputs, needs_context=True),
     "MapStage": Kernel(partial(put_in_map, "Map"), no_outputs, needs_context=True),
-    "MapUnstage": Kernel(partial(take_from_map, "Map", False), unknown_outputs, needs_context=True),
-    "MapPeek": Kernel(partial(take_from_map, "Map", True), unknown_outputs, needs_context=True),
+    "MapUnstage": Kernel(partial(take_from_map, "Map", False), infer_unknown_outputs, needs_context=True),
+    "MapPeek": Kernel(partial(take_from_map, "Map", True), infer_unknown_outputs, needs_context=True),
     "MapUnstageNoKey": Kernel(partial(take_any_from_map, "Map"), _infer_key_and_values, needs_context=True),
     "MapSize": Kernel(partial(map_size, "Map"), scalar, needs_context=True),
     "MapIncompleteSize": Kernel(partial(incomplete_map_size, "Map"), scalar, needs_context=True),
     "MapClear": Kernel(partial(clear_map, "Map"), no_outputs, needs_context=True),
     "OrderedMapStage": Kernel(partial(put_in_map, "OrderedMap"), no_outputs, needs_context=True),
-    "OrderedMapUnstage": Kernel(partial(take_from_map, "OrderedMap", False), unknown_outputs, needs_context=True),
-    "OrderedMapPeek": Kernel(partial(take_from_map, "OrderedMap", True), unknown_outputs, needs_context=True),
+    "OrderedMapUnstage": Kernel(partial(take_from_map, "OrderedMap", False), infer_unknown_outputs, needs_context=True),
+    "OrderedMapPeek": Kernel(partial(take_from_map, "OrderedMap", True), infer_unknown_outputs, needs_context=True),
     "OrderedMapUnstageNoKey": Kernel(partial(take_any_from_map, "OrderedMap"), _infer_key_and_values, needs_context=True),
     "OrderedMapSize": Kernel(partial(map_size, "OrderedMap"), scalar, needs_context=True),
     "OrderedMapIncompleteSize": Kernel(partial(incomplete_map_size, "OrderedMap"), scalar, needs_context=True),

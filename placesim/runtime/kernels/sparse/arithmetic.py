@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,18 +11,20 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, per_element
 from placesim.runtime.kernels.sparse.tensors import (
     check_parts,
+    check_rank,
     dense_shape,
     gather_or_zero,
     group_starts,
     make_sparse_tensor,
     merge_rows,
-    require_rank,
     row_order,
 )
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, merge_dim, with_rank
 
 MAX_DENSE_RANK = 5
 """Of a dense tensor that meets a sparse one."""
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
 
 
 def _check_addends(inputs: Sequence[Tensor]) -> None:
@@ -66,10 +67,15 @@ def _check_same_shape(a_shape: Tensor, b_shape: Tensor) -> None:
 
 
 def add_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`A + B`; an entry of both is left out where its magnitude is below the threshold."""
+    """(A's and B's indices, values and shape, threshold) -> the parts of `A + B`.
+
+    An entry of both is left out where its magnitude is below the threshold.  InvalidArgumentError where parts do not fit, A and
+    B differ in shape, have no dimensions, or the threshold is no scalar.
+    """
     a_indices, a_values, a_shape, b_indices, b_values, _, threshold = inputs
     _check_addends(inputs[:6])
-    require_rank(threshold, 0, "The magnitude threshold must be a scalar: got shape ")
+    check_rank(threshold, 0, "The magnitude threshold must be a scalar: got shape ")
+    # TensorFlow merges the two lists as they are: rows out of order make entries that are there twice
     rows, in_a, in_b = merge_rows(a_indices, b_indices)
     sums = gather_or_zero(a_values, in_a) + gather_or_zero(b_values, in_b)
     kept = (in_a < 0) | (in_b < 0) | (threshold <= np.abs(sums))
@@ -77,10 +83,13 @@ def add_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def add_sparse_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The gradient of the sum at the entries of A and of B; zero at entries that the sum left out."""
+    """(gradient `[entries of the sum]`, indices of A, of B and of the sum) -> gradients of A's and of B's values.
+
+    Zero at entries that the sum left out.  InvalidArgumentError where the parts do not fit.
+    """
     gradient, a_indices, b_indices, sum_indices = inputs
     _check_ranks(inputs[1:], 2, "Input indices should be matrices but received shapes: {} and {} and {}")
-    require_rank(gradient, 1, "Input backprop_val_grad should be a vector but received shape: ")
+    check_rank(gradient, 1, "Input backprop_val_grad should be a vector but received shape: ")
     if not a_indices.shape[1] == b_indices.shape[1] == sum_indices.shape[1]:
         raise InvalidArgumentError(
             "The densified operands should have the same ndims; for A, B, sum got: "
@@ -117,7 +126,7 @@ def _find_in_sum(sum_indices: Tensor, *operands: Tensor) -> list[Tensor]:
     return found
 
 
-def _combine_sparse(function: Callable[[Tensor, Tensor], Tensor]) -> Kernel:
+def _build_combine_sparse(function: Callable[[Tensor, Tensor], Tensor]) -> Kernel:
     """An elementwise function of two sparse tensors, where an entry that is missing counts as zero."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -133,14 +142,11 @@ def _combine_sparse(function: Callable[[Tensor, Tensor], Tensor]) -> Kernel:
     return Kernel(compute, _infer_combine_sparse, per_element(1))
 
 
-def _infer_combine_sparse(context: ShapeContext) -> Sequence[Dims]:
-    for dims, rank in zip(context.shapes, (2, 1, 1) * 2, strict=True):
-        with_rank(dims, rank)
-    return (-1, -1), (-1,)
-
-
 def add_to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A dense tensor, with a sparse one of the same shape added."""
+    """(a sparse tensor's parts, a dense tensor of its shape) -> their sum, dense.
+
+    InvalidArgumentError where parts or shapes do not fit, for an index out of bounds, and for ranks but 1 to 5.
+    """
     indices, values, dims, dense = inputs
     _check_sparse_and_dense(indices, values, dims, dense)
     outside = (indices < 0) | (indices >= np.array(dense.shape, np.int64))
@@ -150,24 +156,29 @@ def add_to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
             f"Sparse tensor has an invalid index on dimension {axis}: a_indices({row},{axis}) = {indices[row, axis]}, "
             f"dense tensor shape: {' '.join(map(str, dense.shape))}"
         )
-    _check_rank(len(dims))
+    _check_dense_rank(len(dims))
+    # an entry that comes twice is added twice
     output = dense.copy()
     np.add.at(output, tuple(indices.T), values)
     return (output,)
 
 
-def _check_rank(rank: int) -> None:
+def _check_dense_rank(rank: int) -> None:
     if not 0 < rank <= MAX_DENSE_RANK:
         raise InvalidArgumentError(f"Only tensors with ranks between 1 and 5 are currently supported.  Tensor rank: {rank}")
 
 
-def _check_sparse_and_dense(indices: Tensor, values: Tensor, dims: Tensor, dense: Tensor) -> None:
-    require_rank(indices, 2, "Input a_indices should be a matrix but received shape: ")
+def _check_part_ranks(indices: Tensor, values: Tensor, dims: Tensor, prefix: str) -> None:
+    check_rank(indices, 2, f"Input {prefix}_indices should be a matrix but received shape: ")
     if not values.ndim == dims.ndim == 1:
         raise InvalidArgumentError(
-            "Inputs a_values and a_shape should be vectors but received shapes: "
+            f"Inputs {prefix}_values and {prefix}_shape should be vectors but received shapes: "
             f"{format_dims(values.shape)} and {format_dims(dims.shape)}"
         )
+
+
+def _check_sparse_and_dense(indices: Tensor, values: Tensor, dims: Tensor, dense: Tensor) -> None:
+    _check_part_ranks(indices, values, dims, "a")
     entries, rank = indices.shape
     if len(values) != entries:
         raise InvalidArgumentError(f"Dimensions {entries} and {len(values)} are not compatible")
@@ -183,12 +194,11 @@ def _check_sparse_and_dense(indices: Tensor, values: Tensor, dims: Tensor, dense
             )
 
 
-def _infer_dense_operand(context: ShapeContext) -> Sequence[Dims]:
-    return (context.shapes[3],)
-
-
 def multiply_with_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`A @ B` for a sparse matrix A and a dense matrix B, either of them adjoined first."""
+    """`A @ B` for a sparse matrix A `[rows, inner]` and a dense matrix B `[inner, columns]`, either of them adjoined first.
+
+    InvalidArgumentError where parts or inner dimensions do not fit, and for an index out of bounds.
+    """
     indices, values, dims, b = inputs
     if b.ndim != 2:
         raise InvalidArgumentError("Tensor 'b' is not a matrix")
@@ -213,10 +223,12 @@ def multiply_with_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
         raise InvalidArgumentError(
             f"Cannot multiply A and B because inner dimension does not match: {inner} vs. {len(b)}.  "
             "Did you forget a transpose?  "
+            # the parenthesis is TensorFlow's
             f"Dimensions of A: [{dims[0]}, {dims[1]}).  Dimensions of B: {format_dims(b_shape)}"
         )
     if rows < 0:
         raise InvalidArgumentError(f"Dimension {rows} must be >= 0")
+    # TensorFlow does not look at the indices where the product has no elements
     if rows * b.shape[1]:
         _check_matrix_indices(indices[:, left], indices[:, right], left, right, rows, len(b))
     return (_multiply_entries(indices[:, left], indices[:, right], values, b, rows),)
@@ -227,6 +239,7 @@ def _check_matrix_indices(m: Tensor, k: Tensor, left: int, right: int, rows: int
     wrong = bad_k | bad_m
     if not wrong.any():
         return
+    # of one entry, the index along the inner dimension is told first
     entry = int(np.argmax(wrong))
     if bad_k[entry]:
         raise InvalidArgumentError(f"k ({k[entry]}) from index[{entry},{right}] out of bounds (>={inner})")
@@ -242,29 +255,13 @@ def _multiply_entries(m: Tensor, k: Tensor, values: Tensor, b: Tensor, rows: int
     return output.astype(values.dtype, copy=False)
 
 
-def _infer_multiply_with_dense(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[0], 2)
-    with_rank(context.shapes[1], 1)
-    with_rank(context.shapes[2], 1)
-    a = with_rank(context.shape_value(2), 2)
-    b = with_rank(context.shapes[3], 2)
-    left, a_inner = a[::-1] if context.attrs["adjoint_a"] else a
-    b_inner, right = b[::-1] if context.attrs["adjoint_b"] else b
-    merge_dim(a_inner, b_inner)
-    return ((left, right),)
-
-
-def _multiply_with_dense_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    columns = (outputs[0] or (0, 0))[1]
-    return 2 * columns * elements(inputs[1])
-
-
-def _combine_with_dense(name: str, function: Callable[[Tensor, Tensor], Tensor]) -> Kernel:
+def _build_combine_with_dense(name: str, function: Callable[[Tensor, Tensor], Tensor]) -> Kernel:
     """An elementwise function of a sparse tensor's values and a dense tensor that is broadcast to its shape."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         indices, values, dims, dense = inputs
         picked = _pick_broadcast(indices, values, dims, dense)
+        # a zero anywhere in the dense tensor is refused, also where the sparse one has no entry
         if name == "SparseDenseCwiseDiv" and np.issubdtype(dense.dtype, np.integer) and not np.all(dense):
             raise InvalidArgumentError(f"{name} cannot divide by zero,but input dense tensor contains zero ")
         return (function(values, picked),)
@@ -274,12 +271,7 @@ def _combine_with_dense(name: str, function: Callable[[Tensor, Tensor], Tensor])
 
 def _pick_broadcast(indices: Tensor, values: Tensor, dims: Tensor, dense: Tensor) -> Tensor:
     """The elements of a dense tensor, broadcast to the sparse shape, at the sparse tensor's coordinates."""
-    require_rank(indices, 2, "Input sp_indices should be a matrix but received shape: ")
-    if not values.ndim == dims.ndim == 1:
-        raise InvalidArgumentError(
-            "Inputs sp_values and sp_shape should be vectors but received shapes: "
-            f"{format_dims(values.shape)} and {format_dims(dims.shape)}"
-        )
+    _check_part_ranks(indices, values, dims, "sp")
     if len(values) != len(indices):
         raise InvalidArgumentError(
             f"The first dimension of values and indices should match. ({len(values)} vs. {len(indices)})"
@@ -293,6 +285,7 @@ def _pick_broadcast(indices: Tensor, values: Tensor, dims: Tensor, dense: Tensor
         raise InvalidArgumentError("The shape argument requires at least one element.")
     shape = dense_shape(dims.tolist())
     padded = (1,) * (len(shape) - dense.ndim) + dense.shape
+    # the dense side may be broadcast, the sparse side may not
     if not (
         len(padded) == len(shape) and all(one == two or (two == 1 and one) for one, two in zip(shape, padded, strict=True))
     ):
@@ -300,9 +293,8 @@ def _pick_broadcast(indices: Tensor, values: Tensor, dims: Tensor, dense: Tensor
             "SparseDenseBinaryOpShared broadcasts dense to sparse only; got incompatible shapes: "
             f"[{','.join(map(str, shape))}] vs. [{','.join(map(str, dense.shape))}]"
         )
-    _check_rank(len(shape))
-    inside = np.all((indices >= 0) & (indices < np.array(shape)))
-    if not inside:
+    _check_dense_rank(len(shape))
+    if not np.all((indices >= 0) & (indices < np.array(shape))):
         raise InvalidArgumentError("Provided indices are out-of-bounds w.r.t. dense side with broadcasted shape")
     picked: Tensor = np.broadcast_to(dense, shape)[tuple(indices.T)]
     return picked
@@ -317,19 +309,13 @@ def _divide(one: Tensor, two: Tensor) -> Tensor:
     return quotient
 
 
-def _infer_entries(context: ShapeContext) -> Sequence[Dims]:
-    return ((with_rank(context.shapes[0], 2)[0],),)
-
-
 def softmax_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Softmax of the entries that differ only in the last coordinate; in the order of sorted rows."""
+    """Softmax of the entries that differ only in the last coordinate: values `[entries]` in the order of sorted rows.
+
+    InvalidArgumentError where the parts do not fit or the rank is below 2.
+    """
     indices, values, dims = inputs
-    require_rank(indices, 2, "Input sp_indices should be a matrix but received shape: ")
-    if not values.ndim == dims.ndim == 1:
-        raise InvalidArgumentError(
-            "Inputs sp_values and sp_shape should be vectors but received shapes: "
-            f"{format_dims(values.shape)} and {format_dims(dims.shape)}"
-        )
+    _check_part_ranks(indices, values, dims, "sp")
     if len(dims) < 2:
         raise InvalidArgumentError(f"Input should have rank >= 2, but received shape: {' '.join(map(str, dims[:3].tolist()))}")
     make_sparse_tensor(indices, values, dims)
@@ -341,6 +327,35 @@ def softmax_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     lengths = np.diff(np.append(starts, len(values)))
     shifted = np.exp(values - np.repeat(np.maximum.reduceat(values, starts), lengths))
     return (shifted / np.repeat(np.add.reduceat(shifted, starts, dtype=shifted.dtype), lengths),)
+
+
+# --- shape functions --------------------------------------------------------------------------------------------------
+
+
+def _infer_combine_sparse(context: ShapeContext) -> Sequence[Dims]:
+    for dims, rank in zip(context.shapes, (2, 1, 1) * 2, strict=True):
+        with_rank(dims, rank)
+    return (-1, -1), (-1,)
+
+
+def _infer_dense_operand(context: ShapeContext) -> Sequence[Dims]:
+    return (context.shapes[3],)
+
+
+def _infer_multiply_with_dense(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 2)
+    with_rank(context.shapes[1], 1)
+    with_rank(context.shapes[2], 1)
+    a = with_rank(context.shape_value(2), 2)
+    b = with_rank(context.shapes[3], 2)
+    left, a_inner = a[::-1] if context.attrs["adjoint_a"] else a
+    b_inner, right = b[::-1] if context.attrs["adjoint_b"] else b
+    merge_dim(a_inner, b_inner)
+    return ((left, right),)
+
+
+def _infer_entries(context: ShapeContext) -> Sequence[Dims]:
+    return ((with_rank(context.shapes[0], 2)[0],),)
 
 
 def _infer_softmax(context: ShapeContext) -> Sequence[Dims]:
@@ -359,27 +374,27 @@ def _infer_add_sparse_gradient(context: ShapeContext) -> Sequence[Dims]:
     return (with_rank(context.shapes[1], 2)[0],), (with_rank(context.shapes[2], 2)[0],)
 
 
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+def _multiply_with_dense_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    columns = (outputs[0] or (0, 0))[1]
+    return 2 * columns * elements(inputs[1])
+
+
 def _add_sparse_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     return min(elements(inputs[1]), elements(inputs[4]))
 
 
-def _softmax_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    return 3 * elements(inputs[1])
-
-
-_CWISE: dict[str, Callable[[Any, Any], Any]] = {
-    "SparseDenseCwiseAdd": np.add,
-    "SparseDenseCwiseDiv": _divide,
-    "SparseDenseCwiseMul": np.multiply,
-}
-
 TABLE: Table = {
     "SparseAdd": Kernel(add_sparse, _infer_add_sparse, _add_sparse_flops),
     "SparseAddGrad": Kernel(add_sparse_gradient, _infer_add_sparse_gradient),
-    "SparseSoftmax": Kernel(softmax_sparse, _infer_softmax, _softmax_flops),
-    "SparseSparseMaximum": _combine_sparse(np.maximum),
-    "SparseSparseMinimum": _combine_sparse(np.minimum),
+    "SparseSoftmax": Kernel(softmax_sparse, _infer_softmax, per_element(1, 3)),
+    "SparseSparseMaximum": _build_combine_sparse(np.maximum),
+    "SparseSparseMinimum": _build_combine_sparse(np.minimum),
     "SparseTensorDenseAdd": Kernel(add_to_dense, _infer_dense_operand, per_element(1)),
     "SparseTensorDenseMatMul": Kernel(multiply_with_dense, _infer_multiply_with_dense, _multiply_with_dense_flops),
-    **{name: _combine_with_dense(name, function) for name, function in _CWISE.items()},
+    "SparseDenseCwiseAdd": _build_combine_with_dense("SparseDenseCwiseAdd", np.add),
+    "SparseDenseCwiseDiv": _build_combine_with_dense("SparseDenseCwiseDiv", _divide),
+    "SparseDenseCwiseMul": _build_combine_with_dense("SparseDenseCwiseMul", np.multiply),
 }

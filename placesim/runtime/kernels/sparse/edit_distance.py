@@ -12,12 +12,18 @@ from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_of_values
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
-from placesim.runtime.kernels.sparse.tensors import groups, make_sparse_tensor, merge_sparse_rank, require_rank, walk_together
+from placesim.runtime.kernels.sparse.tensors import check_rank, groups, make_sparse_tensor, merge_sparse_rank, walk_together
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
 
 
 def measure_distances(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """float32 distances in the shape without its last dimension, over the truth's length where `normalize` is set."""
+    """(parts of the hypothesis, parts of the truth) -> float32 distances in the shape without its last dimension.
+
+    Where `normalize` is set they are over the truth's length.  InvalidArgumentError where the parts do not fit, ranks differ or
+    are below 2; InternalError for a sequence that has no place in the output.
+    """
     _check_sequences(inputs)
     for dims in (inputs[2], inputs[5]):
         shape_of_values(dims)
@@ -36,6 +42,7 @@ def measure_distances(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 
 
 def _check_place(group: Sequence[int], output: Tensor) -> None:
+    # indices are not compared with the shape: one that is too large is found by where it would write
     place = sum(index * math.prod(output.shape[axis + 1 :]) for axis, index in enumerate(group))
     if not 0 <= place < output.size or any(index >= dim for index, dim in zip(group, output.shape, strict=True)):
         raise InternalError(
@@ -45,7 +52,7 @@ def _check_place(group: Sequence[int], output: Tensor) -> None:
 
 
 def count_edits(one: Sequence[Any], two: Sequence[Any]) -> int:
-    """The fewest insertions, deletions and substitutions that turn one sequence into the other."""
+    """The fewest insertions, deletions and substitutions that turn one sequence into the other; both may be empty."""
     row = list(range(len(two) + 1))
     for i, wanted in enumerate(one, 1):
         diagonal, row[0] = row[0], i
@@ -58,8 +65,9 @@ def _check_sequences(inputs: Sequence[Tensor]) -> None:
     parts = (("indices", "matrix", 2), ("values", "vector", 1), ("shape", "vector", 1))
     for position, (noun, kind, rank) in enumerate(parts):
         for owner, tensor in (("hypothesis", inputs[position]), ("truth", inputs[position + 3])):
-            require_rank(tensor, rank, f"{owner}_{noun} should be a {kind}, but got shape: ")
+            check_rank(tensor, rank, f"{owner}_{noun} should be a {kind}, but got shape: ")
     hypothesis_shape, truth_shape = inputs[2], inputs[5]
+    # the rank of the truth alone is looked at here, and only after the hypothesis
     _check_lengths("hypothesis", inputs[:3])
     if len(truth_shape) < 2:
         raise InvalidArgumentError(
@@ -81,6 +89,9 @@ def _check_lengths(owner: str, parts: Sequence[Tensor]) -> None:
                 f"Expected {owner}_{noun}.NumElements == #{side}({owner}_indices), their shapes are: "
                 f"{format_dims(tensor.shape)} and {format_dims(indices.shape)}"
             )
+
+
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _infer_distances(context: ShapeContext) -> Sequence[Dims]:

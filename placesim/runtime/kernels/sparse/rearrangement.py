@@ -14,10 +14,10 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.sparse.tensors import (
     check_indices,
     check_parts,
+    check_rank,
     check_sizes,
     dense_shape,
     make_sparse_tensor,
-    require_rank,
     row_order,
 )
 from placesim.runtime.shapes import (
@@ -32,18 +32,22 @@ from placesim.runtime.shapes import (
     with_rank,
 )
 
-# --- to dense -------------------------------------------------------------------------------------------------------
+# --- to dense ---------------------------------------------------------------------------------------------------------
 
 
 def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A dense tensor: the default value, and at each coordinate the entry's value; the last of repeated entries stays."""
+    """(indices `[entries, rank]`, `[entries]` or `[]`, shape, values `[entries]` or `[]`, default) -> a dense tensor.
+
+    The last of repeated entries stays.  InvalidArgumentError where the parts do not fit, for an index out of bounds, and with
+    `validate_indices` for rows out of order or repeated.
+    """
     indices, dims, values, default = inputs
     if indices.ndim > 2:
         raise InvalidArgumentError(
             f"sparse_indices should be a scalar, vector, or matrix, got shape {format_dims(indices.shape)}"
         )
     rows = indices.reshape(-1, 1) if indices.ndim < 2 else indices
-    require_rank(dims, 1, "output_shape must be rank 1, got shape ")
+    check_rank(dims, 1, "output_shape must be rank 1, got shape ")
     if dims.size != rows.shape[1]:
         raise InvalidArgumentError(f"output_shape has incorrect number of elements: {dims.size} should be: {rows.shape[1]}")
     if values.ndim != 0 and values.shape != (len(rows),):
@@ -55,24 +59,22 @@ def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     shape = shape_of_values(dims)
     if attrs["validate_indices"]:
         check_indices(rows, shape)
-    inside = np.all((rows >= 0) & (rows < np.array(shape, np.int64)))
-    if not inside:
+    # without validation TensorFlow still writes nothing outside, and says so in other words
+    if not np.all((rows >= 0) & (rows < np.array(shape, np.int64))):
         raise InvalidArgumentError(f"Indices are not valid (out of bounds).  Shape: {format_dims(shape)}")
     output = np.full(shape, default, values.dtype)
     output[tuple(rows.T)] = values
     return (output,)
 
 
-def _infer_to_dense(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[1], 1)
-    return (context.shape_value(1),)
-
-
-# --- reshape and reorder --------------------------------------------------------------------------------------------
+# --- reshape and reorder ----------------------------------------------------------------------------------------------
 
 
 def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The coordinates in another dense shape of as many elements, and that shape with its -1 filled in."""
+    """Coordinates `[entries, new rank]` in another dense shape of as many elements, and that shape with its -1 filled in.
+
+    InvalidArgumentError where the parts do not fit, and for a shape of another number of elements.
+    """
     indices, dims, target = inputs
     if indices.ndim != 2:
         raise InvalidArgumentError("Input must be a matrix.")
@@ -80,9 +82,10 @@ def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError("Input shape must be a vector.")
     if len(dims) != indices.shape[1]:
         raise InvalidArgumentError("Input tensor rank must match input shape length.")
-    require_rank(target, 1, "Target shape should be a vector but received shape ")
+    check_rank(target, 1, "Target shape should be a vector but received shape ")
     old = dense_shape(dims.tolist())
-    new = _infer_shape(old, target.tolist())
+    new = _complete_shape(old, target.tolist())
+    # with its own shape nothing is looked at: the indices may be out of bounds
     if old == new:
         return indices, dims
     size = math.prod(old)
@@ -94,16 +97,13 @@ def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     flat = indices @ _strides(old)
     output = np.zeros((len(indices), len(new)), np.int64)
     for axis, stride in enumerate(_strides(new) if size else ()):
-        rest = np.fmod(flat, stride)  # an index that is negative is cut toward zero, as C does it
+        # an index that is negative is cut toward zero, as C does it
+        rest = np.fmod(flat, stride)
         output[:, axis], flat = (flat - rest) // stride, rest
     return output, np.array(new, np.int64)
 
 
-def _strides(shape: Sequence[int]) -> Tensor:
-    return np.array([np.prod(shape[axis + 1 :], dtype=np.int64) for axis in range(len(shape))], np.int64)
-
-
-def _infer_shape(old: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
+def _complete_shape(old: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
     """The target shape, its one -1 replaced by what the number of elements asks for."""
     unknown = -1
     for axis, dim in enumerate(target):
@@ -111,9 +111,8 @@ def _infer_shape(old: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
             if unknown >= 0:
                 raise InvalidArgumentError(f"only one output dimension may be -1, not both {unknown} and {axis}")
             unknown = axis
-        else:
-            if dim < 0:
-                raise InvalidArgumentError(f"size {axis} must be non-negative, not {dim}")
+        elif dim < 0:
+            raise InvalidArgumentError(f"size {axis} must be non-negative, not {dim}")
     size = math.prod(old)
     new = list(dense_shape([1 if dim == -1 else dim for dim in target]))
     product = math.prod(new)
@@ -137,32 +136,26 @@ def _infer_shape(old: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
     return tuple(new)
 
 
-def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
-    indices = with_rank(context.shapes[0], 2)
-    with_rank(context.shapes[1], 1)
-    new = with_rank(context.shapes[2], 1)
-    return (indices[0], new[0]), new
+def _strides(shape: Sequence[int]) -> Tensor:
+    return np.array([np.prod(shape[axis + 1 :], dtype=np.int64) for axis in range(len(shape))], np.int64)
 
 
 def reorder(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Coordinates and values sorted by rows."""
+    """Coordinates `[entries, rank]` and values `[entries]` sorted by rows; InvalidArgumentError where the parts do not fit."""
     indices, values, dims = inputs
     check_sizes(indices, values, dims)
     order = row_order(indices)
     return indices[order], values[order]
 
 
-def _infer_reorder(context: ShapeContext) -> Sequence[Dims]:
-    indices, values = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
-    with_rank(context.shapes[2], 1)
-    return indices, values
-
-
-# --- concat, split, slice -------------------------------------------------------------------------------------------
+# --- concat, split, slice ---------------------------------------------------------------------------------------------
 
 
 def concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Sparse tensors joined along one dimension, sorted by rows."""
+    """(indices of all, values of all, shapes of all) -> one sparse tensor, joined along attr `concat_dim`, sorted by rows.
+
+    InvalidArgumentError where parts or shapes do not fit; InternalError for a shape that is none.
+    """
     count = len(inputs) // 3
     parts = inputs[:count], inputs[count : 2 * count], inputs[2 * count :]
     _check_parts(*parts)
@@ -175,6 +168,7 @@ def concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     sizes = np.array([dims[axis] for dims in shapes], np.int64)
     rows = np.concatenate(indices)
     rows[:, axis] += np.repeat(np.cumsum(sizes) - sizes, [len(part) for part in indices])
+    # parts that were out of order are sorted too
     order = row_order(rows)
     shape = shapes[0].copy()
     shape[axis] = sizes.sum()
@@ -218,30 +212,21 @@ def _check_concat_shapes(shapes: Sequence[tuple[int, ...]], concat_dim: int) -> 
     return axis
 
 
-def _infer_concat(context: ShapeContext) -> Sequence[Dims]:
-    count = len(context.shapes) // 3
-    rows, columns, shape = 0, -1, None
-    for position in range(count):
-        indices = with_rank(context.shapes[position], 2)
-        values = with_rank(context.shapes[position + count], 1)
-        dims = with_rank(context.shapes[position + 2 * count], 1)
-        rows = add_dims(rows, merge_dim(indices[0], values[0]))
-        columns = merge_dim(columns, indices[1])
-        shape = merge(shape, dims)
-    return (rows, columns), (rows,), shape
-
-
 def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Pieces along one dimension, the first of which are one longer where it does not divide evenly."""
+    """(axis, indices, values, shape) -> the pieces' indices, values and shapes; the first are one longer where it is uneven.
+
+    InvalidArgumentError where the parts do not fit, for an axis that is none, and for more pieces than the axis is long.
+    """
     axis_tensor, indices, values, dims = inputs
-    require_rank(axis_tensor, 0, "Input axis should be a scalar but received shape ")
-    require_rank(indices, 2, "Input indices should be a matrix but received shape ")
+    check_rank(axis_tensor, 0, "Input axis should be a scalar but received shape ")
+    check_rank(indices, 2, "Input indices should be a matrix but received shape ")
     # TensorFlow names the shape of the indices here
     if values.ndim != 1:
         raise InvalidArgumentError(f"Input values should be a vector but received shape {format_dims(indices.shape)}")
-    require_rank(dims, 1, "Input shape should be a vector but received shape ")
+    check_rank(dims, 1, "Input shape should be a vector but received shape ")
     check_parts(indices, values, dims)
     rank, count = len(dims), attrs["num_split"]
+    # a negative axis counts from the end
     axis = int(axis_tensor) + rank if axis_tensor < 0 else int(axis_tensor)
     if not 0 <= axis < rank:
         raise InvalidArgumentError(f"Input axis should be in range [{-rank}, {rank}), got {int(axis_tensor)}")
@@ -263,24 +248,20 @@ def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return [*rows, *(values[chosen] for chosen in pieces), *shapes]
 
 
-def _infer_split(context: ShapeContext) -> Sequence[Dims]:
-    count = context.attrs["num_split"]
-    shape = context.shapes[3]
-    rank = element_count(shape)
-    indices: Dims = (-1, -1 if rank is None else rank)
-    return [indices] * count + [(-1,)] * count + [shape] * count
-
-
 def cut(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The entries of a box, at coordinates relative to its start; the box ends where the tensor does."""
+    """(indices, values, shape, start `[rank]`, size `[rank]`) -> the entries of a box, at coordinates relative to its start.
+
+    The box ends where the tensor does.  InvalidArgumentError where parts, start or size do not fit, or a size is negative.
+    """
     indices, values, dims, start, size = inputs
     check_sizes(indices, values, dims)
-    require_rank(start, 1, "Input start should be a vector but received shape ")
-    require_rank(size, 1, "Input size should be a vector but received shape ")
+    check_rank(start, 1, "Input start should be a vector but received shape ")
+    check_rank(size, 1, "Input size should be a vector but received shape ")
     for noun, tensor in (("start", start), ("size", size)):
         if len(tensor) != len(dims):
             raise InvalidArgumentError(f"Expected {noun} to be a vector of length {len(dims)} but got length {len(tensor)}")
     dense_shape(dims.tolist())
+    # a box that begins after the tensor's end is empty
     shape = np.where(start + size < dims, size, np.maximum(dims - start, 0))
     for dim in shape.tolist():
         if dim < 0:
@@ -289,18 +270,17 @@ def cut(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return indices[inside] - start, values[inside], shape
 
 
-def _infer_cut(context: ShapeContext) -> Sequence[Dims]:
-    shape = context.shapes[2]
-    rank = element_count(shape)
-    return (-1, -1 if rank is None else rank), (-1,), shape
-
-
 def cut_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The gradient of the sliced values at the input's entries; zero outside the slice."""
+    """(gradient, indices of the input, start, indices of the slice) -> the gradient at the input's entries `[entries]`.
+
+    Zero outside the slice.  InvalidArgumentError where the parts do not fit; InternalError where an entry of the slice is not
+    found, as for entries that are out of order.
+    """
     gradient, indices, start, output_indices = inputs
     _check_cut_gradient(inputs)
     wanted, used = (output_indices + start).tolist(), 0
     found = np.zeros(len(indices), gradient.dtype)
+    # both lists are walked once from their starts, as in TensorFlow: that they are sorted is taken for granted
     for position, row in enumerate(indices.tolist()):
         if used < len(wanted) and row == wanted[used]:
             found[position] = gradient[used]
@@ -317,7 +297,7 @@ def _check_cut_gradient(inputs: Sequence[Tensor]) -> None:
             "Input and output indices should be matrices but received shapes: "
             f"{format_dims(indices.shape)} and {format_dims(output_indices.shape)}"
         )
-    require_rank(gradient, 1, "Input backprop_val_grad should be a vector but received shape: ")
+    check_rank(gradient, 1, "Input backprop_val_grad should be a vector but received shape: ")
     (rows, rank), (output_rows, output_rank) = indices.shape, output_indices.shape
     if rank != output_rank:
         raise InvalidArgumentError(f"The input and output should have the same ndims: got: {rank} and {output_rank}")
@@ -330,23 +310,23 @@ def _check_cut_gradient(inputs: Sequence[Tensor]) -> None:
             "# elements of backprop_val_grad and # rows of output_indices should match (#nnz of sum): got "
             f"{len(gradient)} and {output_rows}"
         )
-    require_rank(start, 1, "The input_start should be a vector but received shape ")
+    check_rank(start, 1, "The input_start should be a vector but received shape ")
     if len(start) != rank:
         raise InvalidArgumentError(f"Expected input_start to be a vector of length {rank} but got length {len(start)}")
 
 
-def _infer_cut_gradient(context: ShapeContext) -> Sequence[Dims]:
-    return ((with_rank(context.shapes[1], 2)[0],),)
-
-
-# --- empty rows -----------------------------------------------------------------------------------------------------
+# --- empty rows -------------------------------------------------------------------------------------------------------
 
 
 def fill_empty_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Entries grouped by row, with a default value in each row that has none; also which rows, and where entries went."""
+    """(indices, values, shape, default) -> indices, values, which rows `[rows]` were empty, where entries went `[entries]`.
+
+    Entries are grouped by row, with the default in each row that has none.  InvalidArgumentError where the parts do not fit, or
+    for a row out of bounds.
+    """
     indices, values, dims, default = inputs
-    require_rank(dims, 1, "dense_shape must be a vector, saw: ")
-    require_rank(indices, 2, "indices must be a matrix, saw: ")
+    check_rank(dims, 1, "dense_shape must be a vector, saw: ")
+    check_rank(indices, 2, "indices must be a matrix, saw: ")
     _check_lengths("indices", indices, values)
     if len(dims) != indices.shape[1]:
         raise InvalidArgumentError(
@@ -360,10 +340,10 @@ def fill_empty_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def fill_empty_ragged_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The same for values whose rows are given by a vector of row ids."""
+    """`fill_empty_rows` for values whose rows are given by row ids `[entries]`, of which there are `nrows`; raises likewise."""
     row_ids, values, row_count, default = inputs
-    require_rank(row_count, 0, "nrows must be a scalar, saw: ")
-    require_rank(row_ids, 1, "value_rowids must be a vector, saw: ")
+    check_rank(row_count, 0, "nrows must be a scalar, saw: ")
+    check_rank(row_ids, 1, "value_rowids must be a vector, saw: ")
     _check_lengths("value_rowids", row_ids, values)
     _check_default(default)
     output, values, empty, moved = place_rows(row_ids[:, None], values, int(row_count), default)
@@ -371,7 +351,7 @@ def fill_empty_ragged_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[T
 
 
 def _check_lengths(noun: str, indices: Tensor, values: Tensor) -> None:
-    require_rank(values, 1, "values must be a vector, saw: ")
+    check_rank(values, 1, "values must be a vector, saw: ")
     if len(indices) != len(values):
         raise InvalidArgumentError(
             f"The length of `values` ({len(values)}) must match the first dimension of `{noun}` ({len(indices)})."
@@ -379,11 +359,14 @@ def _check_lengths(noun: str, indices: Tensor, values: Tensor) -> None:
 
 
 def _check_default(default: Tensor) -> None:
-    require_rank(default, 0, "default_value must be a scalar, saw: ")
+    check_rank(default, 0, "default_value must be a scalar, saw: ")
 
 
 def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Coordinates `[filled, rank]` and values with every row present; the empty rows `[rows]`; each entry's new place."""
+    """Coordinates `[filled, rank]` and values with every row present; the empty rows `[rows]`; each entry's new place.
+
+    InvalidArgumentError for a negative number of rows, and for a row out of bounds.
+    """
     rows = indices[:, 0]
     if row_count < 0:
         raise InvalidArgumentError(f"Expected shape dimensions to be non-negative, got {row_count}")
@@ -392,10 +375,12 @@ def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor)
     outside = (rows < 0) | (rows >= row_count)
     if outside.any():
         entry = int(np.argmax(outside))
+        # the text speaks of a row that is too large, also of a negative one
         raise InvalidArgumentError(f"indices({entry}, 0) is invalid: {rows[entry]} >= {row_count}")
     counts = np.bincount(rows, minlength=row_count)
     lengths = np.maximum(counts, 1)
     starts = np.cumsum(lengths) - lengths
+    # entries of one row keep their order
     order = np.argsort(rows, kind="stable")
     before = np.cumsum(counts) - counts
     moved = np.empty(len(rows), np.int64)
@@ -405,6 +390,77 @@ def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor)
     output[starts, 0] = np.arange(row_count)
     output[moved], filled[moved] = indices, values
     return output, filled, counts == 0, moved
+
+
+def fill_empty_rows_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """(where entries went, gradient) -> the gradient of each entry `[entries]`, and of the default: the filled rows' sum.
+
+    InvalidArgumentError for inputs that are no vectors, and for a place outside of the gradient.
+    """
+    moved, gradient = inputs
+    check_rank(moved, 1, "reverse_index_map must be a vector, saw: ")
+    check_rank(gradient, 1, "grad_values must be a vector, saw: ")
+    outside = (moved < 0) | (moved >= len(gradient))
+    if outside.any():
+        raise InvalidArgumentError(
+            f"Elements in reverse index must be in [0, {len(gradient)}) but got {moved[np.argmax(outside)]}"
+        )
+    is_default = np.ones(len(gradient), bool)
+    is_default[moved] = False
+    return gradient[moved], np.sum(gradient[is_default], dtype=gradient.dtype)
+
+
+# --- shape functions --------------------------------------------------------------------------------------------------
+
+
+def _infer_to_dense(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[1], 1)
+    return (context.shape_value(1),)
+
+
+def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
+    indices = with_rank(context.shapes[0], 2)
+    with_rank(context.shapes[1], 1)
+    new = with_rank(context.shapes[2], 1)
+    return (indices[0], new[0]), new
+
+
+def _infer_reorder(context: ShapeContext) -> Sequence[Dims]:
+    indices, values = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
+    with_rank(context.shapes[2], 1)
+    return indices, values
+
+
+def _infer_concat(context: ShapeContext) -> Sequence[Dims]:
+    count = len(context.shapes) // 3
+    rows, columns, shape = 0, -1, None
+    for position in range(count):
+        indices = with_rank(context.shapes[position], 2)
+        values = with_rank(context.shapes[position + count], 1)
+        dims = with_rank(context.shapes[position + 2 * count], 1)
+        rows = add_dims(rows, merge_dim(indices[0], values[0]))
+        columns = merge_dim(columns, indices[1])
+        shape = merge(shape, dims)
+    return (rows, columns), (rows,), shape
+
+
+def _infer_split(context: ShapeContext) -> Sequence[Dims]:
+    count = context.attrs["num_split"]
+    shape = context.shapes[3]
+    rank = element_count(shape)
+    # TensorFlow takes the elements of the shape's shape for the rank, so that a matrix passes too
+    indices: Dims = (-1, -1 if rank is None else rank)
+    return [indices] * count + [(-1,)] * count + [shape] * count
+
+
+def _infer_cut(context: ShapeContext) -> Sequence[Dims]:
+    shape = context.shapes[2]
+    rank = element_count(shape)
+    return (-1, -1 if rank is None else rank), (-1,), shape
+
+
+def _infer_cut_gradient(context: ShapeContext) -> Sequence[Dims]:
+    return ((with_rank(context.shapes[1], 2)[0],),)
 
 
 def _infer_fill_empty_rows(context: ShapeContext) -> Sequence[Dims]:
@@ -424,21 +480,6 @@ def _infer_fill_empty_ragged_rows(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[2], 0)
     with_rank(context.shapes[3], 0)
     return (-1,), (-1,), (-1,), (merge_dim(row_ids[0], values[0]),)
-
-
-def fill_empty_rows_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The gradient of each entry, and the sum of the gradients of the rows that were filled."""
-    moved, gradient = inputs
-    require_rank(moved, 1, "reverse_index_map must be a vector, saw: ")
-    require_rank(gradient, 1, "grad_values must be a vector, saw: ")
-    outside = (moved < 0) | (moved >= len(gradient))
-    if outside.any():
-        raise InvalidArgumentError(
-            f"Elements in reverse index must be in [0, {len(gradient)}) but got {moved[np.argmax(outside)]}"
-        )
-    is_default = np.ones(len(gradient), bool)
-    is_default[moved] = False
-    return gradient[moved], np.sum(gradient[is_default], dtype=gradient.dtype)
 
 
 def _infer_fill_empty_rows_gradient(context: ShapeContext) -> Sequence[Dims]:

@@ -27,13 +27,18 @@ class _Reduced(NamedTuple):
     shape: tuple[int, ...]
 
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
 def _reduce_groups(reduceat: _Reduce, inputs: Sequence[Tensor], attrs: Attrs) -> _Reduced:
     indices, values, dims, axes = inputs
     _check_axes(dims, axes)
     tensor = make_sparse_tensor(indices, values, dims)
     rank = len(tensor.shape)
+    # an axis that is named twice is reduced once
     reduced = {axis % rank for axis in axes.reshape(-1).tolist()}
     kept = [axis for axis in range(rank) if axis not in reduced]
+    # sorted by what is kept first, so that a group's entries stand together
     order = row_order(indices, [*kept, *sorted(reduced)])
     rows = indices[order][:, kept]
     starts = group_starts(rows)
@@ -57,9 +62,12 @@ def _check_axes(dims: Tensor, axes: Tensor) -> None:
             raise InvalidArgumentError(f"Invalid reduction dimension {axis}, for input with {len(dims)} dimensions.")
 
 
-def _reduce_to_dense(reduceat: _Reduce) -> Compute:
+def _build_reduce_to_dense(reduceat: _Reduce) -> Compute:
+    """(indices, values, shape, axes) -> a dense tensor; InvalidArgumentError where these do not fit, and for a bad axis."""
+
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         found = _reduce_groups(reduceat, inputs, attrs)
+        # written by place, not by coordinates: only a group that falls outside of the whole result is refused
         dims = [int(inputs[2][axis]) for axis in found.kept]
         output = np.zeros(dims, found.values.dtype)
         strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
@@ -79,7 +87,9 @@ def _check_places(places: Tensor, size: int) -> None:
         raise InternalError(f"Obtained a write index of {place} which is outside of bounds of [0, {size})")
 
 
-def _reduce_to_sparse(reduceat: _Reduce) -> Compute:
+def _build_reduce_to_sparse(reduceat: _Reduce) -> Compute:
+    """The same with a sparse result: indices, values and shape."""
+
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         found = _reduce_groups(reduceat, inputs, attrs)
         rows = np.zeros((len(found.values), len(found.shape)), np.int64)
@@ -87,6 +97,9 @@ def _reduce_to_sparse(reduceat: _Reduce) -> Compute:
         return rows, found.values, np.array(found.shape, np.int64)
 
     return compute
+
+
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _infer_dense(context: ShapeContext) -> Sequence[Dims]:
@@ -108,7 +121,8 @@ def _infer_unknown(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    name + suffix: Kernel(make(reduceat), shape, per_element(1))
-    for name, reduceat in (("SparseReduceMax", np.maximum.reduceat), ("SparseReduceSum", np.add.reduceat))
-    for suffix, make, shape in (("", _reduce_to_dense, _infer_dense), ("Sparse", _reduce_to_sparse, _infer_unknown))
+    "SparseReduceMax": Kernel(_build_reduce_to_dense(np.maximum.reduceat), _infer_dense, per_element(1)),
+    "SparseReduceMaxSparse": Kernel(_build_reduce_to_sparse(np.maximum.reduceat), _infer_unknown, per_element(1)),
+    "SparseReduceSum": Kernel(_build_reduce_to_dense(np.add.reduceat), _infer_dense, per_element(1)),
+    "SparseReduceSumSparse": Kernel(_build_reduce_to_sparse(np.add.reduceat), _infer_unknown, per_element(1)),
 }

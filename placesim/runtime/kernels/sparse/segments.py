@@ -9,10 +9,12 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.precision import wide_dtype
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
     ShapeError,
+    ShapeFunction,
     concatenate,
     format_dims,
     merge,
@@ -24,14 +26,77 @@ from placesim.runtime.shapes import (
 _Divisor = Callable[[Tensor], Tensor] | None
 """What a segment's sum is divided by, from the number of its rows; None for the sum itself."""
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
 
-def _reduce_segments(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """`output[s] = sum of data[indices[i]] for i with segment_ids[i] == s`, over its divisor; zero where there are none."""
+
+def _count(counts: Tensor) -> Tensor:
+    return counts
+
+
+# --- shape functions --------------------------------------------------------------------------------------------------
+
+
+def _check_shapes(context: ShapeContext) -> Dims:
+    """The shape of one row of the data; a number of segments, if there is one, is a scalar."""
+    data = with_rank_at_least(context.shapes[0], 1)
+    indices, segment_ids = with_rank(context.shapes[1], 1), with_rank(context.shapes[2], 1)
+    for count in context.shapes[3:]:
+        with_rank(count, 0)
+    merge(indices, segment_ids)
+    return subshape(data, 1)
+
+
+def _check_gradient_shapes(context: ShapeContext) -> Dims:
+    """The same for a gradient, where the vectors are compared before the scalar is looked at."""
+    data = with_rank_at_least(context.shapes[0], 1)
+    merge(context.shapes[2], with_rank(context.shapes[1], 1))
+    with_rank(context.shapes[3], 0)
+    return subshape(data, 1)
+
+
+def _infer_segments(context: ShapeContext) -> Sequence[Dims]:
+    return (concatenate((-1,), _check_shapes(context)),)
+
+
+def _build_infer_counted(noun: str, check: Callable[[ShapeContext], Dims]) -> ShapeFunction:
+    """As many rows as the fourth input says."""
+
+    def infer_counted(context: ShapeContext) -> Sequence[Dims]:
+        row = check(context)
+        count = context.scalar_value(3)
+        if count is not None and count < 0:
+            raise ShapeError(f"Cannot specify a negative value for {noun}")
+        return (concatenate((-1 if count is None else count,), row),)
+
+    return infer_counted
+
+
+def _infer_sparse_gradient(context: ShapeContext) -> Sequence[Dims]:
+    return concatenate((-1,), _check_gradient_shapes(context)), (-1,)
+
+
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+def _one_per_chosen_element(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    return elements(inputs[1]) * elements((inputs[0] or ())[1:])
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _build_reduce(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
+    """`output[s] = sum of data[indices[i]] for i with segment_ids[i] == s`, over its divisor; zero where there are none.
+
+    Data `[rows, ...]`, indices and ids `[chosen]`, perhaps a number of segments -> `[segments, ...]`.  InvalidArgumentError
+    where shapes do not fit, ids decrease, and for an id or index out of range.
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         data, indices, segment_ids = inputs[:3]
         rows = _count_rows(inputs)
-        dtype = np.dtype(np.float32) if data.dtype.name in ("bfloat16", "float16") else data.dtype
+        # half precision is summed in float and rounded once
+        dtype = wide_dtype(data.dtype)
         output = np.zeros((rows, *data.shape[1:]), dtype)
         if len(indices):
             starts = np.concatenate(([0], np.flatnonzero(np.diff(segment_ids)) + 1))
@@ -60,6 +125,7 @@ def _count_rows(inputs: Sequence[Tensor]) -> int:
     _check_lengths(indices, segment_ids)
     if data.ndim < 1:
         raise InvalidArgumentError("Shape must be at least rank 1")
+    # ids are taken to be sorted: the last says how many rows there are
     needed = int(segment_ids[-1]) + 1 if len(segment_ids) else 0
     if counts:
         if rows < needed:
@@ -103,15 +169,19 @@ def _check_segments(data: Tensor, indices: Tensor, segment_ids: Tensor, starts: 
     raise InvalidArgumentError(f"Bad: indices[{position}] == {indices[position]} out of range [0, {len(data)})")
 
 
-def _segment_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """`output[indices[i]] += gradient[segment_ids[i]] / divisor`, for `output_dim0` rows."""
+def _build_dense_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
+    """`output[indices[i]] += gradient[segment_ids[i]] / divisor`, for `output_dim0` rows.
+
+    InvalidArgumentError where shapes do not fit, and for an id or index out of range.
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         gradient, indices, segment_ids, _ = inputs
         rows = _count_gradient_rows(inputs, "output_dim0")
         if rows:
             _check_last_segment(gradient, segment_ids)
-            if divisor:  # the segments are counted before anything is added
+            # for a mean the segments are counted before anything is added, so that a bad one is told first
+            if divisor:
                 _check_entries((("Segment id", segment_ids, len(gradient)),))
             _check_entries((("Index", indices, rows), ("Segment id", segment_ids, len(gradient))))
         return (_scatter_gradient(gradient, indices, segment_ids, rows, divisor),)
@@ -119,7 +189,7 @@ def _segment_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], 
     return compute
 
 
-def _sparse_segment_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
+def _build_sparse_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """The same, as the rows that have a gradient and their sorted indices."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -136,11 +206,12 @@ def _sparse_segment_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], A
 
 
 def _scatter_gradient(gradient: Tensor, indices: Tensor, segment_ids: Tensor, rows: int, divisor: _Divisor) -> Tensor:
-    dtype = np.dtype(np.float32) if gradient.dtype.name in ("bfloat16", "float16") else gradient.dtype
+    dtype = wide_dtype(gradient.dtype)
     output = np.zeros((rows, *gradient.shape[1:]), dtype)
     if rows and len(indices):
         scaled = gradient.astype(dtype, copy=False)
         if divisor:
+            # a segment without rows divides by 1
             counts = np.maximum(np.bincount(segment_ids, minlength=len(gradient)), 1)
             scaled = scaled / divisor(counts).astype(dtype).reshape(-1, *[1] * (gradient.ndim - 1))
         np.add.at(output, indices, scaled[segment_ids])
@@ -155,6 +226,7 @@ def _count_gradient_rows(inputs: Sequence[Tensor], noun: str) -> int:
         raise InvalidArgumentError(f"{noun} should be a scalar.")
     _check_lengths(indices, segment_ids)
     if gradient.ndim == 0:
+        # the words of a shape that is asked for a dimension that it does not have
         raise InvalidArgumentError("Index must be less than 0, got 0")
     rows = int(dim0)
     if rows < 0:
@@ -176,65 +248,35 @@ def _check_entries(limits: Sequence[tuple[str, Tensor, int]]) -> None:
         raise InvalidArgumentError(f"{noun} {vector[position]} out of range [0, {limit}).")
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+def _build_reduction(divisor: _Divisor) -> Kernel:
+    return Kernel(_build_reduce(divisor), _infer_segments, _one_per_chosen_element)
 
 
-def _check_shapes(context: ShapeContext) -> Dims:
-    """The shape of one row of the data; a number of segments, if there is one, is a scalar."""
-    data = with_rank_at_least(context.shapes[0], 1)
-    indices, segment_ids = with_rank(context.shapes[1], 1), with_rank(context.shapes[2], 1)
-    for count in context.shapes[3:]:
-        with_rank(count, 0)
-    merge(indices, segment_ids)
-    return subshape(data, 1)
+def _build_counted_reduction(divisor: _Divisor) -> Kernel:
+    infer = _build_infer_counted("num_segments", _check_shapes)
+    return Kernel(_build_reduce(divisor), infer, _one_per_chosen_element)
 
 
-def _check_gradient_shapes(context: ShapeContext) -> Dims:
-    """The same for a gradient, where the vectors are compared before the scalar is looked at."""
-    data = with_rank_at_least(context.shapes[0], 1)
-    merge(context.shapes[2], with_rank(context.shapes[1], 1))
-    with_rank(context.shapes[3], 0)
-    return subshape(data, 1)
+def _build_gradient(divisor: _Divisor) -> Kernel:
+    infer = _build_infer_counted("output_dim0", _check_gradient_shapes)
+    return Kernel(_build_dense_gradient(divisor), infer, _one_per_chosen_element)
 
 
-def _infer_segments(context: ShapeContext) -> Sequence[Dims]:
-    return (concatenate((-1,), _check_shapes(context)),)
+def _build_gradient_v2(divisor: _Divisor) -> Kernel:
+    return Kernel(_build_sparse_gradient(divisor), _infer_sparse_gradient, _one_per_chosen_element)
 
 
-def _counted_shape(noun: str, check: Callable[[ShapeContext], Dims]) -> Callable[[ShapeContext], Sequence[Dims]]:
-    """As many rows as the fourth input says."""
-
-    def shape(context: ShapeContext) -> Sequence[Dims]:
-        row = check(context)
-        count = context.scalar_value(3)
-        if count is not None and count < 0:
-            raise ShapeError(f"Cannot specify a negative value for {noun}")
-        return (concatenate((-1 if count is None else count,), row),)
-
-    return shape
-
-
-def _infer_sparse_gradient(context: ShapeContext) -> Sequence[Dims]:
-    return concatenate((-1,), _check_gradient_shapes(context)), (-1,)
-
-
-def _one_per_chosen_element(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    return elements(inputs[1]) * elements((inputs[0] or ())[1:])
-
-
-def _rows(name: str, divisor: _Divisor) -> Table:
-    """The ops of one reduction."""
-    reduce, flops = _reduce_segments(divisor), _one_per_chosen_element
-    return {
-        name: Kernel(reduce, _infer_segments, flops),
-        f"{name}WithNumSegments": Kernel(reduce, _counted_shape("num_segments", _check_shapes), flops),
-        f"{name}Grad": Kernel(_segment_gradient(divisor), _counted_shape("output_dim0", _check_gradient_shapes), flops),
-        f"{name}GradV2": Kernel(_sparse_segment_gradient(divisor), _infer_sparse_gradient, flops),
-    }
-
-
-def _count(counts: Tensor) -> Tensor:
-    return counts
-
-
-TABLE: Table = _rows("SparseSegmentSum", None) | _rows("SparseSegmentMean", _count) | _rows("SparseSegmentSqrtN", np.sqrt)
+TABLE: Table = {
+    "SparseSegmentSum": _build_reduction(None),
+    "SparseSegmentSumWithNumSegments": _build_counted_reduction(None),
+    "SparseSegmentSumGrad": _build_gradient(None),
+    "SparseSegmentSumGradV2": _build_gradient_v2(None),
+    "SparseSegmentMean": _build_reduction(_count),
+    "SparseSegmentMeanWithNumSegments": _build_counted_reduction(_count),
+    "SparseSegmentMeanGrad": _build_gradient(_count),
+    "SparseSegmentMeanGradV2": _build_gradient_v2(_count),
+    "SparseSegmentSqrtN": _build_reduction(np.sqrt),
+    "SparseSegmentSqrtNWithNumSegments": _build_counted_reduction(np.sqrt),
+    "SparseSegmentSqrtNGrad": _build_gradient(np.sqrt),
+    "SparseSegmentSqrtNGradV2": _build_gradient_v2(np.sqrt),
+}

@@ -11,7 +11,7 @@ from placesim.dtypes import INT64, STRING, VARIANT, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
-from placesim.runtime.kernels.sparse.tensors import check_indices, make_sparse_tensor, require_rank
+from placesim.runtime.kernels.sparse.tensors import check_indices, check_rank, make_sparse_tensor
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank
 
 _DTYPE, _SHAPE, _CONTENT = 0x08, 0x12, 0x22
@@ -19,16 +19,21 @@ _DTYPE, _SHAPE, _CONTENT = 0x08, 0x12, 0x22
 _DIM, _SIZE = 0x12, 0x08
 """Tags of a shape's dimension and of its size."""
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def serialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[3]`: indices, values and shape."""
+    """`[3]`: indices, values and shape; InvalidArgumentError unless they are a matrix and two vectors."""
     _check_parts(inputs)
     indices, values, dims = inputs
     return (_pack([_encode_parts(indices, values, dims, attrs)])[0],)
 
 
 def serialize_many(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[rows, 3]`: each row of the first dimension as a sparse tensor of one rank less."""
+    """`[rows, 3]`: each row of the first dimension as a sparse tensor of one rank less.
+
+    InvalidArgumentError where the parts do not fit, the rank is below 2, or rows are out of bounds, out of order or repeated.
+    """
     _check_parts(inputs)
     indices, values, dims = inputs
     if len(dims) <= 1:
@@ -43,7 +48,7 @@ def serialize_many(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def _check_parts(inputs: Sequence[Tensor]) -> None:
     kinds = (("indices", "a matrix", 2), ("values", "a vector", 1), ("shape", "a vector", 1))
     for (noun, kind, rank), tensor in zip(kinds, inputs, strict=True):
-        require_rank(tensor, rank, f"Input {noun} should be {kind} but received shape ")
+        check_rank(tensor, rank, f"Input {noun} should be {kind} but received shape ")
 
 
 def _encode_parts(indices: Tensor, values: Tensor, dims: Tensor, attrs: Attrs) -> list[bytes | Tensor]:
@@ -83,6 +88,9 @@ def _encode_varint(number: int) -> bytes:
         encoded.append(number & 127 | 128)
         number >>= 7
     return bytes(encoded) + bytes([number])
+
+
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _check_shapes(context: ShapeContext) -> None:

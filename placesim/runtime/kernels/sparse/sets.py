@@ -41,6 +41,8 @@ _OPERATIONS: dict[str, Callable[[set[Any], set[Any]], set[Any]]] = {
     "union": lambda a, b: a | b,
 }
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def _read_sparse(parts: Sequence[Tensor], attrs: Attrs) -> SparseTensor:
     """A sparse tensor of its indices, values and shape, which has groups."""
@@ -61,6 +63,7 @@ def _members(group: SparseTensor) -> set[Any]:
     for axis, dim in enumerate(group.shape):
         if dim == 0:
             raise InternalError(f"Invalid dim_size[{axis}] = 0.")
+        # a negative index is not looked for
         outside = group.indices[:, axis] >= dim
         if outside.any():
             row = int(np.argmax(outside))
@@ -78,10 +81,11 @@ def _group_shape(one: Sequence[int], two: Sequence[int]) -> tuple[int, ...]:
     return a
 
 
-def _operate(read: Callable[[Sequence[Tensor], Attrs], tuple[tuple[int, ...], _Pairs]]) -> Compute:
+def _build_operation(read: Callable[[Sequence[Tensor], Attrs], tuple[tuple[int, ...], _Pairs]]) -> Compute:
     """A set operation on two operands, as a sparse tensor: the members of each group's set, ascending."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+        # TensorFlow takes the name in any case, and shows it in lower case
         operation = _OPERATIONS.get(attrs["set_operation"].lower())
         if operation is None:
             raise InvalidArgumentError(f"Invalid set_operation {attrs['set_operation'].lower()}.")
@@ -118,6 +122,7 @@ def _read_dense_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[in
         following = next(waiting, None)
         for group in np.ndindex(shape):
             members: set[Any] = set()
+            # TensorFlow walks the dense groups in order, and looks at no sparse group but the next
             if following and following[0] == group:
                 members = _members(following[1])
                 following = next(waiting, None)
@@ -144,7 +149,11 @@ def _read_sparse_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[i
 
 
 def count_members(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The size of each group's set, as int32, in the shape without its last dimension."""
+    """The size of each group's set, as int32, in the shape without its last dimension.
+
+    InvalidArgumentError where the parts do not fit or the rank is below 2, and with `validate_indices` for rows out of bounds,
+    out of order or repeated; InternalError for an index that is too large.
+    """
     tensor = _read_sparse(inputs, attrs)
     sizes = np.zeros(tensor.shape[:-1], np.int32)
     for group, entries in groups(tensor):
@@ -152,7 +161,7 @@ def count_members(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (sizes,)
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _sparse_result(rank: int) -> Sequence[Dims]:
@@ -177,6 +186,7 @@ def _infer_dense_sparse(context: ShapeContext) -> Sequence[Dims]:
 
 def _infer_sparse_sparse(context: ShapeContext) -> Sequence[Dims]:
     one, two = merge_sparse_rank(*context.shapes[:3]), merge_sparse_rank(*context.shapes[3:])
+    # where the first operand's rank is known, the second's must be the same; its own lower limit is not looked at then
     for position, rank in enumerate((one, two)):
         if rank < 0:
             continue
@@ -189,8 +199,8 @@ def _infer_sparse_sparse(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "DenseToDenseSetOperation": Kernel(_operate(_read_dense_dense), _infer_dense_dense),
-    "DenseToSparseSetOperation": Kernel(_operate(_read_dense_sparse), _infer_dense_sparse),
+    "DenseToDenseSetOperation": Kernel(_build_operation(_read_dense_dense), _infer_dense_dense),
+    "DenseToSparseSetOperation": Kernel(_build_operation(_read_dense_sparse), _infer_dense_sparse),
     "SetSize": Kernel(count_members, unknown_shape),
-    "SparseToSparseSetOperation": Kernel(_operate(_read_sparse_sparse), _infer_sparse_sparse),
+    "SparseToSparseSetOperation": Kernel(_build_operation(_read_sparse_sparse), _infer_sparse_sparse),
 }

@@ -26,33 +26,35 @@ class SparseTensor(NamedTuple):
     shape: tuple[int, ...]
 
 
-def require_rank(tensor: Tensor, rank: int, message: str) -> None:
-    """The message, followed by the tensor's shape, where its rank differs."""
+def check_rank(tensor: Tensor, rank: int, message: str) -> None:
+    """InvalidArgumentError with the message, followed by the tensor's shape, unless the tensor has this rank."""
     if np.ndim(tensor) != rank:
         raise InvalidArgumentError(message + format_dims(np.shape(tensor)))
 
 
 def dense_shape(dims: Sequence[int]) -> tuple[int, ...]:
-    """Dimensions as a shape; none may be negative, and an int64 must be able to count the elements."""
+    """Dimensions as a shape; InvalidArgumentError for a negative one, or more elements than an int64 counts."""
     size = 1
     for dim in dims:
         if dim < 0:
             raise InvalidArgumentError(f"Expected shape dimensions to be non-negative, got {dim}")
         if size * dim > MAX_ELEMENTS:
+            # -1 is what TensorFlow's multiplication gives where it overflows
             raise InvalidArgumentError(f"Encountered overflow when multiplying {size} with {dim}, result: -1")
         size *= dim
     return tuple(dims)
 
 
 def make_sparse_tensor(indices: Tensor, values: Tensor, dims: Tensor) -> SparseTensor:
-    """The parts as one value; InvalidArgumentError where they do not fit together."""
+    """The parts `[entries, rank]`, `[entries]` and `[rank]` as one value; InvalidArgumentError where they do not fit."""
     shape = dense_shape(dims.tolist())
-    require_rank(values, 1, "vals must be a vec, but got: ")
+    check_rank(values, 1, "vals must be a vec, but got: ")
+    # the rows are counted before the rank is looked at
     if indices.ndim and len(indices) != len(values):
         raise InvalidArgumentError(
             f"indices and values rows (indexing dimension) must match. (indices = {len(indices)}, values = {len(values)})"
         )
-    require_rank(indices, 2, "indices must be a matrix, but got: ")
+    check_rank(indices, 2, "indices must be a matrix, but got: ")
     if indices.shape[1] != len(shape):
         raise InvalidArgumentError("Order length must be SparseTensor rank.")
     return SparseTensor(indices, values, shape)
@@ -70,7 +72,7 @@ def check_sizes(indices: Tensor, values: Tensor, dims: Tensor) -> None:
 
 
 def check_parts(indices: Tensor, values: Tensor, dims: Tensor) -> None:
-    """The same, and where a row is out of bounds; rows need no order."""
+    """As `check_sizes`, and InvalidArgumentError where a row is out of bounds; rows need no order."""
     check_sizes(indices, values, dims)
     outside = np.any((indices < 0) | (indices >= dims), axis=1)
     if outside.any():
@@ -83,6 +85,7 @@ def check_indices(indices: Tensor, shape: Sequence[int]) -> None:
     """InvalidArgumentError for the first row that is out of bounds, out of order or repeated."""
     outside = np.any((indices < 0) | (indices >= np.array(shape, np.int64)), axis=1)
     steps = compare_neighbours(indices)
+    # of one row, being out of bounds is told before being out of order
     wrong = outside.copy()
     wrong[1:] |= steps <= 0
     if not wrong.any():
@@ -95,7 +98,7 @@ def check_indices(indices: Tensor, shape: Sequence[int]) -> None:
 
 
 def compare_neighbours(indices: Tensor) -> Tensor:
-    """For each row but the first: 1 where it comes after the row before it, 0 where they are equal, -1 where before."""
+    """`[entries - 1]`, for each row but the first: 1 where it comes after the row before it, 0 where equal, -1 where before."""
     signs = np.sign(np.diff(indices.astype(np.int64), axis=0))
     if not signs.shape[1]:
         return np.zeros(len(signs), np.int64)
@@ -105,14 +108,15 @@ def compare_neighbours(indices: Tensor) -> Tensor:
 
 
 def row_order(indices: Tensor, axes: Sequence[int] | None = None) -> Tensor:
-    """The stable permutation that sorts rows lexicographically, by all columns or by `axes` in that order."""
+    """The stable permutation `[entries]` that sorts rows lexicographically, by all columns or by `axes` in that order."""
     columns = range(indices.shape[1]) if axes is None else axes
+    # lexsort takes the most important key last
     keys = [indices[:, axis] for axis in reversed(columns)]
     return np.lexsort(keys) if keys else np.arange(len(indices))
 
 
 def group_starts(indices: Tensor) -> Tensor:
-    """Where each run of equal rows starts."""
+    """Where each run of equal rows of `[entries, columns]` starts."""
     if not len(indices):
         return np.zeros(0, np.int64)
     return np.concatenate(([0], np.flatnonzero(compare_neighbours(indices)) + 1))
@@ -140,7 +144,7 @@ def walk_together(one: Sequence[Any], two: Sequence[Any]) -> Iterator[tuple[int,
 
 
 def merge_rows(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Two lists of rows, walked together: the rows met, and each one's position in either list, or -1."""
+    """Two lists of rows `[entries, rank]`, walked together: the rows met, and each one's position in either list, or -1."""
     met = np.array(list(walk_together(one.tolist(), two.tolist())), np.int64).reshape(-1, 2)
     in_one, in_two = met.T
     rows = np.concatenate((one, two))[np.where(in_one >= 0, in_one, in_two + len(one))]
@@ -148,7 +152,7 @@ def merge_rows(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def gather_or_zero(values: Tensor, where: Tensor) -> Tensor:
-    """`values[where]`, zero where the position is -1."""
+    """`values[where]`, shaped as `where`, zero where the position is -1."""
     found = np.zeros(len(where), values.dtype)
     present = where >= 0
     found[present] = values[where[present]]

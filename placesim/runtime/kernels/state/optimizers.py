@@ -30,10 +30,11 @@ MergeGradient = Callable[[ShapeContext, int, Dims], Dims]
 
 
 class Rule(NamedTuple):
-    """An optimizer.
+    """An optimizer, apart from whether its op takes refs or resources.
 
-    `inputs`: the op's inputs, the variables first; `checks` in the kernel's order; `operations`: floating point operations for
-    each element of the gradient.
+    `inputs`: the op's inputs by name, the variables first, of which there are `variables`; `update`: from attrs and the inputs'
+    values to the variables' new values; `operations`: floating point operations for each element of the gradient; `checks`: in
+    the kernel's order, which says whose message is shown where several inputs are wrong.
     """
 
     inputs: tuple[str, ...]
@@ -67,7 +68,7 @@ SIGNS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def scalar(name: str, called: str = "", colon: str = ": ") -> Check:
-    """The input must be a scalar; messages do not all set the colon alike."""
+    """InvalidArgumentError unless the input is a scalar; messages do not all set the colon alike."""
 
     def check(inputs: Mapping[str, Tensor]) -> None:
         dims = np.shape(inputs[name])
@@ -78,11 +79,12 @@ def scalar(name: str, called: str = "", colon: str = ": ") -> Check:
 
 
 def signed_scalar(name: str) -> Check:
-    """The input must be a scalar of the sign that SIGNS says."""
+    """InvalidArgumentError unless the input is a scalar of the sign that SIGNS says."""
     sign, has_sign = SIGNS[name]
 
     def check(inputs: Mapping[str, Tensor]) -> None:
         dims = np.shape(inputs[name])
+        # a wrong sign is told with the shape too, which is then []
         if dims or not has_sign(inputs[name]):
             raise InvalidArgumentError(f"{SCALAR_NAMES.get(name, name)} is not a {sign} scalar: {format_dims(dims)}")
 
@@ -90,7 +92,7 @@ def signed_scalar(name: str) -> Check:
 
 
 def same_shape(name: str, called: str = "") -> Check:
-    """The input must have the shape of the first variable."""
+    """InvalidArgumentError unless the input has the shape of the first variable."""
 
     def check(inputs: Mapping[str, Tensor]) -> None:
         one, two = np.shape(inputs["var"]), np.shape(inputs[name])
@@ -121,7 +123,10 @@ def same_shapes(names: str) -> tuple[Check, ...]:
 
 
 def training_values(rule: Rule, inputs: Sequence[Any], context: KernelContext) -> dict[str, Tensor]:
-    """The op's inputs by name, values in the variables' place; InternalError where a resource variable does not exist."""
+    """The op's inputs by name, values in the variables' place.
+
+    InternalError where a resource variable does not exist, FailedPreconditionError where a ref was never written.
+    """
     try:
         values = [value_of(holder, context) for holder in inputs[: rule.variables]]
     except NotFoundError:
@@ -130,7 +135,7 @@ def training_values(rule: Rule, inputs: Sequence[Any], context: KernelContext) -
 
 
 def set_values(holders: Sequence[Variable | ResourceHandle], values: Sequence[Tensor], context: KernelContext) -> None:
-    """Give variables their new values."""
+    """Give each ref or resource variable its new value, of the variable's own shape."""
     for holder, value in zip(holders, values, strict=True):
         find_variable(holder, context).value = value
 
@@ -138,6 +143,7 @@ def set_values(holders: Sequence[Variable | ResourceHandle], values: Sequence[Te
 def _build_apply(rule: Rule) -> Callable[..., Sequence[Any]]:
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         named = training_values(rule, inputs, context)
+        # all checks come before the first change: a refused op leaves its variables as they were
         for check in rule.checks:
             check(named)
         set_values(inputs[: rule.variables], _update_in_parts(rule, attrs, list(named.values())), context)
@@ -164,13 +170,19 @@ def _update_in_parts(rule: Rule, attrs: Attrs, values: Sequence[Tensor]) -> Sequ
     return [result.reshape(shape) for result in results]
 
 
-def build_shape(rule: Rule, is_resource: bool, merge_gradient: MergeGradient) -> ShapeFunction:
-    """A shape function: variables and gradient have one shape, the other inputs are scalars."""
+# --- shape functions --------------------------------------------------------------------------------------------------
+
+
+def build_infer_apply(rule: Rule, is_resource: bool, merge_gradient: MergeGradient) -> ShapeFunction:
+    """A shape function: variables and gradient have one shape, the other inputs are scalars; ShapeError where not.
+
+    A ref op gives that shape, a resource op nothing.
+    """
     names = [name for name in rule.inputs if name != "indices"]
     # FtrlV2 has the shape function of Ftrl, which knows four scalars after the gradient and does not see a fifth
     seen = [rule.inputs.index(name) for name in names[: rule.gradient + 5]]
 
-    def shape(context: ShapeContext) -> Sequence[Dims]:
+    def infer_apply(context: ShapeContext) -> Sequence[Dims]:
         dims: Dims = None
         for index in seen:
             if index < rule.variables:
@@ -182,12 +194,7 @@ def build_shape(rule: Rule, is_resource: bool, merge_gradient: MergeGradient) ->
                 with_rank(context.shapes[index], 0)
         return () if is_resource else (dims,)
 
-    return shape
-
-
-def build_flops(rule: Rule) -> Flops:
-    """The rule's operations for each element of the gradient."""
-    return lambda inputs, outputs, attrs: rule.operations * elements(inputs[rule.gradient])
+    return infer_apply
 
 
 def _merge_gradient(context: ShapeContext, index: int, dims: Dims) -> Dims:
@@ -199,10 +206,15 @@ def _pass_gradient(context: ShapeContext, index: int, dims: Dims) -> Dims:
     return dims
 
 
-def make_rule(inputs: str, variables: int, update: Callable[..., Sequence[Tensor]], operations: int, *checks: Check) -> Rule:
-    """The rule of an op with these inputs, the first of which are variables; `operations` for each element."""
-    return Rule(tuple(inputs.split()), variables, update, operations, checks)
+# --- costs ------------------------------------------------------------------------------------------------------------
 
+
+def build_flops(rule: Rule) -> Flops:
+    """The rule's operations for each element of the gradient."""
+    return lambda inputs, outputs, attrs: rule.operations * elements(inputs[rule.gradient])
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 _ADAM_SCALARS = (
     *scalars("beta1_power beta2_power"),
@@ -214,80 +226,186 @@ _ONE_SLOT = (scalar("lr"), *same_shapes("accum grad"))
 _FTRL = (*same_shapes("accum linear grad"), *scalars("lr l1 l2"), scalar("lr_power", colon=""))
 
 RULES: dict[str, Rule] = {
-    "GradientDescent": make_rule("var alpha delta", 1, update_rules.gradient_descent, 2, scalar("alpha"), same_shape("delta")),
-    "ProximalGradientDescent": make_rule(
-        *("var alpha l1 l2 delta", 1, update_rules.proximal_gradient_descent, 8),
-        *(*scalars("alpha l1 l2"), same_shape("delta")),
+    "GradientDescent": Rule(
+        inputs=("var", "alpha", "delta"),
+        variables=1,
+        update=update_rules.gradient_descent,
+        operations=2,
+        checks=(scalar("alpha"), same_shape("delta")),
     ),
-    "Adadelta": make_rule(
-        *("var accum accum_update lr rho epsilon grad", 3, update_rules.adadelta, 15),
-        *(*scalars("lr rho epsilon"), *same_shapes("accum grad")),
+    "ProximalGradientDescent": Rule(
+        inputs=("var", "alpha", "l1", "l2", "delta"),
+        variables=1,
+        update=update_rules.proximal_gradient_descent,
+        operations=8,
+        checks=(*scalars("alpha l1 l2"), same_shape("delta")),
     ),
-    "Adagrad": make_rule("var accum lr grad", 2, update_rules.adagrad, 6, *_ONE_SLOT),
-    "AdagradV2": make_rule(
-        *("var accum lr epsilon grad", 2, update_rules.adagrad_v2, 7),
-        *(*scalars("lr epsilon"), *same_shapes("accum grad")),
+    "Adadelta": Rule(
+        inputs=("var", "accum", "accum_update", "lr", "rho", "epsilon", "grad"),
+        variables=3,
+        update=update_rules.adadelta,
+        operations=15,
+        checks=(*scalars("lr rho epsilon"), *same_shapes("accum grad")),
     ),
-    "ProximalAdagrad": make_rule(
-        *("var accum lr l1 l2 grad", 2, update_rules.proximal_adagrad, 13),
-        *(same_shape("accum"), *signed_scalars("lr l1 l2"), same_shape("grad")),
+    "Adagrad": Rule(
+        inputs=("var", "accum", "lr", "grad"),
+        variables=2,
+        update=update_rules.adagrad,
+        operations=6,
+        checks=_ONE_SLOT,
     ),
-    "AdagradDA": make_rule(
-        *("var gradient_accumulator gradient_squared_accumulator grad lr l1 l2 global_step", 3),
-        *(update_rules.adagrad_da, 11),
-        *(same_shape("gradient_accumulator", "accum"), same_shape("gradient_squared_accumulator", "accum")),
-        *(same_shape("grad"), *scalars("lr l1 l2 global_step")),
+    "AdagradV2": Rule(
+        inputs=("var", "accum", "lr", "epsilon", "grad"),
+        variables=2,
+        update=update_rules.adagrad_v2,
+        operations=7,
+        checks=(*scalars("lr epsilon"), *same_shapes("accum grad")),
     ),
-    "Momentum": make_rule("var accum lr grad momentum", 2, update_rules.momentum, 4, *_ONE_SLOT, scalar("momentum")),
-    "KerasMomentum": make_rule("var accum lr grad momentum", 2, update_rules.keras_momentum, 4, *_ONE_SLOT, scalar("momentum")),
-    "Adam": make_rule(
-        *("var m v beta1_power beta2_power lr beta1 beta2 epsilon grad", 3, update_rules.adam, 12),
-        *(*_ADAM_SCALARS, *same_shapes("m v grad")),
+    "ProximalAdagrad": Rule(
+        inputs=("var", "accum", "lr", "l1", "l2", "grad"),
+        variables=2,
+        update=update_rules.proximal_adagrad,
+        operations=13,
+        checks=(same_shape("accum"), *signed_scalars("lr l1 l2"), same_shape("grad")),
     ),
-    "AdamWithAmsgrad": make_rule(
-        *("var m v vhat beta1_power beta2_power lr beta1 beta2 epsilon grad", 4, update_rules.adam_with_amsgrad, 13),
-        *(*_ADAM_SCALARS, *same_shapes("m v grad")),
+    "AdagradDA": Rule(
+        inputs=("var", "gradient_accumulator", "gradient_squared_accumulator", "grad", "lr", "l1", "l2", "global_step"),
+        variables=3,
+        update=update_rules.adagrad_da,
+        operations=11,
+        checks=(
+            same_shape("gradient_accumulator", "accum"),
+            same_shape("gradient_squared_accumulator", "accum"),
+            same_shape("grad"),
+            *scalars("lr l1 l2 global_step"),
+        ),
     ),
-    "AdaMax": make_rule(
-        *("var m v beta1_power lr beta1 beta2 epsilon grad", 3, update_rules.adamax, 10),
-        *(_ADAM_SCALARS[0], *_ADAM_SCALARS[2:], *same_shapes("m v grad")),
+    "Momentum": Rule(
+        inputs=("var", "accum", "lr", "grad", "momentum"),
+        variables=2,
+        update=update_rules.momentum,
+        operations=4,
+        checks=(*_ONE_SLOT, scalar("momentum")),
     ),
-    "RMSProp": make_rule(
-        *("var ms mom lr rho momentum epsilon grad", 3, update_rules.rms_prop, 11),
-        *(*_RMS_SCALARS, *same_shapes("ms mom grad")),
+    "KerasMomentum": Rule(
+        inputs=("var", "accum", "lr", "grad", "momentum"),
+        variables=2,
+        update=update_rules.keras_momentum,
+        operations=4,
+        checks=(*_ONE_SLOT, scalar("momentum")),
     ),
-    "CenteredRMSProp": make_rule(
-        *("var mg ms mom lr rho momentum epsilon grad", 4, update_rules.centered_rms_prop, 16),
-        *(*_RMS_SCALARS, *same_shapes("mg ms mom grad")),
+    "Adam": Rule(
+        inputs=("var", "m", "v", "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon", "grad"),
+        variables=3,
+        update=update_rules.adam,
+        operations=12,
+        checks=(*_ADAM_SCALARS, *same_shapes("m v grad")),
     ),
-    "AddSign": make_rule(
-        *("var m lr alpha sign_decay beta grad", 2, update_rules.add_sign, 11),
-        *(*scalars("lr alpha beta"), *same_shapes("m grad")),
+    "AdamWithAmsgrad": Rule(
+        inputs=("var", "m", "v", "vhat", "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon", "grad"),
+        variables=4,
+        update=update_rules.adam_with_amsgrad,
+        operations=13,
+        checks=(*_ADAM_SCALARS, *same_shapes("m v grad")),
     ),
-    "PowerSign": make_rule(
-        *("var m lr logbase sign_decay beta grad", 2, update_rules.power_sign, 11),
-        *(*scalars("lr logbase beta"), *same_shapes("m grad")),
+    "AdaMax": Rule(
+        inputs=("var", "m", "v", "beta1_power", "lr", "beta1", "beta2", "epsilon", "grad"),
+        variables=3,
+        update=update_rules.adamax,
+        operations=10,
+        checks=(_ADAM_SCALARS[0], *_ADAM_SCALARS[2:], *same_shapes("m v grad")),
     ),
-    "Ftrl": make_rule("var accum linear grad lr l1 l2 lr_power", 3, update_rules.ftrl, 18, *_FTRL),
-    "FtrlV2": make_rule(
-        *("var accum linear grad lr l1 l2 l2_shrinkage lr_power", 3, update_rules.ftrl_v2, 21),
-        *(*_FTRL, scalar("l2_shrinkage")),
+    "RMSProp": Rule(
+        inputs=("var", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad"),
+        variables=3,
+        update=update_rules.rms_prop,
+        operations=11,
+        checks=(*_RMS_SCALARS, *same_shapes("ms mom grad")),
+    ),
+    "CenteredRMSProp": Rule(
+        inputs=("var", "mg", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad"),
+        variables=4,
+        update=update_rules.centered_rms_prop,
+        operations=16,
+        checks=(*_RMS_SCALARS, *same_shapes("mg ms mom grad")),
+    ),
+    "AddSign": Rule(
+        inputs=("var", "m", "lr", "alpha", "sign_decay", "beta", "grad"),
+        variables=2,
+        update=update_rules.add_sign,
+        operations=11,
+        checks=(*scalars("lr alpha beta"), *same_shapes("m grad")),
+    ),
+    "PowerSign": Rule(
+        inputs=("var", "m", "lr", "logbase", "sign_decay", "beta", "grad"),
+        variables=2,
+        update=update_rules.power_sign,
+        operations=11,
+        checks=(*scalars("lr logbase beta"), *same_shapes("m grad")),
+    ),
+    "Ftrl": Rule(
+        inputs=("var", "accum", "linear", "grad", "lr", "l1", "l2", "lr_power"),
+        variables=3,
+        update=update_rules.ftrl,
+        operations=18,
+        checks=_FTRL,
+    ),
+    "FtrlV2": Rule(
+        inputs=("var", "accum", "linear", "grad", "lr", "l1", "l2", "l2_shrinkage", "lr_power"),
+        variables=3,
+        update=update_rules.ftrl_v2,
+        operations=21,
+        checks=(*_FTRL, scalar("l2_shrinkage")),
     ),
 }
-RESOURCE_ONLY = ("AdamWithAmsgrad", "KerasMomentum")
-"""Optimizers that have no ref op."""
 RESOURCE_SEES_GRADIENT = ("GradientDescent", "ProximalAdagrad")
 """Optimizers of whose resource op the shape function compares the gradient."""
 
 
-def _kernels(name: str, rule: Rule) -> Table:
-    apply, flops = _build_apply(rule), build_flops(rule)
+def _build_resource(name: str) -> Kernel:
+    rule = RULES[name]
     merge_gradient = _merge_gradient if name in RESOURCE_SEES_GRADIENT else _pass_gradient
-    resource = Kernel(apply, build_shape(rule, True, merge_gradient), flops, needs_context=True)
-    ref = resource._replace(shape=build_shape(rule, False, _merge_gradient))
-    return {f"ResourceApply{name}": resource} | ({} if name in RESOURCE_ONLY else {f"Apply{name}": ref})
+    return Kernel(_build_apply(rule), build_infer_apply(rule, True, merge_gradient), build_flops(rule), needs_context=True)
 
 
-TABLE: Table = {}
-for _name, _found in RULES.items():
-    TABLE |= _kernels(_name, _found)
+def _build_ref(name: str) -> Kernel:
+    rule = RULES[name]
+    return Kernel(_build_apply(rule), build_infer_apply(rule, False, _merge_gradient), build_flops(rule), needs_context=True)
+
+
+TABLE: Table = {
+    "ResourceApplyGradientDescent": _build_resource("GradientDescent"),
+    "ApplyGradientDescent": _build_ref("GradientDescent"),
+    "ResourceApplyProximalGradientDescent": _build_resource("ProximalGradientDescent"),
+    "ApplyProximalGradientDescent": _build_ref("ProximalGradientDescent"),
+    "ResourceApplyAdadelta": _build_resource("Adadelta"),
+    "ApplyAdadelta": _build_ref("Adadelta"),
+    "ResourceApplyAdagrad": _build_resource("Adagrad"),
+    "ApplyAdagrad": _build_ref("Adagrad"),
+    "ResourceApplyAdagradV2": _build_resource("AdagradV2"),
+    "ApplyAdagradV2": _build_ref("AdagradV2"),
+    "ResourceApplyProximalAdagrad": _build_resource("ProximalAdagrad"),
+    "ApplyProximalAdagrad": _build_ref("ProximalAdagrad"),
+    "ResourceApplyAdagradDA": _build_resource("AdagradDA"),
+    "ApplyAdagradDA": _build_ref("AdagradDA"),
+    "ResourceApplyMomentum": _build_resource("Momentum"),
+    "ApplyMomentum": _build_ref("Momentum"),
+    "ResourceApplyKerasMomentum": _build_resource("KerasMomentum"),
+    "ResourceApplyAdam": _build_resource("Adam"),
+    "ApplyAdam": _build_ref("Adam"),
+    "ResourceApplyAdamWithAmsgrad": _build_resource("AdamWithAmsgrad"),
+    "ResourceApplyAdaMax": _build_resource("AdaMax"),
+    "ApplyAdaMax": _build_ref("AdaMax"),
+    "ResourceApplyRMSProp": _build_resource("RMSProp"),
+    "ApplyRMSProp": _build_ref("RMSProp"),
+    "ResourceApplyCenteredRMSProp": _build_resource("CenteredRMSProp"),
+    "ApplyCenteredRMSProp": _build_ref("CenteredRMSProp"),
+    "ResourceApplyAddSign": _build_resource("AddSign"),
+    "ApplyAddSign": _build_ref("AddSign"),
+    "ResourceApplyPowerSign": _build_resource("PowerSign"),
+    "ApplyPowerSign": _build_ref("PowerSign"),
+    "ResourceApplyFtrl": _build_resource("Ftrl"),
+    "ApplyFtrl": _build_ref("Ftrl"),
+    "ResourceApplyFtrlV2": _build_resource("FtrlV2"),
+    "ApplyFtrlV2": _build_ref("FtrlV2"),
+}

@@ -24,6 +24,8 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.string_tensors import flat_strings
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge, with_rank, with_value
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def _texts(value: Any) -> list[str]:
     return [text.decode() for text in flat_strings(value)]
@@ -47,7 +49,10 @@ def _checked_names(inputs: Sequence[Any]) -> tuple[str, list[str], list[str]]:
 
 
 def save(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Write the tensors, whole or as slices of larger ones, as a checkpoint."""
+    """(prefix, names `[n]`, what of each `[n]`, n tensors): written, whole or as slices of larger ones, as a checkpoint.
+
+    InvalidArgumentError where shapes, numbers or slices do not fit; the error of a file that can't be written.
+    """
     prefix, names, specs = _checked_names(inputs)
     values, dtypes = inputs[3:], attrs["dtypes"]
     if len(values) != len(names):
@@ -67,6 +72,7 @@ def _to_save(name: str, text: str, dtype: DType, value: Any) -> SavedTensor:
         return SavedTensor(name, dtype, array)
     if _slice_shape(spec) != array.shape:
         raise InvalidArgumentError(
+            # the two blanks are TensorFlow's
             "Slice in shape_and_slice specification does not match the shape of the tensor to  save: "
             f"{text}, tensor: {format_dims(array.shape)}"
         )
@@ -78,11 +84,12 @@ def _slice_shape(spec: SliceSpec) -> tuple[int, ...]:
 
 
 def restore(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The tensors of these names, or slices of them.
+    """(prefix, names `[n]`, what of each `[n]`) -> the tensors of these names, or slices of them, in their stored shapes.
 
     Raises NotFoundError for a name or a checkpoint that is not there, InvalidArgumentError where types or shapes differ.
     """
     dtypes = attrs["dtypes"]
+    # counted before the shapes are looked at
     if np.size(inputs[1]) != len(dtypes):
         raise InvalidArgumentError(f"Got {np.size(inputs[1])} tensor names, but {len(dtypes)} expected dtypes.")
     prefix, names, specs = _checked_names(inputs)
@@ -121,7 +128,10 @@ def _restored(checkpoint: Checkpoint, name: str, text: str) -> Tensor:
 
 
 def merge_checkpoints(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Make one checkpoint of several; directories that are empty then are removed, where that is asked for."""
+    """(prefixes `[n]`, a prefix): one checkpoint of several; directories that are empty then go, where that is asked for.
+
+    InvalidArgumentError for other shapes; the error of a file that can't be read or written.
+    """
     if np.ndim(inputs[0]) != 1:
         raise InvalidArgumentError(f"Input checkpoint_prefixes should be an 1-D tensor, got {shape_text(inputs[0])} instead.")
     if np.ndim(inputs[1]):
@@ -132,16 +142,17 @@ def merge_checkpoints(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     except OSError as error:
         raise file_error(error.filename or merged, error) from None
     if attrs["delete_old_dirs"]:
+        # each once, in order; the directory of the merged checkpoint stays
         for directory in {Path(prefix).parent: None for prefix in prefixes}:
             if directory != Path(merged).parent and not any(directory.iterdir()):
                 directory.rmdir()
     return ()
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions --------------------------------------------------------------------------------------------------
 
 
-def _saved(context: ShapeContext) -> Sequence[Dims]:
+def _infer_saved(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[0], 0)
     for index in (1, 2):
         with_value(with_rank(context.shapes[index], 1)[0], len(context.shapes) - 3)
@@ -151,6 +162,7 @@ def _saved(context: ShapeContext) -> Sequence[Dims]:
 def _infer_restored(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[0], 0)
     merge(with_rank(context.shapes[1], 1), with_rank(context.shapes[2], 1))
+    # only slices say their shapes: those of whole tensors stand in the checkpoint
     specs, count = context.value(2), len(context.attrs["dtypes"])
     if specs is None:
         return (None,) * count
@@ -167,14 +179,14 @@ def _spec_shape(text: str) -> Dims:
         raise ShapeError(error.message) from None
 
 
-def _merged(context: ShapeContext) -> Sequence[Dims]:
+def _infer_merged(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[0], 1)
     with_rank(context.shapes[1], 0)
     return ()
 
 
 TABLE: Table = {
-    "SaveV2": Kernel(save, _saved),
+    "SaveV2": Kernel(save, _infer_saved),
     "RestoreV2": Kernel(restore, _infer_restored),
-    "MergeV2Checkpoints": Kernel(merge_checkpoints, _merged),
+    "MergeV2Checkpoints": Kernel(merge_checkpoints, _infer_merged),
 }

@@ -13,7 +13,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.array.indices import COMBINATIONS, Combine, first_outside, position_text, set_rows
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, per_element
+from placesim.runtime.kernels.kernel import Flops, Kernel, KernelContext, Table, Tensor, per_element
 from placesim.runtime.kernels.state.variables import find_variable, ref_output, typed_handle_shape, value_of
 from placesim.runtime.resources import Variable
 from placesim.runtime.shapes import Dims, ShapeContext, concatenate, format_dims, merge, subshape
@@ -22,15 +22,22 @@ from placesim.runtime.shapes import Dims, ShapeContext, concatenate, format_dims
 
 
 def build_scatter(combine: Combine) -> Callable[..., Sequence[Any]]:
-    """The kernel `params[indices[i]] = combination of it with updates[i]`; updates may be one scalar."""
+    """The kernel `params[indices[i]] = combination of it with updates[i]`; updates may be one scalar.
+
+    The variable is `[rows, ...]`, indices are of any shape, updates `indices.shape + params.shape[1:]`.  InvalidArgumentError
+    for other shapes, an index out of range, and a resource's division by 0; NotFoundError or FailedPreconditionError for a
+    variable that was never written.
+    """
 
     def scatter(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         variable = find_variable(inputs[0], context)
         indices, updates = np.asarray(inputs[1]), np.asarray(inputs[2])
         params = np.array(value_of(variable, context))
         _check_shapes(params.shape, indices.shape, updates.shape, is_ref=isinstance(inputs[0], Variable))
+        # a ref op divides by 0 as the processor does
         if combine is COMBINATIONS["Div"] and not isinstance(inputs[0], Variable) and (updates == 0).any():
             raise InvalidArgumentError("updates must not contain 0")
+        # a resource op has compared ranks so far, and compares the leading dimensions only where there are indices
         if indices.size and updates.ndim and updates.shape[: indices.ndim] != indices.shape:
             raise InvalidArgumentError(
                 f"The shape of indices ({format_dims(indices.shape)}) must be a prefix of "
@@ -50,6 +57,7 @@ def build_scatter(combine: Combine) -> Callable[..., Sequence[Any]]:
 
 
 def _check_shapes(params: tuple[int, ...], indices: tuple[int, ...], updates: tuple[int, ...], is_ref: bool) -> None:
+    # resource ops compare ranks alone, also those of a scalar variable, which ref ops refuse as such below
     fits = updates == indices + params[1:] if is_ref else len(updates) == len(indices) + len(params) - 1
     if updates and not fits and (params or not is_ref):
         raise InvalidArgumentError(
@@ -110,9 +118,37 @@ def _infer_resource(context: ShapeContext) -> Sequence[Dims]:
     return ()
 
 
-TABLE: Table = {}
-for _name, _combine in COMBINATIONS.items():
-    _scatter = build_scatter(_combine)
-    _flops = None if _combine is set_rows else per_element(2)
-    TABLE["Scatter" + _name] = Kernel(_scatter, _infer_ref, _flops, needs_context=True)
-    TABLE["ResourceScatter" + _name] = Kernel(_scatter, _infer_resource, _flops, needs_context=True)
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+def _build_flops(name: str) -> Flops | None:
+    return None if name == "Update" else per_element(2)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _build_ref(name: str) -> Kernel:
+    return Kernel(build_scatter(COMBINATIONS[name]), _infer_ref, _build_flops(name), needs_context=True)
+
+
+def _build_resource(name: str) -> Kernel:
+    return Kernel(build_scatter(COMBINATIONS[name]), _infer_resource, _build_flops(name), needs_context=True)
+
+
+TABLE: Table = {
+    "ScatterUpdate": _build_ref("Update"),
+    "ResourceScatterUpdate": _build_resource("Update"),
+    "ScatterAdd": _build_ref("Add"),
+    "ResourceScatterAdd": _build_resource("Add"),
+    "ScatterSub": _build_ref("Sub"),
+    "ResourceScatterSub": _build_resource("Sub"),
+    "ScatterMul": _build_ref("Mul"),
+    "ResourceScatterMul": _build_resource("Mul"),
+    "ScatterDiv": _build_ref("Div"),
+    "ResourceScatterDiv": _build_resource("Div"),
+    "ScatterMin": _build_ref("Min"),
+    "ResourceScatterMin": _build_resource("Min"),
+    "ScatterMax": _build_ref("Max"),
+    "ResourceScatterMax": _build_resource("Max"),
+}

@@ -17,7 +17,7 @@ from placesim.runtime.kernels.array.index_matrices import (
     scatter_slices,
 )
 from placesim.runtime.kernels.array.indices import COMBINATIONS, Combine
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, per_element
+from placesim.runtime.kernels.kernel import Flops, Kernel, KernelContext, Table, per_element
 from placesim.runtime.kernels.state.variables import find_variable, held_shape, ref_output, value_of
 from placesim.runtime.shapes import (
     Dims,
@@ -29,12 +29,17 @@ from placesim.runtime.shapes import (
 
 
 def build_scatter_nd(combine: Combine) -> Callable[..., Sequence[Any]]:
-    """The kernel `params[tuple(indices[i])] = combination of it with updates[i]`."""
+    """The kernel `params[tuple(indices[i])] = combination of it with updates[i]`.
+
+    InvalidArgumentError where the shapes do not fit, and for an index out of range unless attr `bad_indices_policy` says to
+    pass it over; NotFoundError or FailedPreconditionError for a variable that was never written.
+    """
 
     def scatter_nd(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         ignore_bad = ignores_bad_indices(attrs)
         variable = find_variable(inputs[0], context)
         params = np.array(value_of(variable, context))
+        # what was written before a bad index stays written
         try:
             scatter_slices(combine, params, np.asarray(inputs[1]), np.asarray(inputs[2]), ignore_bad)
         finally:
@@ -61,9 +66,33 @@ def _infer_resource(context: ShapeContext) -> Sequence[Dims]:
     return ()
 
 
-TABLE: Table = {}
-for _name in ("Update", "Add", "Sub", "Min", "Max"):
-    _scatter_nd = build_scatter_nd(COMBINATIONS[_name])
-    _flops = None if _name == "Update" else per_element(2)
-    TABLE["ScatterNd" + _name] = Kernel(_scatter_nd, _infer_ref, _flops, needs_context=True)
-    TABLE["ResourceScatterNd" + _name] = Kernel(_scatter_nd, _infer_resource, _flops, needs_context=True)
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+def _build_flops(name: str) -> Flops | None:
+    return None if name == "Update" else per_element(2)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _build_ref(name: str) -> Kernel:
+    return Kernel(build_scatter_nd(COMBINATIONS[name]), _infer_ref, _build_flops(name), needs_context=True)
+
+
+def _build_resource(name: str) -> Kernel:
+    return Kernel(build_scatter_nd(COMBINATIONS[name]), _infer_resource, _build_flops(name), needs_context=True)
+
+
+TABLE: Table = {
+    "ScatterNdUpdate": _build_ref("Update"),
+    "ResourceScatterNdUpdate": _build_resource("Update"),
+    "ScatterNdAdd": _build_ref("Add"),
+    "ResourceScatterNdAdd": _build_resource("Add"),
+    "ScatterNdSub": _build_ref("Sub"),
+    "ResourceScatterNdSub": _build_resource("Sub"),
+    "ScatterNdMin": _build_ref("Min"),
+    "ResourceScatterNdMin": _build_resource("Min"),
+    "ScatterNdMax": _build_ref("Max"),
+    "ResourceScatterNdMax": _build_resource("Max"),
+}

@@ -17,12 +17,12 @@ from placesim.runtime.kernels.kernel import Tensor
 
 
 def one(like: Tensor) -> Any:
-    """1 of the tensor's type, so that the type survives."""
+    """The scalar 1 of the tensor's type, so that the type survives."""
     return np.asarray(like).dtype.type(1)
 
 
 def rsqrt(x: Tensor) -> Tensor:
-    """One over the square root."""
+    """One over the square root, of a tensor of any shape."""
     return np.asarray(one(x) / np.sqrt(x))
 
 
@@ -58,6 +58,7 @@ def adagrad(attrs: Attrs, var: Tensor, accum: Tensor, lr: Tensor, grad: Tensor) 
     """Duchi, Hazan and Singer 2011."""
     if attrs["update_slots"]:
         accum = accum + np.square(grad)
+    # without an epsilon: an accumulator of 0 gives infinity times the gradient
     return var - grad * lr * rsqrt(accum), accum
 
 
@@ -79,6 +80,7 @@ def proximal_adagrad(
 
 def adagrad_da(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
     """Adagrad with dual averaging."""
+    # the variable itself is not read: it is made anew from the sums of all gradients
     _, total, total_squared, grad, lr, l1, l2, step = inputs
     step = np.asarray(step).astype(np.asarray(grad).dtype)
     total, total_squared = total + grad, total_squared + np.square(grad)
@@ -115,6 +117,7 @@ def adam_with_amsgrad(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
     alpha = lr * np.sqrt(one(var) - beta2_power) / (one(var) - beta1_power)
     m = m + (grad - m) * (one(var) - beta1)
     v = v + (np.square(grad) - v) * (one(var) - beta2)
+    # the largest so far, of averages that are not yet corrected for their start
     vhat = np.maximum(vhat, v)
     return var - (m * alpha) / (np.sqrt(vhat) + epsilon), m, v, vhat
 
@@ -123,6 +126,7 @@ def adamax(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
     """Kingma and Ba 2014, section 7.1."""
     var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad = inputs
     m = m + (grad - m) * (one(var) - beta1)
+    # an infinity norm: nothing of beta2's power is left to correct
     v = np.maximum(beta2 * v, np.abs(grad))
     return var - lr / (one(var) - beta1_power) * (m / (v + epsilon)), m, v
 
@@ -174,6 +178,7 @@ def ftrl_v2(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
 def _follow_leader(multiply_by_lr: bool, *inputs: Tensor) -> Sequence[Tensor]:
     var, accum, linear, grad, pull, lr, l1, l2, lr_power = inputs
     new_accum = accum + np.square(grad)
+    # TensorFlow takes the square root for the usual power, which rounds otherwise than a power does
     new_power, power = (np.sqrt(x) if lr_power == -0.5 else np.power(x, -lr_power) for x in (new_accum, accum))
     two = np.asarray(grad).dtype.type(2)
     if multiply_by_lr:

@@ -27,9 +27,14 @@ from placesim.runtime.shapes import (
     with_rank_at_least,
 )
 
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
 
 def assign_slice(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Write `value`, repeated where it must be, over a strided slice of the variable."""
+    """(variable, begin, end, strides, value) -> `value`, broadcast, written over a strided slice of the variable.
+
+    InvalidArgumentError for a slice that is none, and a value that does not broadcast to it.
+    """
     holder, *rest = inputs
     (updated,) = update_strided_slice((value_of(holder, context), *rest), attrs)
     find_variable(holder, context).value = updated
@@ -40,6 +45,7 @@ def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     """`params[batch..., indices, ...]`, shaped `params[:batch_dims] + indices[batch_dims:] + params[batch_dims + 1:]`.
 
     Indices count on from one batch to the next: one that is too large for its batch finds a row of a later one.
+    InvalidArgumentError for params of too low a rank, and an index that is in no batch.
     """
     params, indices = value_of(inputs[0], context), np.asarray(inputs[1])
     batch_dims: int = attrs["batch_dims"]
@@ -50,6 +56,7 @@ def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
             f"params must have at least {batch_dims} (batch_dims) dimensions but it has shape {format_dims(params.shape)}"
         )
     shape = params.shape[:batch_dims] + indices.shape[batch_dims:] + params.shape[batch_dims + 1 :]
+    # without indices, nothing is divided into batches
     if not indices.size:
         return (np.empty(shape, params.dtype),)
     if 0 in params.shape[:batch_dims]:
@@ -59,6 +66,7 @@ def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     flat = _count_on(indices, params.shape, batch_dims)
     limit = element_count(params.shape[: batch_dims + 1]) or 0
     bad = first_outside(flat, limit)
+    # the text has the counted index, and the rows of the first axis
     if bad < flat.size:
         raise InvalidArgumentError(f"indices{position_text(indices.shape, bad)} = {flat[bad]} is not in [0, {params.shape[0]})")
     return (params.reshape(limit, -1)[flat].reshape(shape),)
@@ -71,7 +79,10 @@ def _count_on(indices: Any, params: tuple[int, ...], batch_dims: int) -> Any:
 
 
 def gather_slices(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """`params[tuple(indices[i])]` for each row of `indices` `[batch..., depth]`."""
+    """`params[tuple(indices[i])]` for each row of `indices` `[batch..., depth]`: `[batch...] + params.shape[depth:]`.
+
+    InvalidArgumentError for params or indices that are scalars, too great a depth, and an index out of range.
+    """
     params, indices = value_of(inputs[0], context), np.asarray(inputs[1])
     return gather_nd((params, indices), {"Tparams": attrs["dtype"], "bad_indices_policy": ""}, context)
 
@@ -79,7 +90,7 @@ def gather_slices(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 # --- shape functions --------------------------------------------------------------------------------------------------
 
 
-def _gathered_rows(context: ShapeContext) -> Sequence[Dims]:
+def _infer_gathered_rows(context: ShapeContext) -> Sequence[Dims]:
     params = typed_handle_shape(context)
     batch_dims: int = context.attrs["batch_dims"]
     if batch_dims < 0:
@@ -90,13 +101,13 @@ def _gathered_rows(context: ShapeContext) -> Sequence[Dims]:
     return (concatenate(outer, subshape(params, batch_dims + 1)),)
 
 
-def _gathered_slices(context: ShapeContext) -> Sequence[Dims]:
+def _infer_gathered_slices(context: ShapeContext) -> Sequence[Dims]:
     return infer_gather_nd(ShapeContext((typed_handle_shape(context), context.shapes[1]), context.attrs))
 
 
 TABLE: Table = {
-    "ResourceGather": Kernel(gather_rows, _gathered_rows, needs_context=True),
-    "ResourceGatherNd": Kernel(gather_slices, _gathered_slices, needs_context=True),
+    "ResourceGather": Kernel(gather_rows, _infer_gathered_rows, needs_context=True),
+    "ResourceGatherNd": Kernel(gather_slices, _infer_gathered_slices, needs_context=True),
     "StridedSliceAssign": Kernel(assign_slice, unchanged, needs_context=True),
     "ResourceStridedSliceAssign": Kernel(assign_slice, no_outputs, needs_context=True),
 }

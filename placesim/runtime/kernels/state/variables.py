@@ -55,24 +55,6 @@ def ref_output(holder: Variable | ResourceHandle) -> tuple[Variable, ...]:
     return (holder,) if isinstance(holder, Variable) else ()
 
 
-def held_shape(context: ShapeContext, index: int = 0) -> Dims:
-    """The static shape of the variable of a ref or resource input."""
-    handle = context.handles[index]
-    return context.shapes[index] if handle is None else handle.shape
-
-
-def typed_handle_shape(context: ShapeContext) -> Dims:
-    """The static shape of the resource of input 0, whose type must be attr `dtype`."""
-    handle = context.handles[0]
-    if handle is None:
-        return None
-    if handle.dtype is not context.attrs["dtype"]:
-        raise ShapeError(
-            f"Trying to read variable with wrong dtype. Expected {handle.dtype.name} got {context.attrs['dtype'].name}"
-        )
-    return handle.shape
-
-
 # --- making -----------------------------------------------------------------------------------------------------------
 
 
@@ -93,6 +75,7 @@ def _new_variable(name: str, attrs: Attrs) -> Variable:
 
 def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """A ref variable that lives until DestroyTemporaryVariable or the end of the step."""
+    # TensorFlow leaves its memory as it is; zeros make runs comparable
     name = attrs["var_name"] or context.node
     dims = attrs["shape"].dims or ()
     variable = Variable(name, attrs["dtype"], zeros(dims, attrs["dtype"]), dims)
@@ -101,7 +84,7 @@ def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: Kernel
 
 
 def destroy_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The last value of a temporary variable, which is then gone."""
+    """The last value of a temporary variable, which is then gone; NotFoundError where it was gone before."""
     name = attrs["var_name"]
     if context.step_resources.pop("tmp_var:" + name, None) is None:
         raise NotFoundError(f"Resource __per_step_0/{name}/N10tensorflow19TemporaryVariableOp6TmpVarE does not exist.")
@@ -123,28 +106,14 @@ def make_handles(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     ]
 
 
-def _legacy_shape_attr(context: ShapeContext) -> Sequence[Dims]:
-    # the first op of the kind could not tell a scalar from an unknown shape
-    return (context.attrs["shape"].dims or None,)
-
-
-def _handle(context: ShapeContext) -> Sequence[Dims]:
-    context.output_handles[0] = HandleShape(context.attrs["dtype"], context.attrs["shape"].dims)
-    return ((),)
-
-
-def _handles(context: ShapeContext) -> Sequence[Dims]:
-    shapes: tuple[Shape, ...] = context.attrs["shapes"]
-    for index, (dtype, shape) in enumerate(zip(context.attrs["dtypes"], shapes, strict=True)):
-        context.output_handles[index] = HandleShape(dtype, shape.dims)
-    return [()] * context.attrs["N"]
-
-
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def read_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The value of a resource variable; FailedPreconditionError where it was never written (12.3.2)."""
+    """The value of a resource variable.
+
+    FailedPreconditionError where it was never written (12.3.2), InvalidArgumentError for another type than attr `dtype`.
+    """
     variable = _readable_variable(inputs[0], context)
     if variable.dtype is not attrs["dtype"]:
         raise InvalidArgumentError(
@@ -172,6 +141,7 @@ def disable_copy_on_read(inputs: Sequence[Any], attrs: Attrs, context: KernelCon
 
 def read_variables(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The values of several resource variables; FailedPreconditionError that names those never written."""
+    # all names at once, where ReadVariableOp tells of one
     missing = [handle.name for handle in inputs if not is_written(handle, context)]
     if missing:
         raise FailedPreconditionError(
@@ -194,30 +164,21 @@ def tell_written(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def tell_shape(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The shape of a resource variable's value, as a vector."""
+    """The shape of a resource variable's value, as a vector; NotFoundError where it was never written."""
     return (np.array(value_of(inputs[0], context).shape, attrs["out_type"].numpy),)
-
-
-def _read(context: ShapeContext) -> Sequence[Dims]:
-    return (typed_handle_shape(context),)
-
-
-def _read_all(context: ShapeContext) -> Sequence[Dims]:
-    return [None if handle is None else handle.shape for handle in context.handles]
-
-
-def _shape_vector(context: ShapeContext) -> Sequence[Dims]:
-    handle = context.handles[0]
-    return ((-1 if handle is None or handle.shape is None else len(handle.shape),),)
 
 
 # --- assigning --------------------------------------------------------------------------------------------------------
 
 
 def assign(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Give a ref variable a copy of the value; with `validate_shape` it must have the variable's shape."""
+    """Give a ref variable a copy of the value.
+
+    InvalidArgumentError with `validate_shape` for a value of another shape than the variable's.
+    """
     variable, value = inputs
     held = variable.shape if variable.value is None else np.shape(variable.value)
+    # a shape that attr `shape` left open, or open in part, takes any value
     if attrs["validate_shape"] and held is not None and held != np.shape(value) and min(held, default=0) >= 0:
         raise InvalidArgumentError(
             "Assign requires shapes of both tensors to match. "
@@ -228,7 +189,10 @@ def assign(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 
 
 def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Give a resource variable a value; it exists from then on."""
+    """Give a resource variable a value; it exists from then on.
+
+    InvalidArgumentError for another type than the variable's, and with `validate_shape` for another shape.
+    """
     handle, value = inputs
     dtype = attrs["dtype"]
     variable = context.resources.lookup_or_create(handle, lambda: Variable(handle.name, dtype))
@@ -241,12 +205,16 @@ def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
             "Trying to assign to variable with tensor with wrong shape. "
             f"Expected {format_dims(np.shape(variable.value))} got {format_dims(np.shape(value))}"
         )
+    # no copy: no kernel changes a tensor that it was given
     variable.value = value
     return ()
 
 
 def build_update(ufunc: Callable[[Tensor, Tensor], Tensor]) -> tuple[Kernel, Kernel]:
-    """The ref and the resource kernel that put `ufunc(value, update)` in a variable's place."""
+    """The ref and the resource kernel that put `ufunc(value, update)` in a variable's place; both are of one shape.
+
+    InvalidArgumentError where the shapes differ; NotFoundError and FailedPreconditionError for a variable without a value.
+    """
 
     def update_ref(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         variable, update = inputs
@@ -268,40 +236,31 @@ def build_update(ufunc: Callable[[Tensor, Tensor], Tensor]) -> tuple[Kernel, Ker
         return ()
 
     return (
-        Kernel(update_ref, _merged_ref, one_per_output, needs_context=True),
-        Kernel(update_resource, _merged_handle, per_element(1), needs_context=True),
+        Kernel(update_ref, _infer_merged_ref, one_per_output, needs_context=True),
+        Kernel(update_resource, _infer_merged_handle, per_element(1), needs_context=True),
     )
-
-
-def _assigned(context: ShapeContext) -> Sequence[Dims]:
-    return _merged_ref(context) if context.attrs["validate_shape"] else (context.shapes[1],)
-
-
-def _merged_ref(context: ShapeContext) -> Sequence[Dims]:
-    return (merge(context.shapes[0], context.shapes[1]),)
-
-
-def _merged_handle(context: ShapeContext) -> Sequence[Dims]:
-    merge(typed_handle_shape(context), context.shapes[1])
-    return ()
 
 
 # --- counting and forgetting ------------------------------------------------------------------------------------------
 
 
 def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The scalar value, which is then one more; OutOfRangeError once it is attr `limit`."""
+    """The scalar value, which is then one more; OutOfRangeError once it is attr `limit`.
+
+    InvalidArgumentError for a variable that is no scalar.
+    """
     value = value_of(inputs[0], context)
     if value.ndim:
         raise InvalidArgumentError(f"input is not a scalar: {format_dims(value.shape)}")
     if value >= attrs["limit"]:
         raise OutOfRangeError(f"Reached limit of {attrs['limit']}")
+    # the number one of the type: int32 stays int32, and wraps around as C's does
     find_variable(inputs[0], context).value = value + value.dtype.type(1)
     return (value,)
 
 
 def destroy_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Forget a resource; that there is none is an error unless `ignore_lookup_error`."""
+    """Forget a resource; NotFoundError where there is none, unless attr `ignore_lookup_error` is set."""
     try:
         context.resources.delete(inputs[0])
     except NotFoundError:
@@ -310,7 +269,73 @@ def destroy_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
     return ()
 
 
-def _counted_handle(context: ShapeContext) -> Sequence[Dims]:
+# --- shape functions --------------------------------------------------------------------------------------------------
+
+
+def held_shape(context: ShapeContext, index: int = 0) -> Dims:
+    """The static shape of the variable of a ref or resource input."""
+    handle = context.handles[index]
+    return context.shapes[index] if handle is None else handle.shape
+
+
+def typed_handle_shape(context: ShapeContext) -> Dims:
+    """The static shape of the resource of input 0; ShapeError unless its type is attr `dtype`."""
+    handle = context.handles[0]
+    if handle is None:
+        return None
+    if handle.dtype is not context.attrs["dtype"]:
+        raise ShapeError(
+            f"Trying to read variable with wrong dtype. Expected {handle.dtype.name} got {context.attrs['dtype'].name}"
+        )
+    return handle.shape
+
+
+def _infer_legacy_shape_attr(context: ShapeContext) -> Sequence[Dims]:
+    # the first op of the kind could not tell a scalar from an unknown shape
+    return (context.attrs["shape"].dims or None,)
+
+
+def _infer_handle(context: ShapeContext) -> Sequence[Dims]:
+    # the handle itself is a scalar; what it holds goes with it, for the ops that read it
+    context.output_handles[0] = HandleShape(context.attrs["dtype"], context.attrs["shape"].dims)
+    return ((),)
+
+
+def _infer_handles(context: ShapeContext) -> Sequence[Dims]:
+    shapes: tuple[Shape, ...] = context.attrs["shapes"]
+    for index, (dtype, shape) in enumerate(zip(context.attrs["dtypes"], shapes, strict=True)):
+        context.output_handles[index] = HandleShape(dtype, shape.dims)
+    return [()] * context.attrs["N"]
+
+
+def _infer_read(context: ShapeContext) -> Sequence[Dims]:
+    return (typed_handle_shape(context),)
+
+
+def _infer_read_all(context: ShapeContext) -> Sequence[Dims]:
+    return [None if handle is None else handle.shape for handle in context.handles]
+
+
+def _infer_shape_vector(context: ShapeContext) -> Sequence[Dims]:
+    handle = context.handles[0]
+    return ((-1 if handle is None or handle.shape is None else len(handle.shape),),)
+
+
+def _infer_assigned(context: ShapeContext) -> Sequence[Dims]:
+    # without validation the variable takes the value's shape
+    return _infer_merged_ref(context) if context.attrs["validate_shape"] else (context.shapes[1],)
+
+
+def _infer_merged_ref(context: ShapeContext) -> Sequence[Dims]:
+    return (merge(context.shapes[0], context.shapes[1]),)
+
+
+def _infer_merged_handle(context: ShapeContext) -> Sequence[Dims]:
+    merge(typed_handle_shape(context), context.shapes[1])
+    return ()
+
+
+def _infer_counted_handle(context: ShapeContext) -> Sequence[Dims]:
     handle = context.handles[0]
     if handle is None:
         raise ShapeError("Handle has no shape/type information.")
@@ -319,28 +344,30 @@ def _counted_handle(context: ShapeContext) -> Sequence[Dims]:
     return (with_rank(handle.shape, 0),)
 
 
+# --- rows -------------------------------------------------------------------------------------------------------------
+
 _ADD, _SUB = build_update(np.add), build_update(np.subtract)
 
 TABLE: Table = {
-    "Variable": Kernel(make_ref_variable, _legacy_shape_attr, needs_context=True),
+    "Variable": Kernel(make_ref_variable, _infer_legacy_shape_attr, needs_context=True),
     "VariableV2": Kernel(make_ref_variable, shape_attr, needs_context=True),
     "TemporaryVariable": Kernel(make_temporary_variable, shape_attr, needs_context=True),
     "DestroyTemporaryVariable": Kernel(destroy_temporary_variable, unchanged, needs_context=True),
-    "VarHandleOp": Kernel(make_handle, _handle, needs_context=True),
-    "_VarHandlesOp": Kernel(make_handles, _handles, needs_context=True),
-    "ReadVariableOp": Kernel(read_variable, _read, needs_context=True),
+    "VarHandleOp": Kernel(make_handle, _infer_handle, needs_context=True),
+    "_VarHandlesOp": Kernel(make_handles, _infer_handles, needs_context=True),
+    "ReadVariableOp": Kernel(read_variable, _infer_read, needs_context=True),
     "DisableCopyOnRead": Kernel(disable_copy_on_read, no_outputs, needs_context=True),
-    "_ReadVariablesOp": Kernel(read_variables, _read_all, needs_context=True),
+    "_ReadVariablesOp": Kernel(read_variables, _infer_read_all, needs_context=True),
     "IsVariableInitialized": Kernel(tell_written, scalar, needs_context=True),
     "VarIsInitializedOp": Kernel(tell_written, scalar, needs_context=True),
-    "VariableShape": Kernel(tell_shape, _shape_vector, needs_context=True),
-    "Assign": Kernel(assign, _assigned, needs_context=True),
-    "AssignVariableOp": Kernel(assign_resource, _merged_handle, needs_context=True),
+    "VariableShape": Kernel(tell_shape, _infer_shape_vector, needs_context=True),
+    "Assign": Kernel(assign, _infer_assigned, needs_context=True),
+    "AssignVariableOp": Kernel(assign_resource, _infer_merged_handle, needs_context=True),
     "AssignAdd": _ADD[0],
     "AssignAddVariableOp": _ADD[1],
     "AssignSub": _SUB[0],
     "AssignSubVariableOp": _SUB[1],
     "CountUpTo": Kernel(count_up, unchanged_scalar, needs_context=True),
-    "ResourceCountUpTo": Kernel(count_up, _counted_handle, needs_context=True),
+    "ResourceCountUpTo": Kernel(count_up, _infer_counted_handle, needs_context=True),
     "DestroyResourceOp": Kernel(destroy_resource, no_outputs, needs_context=True),
 }
