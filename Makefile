@@ -24,6 +24,10 @@ test: .venv/dev ## all tests, the whole corpus among them
 test-corpus: .venv/dev ## what TensorFlow itself did, case by case
 	$(BIN)/python -m pytest -n auto $(CORPUS)
 
+recordings: .venv/dev ## compare with recordings that lie elsewhere: PLACEMENTS="FILE ..." OPS="FILE ..."
+	$(if $(PLACEMENTS),$(BIN)/python -m tests.placement.corpus $(PLACEMENTS))
+	$(if $(OPS),$(BIN)/python -m tests.runtime.op_cases $(OPS))
+
 check: .venv/dev ## formatting, lint, types, all tests
 	$(BIN)/ruff format --check placesim tests
 	$(BIN)/ruff check placesim tests
@@ -62,4 +66,4 @@ $(BIN)/python:
 	@$(BIN)/python -m compileall -q placesim
 	@touch $@ .venv/run
 
-.PHONY: help run test test-corpus check format golden tables bench clean
+.PHONY: help run test test-corpus recordings check format golden tables bench clean

@@ -1,6 +1,7 @@
-"""TensorFlow's own recordings of placements: read, repeated with placesim, and compared (corpus/README.md).
+"""TensorFlow's own recordings of placements: read, repeated with placesim, and compared.
 
-`python -m tests.placement.corpus` prints how many cases of each file agree; with `--write-subset` it chooses the subset anew.
+`python -m tests.placement.corpus [FILE ...]` prints how many cases of each file agree (of all recordings in tests/data, or of
+the files named); with `--write-subset` it chooses the subset anew.
 
 Everything is compared exactly, but for what TensorFlow leaves to chance or the recording left out:
 
@@ -46,8 +47,9 @@ Row = list[Any]
 
 
 def read_cases(name: str) -> Iterator[dict[str, Any]]:
-    """The cases of `placement-NAME.jsonl.gz`."""
-    with gzip.open(DATA / f"placement-{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+    """The cases of `placement-NAME.jsonl.gz`, or of a file of the same form."""
+    path = DATA / f"placement-{name}.jsonl.gz" if name in (*FILES, SUBSET) else Path(name)
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
         yield from map(json.loads, lines)
 
 
@@ -283,19 +285,20 @@ class Agreement(NamedTuple):
 
 
 def agreement(name: str) -> Agreement:
-    """Compare all cases of a file."""
+    """Compare all cases of a recording, or of a file of the same form."""
     found = {case["id"]: differences(case) for case in read_cases(name)}
     problems = {case_id: unequal for case_id, unequal in found.items() if unequal}
     return Agreement(len(found) - len(problems), len(found), problems)
 
 
 def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> int:
-    """Print the figures; 1 where a case differs."""
+    """Print the figures of the files named, or of all recordings; 1 where a case differs."""
     if "--write-subset" in arguments:
         write_subset()
-    results = {name: agreement(name) for name in (*FILES, SUBSET)}
+    names = [name for name in arguments if not name.startswith("--")]
+    results = {name: agreement(name) for name in names or (*FILES, SUBSET)}
     for name, (agreed, total, problems) in results.items():
-        print(f"placement-{name:10} {agreed:5}/{total}", *problems)
+        print(f"{Path(name).name.removesuffix('.jsonl.gz'):20} {agreed:5}/{total}", *problems)
     return 1 if any(result.problems for result in results.values()) else 0
 
 

@@ -1,4 +1,4 @@
-"""Every recorded op case: outputs, state, static shapes, error classes and messages, as OPS.md says how to compare."""
+"""Every recorded op case: outputs, state, static shapes, error classes and messages."""
 
 from __future__ import annotations
 
