@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _FOLDER = Path(__file__).parent
-_HEADING = re.compile(r"(#+) +(?:(?:Appendix )?([A-Z]|[0-9]+(?:\.[0-9]+)*)\.? )?(.*)")
+_HEADING = re.compile(r"(#+) +(?:(?:Appendix ([A-Z])|([0-9]+(?:\.[0-9]+)*))\.? )?(.*)")
 _RULE = re.compile(r"( *)(- )?\*\*([0-9]+\.[0-9][^*]*)\*\*")
 
 
@@ -42,18 +42,25 @@ def read_page(topic: str) -> str:
 
 
 def find_sections(text: str, wanted: str) -> str:
-    """The section or the rule of a number, else all sections with `wanted` in their headings; "" where there is none.
+    """The section or the rule of a number, else the section of a heading, else all that have `wanted` in their headings.
 
-    A rule stands under the heading of its section.
+    A rule stands under the heading of its section; "" where there is nothing.
     """
     lines, parts = text.splitlines(), read_parts(text)
     number = plain_number(wanted)
     for part in parts:
-        if part.number == number:
+        if number and part.number == number:
             heading = [] if part.level else _heading_above(lines, parts, part)
             return "\n".join([*heading, *_dedented(lines[part.first : part.end])]) + "\n"
-    found = list(_outermost([part for part in parts if wanted.lower() in part.title.lower()]))
+    found = _outermost(_parts_named(parts, wanted.lower()))
     return "\n".join("\n".join(lines[part.first : part.end]).rstrip("\n") + "\n" for part in found)
+
+
+def _parts_named(parts: Sequence[Part], wanted: str) -> list[Part]:
+    """The parts with this heading, else those with it in theirs; the whole page only where no part of it has."""
+    exact = [part for part in parts if part.title.lower() == wanted]
+    near = [part for part in parts if wanted in part.title.lower()]
+    return exact or [part for part in near if part.level > 1] or near
 
 
 def plain_number(text: str) -> str:
@@ -77,7 +84,7 @@ def _marks(lines: Sequence[str]) -> Iterator[Part]:
             continue
         heading, rule = _HEADING.fullmatch(line), _RULE.match(line)
         if heading is not None:
-            yield Part(plain_number(heading[2] or ""), heading[3], len(heading[1]), index, len(lines))
+            yield Part(plain_number(heading[2] or heading[3] or ""), heading[4], len(heading[1]), index, len(lines))
         elif rule is not None:
             yield Part(plain_number(rule[3]), "", 0, index, len(lines))
 

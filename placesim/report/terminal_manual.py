@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping
 from typing import TextIO
 
@@ -11,6 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from placesim.report.terminal_console import console_into
+
+_FILLING = re.compile(r"(?:\x1b\[[0-9;]*m| )+$", re.MULTILINE)
+"""Rich fills every line up to the width."""
 
 
 def styled_page(text: str, stream: TextIO) -> str:
@@ -31,4 +35,4 @@ def styled_topics(topics: Mapping[str, str], stream: TextIO) -> str:
 def _rendered(page: Markdown | Table, stream: TextIO) -> str:
     buffer = io.StringIO()
     console_into(stream, buffer).print(page)
-    return buffer.getvalue()
+    return _FILLING.sub(lambda found: found[0].replace(" ", ""), buffer.getvalue())

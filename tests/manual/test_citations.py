@@ -16,6 +16,7 @@ from placesim.manual.pages import plain_number, read_page, read_parts, topics
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCES = sorted([*(ROOT / "placesim").rglob("*.py"), *(ROOT / "tests").rglob("*.py")])
+SOURCES = [path for path in SOURCES if path.parent != Path(__file__).parent]
 RULE = r"(?:(?:section|appendix) \w+|[0-9]{1,2}\.[0-9]{1,2}(?:\.[0-9]{1,2})?[a-h]?(?: (?:i{1,3}|[A-Z][0-9]?)\b)?)"
 IN_PARENTHESES = re.compile(rf"\(({RULE}(?:(?:,| and| to) {RULE})*)\)")
 AT_THE_START = re.compile(rf"\s*({RULE}):")
