@@ -1,8 +1,8 @@
 """The README and the manual's pages: their blocks, and what the commands in them print.
 
-A `console` block holds commands after `$ ` and what each prints.  A block `yaml NAME` is a file of that name, which commands of
-the same page may use.  `python -m tests.documents` writes what the commands print now into the pages; read the difference
-before you keep it.
+A `console` block holds commands after `$ ` and what each prints.  A `yaml` block whose first line is `# NAME.yaml` is a file of
+that name, which commands of the same page may use.  `python -m tests.documents` writes what the commands print now into the
+pages; read the difference before you keep it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ _STYLES = ("FORCE_COLOR", "NO_COLOR", "COLUMNS")
 
 
 class Block(NamedTuple):
-    """A fenced block: the words after the fence, and the text."""
+    """A fenced block: the word after the fence, and the text."""
 
     language: str
-    name: str
     text: str
 
 
@@ -44,7 +43,7 @@ class Command(NamedTuple):
 
 
 def blocks(text: str) -> list[Block]:
-    found = re.findall(r"^```([a-z]+)(?: (\S+))?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```([a-z]+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return [Block(*parts) for parts in found]
 
 
@@ -61,7 +60,8 @@ def commands_of(text: str) -> Iterator[Command]:
 
 def files(text: str) -> dict[str, str]:
     """The files that a page shows, by name."""
-    return {block.name: block.text for block in blocks(text) if block.name}
+    named = [(re.match(r"# (\S+\.yaml)\n", block.text), block.text) for block in blocks(text) if block.language == "yaml"]
+    return {head[1]: content for head, content in named if head is not None}
 
 
 def make_place(folder: Path, text: str) -> None:
@@ -77,11 +77,13 @@ def run(line: str, folder: Path) -> tuple[int, str]:
     plain = line.removesuffix(_ECHO)
     if not plain.startswith("placesim ") or set("|<>;&$`") & set(re.sub(r"'[^']*'", "", plain)):
         return _run_in_shell(line, folder)
-    printed = io.StringIO()
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="", write_through=True)
     environment = {name: value for name, value in os.environ.items() if name not in _STYLES}
     with chdir(folder), redirect_stdout(printed), redirect_stderr(printed), patch.dict(os.environ, environment, clear=True):
         code = main(shlex.split(plain)[1:])
-    return (code, printed.getvalue()) if plain == line else (0, f"{printed.getvalue()}exit code {code}\n")
+    printed.seek(0)
+    output = printed.read()
+    return (code, output) if plain == line else (0, f"{output}exit code {code}\n")
 
 
 def _run_in_shell(line: str, folder: Path) -> tuple[int, str]:

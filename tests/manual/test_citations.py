@@ -12,6 +12,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from placesim.manual.pages import plain_number, read_page, read_parts, topics
 
 ROOT = Path(__file__).parent.parent.parent
@@ -62,11 +64,12 @@ def test_the_citations_are_found() -> None:
     assert len(cited) > 70
 
 
-def test_a_page_names_only_rules_that_there_are() -> None:
-    """Inside of the page, too: a rule that another one names exists."""
-    text = read_page("placement")
-    numbers = {part.number for part in read_parts(text) if part.number}
-    groups = [match[1] for match in IN_PARENTHESES.finditer(" ".join(text.split())) if match[0] not in NOT_CITATIONS]
+@pytest.mark.parametrize("topic", topics())
+def test_a_page_names_only_rules_that_there_are(topic: str) -> None:
+    """In the manual itself, too, a rule that another one names exists."""
+    numbers = {part.number for part in read_parts(read_page("placement")) if part.number}
+    text = " ".join(read_page(topic).split())
+    groups = [match[1] for match in IN_PARENTHESES.finditer(text) if match[0] not in NOT_CITATIONS]
     assert {plain_number(rule) for group in groups for rule in re.findall(RULE, group)} <= numbers
 
 
