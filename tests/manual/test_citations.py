@@ -64,9 +64,9 @@ def test_the_citations_are_found() -> None:
     assert len(cited) > 70
 
 
-@pytest.mark.parametrize("topic", topics())
+@pytest.mark.parametrize("topic", [topic for topic in topics() if topic != "ops"])
 def test_a_page_names_only_rules_that_there_are(topic: str) -> None:
-    """In the manual itself, too, a rule that another one names exists."""
+    """In the manual itself, too, a rule that another one names exists; the table of ops holds other numbers."""
     numbers = {part.number for part in read_parts(read_page("placement")) if part.number}
     text = " ".join(read_page(topic).split())
     groups = [match[1] for match in IN_PARENTHESES.finditer(text) if match[0] not in NOT_CITATIONS]
