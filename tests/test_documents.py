@@ -111,6 +111,13 @@ def test_links_and_topics_lead_somewhere(document: Path) -> None:
         assert not section or find_sections(read_page(topic), section), (topic, section)
 
 
+@pytest.mark.parametrize("topic", ["architecture", "contributing"])
+def test_the_rooms_and_modules_that_are_named_exist(topic: str) -> None:
+    """`room/module.py` and `room/`, as seen from the repository or from somewhere in the package."""
+    for name in re.findall(r"`((?:\w+/)*(?:\w+\.py|(?<=/)))`", read_page(topic)):
+        assert (ROOT / name).exists() or any((ROOT / "placesim").rglob(name.rstrip("/"))), name
+
+
 @every_document
 def test_rich_shows_all_of_a_page(document: Path) -> None:
     """Whatever looks like HTML would be left out on a terminal."""
