@@ -22,10 +22,11 @@ ROOMS = {
     "runtime": "collector checkpoints placement graph devices ops dtypes errors",
     "inspection": "formats runtime placement graph devices ops dtypes errors",
     "report": "inspection runtime placement graph devices ops dtypes errors",
+    "manual": "",
     "options": "devices errors",
     "loading": "options formats checkpoints graph devices errors",
     "simulation": "loading options inspection report formats runtime placement graph devices ops dtypes errors",
-    "cli": "simulation loading options inspection report formats devices errors placesim",
+    "cli": "simulation loading options manual inspection report formats devices errors placesim",
     "__init__": "simulation errors",
     "__main__": "cli",
 }

@@ -19,6 +19,7 @@ COMMANDS = {
     "diff": "Compare two placements.",
     "show": "Show a placement as a tree, a picture or a page.",
     "convert": "Convert a graph between YAML, JSON and TensorFlow's GraphDef.",
+    "manual": "Read the manual.",
 }
 """Each command's line of help; it is the function of its name in the module of its name."""
 

@@ -1,4 +1,4 @@
-"""Colocation groups and what is possible for each: the constraints of a placement (section 5 of placement.md).
+"""Colocation groups and what is possible for each: the constraints of a placement (section 5).
 
 A group is a tree in a union-find forest; only the constraints of its root count.
 """

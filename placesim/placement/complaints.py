@@ -67,7 +67,7 @@ def overridden_request(groups: ColocationGraph, source: int, node: Node, ignored
 
 
 def moved_resources(groups: ColocationGraph, root: int, possible: Sequence[Device]) -> str:
-    """7.2 ii: the warning of TensorFlow's log for a group that leaves its resource's device."""
+    """7.2c ii: the warning of TensorFlow's log for a group that leaves its resource's device."""
     listed = "".join(f"\n  {device.name}" for device in possible)
     return (
         "W colocation_graph.cc: Failed to place the graph without changing the devices of some resources. Some of the "

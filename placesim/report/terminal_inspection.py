@@ -7,7 +7,8 @@ from typing import TextIO
 
 from rich.text import Text
 
-from placesim.report.terminal import MAX_STYLED_LINES, console_into
+from placesim.report.terminal import MAX_STYLED_LINES
+from placesim.report.terminal_console import console_into
 
 _STYLES = (
     (r"^\S.*?: \([^)]*\):", "bold"),

@@ -13,7 +13,7 @@ from rich.text import Text
 from placesim.inspection.picture import Picture, PictureNode, Total
 from placesim.inspection.scopes import Scope
 from placesim.report.scope_tree import Row, device_labels, folded_rows, format_bytes
-from placesim.report.terminal import console_into
+from placesim.report.terminal_console import console_into
 
 MIN_ROWS = 6
 BAR_CELLS = 24

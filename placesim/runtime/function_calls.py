@@ -1,7 +1,7 @@
 """Runs function bodies: each is placed, partitioned and compiled for a caller's device, and then kept for further calls.
 
 A body's nodes without a device of their own go to the caller's, where it has a kernel for them; its arguments sit where the
-caller's inputs come from.  Source: rule 9.8 of placement.md.
+caller's inputs come from (9.8).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Threads inside one op (11.2 of placement.md): a kernel cuts its work into parts, and the op's threads share them.
+"""Threads inside one op (11.2): a kernel cuts its work into parts, and the op's threads share them.
 
 While a step runs, numpy's linear algebra is held to one thread.  Its own threads would wait for more work by spinning, on
 the processors that the parts need, and their number could show in the results: a product's parts must not depend on it.

@@ -2,7 +2,7 @@
 
 A shape is `Dims`: a tuple of dimensions where -1 is unknown, or None where the rank is unknown.  A shape function takes a
 `ShapeContext` and gives one shape for each output; it raises `ShapeError` with the bare sentence, to which the caller adds
-the node and its input shapes.  Source: TensorFlow's shape inference context, as `../shared/corpus/ops-*` recorded it.
+the node and its input shapes.  Source: TensorFlow's shape inference context, as `tests/data/ops-*` recorded it.
 """
 
 from __future__ import annotations

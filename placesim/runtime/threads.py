@@ -1,4 +1,4 @@
-"""Thread pools as TensorFlow keeps them: between ops, and inside one (section 11 of placement.md).
+"""Thread pools as TensorFlow keeps them: between ops, and inside one (section 11).
 
 The pool between ops is made by the first session of the process and shared by all, unless a session asks for its own or for
 named ones.  The threads inside an op (`intra_op`) are shared by the process too; the first session decides their number.

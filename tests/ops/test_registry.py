@@ -53,7 +53,7 @@ def test_host_memory_names_arguments() -> None:
 
 
 KERNELS = [
-    # op, device type, an attr and a type, whether a kernel accepts it (appendix B)
+    # op, device type, an attr and a type, whether a kernel accepts it (4.2)
     ("MatMul", "GPU", "T", FLOAT, True),
     ("MatMul", "GPU", "T", STRING, False),
     ("Const", "GPU", "dtype", STRING, False),

@@ -1,4 +1,4 @@
-"""A varied part of TensorFlow's recordings, and its worked cases (appendix C of placement.md)."""
+"""A varied part of TensorFlow's recordings, and its worked cases (appendix C)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TensorFlow's own placer tests, rebuilt with their toy ops: all rows of placer-scenarios.md, by number."""
+"""TensorFlow's own placer tests, rebuilt with their toy ops: all rows of the manual's page placer-scenarios, by number."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_DEVICES = device_set([])
 
 
 class Row(NamedTuple):
-    """A scenario: rows of placer-scenarios.md, a graph in `toy_graph`'s words, and what must come of it.
+    """A scenario: rows of the manual's page, a graph in `toy_graph`'s words, and what must come of it.
 
     `expected` has words `names=WHAT`, names joined by commas: a type, `TYPE:id`, a full device name, or another node, whose
     device it must be; `names!WHAT` is the contrary.  `soft` lists the modes that the test is run in.

@@ -1,4 +1,4 @@
-"""The toy ops, kernels, functions and devices of TensorFlow's placer tests (placer-scenarios.md, Fixture)."""
+"""The toy ops, kernels, functions and devices of TensorFlow's placer tests as the manual's page placer-scenarios lists them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thread pools as section 11 of placement.md has them; results do not depend on them."""
+"""Thread pools as TensorFlow keeps them (section 11); results do not depend on them."""
 
 from __future__ import annotations
 

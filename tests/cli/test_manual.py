@@ -1,0 +1,104 @@
+"""`placesim manual`: topics, pages, sections and rules, in a pipe and on terminals."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from rich.cells import cell_len
+
+from placesim.manual.pages import find_sections, read_page, topics
+from tests.cli.shell import ROOT, Shell
+from tests.cli.test_process import ESCAPE, on_a_terminal
+
+
+def test_the_topics_are_listed(shell: Shell) -> None:
+    ended = shell("manual")
+    assert ended == (0, "".join(f"{name}\t{title}\n" for name, title in topics().items()), "")
+    assert sorted(path.stem for path in (ROOT / "placesim" / "manual").glob("*.md")) == list(topics())
+
+
+def test_a_page_in_a_pipe_is_its_markdown(shell: Shell) -> None:
+    written = (ROOT / "placesim" / "manual" / "graph-file.md").read_text()
+    assert shell("manual", "graph-file") == (0, written, "")
+    assert shell("manual", "Graph-File").output == shell("manual", "graph-file.md").output == written
+
+
+def test_a_section(shell: Shell) -> None:
+    ended = shell("manual", "graph-file", "scopes")
+    assert ended.output.startswith("## Scopes\n\n")
+    assert "### Copies: a list of devices" in ended.output
+    assert "## Variables" not in ended.output
+
+
+@pytest.mark.parametrize("section", [("7.2c", "i"), ("7.2c i",), ("7.2ci",)])
+def test_a_rule(section: tuple[str, ...], shell: Shell) -> None:
+    ended = shell("manual", "placement", *section)
+    assert ended.output.startswith("## 7. Soft placement\n\n- **7.2c i** ")
+    assert "7.2c ii" not in ended.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("placment",), "no such topic: got 'placment', expected one of architecture, "),
+        (("placment",), "; did you mean 'placement'?"),
+        (("placement", "7.33"), "no such section of 'placement': got '7.33', expected a number or a part of a heading"),
+        (("placement", "7.33"), "; did you mean '7.3'?"),
+        (("graph-file", "scoops"), "; did you mean 'Scopes'?"),
+    ],
+)
+def test_what_there_is_not(arguments: tuple[str, ...], said: str, shell: Shell) -> None:
+    ended = shell("manual", *arguments)
+    assert (ended.code, ended.output) == (2, "")
+    assert ended.complaint.startswith("UsageError: ")
+    assert said in ended.complaint
+
+
+@pytest.mark.parametrize("width", [60, 100, 160])
+def test_a_terminal_wraps_between_words(width: int) -> None:
+    shown = on_a_terminal("manual", "inspecting", "explain", COLUMNS=str(width))
+    lines = ESCAPE.sub("", shown).splitlines()
+    assert "\x1b[" in shown
+    assert max(map(cell_len, lines)) <= width
+    assert not any(line.endswith(" ") for line in lines)
+    prose = re.sub(r"```.*?```", "", find_sections(read_page("inspecting"), "explain"), flags=re.DOTALL)
+    paragraphs = [re.sub(r"[`#*]", "", text).split() for text in prose.split("\n\n")]
+    words = " ".join(" ".join(lines).split())
+    assert all(" ".join(paragraph).replace("*", "") in words.replace("*", "") for paragraph in paragraphs)
+
+
+@pytest.mark.parametrize("width", [60, 100, 160])
+@pytest.mark.parametrize("topic", [topic for topic in topics() if topic != "ops"])  # that one is long, and all alike
+def test_every_page_fits_a_terminal(topic: str, width: int, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(width))
+    ended = shell("manual", topic)
+    assert ended.code == 0
+    assert max(map(cell_len, ESCAPE.sub("", ended.output).splitlines())) <= width
+
+
+def test_the_topics_on_a_terminal() -> None:
+    shown = ESCAPE.sub("", on_a_terminal("manual", COLUMNS="100"))
+    assert "\t" not in shown
+    assert re.search(r"^placement +Placement: TensorFlow's rules by number$", shown, re.MULTILINE)
+
+
+def test_only_the_first_line_is_wanted() -> None:
+    command = f"{sys.executable} -m placesim manual placement | head -1"
+    ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == "# Placement: TensorFlow's rules by number\n"
+
+
+@pytest.mark.parametrize("colour", ["", "1"])
+def test_it_starts_without_numpy(colour: str) -> None:
+    code = (
+        "import sys; from placesim.cli import main; main(['manual', 'placement', '7.3'])\n"
+        "print(sorted({'numpy', 'yaml', 'scipy'} & set(sys.modules)))"
+    )
+    environment = {"FORCE_COLOR": colour, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == "[]"

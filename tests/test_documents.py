@@ -1,0 +1,153 @@
+"""The README and the manual: their commands print what is shown, their figures are those of the data, what they name exists."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+import placesim
+from placesim.cli.group import COMMANDS, LazyGroup
+from placesim.cli.group import placesim as group
+from placesim.manual.pages import find_sections, read_page, topics
+from tests.documents import DOCUMENTS, ROOT, blocks, commands, files, make_place, run
+
+README = (ROOT / "README.md").read_text()
+
+
+def page_name(path: Path) -> str:
+    return path.stem
+
+
+def tokens_of(text: str) -> list[Token]:
+    """What rich's Markdown reads."""
+    return [token for block in MarkdownIt().enable("table").parse(text) for token in (block, *(block.children or ()))]
+
+
+every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=page_name)
+
+
+@every_document
+def test_the_commands_print_what_is_shown(document: Path, tmp_path: Path) -> None:
+    text = document.read_text()
+    make_place(tmp_path, text)
+    for command in commands(text):
+        code, output = run(command.line, tmp_path)
+        assert output == command.output, command.line
+        assert "a defect of placesim" not in output, command.line
+        error = re.match(r"(?:.*\n)*?(\w+Error): ", output)
+        wanted = getattr(placesim, error[1], placesim.RequestError).exit_code if error is not None else 0
+        assert code == (0 if "echo" in command.line else wanted), command.line
+
+
+@every_document
+def test_every_file_that_is_shown_is_used(document: Path) -> None:
+    text = document.read_text()
+    lines = " ".join(command.line for command in commands(text))
+    assert [name for name in files(text) if name not in lines] == []
+
+
+def test_the_first_graph_is_the_file() -> None:
+    (shown,) = [block.text for block in blocks(README) if block.language == "yaml"]
+    written = yaml.safe_load((ROOT / "graphs" / "manual.yaml").read_text())
+    written.pop("name")
+    assert yaml.safe_load(shown) == written
+
+
+@pytest.mark.parametrize(("document", "name"), [("README.md", "report"), ("placesim/manual/python.md", "squares")])
+def test_the_python_lines_run(document: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [block.text for block in blocks((ROOT / document).read_text()) if block.language == "python"]
+    monkeypatch.chdir(ROOT)
+    names: dict[str, object] = {}
+    for text in lines:
+        exec(compile(text, document, "exec"), names)
+    assert name in names
+
+
+def test_the_figures_are_those_of_the_recordings() -> None:
+    rows = re.findall(r"^\| ((?:placement|ops)-\w+|building) \| (\d+) \| (\d+) \|$", read_page("exactness"), re.MULTILINE)
+    data = ROOT / "tests" / "data"
+    for name, cases, agree in rows:
+        path = data / f"{name}.jsonl.gz"
+        recorded = gzip.decompress(path.read_bytes()) if path.exists() else (data / f"{name}.jsonl").read_bytes()
+        assert len(recorded.splitlines()) == int(cases), name
+        assert int(cases) - int(agree) == (2 if name == "ops-string" else 0), name
+    families = {path.name.partition(".")[0] for path in data.glob("ops-*.gz")}
+    assert families <= {name for name, _, _ in rows}
+    varied = len(gzip.decompress((data / "varied-ops.jsonl.gz").read_bytes()).splitlines())
+    assert f"{varied:,} more op cases" in " ".join(read_page("exactness").split())
+    assert f"more than {(sum(int(cases) for _, cases, _ in rows) + varied) // 1000},000 cases" in " ".join(README.split())
+
+
+@every_document
+def test_the_targets_exist(document: Path) -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    named = set(re.findall(r"(?:`|^)make ([a-z-]+)\b", document.read_text(), re.MULTILINE))
+    assert named <= set(targets)
+    assert document.stem != "README" or {"run", "test", "check"} <= named
+
+
+def test_the_dependencies_are_those_of_the_package() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {re.split(r"[<>=~ ]", text)[0] for text in project["dependencies"]}
+    listed = find_sections(read_page("contributing"), "Dependencies")
+    assert needed == set(re.findall(r"^\| ([\w-]+) \| (?!why)", listed, re.MULTILINE)) - {"package"}
+
+
+@every_document
+def test_links_and_topics_lead_somewhere(document: Path) -> None:
+    text = document.read_text()
+    for link in (str(token.attrs["href"]) for token in tokens_of(text) if token.type == "link_open"):
+        assert (document.parent / link).exists(), link
+    for topic, section in re.findall(r"`placesim manual ([a-z][a-z-]*)(?: ([^`|]+))?`", text):
+        assert topic in topics(), topic
+        assert not section or find_sections(read_page(topic), section), (topic, section)
+
+
+@pytest.mark.parametrize("topic", ["architecture", "contributing"])
+def test_the_rooms_and_modules_that_are_named_exist(topic: str) -> None:
+    """`room/module.py` and `room/`, as seen from the repository or from somewhere in the package."""
+    for name in re.findall(r"`((?:\w+/)*(?:\w+\.py|(?<=/)))`", read_page(topic)):
+        assert (ROOT / name).exists() or any((ROOT / "placesim").rglob(name.rstrip("/"))), name
+
+
+@every_document
+def test_rich_shows_all_of_a_page(document: Path) -> None:
+    """Whatever looks like HTML would be left out on a terminal."""
+    kinds = {token.type for token in tokens_of(document.read_text())}
+    assert not {"html_inline", "html_block", "image", "code_block"} & kinds
+
+
+def test_the_readme_is_read_in_five_minutes() -> None:
+    assert len(README.splitlines()) <= 160
+    pages = {path.stem for path in DOCUMENTS} - {"README"}
+    assert {"graph-file", "placement", "command-line", "contributing"} <= pages & set(
+        re.findall(r"manual/([\w-]+)\.md", README)
+    )
+
+
+def test_every_option_is_in_the_manual() -> None:
+    """Each command's section of the manual, with those that several commands share, names its options, and no other."""
+    page = read_page("command-line")
+    shared = {
+        section: set(
+            re.findall(r"(--[a-z-]+)", " ".join(re.findall(r"^\| .*? \|", find_sections(page, section), re.MULTILINE)))
+        )
+        for section in ("Options of the machine", "Options of the source", "Options of the placement", "Options of the log")
+    }
+    assert isinstance(group, LazyGroup)
+    for name in COMMANDS:
+        command = group.get_command(None, name)  # type: ignore[arg-type]  # it has no use for the context
+        assert command is not None
+        taken = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        taken = {option for option in taken if option.startswith("--")} - {"--debug"}
+        section = find_sections(page, f"placesim {name}")
+        own = set(re.findall(r"(--[a-z-]+)", " ".join(re.findall(r"^\| .*? \|", section, re.MULTILINE))))
+        assert taken == own | {option for options in shared.values() if options & taken for option in options}, name
