@@ -150,4 +150,5 @@ def test_every_option_is_in_the_manual() -> None:
         taken = {option for option in taken if option.startswith("--")} - {"--debug"}
         section = find_sections(page, f"placesim {name}")
         own = set(re.findall(r"(--[a-z-]+)", " ".join(re.findall(r"^\| .*? \|", section, re.MULTILINE))))
-        assert taken == own | {option for options in shared.values() if options & taken for option in options}, name
+        # an option may also be one of a shared section that the command does not take
+        assert taken == own | {option for options in shared.values() if options <= taken for option in options}, name

@@ -1,4 +1,4 @@
-"""The op table -> `manual/ops.md`, the manual's page of ops.
+"""The op table -> `ops.md`, the manual's page of ops.
 
 `python -m placesim.report.ops_page` (a part of `make tables`) writes that file anew.
 """
@@ -14,7 +14,7 @@ from placesim.ops.notation import format_signature
 from placesim.report.op_text import fact_lines
 
 PATH = Path(__file__).parent.parent / "manual" / "ops.md"
-_HEAD = """# Ops
+_HEAD = """# Ops: inputs, attrs, kernels by device, and where the numpy kernel is
 
 The {count} ops of TensorFlow {release}, by name.  For {placeable} TensorFlow has a kernel, so that they can be placed; placesim
 executes {executed} with numpy.  This page is written by `make tables`; `placesim ops` tells the same on the command line.
