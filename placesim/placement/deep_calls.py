@@ -13,8 +13,9 @@ from placesim.dtypes import RESOURCE
 from placesim.errors import UnimplementedError
 from placesim.graph.functions import find_function, instantiate
 from placesim.graph.graph import Graph, Node
+from placesim.ops.categories import CALLS
 from placesim.placement.constraints import Constraints
-from placesim.placement.rewrites import CALLS, isolate_calls_in, returns_resource
+from placesim.placement.rewrites import isolate_calls_in, returns_resource
 
 if TYPE_CHECKING:
     from placesim.placement.colocation import ColocationGraph

@@ -15,11 +15,11 @@ from placesim.errors import InternalError
 from placesim.graph.functions import FunctionBody, find_function, instantiate
 from placesim.graph.graph import Node
 from placesim.ops.attributes import FunctionName
+from placesim.ops.categories import CALLS, CASES, ENTERS, FUNCTION_ENDS, IFS, WHILES
 from placesim.placement.draft import Draft, DraftNode
 
 SWITCH_MERGE = "_lower_using_switch_merge"
 MULTI_DEVICE = "_lower_as_multi_device_function"
-PARTITIONED_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 Output = tuple[DraftNode, int]
 
@@ -31,14 +31,14 @@ def is_lowered(node: Node) -> bool:
 
 def lower_functional_ops(draft: Draft) -> None:
     """Replace every marked node, also those that a replacement brings in."""
-    keep_fetchable = not any(node.op in ("_Arg", "_Retval") for node in draft.nodes)
+    keep_fetchable = not any(node.op in FUNCTION_ENDS for node in draft.nodes)
     position = 0
     while position < len(draft.nodes):
         node = draft.nodes[position]
         position += 1
         if node.removed or node.attrs.get("_tpu_replicate") or node.attrs.get("_xla_compile_id"):
             continue
-        is_call = node.op in PARTITIONED_CALLS or node.signature.definition is None
+        is_call = node.op in CALLS or node.signature.definition is None
         if is_call and node.attrs.get(MULTI_DEVICE):
             inline_call(draft, node, keep_fetchable)
         elif node.attrs.get(SWITCH_MERGE):
@@ -46,12 +46,12 @@ def lower_functional_ops(draft: Draft) -> None:
 
 
 def _lower(draft: Draft, node: DraftNode, keep_fetchable: bool) -> None:
-    if node.op in ("If", "StatelessIf"):
+    if node.op in IFS:
         branches = [node.attrs["else_branch"], node.attrs["then_branch"]]
         _Conditional(draft, node, branches).lower(keep_fetchable)
-    elif node.op in ("Case", "StatelessCase"):
+    elif node.op in CASES:
         _Conditional(draft, node, list(node.attrs["branches"])).lower(keep_fetchable)
-    elif node.op in ("While", "StatelessWhile"):
+    elif node.op in WHILES:
         _Loop(draft, node).lower(keep_fetchable)
     else:
         raise InternalError(
@@ -73,7 +73,7 @@ class _Conditional:
         self.draft = draft
         self.node = node
         self.branches = branches
-        self.is_if = node.op in ("If", "StatelessIf")
+        self.is_if = node.op in IFS
         self.selector = node.data[0]
         if self.is_if:
             then_name, else_name = self._name("then"), self._name("else")
@@ -259,7 +259,7 @@ def inline_call(draft: Draft, caller: DraftNode, keep_fetchable: bool) -> None:
 
     A function that is marked `_noinline` stays a call.
     """
-    called = caller.attrs["f"] if caller.op in PARTITIONED_CALLS else FunctionName(caller.op)
+    called = caller.attrs["f"] if caller.op in CALLS else FunctionName(caller.op)
     function = find_function(draft.base, called.name)
     if function.attrs.get("_noinline"):
         return
@@ -313,7 +313,7 @@ class _Inlining:
             copy = draft.add(f"{self.caller.name}/{node.name}", node.op, self._attrs(node, inputs), self._device(node.device))
             copy.location = node.location
             copies[node.id] = copy
-            is_call = node.op in PARTITIONED_CALLS or node.signature.definition is None
+            is_call = node.op in CALLS or node.signature.definition is None
             has_inputs = bool(node.input_nodes or node.control_inputs)
             if entry is not None and node.op != "_Arg" and (not has_inputs or (is_call and not node.control_inputs)):
                 draft.control(entry, copy)
@@ -331,7 +331,7 @@ class _Inlining:
 
     def _attrs(self, node: Node, inputs: Sequence[DraftNode]) -> dict[str, Any]:
         attrs = dict(node.attrs)
-        if node.op in ("Enter", "RefEnter"):
+        if node.op in ENTERS:
             attrs["frame_name"] = f"{self.caller.name}/{attrs['frame_name']}"
         if isinstance(attrs.get("_class"), tuple):
             attrs["_class"] = tuple(map(self._label, attrs["_class"], [inputs] * len(attrs["_class"])))

@@ -11,6 +11,7 @@ from placesim.devices.inventory import Device, DeviceSet
 from placesim.devices.names import parse_runtime_name
 from placesim.errors import FailedPreconditionError, OpError
 from placesim.graph.graph import Graph, Node, Signature
+from placesim.ops.categories import IDENTITIES, SHAPE_READERS
 from placesim.placement.colocation import ColocationGraph
 from placesim.placement.constraints import Constraints
 from placesim.placement.reasons import Choice, Reason, explain
@@ -214,6 +215,6 @@ class _Placer:
 def _kind_of(signature: Signature) -> _Kind:
     if signature.is_generator:
         return _Kind.GENERATOR
-    if signature.op in ("Shape", "Size", "Rank"):
+    if signature.op in SHAPE_READERS:
         return _Kind.METADATA
-    return _Kind.IDENTITY if signature.op in ("Identity", "RefIdentity") else _Kind.ORDINARY
+    return _Kind.IDENTITY if signature.op in IDENTITIES else _Kind.ORDINARY

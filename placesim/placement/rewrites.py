@@ -12,16 +12,15 @@ from placesim.dtypes import INT32, RESOURCE
 from placesim.graph.functions import find_function
 from placesim.graph.graph import Graph, Node
 from placesim.ops.attributes import Shape, TensorValue
+from placesim.ops.categories import CALLS, ENTERS, EXITS, LOWERED
 from placesim.placement.draft import Draft, DraftNode
 from placesim.placement.lowering import is_lowered, lower_functional_ops
-
-CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 
 def rewrite(graph: Graph) -> Graph:
     """The graph as the placer sees it; the same object where nothing is to be rewritten."""
     ops = {signature.op for signature in graph.signatures.all()}
-    wants_lowering = any(is_lowered(node) for node in graph.nodes) if ops & LOWERED_OPS else False
+    wants_lowering = any(is_lowered(node) for node in graph.nodes) if ops & LOWERED else False
     wants_isolation = bool(ops & set(CALLS)) and bool(graph.functions)
     if not (wants_lowering or wants_isolation or ops & {"ParallelConcat", "AccumulateNV2"}):
         return graph
@@ -31,9 +30,6 @@ def rewrite(graph: Graph) -> Graph:
     replace_parallel_concats(draft)
     isolate_resource_calls(draft)
     return draft.finish()
-
-
-LOWERED_OPS = {"If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase", *CALLS}
 
 
 def replace_parallel_concats(draft: Draft) -> None:
@@ -86,9 +82,9 @@ def _is_in_loop(node: DraftNode) -> bool:
     waiting, seen = [node], {id(node)}
     while waiting:
         current = waiting.pop()
-        if current.op in ("Enter", "RefEnter"):
+        if current.op in ENTERS:
             return int(current.attrs.get("parallel_iterations", 10)) != 1
-        if current.op in ("Exit", "RefExit"):
+        if current.op in EXITS:
             continue
         for source in (*(s for s, _ in current.data), *current.control):
             if id(source) not in seen:

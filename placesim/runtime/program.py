@@ -14,12 +14,10 @@ from placesim.errors import FailedPreconditionError, InvalidArgumentError, Locat
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import node_tail
 from placesim.ops.attributes import Attrs, TensorValue
+from placesim.ops.categories import RECEIVES, SENDS
 from placesim.ops.kernels import find_kernel, no_kernel_message
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.resources import ResourceManager, Variable
-
-SENDS = ("_Send", "_HostSend")
-RECEIVES = ("_Recv", "_HostRecv")
 
 TransferKey = tuple[str, str, str]
 """Sending device, receiving device, tensor name: what a send and its receive have in common (8.8)."""
