@@ -14,6 +14,7 @@ from placesim.dtypes import BOOL, INT32, RESOURCE
 from placesim.errors import InternalError
 from placesim.graph.functions import FunctionBody, find_function, instantiate
 from placesim.graph.graph import Node
+from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import FunctionName
 from placesim.ops.categories import CALLS, CASES, ENTERS, FUNCTION_ENDS, IFS, WHILES
 from placesim.placement.draft import Draft, DraftNode
@@ -55,7 +56,7 @@ def _lower(draft: Draft, node: DraftNode, keep_fetchable: bool) -> None:
         _Loop(draft, node).lower(keep_fetchable)
     else:
         raise InternalError(
-            f"Node {{{{node {node.name}}}}} of type {node.op} has '{SWITCH_MERGE}' attr set but it does not support lowering.\n"
+            f"Node {node_tag(node.name)} of type {node.op} has '{SWITCH_MERGE}' attr set but it does not support lowering.\n"
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from placesim.errors import InvalidArgumentError
 from placesim.graph.graph import Graph, Node
+from placesim.graph.node_text import node_tag
 from placesim.ops.categories import ENTERS, EXITS
 
 
@@ -61,7 +62,7 @@ def find_frames(graph: Graph) -> list[LoopFrame | None]:
 def _check_same(node: Node, one: LoopFrame | None, two: LoopFrame | None) -> None:
     if one != two:
         raise InvalidArgumentError(
-            f"{{{{node {node.name}}}}} has inputs from different frames. "
+            f"{node_tag(node.name)} has inputs from different frames. "
             f"The input is in frame '{two.name if two else ''}' and another in frame '{one.name if one else ''}'.",
             node=node.name,
         )

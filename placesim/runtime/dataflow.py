@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from placesim.errors import InternalError, InvalidArgumentError, OpError
+from placesim.graph.node_text import node_tag
 from placesim.ops.categories import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, RECEIVES, SENDS, SWITCHES
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels.kernel import Kernel, WouldWait, one_per_output
@@ -167,7 +168,7 @@ class _Run:
         if self.receivers:
             number, index, *_ = next(iter(self.receivers.values()))
             name = self.programs[number].instructions[index].node.name
-            raise InternalError(f"{{{{node {name}}}}} waits for a tensor that is never sent")
+            raise InternalError(f"{node_tag(name)} waits for a tensor that is never sent")
         for index in self.dead_results:
             raise InvalidArgumentError(f"Retval[{index}] does not have value")
         return self.results
@@ -188,7 +189,7 @@ class _Run:
                 number, index, *_ = self.parked[0]
                 program = self.programs[number]
                 node = program.instructions[index].node
-                error = InternalError(f"{{{{node {node.name}}}}} would wait forever: nothing else of this step can run")
+                error = InternalError(f"{node_tag(node.name)} would wait forever: nothing else of this step can run")
                 raise blame(error, program.graph, node, program.state.device.name)
 
     def _start(self, item: _Ready) -> None:
