@@ -12,9 +12,11 @@ from placesim.devices.names import parse_runtime_name
 from placesim.errors import FailedPreconditionError, OpError
 from placesim.graph.graph import Graph, Node, Signature
 from placesim.ops.categories import IDENTITIES, SHAPE_READERS
-from placesim.placement.colocation import ColocationGraph
+from placesim.placement.colocation import ColocationGraph, NoCandidates
 from placesim.placement.constraints import Constraints
-from placesim.placement.reasons import Choice, Reason, explain
+from placesim.placement.group_messages import log_lines, no_candidates
+from placesim.placement.grouping import build_groups
+from placesim.placement.reasons import Choice, Reason, Reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +34,23 @@ class Placement(PlacedGraph):
     """A placed graph, and why it was placed so.
 
     `log` has the nodes in the order of the log, `choices[i]` how node i's device was chosen; `groups` keeps the constraints
-    that left its candidates.  `error` is what stopped it.
+    that left its candidates, and `reasons` reads them.  `error` is what stopped it.
     """
 
     log: Sequence[int]
     choices: bytearray
     groups: ColocationGraph
+    reasons: Reasons
     error: OpError | None = None
 
     @property
     def messages(self) -> Sequence[str]:
         """The lines of TensorFlow's INFO and WARNING log."""
-        return self.groups.messages
+        return log_lines(self.groups)
 
     def reason(self, node_id: int) -> Reason:
-        """Why a node is where it is; worked out from what the placer kept."""
-        return explain(self.groups, node_id, self.devices[node_id], Choice(self.choices[node_id]))
+        """Why a node is where it is; KeyError where an error came before anything was known of it."""
+        return self.reasons.explain(node_id, self.devices[node_id], Choice(self.choices[node_id]))
 
 
 class _Kind(IntEnum):
@@ -72,20 +75,24 @@ def place_graph(
 
     `assigned` gives full device names of nodes that are placed already (9.5); `default_device` names the device that is
     preferred wherever it can be (3.7): where a function's body is placed, that of its call; a session's graph has none.
+    Raises KeyError where there is no such device.
     """
     order = graph.runtime_order()
     preferred = devices.by_name[default_device] if default_device else None
-    placer = _Placer(graph, order, ColocationGraph(graph, order, devices, soft, assigned, preferred))
+    groups = ColocationGraph(graph, order, devices, soft, assigned, preferred)
+    placer = _Placer(graph, order, groups)
     error = None
     try:
         if not devices.devices:
             raise FailedPreconditionError("No devices are registered")
         with collector_paused():
-            placer.groups.build()
+            build_groups(groups)
             placer.place()
+    except NoCandidates as found:
+        error = no_candidates(groups, found.node)
     except OpError as problem:
         error = problem
-    return Placement(graph, devices, order, placer.chosen, placer.log, placer.choices, placer.groups, error)
+    return Placement(graph, devices, order, placer.chosen, placer.log, placer.choices, groups, Reasons(groups), error)
 
 
 class _Placer:
@@ -208,7 +215,7 @@ class _Placer:
         if choice:
             self.choices[node_id] = choice
         if self.groups.is_grouped[node_id]:
-            self.groups.constrain(node_id, device)
+            self.groups.fix(node_id, device)
         self.log.append(node_id)
 
 
