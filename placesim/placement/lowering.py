@@ -31,7 +31,11 @@ def is_lowered(node: Node) -> bool:
 
 
 def lower_functional_ops(edited: EditableGraph) -> None:
-    """Replace every marked node, also those that a replacement brings in."""
+    """Replace every marked node, also those that a replacement brings in.
+
+    Raises InvalidArgumentError for an unknown function, InternalError for a mark on an op that can't be lowered.
+    """
+    # A function's body has ends of its own: nothing in it is fetched by name, and so no name has to stay.
     keep_fetchable = not any(node.op in FUNCTION_ENDS for node in edited.nodes)
     position = 0
     while position < len(edited.nodes):
@@ -260,7 +264,7 @@ def _add_substitute(
 def inline_call(edited: EditableGraph, caller: EditableNode, keep_fetchable: bool) -> None:
     """Replace a call by its function's body, between an identity for each input and each output.
 
-    A function that is marked `_noinline` stays a call.
+    A function that is marked `_noinline` stays a call.  Raises InvalidArgumentError for an unknown function.
     """
     called = caller.attrs["f"] if caller.op in CALLS else FunctionName(caller.op)
     function = find_function(edited.base, called.name)

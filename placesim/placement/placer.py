@@ -133,6 +133,7 @@ class _Placer:
         for node in nodes:
             if kinds[node.id] == _IDENTITY:
                 sources = (*node.input_nodes, *node.control_inputs)
+                # Requests are compared as they are written: /cpu:1 and /device:CPU:1 differ here, two empty ones are equal.
                 if len(sources) > 1 or node.device or nodes[sources[0]].device != wanted.get(node.id, ""):
                     kinds[node.id] = _Kind.ORDINARY
 
@@ -170,6 +171,7 @@ class _Placer:
     def _place_ordinary(self, node: Node, kind: int) -> None:
         found = self.groups.candidates(node.id)
         if kind and found.origin is None:
+            # A generator has no device yet, so a Shape does not follow its Placeholder (6.3 B1).
             followed = self.chosen[(*node.input_nodes, *node.control_inputs)[0]]
             if followed is not None and found.allows(followed):
                 choice = Choice.METADATA_FOLLOWS_INPUT if kind == _Kind.METADATA else Choice.IDENTITY_FOLLOWS_INPUT

@@ -1,7 +1,8 @@
 """What TensorFlow does to a graph before it places it: each rewrite is a function over an editable graph.
 
-In its order: functional control flow becomes Switch and Merge (`lowering.py`), `ParallelConcat` and `AccumulateNV2` become
-the ops that do their work, and calls that return resources are isolated between identities (5.8).
+In its order: `AccumulateNV2` becomes the ops that do its work, functional control flow becomes Switch and Merge
+(`lowering.py`), `ParallelConcat` becomes its updates, and calls that return resources are isolated between identities (5.8).
+The order shows in the names: new nodes are numbered through all of it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from placesim.placement.lowering import is_lowered, lower_functional_ops
 
 
 def rewrite(graph: Graph) -> Graph:
-    """The graph as the placer sees it; the same object where nothing is to be rewritten."""
+    """The graph as the placer sees it; the same object where nothing is to be rewritten.
+
+    Raises InvalidArgumentError for an unknown function, InternalError for a mark on an op that can't be lowered.
+    """
     ops = {signature.op for signature in graph.signatures.all()}
     wants_lowering = any(is_lowered(node) for node in graph.nodes) if ops & LOWERED else False
     wants_isolation = bool(ops & set(CALLS)) and bool(graph.functions)
@@ -83,6 +87,7 @@ def _is_in_loop(node: EditableNode) -> bool:
     while waiting:
         current = waiting.pop()
         if current.op in ENTERS:
+            # Iterations that never overlap can share one temporary variable.
             return int(current.attrs.get("parallel_iterations", 10)) != 1
         if current.op in EXITS:
             continue
@@ -103,14 +108,20 @@ def _replace(edited: EditableGraph, node: EditableNode, other: EditableNode) -> 
 
 
 def isolate_resource_calls(edited: EditableGraph) -> None:
-    """Put an identity at every input and output of a call whose function returns a resource (5.8)."""
+    """Put an identity at every input and output of a call whose function returns a resource (5.8).
+
+    Raises InvalidArgumentError for an unknown function.
+    """
     for node in list(edited.nodes):
         if node.op in CALLS and not node.removed and returns_resource(edited.base, node):
             _isolate(edited, node)
 
 
 def isolate_calls_in(graph: Graph) -> Graph:
-    """The graph with its calls that return a resource isolated; the same object where it has none."""
+    """The graph with its calls that return a resource isolated; the same object where it has none.
+
+    Raises InvalidArgumentError for an unknown function.
+    """
     if not any(node.op in CALLS for node in graph.nodes):
         return graph
     edited = EditableGraph(graph)

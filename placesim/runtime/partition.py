@@ -116,7 +116,7 @@ class _Partitioner:
         self.names = names
         self.place = place
         self.has_control_loops = has_control_loops
-        self.drafts: dict[str, list[_PartNode]] = {}
+        self.made: dict[str, list[_PartNode]] = {}
         self.transfers: list[Transfer] = []
         self._memory: dict[tuple[Signature, str], MemoryTypes] = {}
         self._received: dict[tuple[int, int, str, bool], str] = {}
@@ -127,10 +127,10 @@ class _Partitioner:
         for node in nodes:
             self._add_node(node, places)
         parts = []
-        for drafts in self.drafts.values():
+        for copies in self.made.values():
             graph = self.graph.emptied()
-            graph.extend([draft.finish() for draft in drafts])
-            parts.append(Partition(drafts[0].device, graph))
+            graph.extend([copy.finish() for copy in copies])
+            parts.append(Partition(copies[0].device, graph))
         return Partitions(tuple(parts), tuple(self.transfers))
 
     def _nodes(self) -> Sequence[Node]:
@@ -151,8 +151,8 @@ class _Partitioner:
     def _add_node(self, node: Node, places: Sequence[str]) -> None:
         nodes, own = self.graph.nodes, places[node.id]
         device = self.devices[node.id]
-        draft = _PartNode(node.name, node.op, node.attrs, device, [], device.name, node.location)  # type: ignore[arg-type]
-        self.drafts.setdefault(own, []).append(draft)
+        copy = _PartNode(node.name, node.op, node.attrs, device, [], device.name, node.location)  # type: ignore[arg-type]
+        self.made.setdefault(own, []).append(copy)
         control_merges = [i for i in node.control_inputs if self._is_control_loop_merge(i)]
         cut_refs: list[_PartNode] = []
         plain: list[str] = []
@@ -160,7 +160,7 @@ class _Partitioner:
             source = nodes[i]
             is_control = position < 0
             if places[i] == own and (is_control or not self._crosses_memory(source, slot, node, position)):
-                draft.inputs.append(_input_text(source.name, slot, is_control))
+                copy.inputs.append(_input_text(source.name, slot, is_control))
                 if is_control or not source.signature.output_is_ref[slot]:
                     plain.append(source.name)
                 continue
@@ -177,10 +177,10 @@ class _Partitioner:
                     plain.append(received)
             else:
                 plain.append(received)
-            draft.inputs.append(_input_text(received, 0, is_control))
+            copy.inputs.append(_input_text(received, 0, is_control))
         for recv in cut_refs:
             recv.inputs += ["^" + name for name in plain]
-        draft.inputs += ["^" + nodes[i].name for i in control_merges]
+        copy.inputs += ["^" + nodes[i].name for i in control_merges]
 
     def _edges(self, node: Node, control_merges: Sequence[int]) -> Iterable[tuple[int, int, int]]:
         """Source, slot and input position of each edge, control edges with slot and position -1."""
@@ -202,8 +202,8 @@ class _Partitioner:
         """Insert a send and a receive; gives the name that the consumer reads, and the receive."""
         src, dst = self.devices[source.id], self.devices[node.id]
         out, into = (
-            self.drafts[self.place(src)] if self.place(src) in self.drafts else self._open(src),
-            self.drafts[self.place(dst)],
+            self.made[self.place(src)] if self.place(src) in self.made else self._open(src),
+            self.made[self.place(dst)],
         )
         is_control = slot < 0
         tensor, dtype, send_on_host, recv_on_host = source.name, FLOAT, False, False
@@ -237,7 +237,7 @@ class _Partitioner:
         return identity.name, recv
 
     def _open(self, device: Device) -> list[_PartNode]:
-        return self.drafts.setdefault(self.place(device), [])
+        return self.made.setdefault(self.place(device), [])
 
     def _transfer_attrs(self, source: Node, node: Node, src: Device, dst: Device) -> dict[str, Any]:
         return {
