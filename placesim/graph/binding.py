@@ -9,7 +9,6 @@ from placesim.dtypes import RESOURCE, DType
 from placesim.errors import GraphBuildError
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Function
-from placesim.graph.variables import Variable
 from placesim.ops.attributes import Attrs, AttrValue
 from placesim.ops.definitions import ArgDef, AttrDef, OpDef
 
@@ -21,6 +20,16 @@ class Operand(NamedTuple):
     slot: int
     dtype: DType
     is_ref: bool
+
+
+class Variable(NamedTuple):
+    """A variable's nodes: the variable or its handle, the node that holds its value, and the op that initializes it."""
+
+    node: int
+    value: int
+    initializer: int
+    kind: str
+    dtype: DType
 
 
 class Binding(NamedTuple):

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 from placesim.devices.names import ANY, DeviceSpec, enclose, format_spec, parse_python_spec
 from placesim.dtypes import DType
 from placesim.errors import GraphBuildError
-from placesim.graph.binding import Binding, Operand, bind
+from placesim.graph.binding import Binding, Operand, Variable, bind
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Function, Graph, Node, Signature, TensorRef
-from placesim.graph.variables import Variable
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.definitions import OpDef
 from placesim.ops.registry import Registry

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from placesim.dtypes import RESOURCE, DType
 from placesim.errors import Location
 from placesim.ops.attributes import Attrs, AttrValue
+from placesim.ops.categories import MERGES, NEXT_ITERATIONS
 from placesim.ops.definitions import ArgDef, OpDef
 from placesim.ops.registry import Registry
 
@@ -343,13 +344,11 @@ class Graph:
         return len(node.input_nodes) + len(node.control_inputs)
 
     def _is_loop_merge(self, node: Node) -> bool:
-        return node.op in ("Merge", "RefMerge") and any(
-            self.nodes[i].op in ("NextIteration", "RefNextIteration") for i in node.input_nodes
-        )
+        return node.op in MERGES and any(self.nodes[i].op in NEXT_ITERATIONS for i in node.input_nodes)
 
     def is_back_edge(self, source: int, node: Node) -> bool:
         """Whether an input closes a loop: from a `NextIteration` into a `Merge`."""
-        return node.op in ("Merge", "RefMerge") and self.nodes[source].op in ("NextIteration", "RefNextIteration")
+        return node.op in MERGES and self.nodes[source].op in NEXT_ITERATIONS
 
     def in_order(self, order: Sequence[int]) -> Graph:
         """The same graph with its nodes renumbered: `order[i]` becomes i.  Inputs must all be among them."""

@@ -1,10 +1,35 @@
-"""Nodes as TensorFlow's messages print them (5.9)."""
+"""Nodes as TensorFlow's messages print them, and the tags by which messages name them: made here, and found again (5.9)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 
+from placesim.errors import InvalidArgumentError, OpError
+from placesim.graph.graph import Graph, Node
 from placesim.ops.attributes import Attrs, format_attr_value
+
+_TAG = re.compile(r"\{\{((?:colocation_)?node) ([^}]*)\}\}")
+
+
+def node_tag(name: str) -> str:
+    """`{{node x}}`, as TensorFlow names a node that a message is about."""
+    return f"{{{{node {name}}}}}"
+
+
+def colocation_tag(name: str) -> str:
+    """`{{colocation_node x}}`: a node of a group that is at odds with another (5.4)."""
+    return f"{{{{colocation_node {name}}}}}"
+
+
+def function_tag(name: str) -> str:
+    """`{{function_node f}}`: a function of the library (5.8)."""
+    return f"{{{{function_node {name}}}}}"
+
+
+def replace_tags(message: str, spell: Callable[[str], str], kinds: Iterable[str] = ("node",)) -> str:
+    """The message with each node's tag as `spell` gives its name; `kinds` are `node` and `colocation_node`."""
+    return _TAG.sub(lambda found: spell(found[2]) if found[1] in kinds else found[0], message)
 
 
 def format_attrs(attrs: Attrs) -> str:
@@ -17,9 +42,21 @@ def format_node(name: str, op: str, attrs: Attrs, inputs: Iterable[str], device:
     shown = format_attrs(attrs)
     if device:
         shown += f'{", " if shown else ""}_device="{device}"'
-    return f"{{{{node {name}}}}} = {op}[{shown}]({', '.join(inputs)})"
+    return f"{node_tag(name)} = {op}[{shown}]({', '.join(inputs)})"
+
+
+def format_debug_node(graph: Graph, node: Node, runtime_id: int, assigned: str = "") -> str:
+    """A node as TensorFlow's debug string shows it: its number in the runtime, both devices, and its definition."""
+    summary = format_node(node.name, node.op, graph.full_attrs(node), graph.input_texts(node), node.device)
+    devices = f"{{requested: '{node.device}', assigned: '{assigned}'}}"
+    return f"{{name:'{node.name}' id:{runtime_id} op device:{devices} def:{{{summary}}}}}"
 
 
 def node_tail(message: str, name: str) -> str:
-    """What TensorFlow appends to a status that a node is to blame for."""
-    return f"\n\t [[{name}]]" if "{{node " in message else f"\n\t [[{{{{node {name}}}}}]]"
+    """What TensorFlow appends to a status that a node is to blame for: in a message that has a tag already, the bare name."""
+    return f"\n\t [[{name}]]" if "{{node " in message else f"\n\t [[{node_tag(name)}]]"
+
+
+def node_error(graph: Graph, node: Node, message: str, kind: type[OpError] = InvalidArgumentError) -> OpError:
+    """An error that a node is to blame for, with TensorFlow's tail that names it and the node's place in its file."""
+    return kind(message + node_tail(message, node.name), node=node.name, location=graph.location(node))

@@ -5,31 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from placesim.dtypes import BOOL, INT32, STRING, DType
 from placesim.errors import GraphBuildError
+from placesim.graph.binding import Variable
+from placesim.graph.builder import GraphBuilder
 from placesim.graph.constants import make_constant
+from placesim.graph.graph import Node
 from placesim.ops.attributes import Shape
-
-if TYPE_CHECKING:
-    from placesim.graph.builder import GraphBuilder
-    from placesim.graph.graph import Node
 
 DEFAULT_SEED = 87654321
 """The graph's seed that TensorFlow uses where only an op's seed is given."""
 _CONST_ELEMENTS = 1000
 """`zeros` and `ones` of fewer elements are one Const, of more a Fill."""
-
-
-class Variable(NamedTuple):
-    """A variable's nodes: the variable or its handle, the node that holds its value, and the op that initializes it."""
-
-    node: int
-    value: int
-    initializer: int
-    kind: str
-    dtype: DType
 
 
 class Initializer(NamedTuple):

@@ -14,7 +14,7 @@ from functools import cached_property
 from placesim.devices.names import ANY, DeviceSpec, enclose, parse_python_spec, parse_runtime_name
 from placesim.errors import GraphBuildError, Location
 from placesim.graph.graph import COLUMNS, DeviceScope, Graph, Node
-from placesim.placement.colocation import class_labels
+from placesim.placement.labels import class_labels
 
 
 class Kind(IntEnum):

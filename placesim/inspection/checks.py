@@ -13,7 +13,8 @@ from placesim.inspection.difference import compare
 from placesim.inspection.findings import Finding
 from placesim.inspection.patterns import matcher
 from placesim.inspection.snapshot import PlacedNode, Snapshot
-from placesim.inspection.summary import VARIABLE_OPS, Amount, held_amounts, operations, transfers_by_pair
+from placesim.inspection.summary import Amount, held_amounts, operations, transfers_by_pair
+from placesim.ops.categories import IDENTITIES, VARIABLES
 from placesim.placement.placer import Placement
 
 
@@ -206,9 +207,9 @@ def variables_with_consumers(subject: Subject, values: Values) -> Iterator[Findi
     holder: dict[int, int] = {}
     for i in placement.order:
         node = nodes[i]
-        if node.op in VARIABLE_OPS:
+        if node.op in VARIABLES:
             holder[i] = i
-        elif node.op in ("Identity", "RefIdentity", "ReadVariableOp") and node.input_nodes and node.input_nodes[0] in holder:
+        elif node.op in (*IDENTITIES, "ReadVariableOp") and node.input_nodes and node.input_nodes[0] in holder:
             holder[i] = holder[node.input_nodes[0]]
         for source in dict.fromkeys(node.input_nodes):
             variable = nodes[holder[source]] if source in holder else None
@@ -232,7 +233,7 @@ def _measure(subject: Subject, what: str) -> Mapping[str, int]:
         return operations(subject.placement)[0]
     found = {device.name: 0 for device in subject.snapshot.devices}
     if what == "bytes":
-        amounts = held_amounts(subject.placement, (*VARIABLE_OPS, "Const"))
+        amounts = held_amounts(subject.placement, (*VARIABLES, "Const"))
         return found | {name: amount.bytes for name, amount in amounts.items()}
     for node in subject.snapshot.nodes:
         found[node.device] += 1
@@ -255,7 +256,7 @@ def balance(subject: Subject, values: Values) -> Iterator[Finding]:
 def memory(subject: Subject, values: Values) -> Iterator[Finding]:
     """Devices whose variables and constants take more than `bytes`."""
     spec = values["device"] or DeviceSpec()
-    for name, amount in held_amounts(subject.placement, (*VARIABLE_OPS, "Const")).items():
+    for name, amount in held_amounts(subject.placement, (*VARIABLES, "Const")).items():
         if _is(name, spec) and amount.bytes > values["bytes"]:
             noted = f" and {amount.unknown} of unknown size" if amount.unknown else ""
             message = f"{_short(name)} holds {amount.bytes} bytes of variables and constants{noted}, at most {values['bytes']}"

@@ -9,10 +9,9 @@ from typing import NamedTuple
 from placesim.devices.inventory import Device
 from placesim.graph.graph import Node, TensorRef
 from placesim.ops.attributes import Shape, TensorValue
+from placesim.ops.categories import VARIABLES
 from placesim.placement.placer import Placement
 from placesim.runtime.outcome import Outcome, TransferRow
-
-VARIABLE_OPS = ("VariableV2", "Variable", "VarHandleOp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def summarise(
     counts = dict.fromkeys((device.name for device in devices), 0)
     for name in placed_on:
         counts[name] = counts.get(name, 0) + 1
-    variables = None if placement is None else held_amounts(placement, VARIABLE_OPS)
+    variables = None if placement is None else held_amounts(placement, VARIABLES)
     constants = None if placement is None else held_amounts(placement, ("Const",))
     sent, received = transferred(transfers)
     return tuple(

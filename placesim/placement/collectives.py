@@ -13,7 +13,7 @@ from placesim.devices.inventory import Device
 from placesim.dtypes import INT32
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Shape, TensorValue
-from placesim.placement.draft import Draft, DraftNode
+from placesim.placement.editable_graph import EditableGraph, EditableNode
 from placesim.placement.placer import PlacedGraph, Placement
 
 COLLECTIVES = ("NcclBroadcast", "NcclReduce")
@@ -32,7 +32,7 @@ def replace_collectives(placed: Placement) -> PlacedGraph:
 class _End(NamedTuple):
     """An edge out of a collective: the node that reads it, and the input slot (-1 for a control edge)."""
 
-    node: DraftNode
+    node: EditableNode
     slot: int
 
 
@@ -44,23 +44,23 @@ class _Replacement:
 
     def __init__(self, placed: Placement) -> None:
         self.placed = placed
-        self.draft = Draft(placed.graph)
-        nodes = zip(self.draft.nodes, placed.order, strict=True)
+        self.edited = EditableGraph(placed.graph)
+        nodes = zip(self.edited.nodes, placed.order, strict=True)
         self.devices: dict[int, Device | None] = {id(node): placed.devices[node_id] for node, node_id in nodes}
         used = dict.fromkeys(device.name for i in placed.log if (device := placed.devices[i]) is not None)
         self.first_use = {name: number for number, name in enumerate(used)}
 
     def run(self) -> PlacedGraph:
-        for node in list(self.draft.nodes):
+        for node in list(self.edited.nodes):
             if node.op == "NcclReduce":
                 self._replace_reduce(node)
             elif node.op == "NcclBroadcast":
                 self._replace_broadcast(node)
-        graph = self.draft.finish()
-        devices = [self._device(node) for node in self.draft.nodes if not node.removed]
+        graph = self.edited.finish()
+        devices = [self._device(node) for node in self.edited.nodes if not node.removed]
         return PlacedGraph(graph, self.placed.device_set, graph.runtime_order(), devices)
 
-    def _device(self, node: DraftNode) -> Device | None:
+    def _device(self, node: EditableNode) -> Device | None:
         return self.devices[id(node)]
 
     def _add(
@@ -69,28 +69,28 @@ class _Replacement:
         op: str,
         attrs: dict[str, object],
         device: Device | None,
-        data: list[tuple[DraftNode, int]] | None = None,
-    ) -> DraftNode:
-        node = self.draft.add(name, op, attrs, "", data or ())
+        data: list[tuple[EditableNode, int]] | None = None,
+    ) -> EditableNode:
+        node = self.edited.add(name, op, attrs, "", data or ())
         self.devices[id(node)] = device
         return node
 
-    def _take_out(self, node: DraftNode) -> list[_End]:
+    def _take_out(self, node: EditableNode) -> list[_End]:
         """Remove a node with its edges, and give those that led out of it."""
         ends = [_End(reader, slot) for reader, slot in node.readers]
-        self.draft.remove(node)
+        self.edited.remove(node)
         return ends
 
-    def _connect(self, source: DraftNode, slot: int, end: _End) -> None:
+    def _connect(self, source: EditableNode, slot: int, end: _End) -> None:
         if end.slot < 0:
-            self.draft.control(source, end.node)
+            self.edited.control(source, end.node)
         else:
             end.node.data[end.slot] = (source, slot)
             source.readers.append((end.node, end.slot))
 
     # --- reductions
 
-    def _replace_reduce(self, node: DraftNode) -> None:
+    def _replace_reduce(self, node: EditableNode) -> None:
         """A receive on the node's device, of the first input there, and a send for every other input."""
         own = self._device(node)
         attrs: dict[str, object] = {
@@ -109,19 +109,19 @@ class _Replacement:
             send = self._add(f"{node.name}Send_{number}", "_NcclReduceSend", attrs, self._device(source), [(source, 0)])
             self._wait(send, control)
             for end in ends:
-                self.draft.control(send, end.node)
+                self.edited.control(send, end.node)
         receive = self._add(f"{node.name}Recv", "_NcclReduceRecv", attrs, own, [(kept, 0)])
         self._wait(receive, control)
         for end in ends:
             self._connect(receive, 0, end)
 
-    def _wait(self, node: DraftNode, control: list[DraftNode]) -> None:
+    def _wait(self, node: EditableNode, control: list[EditableNode]) -> None:
         for source in control:
-            self.draft.control(source, node)
+            self.edited.control(source, node)
 
     # --- broadcasts
 
-    def _replace_broadcast(self, node: DraftNode) -> None:
+    def _replace_broadcast(self, node: EditableNode) -> None:
         """A send on the node's device, a receive on each other device; readers beside the source read it itself."""
         own, source = self._device(node), node.data[0]
         by_device: dict[str, list[_End]] = {}
@@ -141,14 +141,14 @@ class _Replacement:
         for end in by_device.get(own_name, ()):
             if end.slot >= 0:
                 self._connect(*source, end)
-            self.draft.control(send, end.node)
+            self.edited.control(send, end.node)
         numbers = {name: number for number, name in enumerate(by_device)}
         self._add_receives(node, source, attrs, {name: ends for name, ends in by_device.items() if name != own_name}, numbers)
 
     def _add_receives(
         self,
-        node: DraftNode,
-        source: tuple[DraftNode, int],
+        node: EditableNode,
+        source: tuple[EditableNode, int],
         attrs: dict[str, object],
         by_device: dict[str, list[_End]],
         numbers: dict[str, int],
@@ -164,9 +164,9 @@ class _Replacement:
             for end in ends:
                 self._connect(receive, 0, end)
 
-    def _add_shape(self, name: str, node: DraftNode, source: tuple[DraftNode, int]) -> DraftNode:
+    def _add_shape(self, name: str, node: EditableNode, source: tuple[EditableNode, int]) -> EditableNode:
         return self._add(name, "Shape", {"out_type": INT32, "T": node.attrs["T"]}, self._device(node), [source])
 
-    def _add_known_shape(self, name: str, shape: Shape, device: Device) -> DraftNode:
+    def _add_known_shape(self, name: str, shape: Shape, device: Device) -> EditableNode:
         value = TensorValue(INT32, np.array(shape.dims, np.int32))
         return self._add(name, "Const", {"value": value, "dtype": INT32}, device)

@@ -19,7 +19,6 @@ SpecFields = tuple[str | None, int | None, int | None, str | None, int | None]
 
 COMPOSITE = "COMPOSITE"
 """The type of a device that stands for several; it takes any op that one of them could take (5.6)."""
-XLA_TYPES = ("XLA_CPU", "XLA_GPU", "TPU", "XLA_CPU_JIT", "XLA_GPU_JIT", "XLA_TPU_JIT")
 
 
 class SoftStep(IntEnum):
@@ -188,14 +187,6 @@ def sort_types(types: Sequence[tuple[str, int]], type_order: Sequence[str]) -> S
     """By kernel priority, and then in the device set's order; types that it does not have come last."""
     last = len(type_order)
     return tuple(sorted(types, key=lambda pair: (-pair[1], type_order.index(pair[0]) if pair[0] in type_order else last)))
-
-
-def without_xla_types(found: Constraints) -> Constraints:
-    """Without the types that only XLA compiles for, unless they are asked for or nothing else is left (5.11)."""
-    if any(spec.type == COMPOSITE or spec.type in XLA_TYPES for spec in found.specs):
-        return found
-    types = tuple(pair for pair in found.types if pair[0] not in XLA_TYPES)
-    return found.with_types(types) if types and types != found.types else found
 
 
 def is_from_composite(theirs: Constraints, mine: Constraints) -> bool:

@@ -1,4 +1,4 @@
-"""Function calls that return resources: what their bodies ask of the nodes around them (5.8).
+"""Groups and the calls that return resources -> larger and narrower groups: what a body asks of the nodes around it (5.8).
 
 The groups of the body tie arguments and results to each other; outside, the nodes that feed and read them are tied alike and
 limited to what the body's group may be placed on.  The call itself is not.
@@ -6,26 +6,33 @@ limited to what the body's group may be placed on.  The call itself is not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
+from placesim.devices.names import MergeConflict
 from placesim.dtypes import RESOURCE
-from placesim.errors import UnimplementedError
+from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.graph.functions import find_function, instantiate
 from placesim.graph.graph import Graph, Node
+from placesim.graph.node_text import function_tag, node_tag
+from placesim.ops.categories import CALLS
+from placesim.placement.colocation import Cause, ColocationGraph
 from placesim.placement.constraints import Constraints
-from placesim.placement.rewrites import CALLS, isolate_calls_in, returns_resource
+from placesim.placement.edges import join_edge
+from placesim.placement.group_messages import conflict_message, log_lines
+from placesim.placement.rewrites import isolate_calls_in, returns_resource
 
-if TYPE_CHECKING:
-    from placesim.placement.colocation import ColocationGraph
 
-
-class Frame(NamedTuple):
+class CallFrame(NamedTuple):
     """One call on the way into a body: the node that calls, the function it is in (empty: the graph), and the one called."""
 
     node: str
     caller: str
     called: str
+
+
+Build = Callable[[ColocationGraph, tuple[CallFrame, ...]], None]
+"""Builds the groups of a body: all steps (5.2), this one among them, at the end of a chain of calls."""
 
 
 class IoGroup(NamedTuple):
@@ -51,38 +58,43 @@ def find_deep_calls(graph: Graph, order: Sequence[int]) -> dict[int, Node]:
     return {node.id: node for node in calls if returns_resource(graph, node)}
 
 
-def join_deep_calls(groups: ColocationGraph, calls: dict[int, Node]) -> None:
-    """Tie and limit the nodes around each call as its function's body does.
+def join_deep_calls(groups: ColocationGraph, calls: dict[int, Node], stack: tuple[CallFrame, ...], build: Build) -> None:
+    """Tie and limit the nodes around each call as its function's body does; `stack` leads into the graph itself.
 
-    TensorFlow keeps the calls in a hash set of pointers, which hands out first what was put in last, but for collisions.
+    Raises UnimplementedError where a function calls itself, InvalidArgumentError where body and graph contradict each other,
+    and whatever grouping the body raises.
     """
     if not calls:
         return
     readers = _readers(groups, calls)
+    # TensorFlow keeps the calls in a hash set of pointers, which hands out first what was put in last, but for collisions.
     for node_id, call in reversed(calls.items()):
-        found = io_groups(groups, call)
+        found = io_groups(groups, call, stack, build)
         attached = _attached(found, call, readers[node_id])
         for nodes in attached:
             _tie(groups, call, nodes)
         for group, nodes in zip(found, attached, strict=True):
             if nodes:
-                requested, _, resource = group.constraints.specs
-                groups.limit(nodes[0].node, requested, resource, group.constraints.types)
+                _limit(groups, nodes[0].node, group.constraints)
 
 
-def io_groups(groups: ColocationGraph, call: Node) -> list[IoGroup]:
+def io_groups(groups: ColocationGraph, call: Node, stack: tuple[CallFrame, ...], build: Build) -> list[IoGroup]:
     """The groups that a called function's body makes of its arguments and results.
 
-    Raises UnimplementedError where a function calls itself, and whatever placing the body would raise.
+    Raises UnimplementedError where a function calls itself, InvalidArgumentError for an unknown one, and whatever grouping the
+    body raises.
     """
     called = call.attrs["f"]
     graph = groups.graph
     body = instantiate(graph, find_function(graph, called.name), dict(called.attrs))
     isolated = isolate_calls_in(body.graph)
-    caller = groups.stack[-1].called if groups.stack else ""
-    if called.name in {name for frame in groups.stack for name in (frame.caller, frame.called)}:
-        raise UnimplementedError(_recursion(groups.stack, call, called.name), node=call.name)
-    inside = groups.for_body(isolated, (*groups.stack, Frame(call.name, caller, called.name)))
+    caller = stack[-1].called if stack else ""
+    if called.name in {name for frame in stack for name in (frame.caller, frame.called)}:
+        raise UnimplementedError(_recursion(stack, call, called.name), node=call.name)
+    order = isolated.runtime_order()
+    inside = ColocationGraph(isolated, order, groups.devices, groups.soft, default_device=groups.default_device)
+    build(inside, (*stack, CallFrame(call.name, caller, called.name)))
+    groups.notes += log_lines(inside)
     members: dict[int, tuple[list[int], list[int]]] = {}
     for side, ends in enumerate((body.args, body.results)):
         for position, end in enumerate(ends):
@@ -91,17 +103,17 @@ def io_groups(groups: ColocationGraph, call: Node) -> list[IoGroup]:
     return [IoGroup(inside.constraints[root], tuple(args), tuple(results)) for root, (args, results) in members.items()]
 
 
-def _recursion(stack: Sequence[Frame], call: Node, called: str) -> str:
+def _recursion(stack: Sequence[CallFrame], call: Node, called: str) -> str:
     lines: list[str] = []
     for node, caller, target in stack:
-        where = f"Function {{{{function_node {caller}}}}}" if caller else "Graph"
+        where = f"Function {function_tag(caller)}" if caller else "Graph"
         lines += [
-            f"{where} contains node {{{{node {node}}}}}",
-            f"Node {{{{node {node}}}}} calls function {{{{function_node {target}}}}}",
+            f"{where} contains node {node_tag(node)}",
+            f"Node {node_tag(node)} calls function {function_tag(target)}",
         ]
     return (
-        f"Recursive function calls are not supported. Node {{{{node {call.name}}}}} inside the body of "
-        f"{{{{function_node {stack[-1].called}}}}} calls function {{{{function_node {called}}}}} "
+        f"Recursive function calls are not supported. Node {node_tag(call.name)} inside the body of "
+        f"{function_tag(stack[-1].called)} calls function {function_tag(called)} "
         "which is already present in the call stack:\n  " + "\n  ".join(lines)
     )
 
@@ -138,6 +150,20 @@ def _attached(found: Sequence[IoGroup], call: Node, readers: Sequence[_Reader]) 
 def _tie(groups: ColocationGraph, call: Node, nodes: Sequence[_Attached]) -> None:
     for other in nodes[1:]:
         if other.reader is not None:
-            groups.tie_by_call(nodes[0].node, other.reader, call.name)
+            join_edge(groups, nodes[0].node, other.reader, Cause.FUNCTION, call.name)
         else:
-            groups.join_by_call(nodes[0].node, other.node, call.name)
+            _join(groups, nodes[0].node, other.node, call)
+
+
+def _join(groups: ColocationGraph, x: int, y: int, call: Node) -> None:
+    conflict = groups.join(x, y, Cause.FUNCTION, call.name)
+    if conflict is not None:
+        raise InvalidArgumentError(conflict_message(groups, conflict), node=groups.graph.nodes[y].name)
+
+
+def _limit(groups: ColocationGraph, node_id: int, inside: Constraints) -> None:
+    requested, _, resource = inside.specs
+    try:
+        groups.limit(node_id, requested, resource, inside.types)
+    except MergeConflict as conflict:
+        raise InvalidArgumentError(str(conflict), node=groups.graph.nodes[node_id].name) from None

@@ -14,14 +14,15 @@ from placesim.dtypes import BOOL, INT32, RESOURCE
 from placesim.errors import InternalError
 from placesim.graph.functions import FunctionBody, find_function, instantiate
 from placesim.graph.graph import Node
+from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import FunctionName
-from placesim.placement.draft import Draft, DraftNode
+from placesim.ops.categories import CALLS, CASES, ENTERS, FUNCTION_ENDS, IFS, WHILES
+from placesim.placement.editable_graph import EditableGraph, EditableNode
 
 SWITCH_MERGE = "_lower_using_switch_merge"
 MULTI_DEVICE = "_lower_as_multi_device_function"
-PARTITIONED_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
-Output = tuple[DraftNode, int]
+Output = tuple[EditableNode, int]
 
 
 def is_lowered(node: Node) -> bool:
@@ -29,33 +30,37 @@ def is_lowered(node: Node) -> bool:
     return bool(node.attrs.get(SWITCH_MERGE) or node.attrs.get(MULTI_DEVICE))
 
 
-def lower_functional_ops(draft: Draft) -> None:
-    """Replace every marked node, also those that a replacement brings in."""
-    keep_fetchable = not any(node.op in ("_Arg", "_Retval") for node in draft.nodes)
+def lower_functional_ops(edited: EditableGraph) -> None:
+    """Replace every marked node, also those that a replacement brings in.
+
+    Raises InvalidArgumentError for an unknown function, InternalError for a mark on an op that can't be lowered.
+    """
+    # A function's body has ends of its own: nothing in it is fetched by name, and so no name has to stay.
+    keep_fetchable = not any(node.op in FUNCTION_ENDS for node in edited.nodes)
     position = 0
-    while position < len(draft.nodes):
-        node = draft.nodes[position]
+    while position < len(edited.nodes):
+        node = edited.nodes[position]
         position += 1
         if node.removed or node.attrs.get("_tpu_replicate") or node.attrs.get("_xla_compile_id"):
             continue
-        is_call = node.op in PARTITIONED_CALLS or node.signature.definition is None
+        is_call = node.op in CALLS or node.signature.definition is None
         if is_call and node.attrs.get(MULTI_DEVICE):
-            inline_call(draft, node, keep_fetchable)
+            inline_call(edited, node, keep_fetchable)
         elif node.attrs.get(SWITCH_MERGE):
-            _lower(draft, node, keep_fetchable)
+            _lower(edited, node, keep_fetchable)
 
 
-def _lower(draft: Draft, node: DraftNode, keep_fetchable: bool) -> None:
-    if node.op in ("If", "StatelessIf"):
+def _lower(edited: EditableGraph, node: EditableNode, keep_fetchable: bool) -> None:
+    if node.op in IFS:
         branches = [node.attrs["else_branch"], node.attrs["then_branch"]]
-        _Conditional(draft, node, branches).lower(keep_fetchable)
-    elif node.op in ("Case", "StatelessCase"):
-        _Conditional(draft, node, list(node.attrs["branches"])).lower(keep_fetchable)
-    elif node.op in ("While", "StatelessWhile"):
-        _Loop(draft, node).lower(keep_fetchable)
+        _Conditional(edited, node, branches).lower(keep_fetchable)
+    elif node.op in CASES:
+        _Conditional(edited, node, list(node.attrs["branches"])).lower(keep_fetchable)
+    elif node.op in WHILES:
+        _Loop(edited, node).lower(keep_fetchable)
     else:
         raise InternalError(
-            f"Node {{{{node {node.name}}}}} of type {node.op} has '{SWITCH_MERGE}' attr set but it does not support lowering.\n"
+            f"Node {node_tag(node.name)} of type {node.op} has '{SWITCH_MERGE}' attr set but it does not support lowering.\n"
         )
 
 
@@ -69,11 +74,11 @@ class _Conditional:
     `If` has two branches, numbered else and then; its names, and the order in which they are made, differ from `Case`'s.
     """
 
-    def __init__(self, draft: Draft, node: DraftNode, branches: Sequence[FunctionName]) -> None:
-        self.draft = draft
+    def __init__(self, edited: EditableGraph, node: EditableNode, branches: Sequence[FunctionName]) -> None:
+        self.edited = edited
         self.node = node
         self.branches = branches
-        self.is_if = node.op in ("If", "StatelessIf")
+        self.is_if = node.op in IFS
         self.selector = node.data[0]
         if self.is_if:
             then_name, else_name = self._name("then"), self._name("else")
@@ -82,15 +87,15 @@ class _Conditional:
             self.call_names = [self._name(f"branch{i}") for i in range(len(branches))]
 
     def _name(self, infix: str) -> str:
-        return self.draft.new_name(f"{self.node.name}/{infix}")
+        return self.edited.new_name(f"{self.node.name}/{infix}")
 
     def _add(
-        self, infix: str, op: str, attrs: dict[str, Any], data: Sequence[Output], control: Sequence[DraftNode] = ()
-    ) -> DraftNode:
-        return self.draft.add(self._name(infix), op, attrs, self.node.device, data, control, self.node.location)
+        self, infix: str, op: str, attrs: dict[str, Any], data: Sequence[Output], control: Sequence[EditableNode] = ()
+    ) -> EditableNode:
+        return self.edited.add(self._name(infix), op, attrs, self.node.device, data, control, self.node.location)
 
     def lower(self, keep_fetchable: bool) -> None:
-        draft, node = self.draft, self.node
+        edited, node = self.edited, self.node
         switch = self._add_switch("switch_pred" if self.is_if else "branch_index", self.selector, node.device, {})
         pivots = self._add_pivots(switch)
         inputs = [
@@ -98,7 +103,7 @@ class _Conditional:
             for source, slot in node.data[1:]
         ]
         for source in node.control:
-            draft.control(source, switch)
+            edited.control(source, switch)
         calls = self._add_calls(inputs, pivots)
         count = len(node.signature.output_dtypes)
         merges = [
@@ -108,43 +113,43 @@ class _Conditional:
         pivot_outputs = [(pivot, 0) for pivot in self._merged(pivots)]
         executed = self._add_merge("branch_executed", pivot_outputs, self._merged(calls))
         outputs = [(merge, 0) for merge in merges]
-        _add_substitute(draft, node, outputs if keep_fetchable else [], [executed])
-        for reader, position in draft.data_readers(node):
+        _add_substitute(edited, node, outputs if keep_fetchable else [], [executed])
+        for reader, position in edited.data_readers(node):
             merge = merges[reader.data[position][1]]
-            draft.reconnect(reader, position, merge, 0)
-        for reader in draft.control_readers(node):
-            draft.control(executed, reader)
-        draft.remove(node)
+            edited.reconnect(reader, position, merge, 0)
+        for reader in edited.control_readers(node):
+            edited.control(executed, reader)
+        edited.remove(node)
 
-    def _merged(self, nodes: Sequence[DraftNode]) -> list[DraftNode]:
+    def _merged(self, nodes: Sequence[EditableNode]) -> list[EditableNode]:
         """`If` merges then before else."""
         return list(reversed(nodes)) if self.is_if else list(nodes)
 
-    def _add_switch(self, infix: str, data: Output, device: str, attrs: dict[str, Any]) -> DraftNode:
+    def _add_switch(self, infix: str, data: Output, device: str, attrs: dict[str, Any]) -> EditableNode:
         dtype = data[0].output_dtype(data[1])
         if self.is_if:
             op, attrs = "Switch", {"T": dtype, **attrs}
         else:
             op, attrs = "_SwitchN", {"T": dtype, "num_outs": len(self.branches), **attrs}
-        return self.draft.add(self._name(infix), op, attrs, device, [data, self.selector], (), self.node.location)
+        return self.edited.add(self._name(infix), op, attrs, device, [data, self.selector], (), self.node.location)
 
-    def _add_pivots(self, switch: DraftNode) -> list[DraftNode]:
+    def _add_pivots(self, switch: EditableNode) -> list[EditableNode]:
         dtype = BOOL if self.is_if else INT32
         infixes = ("pivot_f", "pivot_t") if self.is_if else tuple(f"pivot_{i}" for i in range(len(self.branches)))
         return [self._add(infix, "Identity", {"T": dtype}, [(switch, i)]) for i, infix in enumerate(infixes)]
 
-    def _add_calls(self, inputs: Sequence[DraftNode], pivots: Sequence[DraftNode]) -> list[DraftNode]:
-        calls: dict[int, DraftNode] = {}
+    def _add_calls(self, inputs: Sequence[EditableNode], pivots: Sequence[EditableNode]) -> list[EditableNode]:
+        calls: dict[int, EditableNode] = {}
         numbers = range(len(self.branches))
         for i in reversed(numbers) if self.is_if else numbers:
             function = self.branches[i]
-            find_function(self.draft.base, function.name)
+            find_function(self.edited.base, function.name)
             data = [(switch, i) for switch in inputs]
             attrs = _call_attrs(function)
-            calls[i] = self.draft.add(self.call_names[i], function.name, attrs, self.node.device, data, [pivots[i]])
+            calls[i] = self.edited.add(self.call_names[i], function.name, attrs, self.node.device, data, [pivots[i]])
         return [calls[i] for i in numbers]
 
-    def _add_merge(self, infix: str, data: Sequence[Output], control: Sequence[DraftNode] = ()) -> DraftNode:
+    def _add_merge(self, infix: str, data: Sequence[Output], control: Sequence[EditableNode] = ()) -> EditableNode:
         source, slot = data[0]
         return self._add(infix, "Merge", {"T": source.output_dtype(slot), "N": len(data)}, data, control)
 
@@ -155,12 +160,12 @@ class _Loop:
     A resource goes in through a constant enter and never round.
     """
 
-    def __init__(self, draft: Draft, node: DraftNode) -> None:
-        self.draft = draft
+    def __init__(self, edited: EditableGraph, node: EditableNode) -> None:
+        self.edited = edited
         self.node = node
-        self.cond_name = draft.new_name(f"{node.name}/cond")
-        self.body_name = draft.new_name(f"{node.name}/body")
-        find_function(draft.base, node.attrs["body"].name)  # raises where there is none
+        self.cond_name = edited.new_name(f"{node.name}/cond")
+        self.body_name = edited.new_name(f"{node.name}/body")
+        find_function(edited.base, node.attrs["body"].name)  # raises where there is none
         self.is_resource = [source.output_dtype(slot) is RESOURCE for source, slot in node.data]
 
     def _add(
@@ -170,13 +175,13 @@ class _Loop:
         attrs: dict[str, Any],
         device: str,
         data: Sequence[Output],
-        control: Sequence[DraftNode] = (),
-    ) -> DraftNode:
-        name = self.draft.new_name(f"{self.node.name}/{infix}")
-        return self.draft.add(name, op, attrs, device, data, control, self.node.location)
+        control: Sequence[EditableNode] = (),
+    ) -> EditableNode:
+        name = self.edited.new_name(f"{self.node.name}/{infix}")
+        return self.edited.add(name, op, attrs, device, data, control, self.node.location)
 
     def lower(self, keep_fetchable: bool) -> None:
-        draft, node = self.draft, self.node
+        edited, node = self.edited, self.node
         varying = [i for i, is_resource in enumerate(self.is_resource) if not is_resource]
         enters = self._add_enters()
         merges = {
@@ -184,7 +189,7 @@ class _Loop:
             for i in varying
         }
         heads = [(merges[i], 0) if i in merges else (enters[i], 0) for i in range(len(node.data))]
-        cond = draft.add(
+        cond = edited.add(
             self.cond_name, node.attrs["cond"].name, _call_attrs(node.attrs["cond"]), node.device, heads, [merges[varying[0]]]
         )
         loop_cond = self._add("LoopCond", "LoopCond", {}, node.device, [(cond, 0)])
@@ -199,29 +204,29 @@ class _Loop:
             for i in varying
         }
         inner = [(switches[i], 1) if i in switches else (enters[i], 0) for i in range(len(node.data))]
-        body = draft.add(self.body_name, node.attrs["body"].name, _call_attrs(node.attrs["body"]), node.device, inner)
+        body = edited.add(self.body_name, node.attrs["body"].name, _call_attrs(node.attrs["body"]), node.device, inner)
         first = switches[varying[0]]
         control = self._add("loop_body_control", "Identity", {"T": _dtype(node, varying[0])}, node.device, [(first, 1)])
-        draft.control(control, body)
+        edited.control(control, body)
         exits = {i: self._add("exit", "Exit", {"T": _dtype(node, i)}, switches[i].device, [(switches[i], 0)]) for i in varying}
         outputs = [(exits[i], 0) if i in exits else node.data[i] for i in range(len(node.data))]
         executed = self._add("LoopExecuted", "NoOp", {}, node.device, (), list(exits.values()))
         if keep_fetchable:
-            _add_substitute(draft, node, outputs, [])
+            _add_substitute(edited, node, outputs, [])
         else:
-            _add_substitute(draft, node, [], [executed])
+            _add_substitute(edited, node, [], [executed])
         for i in varying:
             following = self._add(
                 "next_iteration", "NextIteration", {"T": _dtype(node, i)}, merges[i].device, [(body, i)], [body]
             )
-            draft.reconnect(merges[i], 1, following, 0)
-        for reader, position in draft.data_readers(node):
-            draft.reconnect(reader, position, *outputs[reader.data[position][1]])
-        for reader in draft.control_readers(node):
-            draft.control(executed, reader)
-        draft.remove(node)
+            edited.reconnect(merges[i], 1, following, 0)
+        for reader, position in edited.data_readers(node):
+            edited.reconnect(reader, position, *outputs[reader.data[position][1]])
+        for reader in edited.control_readers(node):
+            edited.control(executed, reader)
+        edited.remove(node)
 
-    def _add_enters(self) -> list[DraftNode]:
+    def _add_enters(self) -> list[EditableNode]:
         node = self.node
         iterations = node.attrs.get("parallel_iterations", 10)
         enters = []
@@ -233,90 +238,92 @@ class _Loop:
         if node.control:
             incoming = self._add("LoopControlInputs", "NoOp", {}, node.device, (), node.control)
             for enter in enters:
-                self.draft.control(incoming, enter)
+                self.edited.control(incoming, enter)
         return enters
 
 
-def _dtype(node: DraftNode, i: int) -> Any:
+def _dtype(node: EditableNode, i: int) -> Any:
     source, slot = node.data[i]
     return source.output_dtype(slot)
 
 
-def _add_substitute(draft: Draft, node: DraftNode, outputs: Sequence[Output], control: Sequence[DraftNode]) -> None:
+def _add_substitute(
+    edited: EditableGraph, node: EditableNode, outputs: Sequence[Output], control: Sequence[EditableNode]
+) -> None:
     """A node of the replaced one's name, so that it can still be fetched or be a target."""
     if outputs:
         types = tuple(source.output_dtype(slot) for source, slot in outputs)
-        draft.add(node.name, "IdentityN", {"T": types}, node.device, outputs, control, node.location)
+        edited.add(node.name, "IdentityN", {"T": types}, node.device, outputs, control, node.location)
     else:
-        draft.add(node.name, "NoOp", {}, node.device, (), control, node.location)
+        edited.add(node.name, "NoOp", {}, node.device, (), control, node.location)
 
 
 # --- calls ----------------------------------------------------------------------------------------------------------
 
 
-def inline_call(draft: Draft, caller: DraftNode, keep_fetchable: bool) -> None:
+def inline_call(edited: EditableGraph, caller: EditableNode, keep_fetchable: bool) -> None:
     """Replace a call by its function's body, between an identity for each input and each output.
 
-    A function that is marked `_noinline` stays a call.
+    A function that is marked `_noinline` stays a call.  Raises InvalidArgumentError for an unknown function.
     """
-    called = caller.attrs["f"] if caller.op in PARTITIONED_CALLS else FunctionName(caller.op)
-    function = find_function(draft.base, called.name)
+    called = caller.attrs["f"] if caller.op in CALLS else FunctionName(caller.op)
+    function = find_function(edited.base, called.name)
     if function.attrs.get("_noinline"):
         return
-    body = instantiate(draft.base, function, {**dict(called.attrs), **caller.attrs})
-    _Inlining(draft, caller, body, {arg.name: i for i, arg in enumerate(function.inputs)}).run(keep_fetchable)
+    body = instantiate(edited.base, function, {**dict(called.attrs), **caller.attrs})
+    _Inlining(edited, caller, body, {arg.name: i for i, arg in enumerate(function.inputs)}).run(keep_fetchable)
 
 
 class _Inlining:
     """One call being replaced: multi-device functions keep their own devices, unset fields are the caller's."""
 
-    def __init__(self, draft: Draft, caller: DraftNode, body: FunctionBody, arg_positions: dict[str, int]) -> None:
-        self.draft = draft
+    def __init__(self, edited: EditableGraph, caller: EditableNode, body: FunctionBody, arg_positions: dict[str, int]) -> None:
+        self.edited = edited
         self.caller = caller
         self.body = body
         self.arg_positions = arg_positions
 
     def run(self, keep_fetchable: bool) -> None:
-        draft, caller = self.draft, self.caller
+        edited, caller = self.edited, self.caller
         entry = self._no_op("input_control_node", caller.control) if caller.control else None
         inputs = [self._identity("input", source, source[0].device) for source in caller.data]
         copies = self._copy_body(entry, inputs)
         if entry is not None:
             for identity in inputs:
-                draft.control(entry, identity)
+                edited.control(entry, identity)
         outputs = self._outputs(copies)
         leaving = self._no_op("output_control_node", [copies[i] for i in self.body.control_results])
         if not leaving.control and entry is not None:
-            draft.control(entry, leaving)
-        for reader, position in draft.data_readers(caller):
-            draft.reconnect(reader, position, outputs[reader.data[position][1]], 0)
-        for reader in draft.control_readers(caller):
-            draft.control(leaving, reader)
+            edited.control(entry, leaving)
+        for reader, position in edited.data_readers(caller):
+            edited.reconnect(reader, position, outputs[reader.data[position][1]], 0)
+        for reader in edited.control_readers(caller):
+            edited.control(leaving, reader)
         fetchable: list[Output] = [(output, 0) for output in outputs] if keep_fetchable else []
-        _add_substitute(draft, caller, fetchable, [leaving])
-        draft.remove(caller)
+        _add_substitute(edited, caller, fetchable, [leaving])
+        edited.remove(caller)
 
-    def _no_op(self, infix: str, control: Sequence[DraftNode]) -> DraftNode:
-        name = self.draft.new_name(f"Func/{self.caller.name}/{infix}")
-        return self.draft.add(name, "NoOp", {}, self.caller.device, (), control, self.caller.location)
+    def _no_op(self, infix: str, control: Sequence[EditableNode]) -> EditableNode:
+        name = self.edited.new_name(f"Func/{self.caller.name}/{infix}")
+        return self.edited.add(name, "NoOp", {}, self.caller.device, (), control, self.caller.location)
 
-    def _identity(self, infix: str, data: Output, device: str) -> DraftNode:
-        name = self.draft.new_name(f"Func/{self.caller.name}/{infix}")
+    def _identity(self, infix: str, data: Output, device: str) -> EditableNode:
+        name = self.edited.new_name(f"Func/{self.caller.name}/{infix}")
         attrs = {"T": data[0].output_dtype(data[1]), "_class": (f"loc:@{data[0].name}",)}
-        return self.draft.add(name, "Identity", attrs, device, [data], (), self.caller.location)
+        return self.edited.add(name, "Identity", attrs, device, [data], (), self.caller.location)
 
-    def _copy_body(self, entry: DraftNode | None, inputs: Sequence[DraftNode]) -> dict[int, DraftNode]:
+    def _copy_body(self, entry: EditableNode | None, inputs: Sequence[EditableNode]) -> dict[int, EditableNode]:
         """The body's nodes by their ids there; its arguments are the input identities, and take up a number each."""
-        draft, graph = self.draft, self.body.graph
-        copies: dict[int, DraftNode] = {}
+        edited, graph = self.edited, self.body.graph
+        copies: dict[int, EditableNode] = {}
         for node in graph.nodes:
-            copy = draft.add(f"{self.caller.name}/{node.name}", node.op, self._attrs(node, inputs), self._device(node.device))
+            copy = edited.add(f"{self.caller.name}/{node.name}", node.op, self._attrs(node, inputs), self._device(node.device))
             copy.location = node.location
             copies[node.id] = copy
-            is_call = node.op in PARTITIONED_CALLS or node.signature.definition is None
+            is_call = node.op in CALLS or node.signature.definition is None
             has_inputs = bool(node.input_nodes or node.control_inputs)
             if entry is not None and node.op != "_Arg" and (not has_inputs or (is_call and not node.control_inputs)):
-                draft.control(entry, copy)
+                edited.control(entry, copy)
         for position, node_id in enumerate(self.body.args):
             copies[node_id].removed = True
             copies[node_id] = inputs[position]
@@ -324,20 +331,20 @@ class _Inlining:
             if node.op == "_Arg":
                 continue
             for i, slot in zip(node.input_nodes, node.input_slots, strict=True):
-                draft.connect(copies[i], slot, copies[node.id])
+                edited.connect(copies[i], slot, copies[node.id])
             for i in node.control_inputs:
-                draft.control(copies[i], copies[node.id])
+                edited.control(copies[i], copies[node.id])
         return copies
 
-    def _attrs(self, node: Node, inputs: Sequence[DraftNode]) -> dict[str, Any]:
+    def _attrs(self, node: Node, inputs: Sequence[EditableNode]) -> dict[str, Any]:
         attrs = dict(node.attrs)
-        if node.op in ("Enter", "RefEnter"):
+        if node.op in ENTERS:
             attrs["frame_name"] = f"{self.caller.name}/{attrs['frame_name']}"
         if isinstance(attrs.get("_class"), tuple):
             attrs["_class"] = tuple(map(self._label, attrs["_class"], [inputs] * len(attrs["_class"])))
         return attrs
 
-    def _label(self, label: str, inputs: Sequence[DraftNode]) -> str:
+    def _label(self, label: str, inputs: Sequence[EditableNode]) -> str:
         name = label.removeprefix("loc:@")
         if name in self.arg_positions:
             return f"loc:@{inputs[self.arg_positions[name]].name}"
@@ -352,13 +359,13 @@ class _Inlining:
             return requested
         return str(outer.specialised_by(own))
 
-    def _outputs(self, copies: dict[int, DraftNode]) -> list[DraftNode]:
+    def _outputs(self, copies: dict[int, EditableNode]) -> list[EditableNode]:
         outputs = []
         for node_id in self.body.results:
             result = copies[node_id]
             identity = self._identity("output", result.data[0], "")
             for source in result.control:
-                self.draft.control(source, identity)
-            self.draft.remove(result)
+                self.edited.control(source, identity)
+            self.edited.remove(result)
             outputs.append(identity)
         return outputs

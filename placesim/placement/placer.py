@@ -11,9 +11,12 @@ from placesim.devices.inventory import Device, DeviceSet
 from placesim.devices.names import parse_runtime_name
 from placesim.errors import FailedPreconditionError, OpError
 from placesim.graph.graph import Graph, Node, Signature
-from placesim.placement.colocation import ColocationGraph
+from placesim.ops.categories import IDENTITIES, SHAPE_READERS
+from placesim.placement.colocation import ColocationGraph, NoCandidates
 from placesim.placement.constraints import Constraints
-from placesim.placement.reasons import Choice, Reason, explain
+from placesim.placement.group_messages import log_lines, no_candidates
+from placesim.placement.grouping import build_groups
+from placesim.placement.reasons import Choice, Reason, Reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +34,23 @@ class Placement(PlacedGraph):
     """A placed graph, and why it was placed so.
 
     `log` has the nodes in the order of the log, `choices[i]` how node i's device was chosen; `groups` keeps the constraints
-    that left its candidates.  `error` is what stopped it.
+    that left its candidates, and `reasons` reads them.  `error` is what stopped it.
     """
 
     log: Sequence[int]
     choices: bytearray
     groups: ColocationGraph
+    reasons: Reasons
     error: OpError | None = None
 
     @property
     def messages(self) -> Sequence[str]:
         """The lines of TensorFlow's INFO and WARNING log."""
-        return self.groups.messages
+        return log_lines(self.groups)
 
     def reason(self, node_id: int) -> Reason:
-        """Why a node is where it is; worked out from what the placer kept."""
-        return explain(self.groups, node_id, self.devices[node_id], Choice(self.choices[node_id]))
+        """Why a node is where it is; KeyError where an error came before anything was known of it."""
+        return self.reasons.explain(node_id, self.devices[node_id], Choice(self.choices[node_id]))
 
 
 class _Kind(IntEnum):
@@ -71,20 +75,24 @@ def place_graph(
 
     `assigned` gives full device names of nodes that are placed already (9.5); `default_device` names the device that is
     preferred wherever it can be (3.7): where a function's body is placed, that of its call; a session's graph has none.
+    Raises KeyError where there is no such device.
     """
     order = graph.runtime_order()
     preferred = devices.by_name[default_device] if default_device else None
-    placer = _Placer(graph, order, ColocationGraph(graph, order, devices, soft, assigned, preferred))
+    groups = ColocationGraph(graph, order, devices, soft, assigned, preferred)
+    placer = _Placer(graph, order, groups)
     error = None
     try:
         if not devices.devices:
             raise FailedPreconditionError("No devices are registered")
         with collector_paused():
-            placer.groups.build()
+            build_groups(groups)
             placer.place()
+    except NoCandidates as found:
+        error = no_candidates(groups, found.node)
     except OpError as problem:
         error = problem
-    return Placement(graph, devices, order, placer.chosen, placer.log, placer.choices, placer.groups, error)
+    return Placement(graph, devices, order, placer.chosen, placer.log, placer.choices, groups, Reasons(groups), error)
 
 
 class _Placer:
@@ -125,6 +133,7 @@ class _Placer:
         for node in nodes:
             if kinds[node.id] == _IDENTITY:
                 sources = (*node.input_nodes, *node.control_inputs)
+                # Requests are compared as they are written: /cpu:1 and /device:CPU:1 differ here, two empty ones are equal.
                 if len(sources) > 1 or node.device or nodes[sources[0]].device != wanted.get(node.id, ""):
                     kinds[node.id] = _Kind.ORDINARY
 
@@ -162,6 +171,7 @@ class _Placer:
     def _place_ordinary(self, node: Node, kind: int) -> None:
         found = self.groups.candidates(node.id)
         if kind and found.origin is None:
+            # A generator has no device yet, so a Shape does not follow its Placeholder (6.3 B1).
             followed = self.chosen[(*node.input_nodes, *node.control_inputs)[0]]
             if followed is not None and found.allows(followed):
                 choice = Choice.METADATA_FOLLOWS_INPUT if kind == _Kind.METADATA else Choice.IDENTITY_FOLLOWS_INPUT
@@ -207,13 +217,13 @@ class _Placer:
         if choice:
             self.choices[node_id] = choice
         if self.groups.is_grouped[node_id]:
-            self.groups.constrain(node_id, device)
+            self.groups.fix(node_id, device)
         self.log.append(node_id)
 
 
 def _kind_of(signature: Signature) -> _Kind:
     if signature.is_generator:
         return _Kind.GENERATOR
-    if signature.op in ("Shape", "Size", "Rank"):
+    if signature.op in SHAPE_READERS:
         return _Kind.METADATA
-    return _Kind.IDENTITY if signature.op in ("Identity", "RefIdentity") else _Kind.ORDINARY
+    return _Kind.IDENTITY if signature.op in IDENTITIES else _Kind.ORDINARY

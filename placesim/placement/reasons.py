@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from functools import cached_property
 
 from placesim.devices.inventory import Device
 from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
+from placesim.graph.graph import Node
+from placesim.placement.colocation import ColocationGraph, IgnoredLabel, OverriddenRequest, Union
 from placesim.placement.constraints import Constraints, SoftStep, SupportedTypes
-
-if TYPE_CHECKING:
-    from placesim.placement.colocation import ColocationGraph, IgnoredLabel, Override, Union
 
 
 class Choice(IntEnum):
@@ -54,41 +53,74 @@ class Reason:
     device: Device | None
     choice: Choice
     followed: int | None
-    overridden: Override | None
+    overridden: OverriddenRequest | None
     ignored: tuple[IgnoredLabel, ...]
 
 
-def explain(groups: ColocationGraph, node_id: int, device: Device | None, choice: Choice) -> Reason:
-    """The reason for a node's device; KeyError where an error came before the node's constraints were known."""
-    node = groups.graph.nodes[node_id]
-    held = groups.constraints[groups.root(node_id)]
-    if held is None:
-        raise KeyError(node.name)
-    members = groups.groups.get(groups.root(node_id), ())
-    before: Constraints = held.origin or held
-    return Reason(
-        node_id,
-        parse_runtime_name(node.device) or ANY,
-        groups.own_types(node),
-        members,
-        groups.unions_by_group.get(groups.root(node_id), ()) if members else (),
-        *before.specs,
-        before.types,
-        before.candidates,
-        before.soft_step,
-        device,
-        choice,
-        None if device is None else _followed(groups, node_id, choice),
-        groups.overridden.get(node_id),
-        tuple(groups.ignored.get(node_id, ())),
-    )
+class Reasons:
+    """The reasons for a placement's devices, worked out when they are asked for from what its groups keep."""
 
+    def __init__(self, groups: ColocationGraph) -> None:
+        self._groups = groups
 
-def _followed(groups: ColocationGraph, node_id: int, choice: Choice) -> int | None:
-    nodes = groups.graph.nodes
-    if choice in (Choice.METADATA_FOLLOWS_INPUT, Choice.IDENTITY_FOLLOWS_INPUT):
-        return (*nodes[node_id].input_nodes, *nodes[node_id].control_inputs)[0]
-    leader = groups.placed_first.get(groups.root(node_id))
-    if leader not in (None, node_id):
-        return None if choice == Choice.ASSIGNED else leader
-    return groups.first_consumer(node_id) if choice == Choice.GENERATOR_FOLLOWS_CONSUMERS else None
+    def explain(self, node_id: int, device: Device | None, choice: Choice) -> Reason:
+        """The reason for a node's device; KeyError where an error came before the node's constraints were known."""
+        groups = self._groups
+        node, root = groups.graph.nodes[node_id], groups.root(node_id)
+        held = groups.constraints[root]
+        if held is None:
+            raise KeyError(node.name)
+        members = groups.groups.get(root, ())
+        before: Constraints = held.origin or held
+        return Reason(
+            node_id,
+            parse_runtime_name(node.device) or ANY,
+            groups.own.types(node),
+            members,
+            self._unions.get(root, ()) if members else (),
+            *before.specs,
+            before.types,
+            before.candidates,
+            before.soft_step,
+            device,
+            choice,
+            None if device is None else self._followed(node, root, choice),
+            groups.overridden.get(node_id),
+            tuple(groups.ignored.get(node_id, ())),
+        )
+
+    def _followed(self, node: Node, root: int, choice: Choice) -> int | None:
+        if choice in (Choice.METADATA_FOLLOWS_INPUT, Choice.IDENTITY_FOLLOWS_INPUT):
+            return (*node.input_nodes, *node.control_inputs)[0]
+        leader = self._placed_first.get(root)
+        if leader not in (None, node.id):
+            return None if choice == Choice.ASSIGNED else leader
+        return self._first_consumers.get(node.id) if choice == Choice.GENERATOR_FOLLOWS_CONSUMERS else None
+
+    @cached_property
+    def _unions(self) -> dict[int, tuple[Union, ...]]:
+        """What made each group, under its root, in the order in which it happened."""
+        found: dict[int, list[Union]] = {}
+        for union in map(Union._make, self._groups.unions):
+            found.setdefault(self._groups.root(union.x), []).append(union)
+        return {root: tuple(unions) for root, unions in found.items()}
+
+    @cached_property
+    def _placed_first(self) -> dict[int, int]:
+        """The member of each group whose device the others took: generators wait, unless they are assigned already."""
+        nodes, assigned = self._groups.graph.nodes, self._groups.assigned
+
+        def leader(members: tuple[int, ...]) -> int:
+            ordinary = (i for i in members if i in assigned or not nodes[i].signature.is_generator)
+            return next(ordinary, members[0])
+
+        return {root: leader(members) for root, members in self._groups.groups.items()}
+
+    @cached_property
+    def _first_consumers(self) -> dict[int, int]:
+        """For each node the first, by id, that reads it or waits for it."""
+        found: dict[int, int] = {}
+        for node in self._groups.graph.nodes:
+            for i in (*node.input_nodes, *node.control_inputs):
+                found.setdefault(i, node.id)
+        return found

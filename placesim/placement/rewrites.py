@@ -1,7 +1,8 @@
-"""What TensorFlow does to a graph before it places it: each rewrite is a function over a draft.
+"""What TensorFlow does to a graph before it places it: each rewrite is a function over an editable graph.
 
-In its order: functional control flow becomes Switch and Merge (`lowering.py`), `ParallelConcat` and `AccumulateNV2` become
-the ops that do their work, and calls that return resources are isolated between identities (5.8).
+In its order: `AccumulateNV2` becomes the ops that do its work, functional control flow becomes Switch and Merge
+(`lowering.py`), `ParallelConcat` becomes its updates, and calls that return resources are isolated between identities (5.8).
+The order shows in the names: new nodes are numbered through all of it.
 """
 
 from __future__ import annotations
@@ -12,62 +13,61 @@ from placesim.dtypes import INT32, RESOURCE
 from placesim.graph.functions import find_function
 from placesim.graph.graph import Graph, Node
 from placesim.ops.attributes import Shape, TensorValue
-from placesim.placement.draft import Draft, DraftNode
+from placesim.ops.categories import CALLS, ENTERS, EXITS, LOWERED
+from placesim.placement.editable_graph import EditableGraph, EditableNode
 from placesim.placement.lowering import is_lowered, lower_functional_ops
-
-CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 
 def rewrite(graph: Graph) -> Graph:
-    """The graph as the placer sees it; the same object where nothing is to be rewritten."""
+    """The graph as the placer sees it; the same object where nothing is to be rewritten.
+
+    Raises InvalidArgumentError for an unknown function, InternalError for a mark on an op that can't be lowered.
+    """
     ops = {signature.op for signature in graph.signatures.all()}
-    wants_lowering = any(is_lowered(node) for node in graph.nodes) if ops & LOWERED_OPS else False
+    wants_lowering = any(is_lowered(node) for node in graph.nodes) if ops & LOWERED else False
     wants_isolation = bool(ops & set(CALLS)) and bool(graph.functions)
     if not (wants_lowering or wants_isolation or ops & {"ParallelConcat", "AccumulateNV2"}):
         return graph
-    draft = Draft(graph)
-    replace_accumulations(draft)
-    lower_functional_ops(draft)
-    replace_parallel_concats(draft)
-    isolate_resource_calls(draft)
-    return draft.finish()
+    edited = EditableGraph(graph)
+    replace_accumulations(edited)
+    lower_functional_ops(edited)
+    replace_parallel_concats(edited)
+    isolate_resource_calls(edited)
+    return edited.finish()
 
 
-LOWERED_OPS = {"If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase", *CALLS}
-
-
-def replace_parallel_concats(draft: Draft) -> None:
+def replace_parallel_concats(edited: EditableGraph) -> None:
     """`ParallelConcat` -> a start, one update for each input, and its name as an identity of the start."""
-    for node in [n for n in draft.nodes if n.op == "ParallelConcat" and not n.removed]:
+    for node in [n for n in edited.nodes if n.op == "ParallelConcat" and not n.removed]:
         dtype, prefix = node.attrs["T"], f"{node.name}/Internal"
         start_attrs = {"shape": node.attrs["shape"], "dtype": dtype}
-        start = draft.add(draft.new_name(prefix), "_ParallelConcatStart", start_attrs, node.device, (), node.control)
+        start = edited.add(edited.new_name(prefix), "_ParallelConcatStart", start_attrs, node.device, (), node.control)
         updates = [
-            draft.add(
-                draft.new_name(prefix), "_ParallelConcatUpdate", {"T": dtype, "loc": i}, node.device, [(start, 0), source]
+            edited.add(
+                edited.new_name(prefix), "_ParallelConcatUpdate", {"T": dtype, "loc": i}, node.device, [(start, 0), source]
             )
             for i, source in enumerate(node.data)
         ]
-        identity = draft.add(node.name, "Identity", {"T": dtype}, node.device, [(start, 0)], updates)
-        _replace(draft, node, identity)
+        identity = edited.add(node.name, "Identity", {"T": dtype}, node.device, [(start, 0)], updates)
+        _replace(edited, node, identity)
 
 
-def replace_accumulations(draft: Draft) -> None:
+def replace_accumulations(edited: EditableGraph) -> None:
     """`AccumulateNV2` -> a temporary variable that each input is added to; inside a loop `AddN`."""
-    for node in [n for n in draft.nodes if n.op == "AccumulateNV2" and not n.removed]:
+    for node in [n for n in edited.nodes if n.op == "AccumulateNV2" and not n.removed]:
         if _is_in_loop(node):
             attrs = {"N": node.attrs["N"], "T": node.attrs["T"]}
-            _replace(draft, node, draft.add(node.name, "AddN", attrs, node.device, node.data, node.control))
+            _replace(edited, node, edited.add(node.name, "AddN", attrs, node.device, node.data, node.control))
         else:
-            _replace(draft, node, _accumulate(draft, node))
+            _replace(edited, node, _accumulate(edited, node))
 
 
-def _accumulate(draft: Draft, node: DraftNode) -> DraftNode:
+def _accumulate(edited: EditableGraph, node: EditableNode) -> EditableNode:
     dtype, device = node.attrs["T"], node.device
     accumulator = f"{node.name}/Internal/Accumulator"
 
-    def add(op: str, attrs: dict[str, object], data: list[tuple[DraftNode, int]]) -> DraftNode:
-        return draft.add(draft.new_name(f"{node.name}/Internal"), op, attrs, device, data)
+    def add(op: str, attrs: dict[str, object], data: list[tuple[EditableNode, int]]) -> EditableNode:
+        return edited.add(edited.new_name(f"{node.name}/Internal"), op, attrs, device, data)
 
     variable = add("TemporaryVariable", {"shape": Shape((0,)), "dtype": dtype, "var_name": accumulator}, [])
     shape = add("Shape", {"T": dtype, "out_type": INT32}, [node.data[0]])
@@ -76,19 +76,20 @@ def _accumulate(draft: Draft, node: DraftNode) -> DraftNode:
     initial = add("Assign", {"T": dtype, "validate_shape": False, "use_locking": True}, [(variable, 0), (fill, 0)])
     sums = [add("AssignAdd", {"T": dtype, "use_locking": True}, [(initial, 0), source]) for source in node.data]
     for source in node.control:
-        draft.control(source, initial)
+        edited.control(source, initial)
     attrs = {"T": dtype, "var_name": accumulator}
-    return draft.add(node.name, "DestroyTemporaryVariable", attrs, device, [(initial, 0)], sums)
+    return edited.add(node.name, "DestroyTemporaryVariable", attrs, device, [(initial, 0)], sums)
 
 
-def _is_in_loop(node: DraftNode) -> bool:
+def _is_in_loop(node: EditableNode) -> bool:
     """Whether a node reads, through any chain, an `Enter` whose frame it has not left."""
     waiting, seen = [node], {id(node)}
     while waiting:
         current = waiting.pop()
-        if current.op in ("Enter", "RefEnter"):
+        if current.op in ENTERS:
+            # Iterations that never overlap can share one temporary variable.
             return int(current.attrs.get("parallel_iterations", 10)) != 1
-        if current.op in ("Exit", "RefExit"):
+        if current.op in EXITS:
             continue
         for source in (*(s for s, _ in current.data), *current.control):
             if id(source) not in seen:
@@ -97,32 +98,38 @@ def _is_in_loop(node: DraftNode) -> bool:
     return False
 
 
-def _replace(draft: Draft, node: DraftNode, other: DraftNode) -> None:
+def _replace(edited: EditableGraph, node: EditableNode, other: EditableNode) -> None:
     """Make all readers of a node read the first output of another, and remove it."""
-    for reader, position in draft.data_readers(node):
-        draft.reconnect(reader, position, other, 0)
-    for reader in draft.control_readers(node):
-        draft.control(other, reader)
-    draft.remove(node)
+    for reader, position in edited.data_readers(node):
+        edited.reconnect(reader, position, other, 0)
+    for reader in edited.control_readers(node):
+        edited.control(other, reader)
+    edited.remove(node)
 
 
-def isolate_resource_calls(draft: Draft) -> None:
-    """Put an identity at every input and output of a call whose function returns a resource (5.8)."""
-    for node in list(draft.nodes):
-        if node.op in CALLS and not node.removed and returns_resource(draft.base, node):
-            _isolate(draft, node)
+def isolate_resource_calls(edited: EditableGraph) -> None:
+    """Put an identity at every input and output of a call whose function returns a resource (5.8).
+
+    Raises InvalidArgumentError for an unknown function.
+    """
+    for node in list(edited.nodes):
+        if node.op in CALLS and not node.removed and returns_resource(edited.base, node):
+            _isolate(edited, node)
 
 
 def isolate_calls_in(graph: Graph) -> Graph:
-    """The graph with its calls that return a resource isolated; the same object where it has none."""
+    """The graph with its calls that return a resource isolated; the same object where it has none.
+
+    Raises InvalidArgumentError for an unknown function.
+    """
     if not any(node.op in CALLS for node in graph.nodes):
         return graph
-    draft = Draft(graph)
-    isolate_resource_calls(draft)
-    return draft.finish()
+    edited = EditableGraph(graph)
+    isolate_resource_calls(edited)
+    return edited.finish()
 
 
-def returns_resource(graph: Graph, node: Node | DraftNode) -> bool:
+def returns_resource(graph: Graph, node: Node | EditableNode) -> bool:
     """Whether a call's function has a result that is a resource; raises InvalidArgumentError for an unknown function."""
     called = node.attrs["f"]
     attrs = dict(called.attrs)
@@ -130,24 +137,24 @@ def returns_resource(graph: Graph, node: Node | DraftNode) -> bool:
     return any((output.dtype or attrs.get(output.type_attr)) is RESOURCE for output in outputs)
 
 
-def _isolate(draft: Draft, node: DraftNode) -> None:
-    names = {n.name for n in draft.nodes if not n.removed}
+def _isolate(edited: EditableGraph, node: EditableNode) -> None:
+    names = {n.name for n in edited.nodes if not n.removed}
     for position, (source, slot) in enumerate(list(node.data)):
-        identity = _add_identity(draft, _unique(f"{source.name}_{node.name}", names), source, slot)
-        draft.reconnect(node, position, identity, 0)
-    readers = draft.data_readers(node)
+        identity = _add_identity(edited, _unique(f"{source.name}_{node.name}", names), source, slot)
+        edited.reconnect(node, position, identity, 0)
+    readers = edited.data_readers(node)
     for reader, position in readers:
         slot = reader.data[position][1]
-        identity = _add_identity(draft, _unique(f"{node.name}_{reader.name}", names), node, slot)
-        draft.reconnect(reader, position, identity, 0)
-    used = {slot for identity, _ in draft.data_readers(node) for source, slot in identity.data if source is node}
+        identity = _add_identity(edited, _unique(f"{node.name}_{reader.name}", names), node, slot)
+        edited.reconnect(reader, position, identity, 0)
+    used = {slot for identity, _ in edited.data_readers(node) for source, slot in identity.data if source is node}
     for slot in range(len(node.signature.output_dtypes)):
         if slot not in used:
-            _add_identity(draft, _unique(node.name, names), node, slot)
+            _add_identity(edited, _unique(node.name, names), node, slot)
 
 
-def _add_identity(draft: Draft, name: str, source: DraftNode, slot: int) -> DraftNode:
-    return draft.add(name, "Identity", {"T": source.output_dtype(slot)}, "", [(source, slot)])
+def _add_identity(edited: EditableGraph, name: str, source: EditableNode, slot: int) -> EditableNode:
+    return edited.add(name, "Identity", {"T": source.output_dtype(slot)}, "", [(source, slot)])
 
 
 def _unique(candidate: str, names: set[str]) -> str:

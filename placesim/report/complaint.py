@@ -9,7 +9,7 @@ from placesim.devices.inventory import DeviceSet
 from placesim.devices.names import parse_runtime_name
 from placesim.errors import GraphFileError, InvalidArgumentError, Location, OpError, PlacesimError, shown_type
 from placesim.graph.graph import Graph, Node
-from placesim.graph.node_text import format_attrs
+from placesim.graph.node_text import format_attrs, node_tag, replace_tags
 from placesim.ops.attributes import TensorValue, format_attr_value, format_elements
 from placesim.placement.placer import Placement
 from placesim.report.log import classic_order
@@ -17,7 +17,6 @@ from placesim.report.log import classic_order
 Locate = Callable[[str], Location | None]
 
 _TAIL = re.compile(r"\s*\[\[[^\n]*\]\]\s*\Z")
-_NODE = re.compile(r"\{\{node ([^}]*)\}\}")
 _INDENT = "  "
 _HINTS = (
     (
@@ -41,10 +40,10 @@ def _message_lines(error: PlacesimError, locate: Locate) -> Iterator[str]:
         yield from map(str, error.problems)
         return
     message = _TAIL.sub("", error.message)
-    text = _NODE.sub(lambda found: _place(found[1], locate), message)
+    text = replace_tags(message, lambda name: _place(name, locate))
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     yield from lines
-    if error.node is not None and isinstance(error, OpError) and f"{{{{node {error.node}}}}}" not in message:
+    if error.node is not None and isinstance(error, OpError) and node_tag(error.node) not in message:
         yield _place(error.node, locate) + (f" on {error.device}" if error.device else "")
     elif error.location is not None and error.node is None:
         yield f"at {error.location}"

@@ -11,7 +11,7 @@ from rich.text import Text
 from placesim.inspection.op_facts import OpFacts
 from placesim.ops.notation import format_signature
 from placesim.report.op_text import fact_lines
-from placesim.report.terminal import console_into
+from placesim.report.terminal_console import console_into
 
 _STYLES = {"CPU": "cyan", "GPU": "green"}
 

@@ -15,10 +15,11 @@ from queue import SimpleQueue
 from typing import Any
 
 from placesim.errors import InternalError, InvalidArgumentError, OpError
-from placesim.runtime.control_flow import ENTER, EXIT, MERGE, NEXT_ITERATION, SWITCH
+from placesim.graph.node_text import node_tag
+from placesim.ops.categories import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, RECEIVES, SENDS, SWITCHES
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels.kernel import Kernel, WouldWait, one_per_output
-from placesim.runtime.program import RECEIVES, SENDS, Instruction, Program, blame, read_variable
+from placesim.runtime.program import Instruction, Program, blame, read_variable
 
 LARGE_INPUT_BYTES = 1 << 15
 """An op whose inputs are smaller runs in the calling thread: handing it over would cost more."""
@@ -34,7 +35,7 @@ class _Dead:
 DEAD = _Dead()
 
 
-class _Frame:
+class _FrameRun:
     """One run of a loop, or the whole step; `identity` is equal for the same frame on other devices."""
 
     __slots__ = ("constants", "exited", "identity", "iterations", "name", "parent", "pending_enters", "program")
@@ -55,14 +56,14 @@ class _Iteration:
 
     __slots__ = ("children", "dead", "frame", "number", "outstanding", "values", "waiting")
 
-    def __init__(self, frame: _Frame, number: int) -> None:
+    def __init__(self, frame: _FrameRun, number: int) -> None:
         self.frame = frame
         self.number = number
         self.values: dict[int, list[Any]] = {}
         self.waiting: dict[int, int] = {}
         self.dead: dict[int, int] = {}
         self.outstanding = 0
-        self.children: dict[str, _Frame] = {}
+        self.children: dict[str, _FrameRun] = {}
 
 
 class _Wiring:
@@ -78,7 +79,7 @@ class _Wiring:
                 self.readers[i].append((node.id, slot, position))
             for i in node.control_inputs:
                 self.readers[i].append((node.id, -1, -1))
-            if node.op in ENTER:
+            if node.op in ENTERS:
                 name = node.attrs["frame_name"]
                 self.enters[name] = self.enters.get(name, 0) + 1
 
@@ -111,7 +112,7 @@ def _exits_by_frame(program: Program) -> dict[str, list[int]]:
 
     found: dict[str, list[int]] = {}
     for node, frame in zip(program.graph.nodes, find_frames(program.graph), strict=True):
-        if node.op in EXIT and frame is not None:
+        if node.op in EXITS and frame is not None:
             found.setdefault(frame.name, []).append(node.id)
     return found
 
@@ -150,7 +151,7 @@ class _Run:
 
     def run(self) -> dict[int, Any]:
         for number, program in enumerate(self.programs):
-            root = _Frame(number, "", None, 0)
+            root = _FrameRun(number, "", None, 0)
             iteration = root.iterations[0] = _Iteration(root, 0)
             for instruction in program.instructions:
                 node = instruction.node
@@ -167,7 +168,7 @@ class _Run:
         if self.receivers:
             number, index, *_ = next(iter(self.receivers.values()))
             name = self.programs[number].instructions[index].node.name
-            raise InternalError(f"{{{{node {name}}}}} waits for a tensor that is never sent")
+            raise InternalError(f"{node_tag(name)} waits for a tensor that is never sent")
         for index in self.dead_results:
             raise InvalidArgumentError(f"Retval[{index}] does not have value")
         return self.results
@@ -188,7 +189,7 @@ class _Run:
                 number, index, *_ = self.parked[0]
                 program = self.programs[number]
                 node = program.instructions[index].node
-                error = InternalError(f"{{{{node {node.name}}}}} would wait forever: nothing else of this step can run")
+                error = InternalError(f"{node_tag(node.name)} would wait forever: nothing else of this step can run")
                 raise blame(error, program.graph, node, program.state.device.name)
 
     def _start(self, item: _Ready) -> None:
@@ -203,9 +204,9 @@ class _Run:
             if op == "_Retval":
                 self.dead_results.append(instruction.attrs["index"])
             self._finish(item, [DEAD] * instruction.output_count)
-        elif op in SWITCH or op == "_SwitchN":
+        elif op in SWITCHES or op == "_SwitchN":
             self._finish(item, _switched(instruction, values))
-        elif op in MERGE or op in ENTER or op in EXIT or op in NEXT_ITERATION or op == "LoopCond":
+        elif op in MERGES or op in ENTERS or op in EXITS or op in NEXT_ITERATIONS or op == "LoopCond":
             self._finish(item, values)
         elif self.pool is not None and is_expensive(instruction.kernel) and _input_bytes(values) > LARGE_INPUT_BYTES:
             self.in_flight += 1
@@ -293,7 +294,7 @@ class _Run:
     ) -> None:
         node = instruction.node
         target: _Iteration | None = iteration
-        if node.op in ENTER:
+        if node.op in ENTERS:
             child = self._child(number, iteration, node.attrs["frame_name"])
             child.pending_enters -= 1
             target = child.iterations[0] if 0 in child.iterations else next(iter(child.iterations.values()))
@@ -303,17 +304,17 @@ class _Run:
                     self._activate_readers(number, node.id, other, outputs, is_dead, True)
                 self._clean_up(target)
                 return
-        elif node.op in EXIT:
+        elif node.op in EXITS:
             if is_dead:
                 return
             iteration.frame.exited.add(node.id)
             target = iteration.frame.parent
-        elif node.op in NEXT_ITERATION:
+        elif node.op in NEXT_ITERATIONS:
             if is_dead:
                 return
             target = self._next_iteration(number, iteration)
         if target is not None:
-            self._activate_readers(number, node.id, target, outputs, is_dead, node.op in ENTER)
+            self._activate_readers(number, node.id, target, outputs, is_dead, node.op in ENTERS)
             if target is not iteration:
                 self._clean_up(target)
 
@@ -324,7 +325,7 @@ class _Run:
         for reader, slot, position in self.wiring[number].readers[node_id]:
             instruction = instructions[reader]
             value = (DEAD if is_dead else None) if slot < 0 else outputs[slot]
-            if instruction.node.op in MERGE:
+            if instruction.node.op in MERGES:
                 self._arrive_at_merge(number, instruction, iteration, value, position, is_enter)
             else:
                 self._arrive(number, instruction, iteration, value, position)
@@ -375,10 +376,10 @@ class _Run:
 
     # --- frames
 
-    def _child(self, number: int, iteration: _Iteration, name: str) -> _Frame:
+    def _child(self, number: int, iteration: _Iteration, name: str) -> _FrameRun:
         child = iteration.children.get(name)
         if child is None:
-            child = _Frame(number, name, iteration, self.wiring[number].enters[name])
+            child = _FrameRun(number, name, iteration, self.wiring[number].enters[name])
             child.iterations[0] = _Iteration(child, 0)
             iteration.children[name] = child
         return child
@@ -429,9 +430,8 @@ def _input_bytes(values: Sequence[Any]) -> int:
 
 def needs_dataflow(programs: Sequence[Program]) -> bool:
     """Whether any program has control flow, or ops that may wait for others."""
-    special = {*SWITCH, *MERGE, *ENTER, *EXIT, *NEXT_ITERATION, "LoopCond", "_SwitchN"}
     return any(
-        instruction.node.op in special
+        instruction.node.op in CONTROL_FLOW
         or "Queue" in instruction.node.op
         or "Stage" in instruction.node.op
         or "Barrier" in instruction.node.op

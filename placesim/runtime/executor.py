@@ -12,7 +12,8 @@ from operator import itemgetter, length_hint
 from typing import Any
 
 from placesim.errors import DeadlineExceededError, InternalError, OpError
-from placesim.runtime.program import RECEIVES, SENDS, Instruction, Program, TransferKey, blame, read_variable
+from placesim.ops.categories import RECEIVES, SENDS
+from placesim.runtime.program import Instruction, Program, TransferKey, blame, read_variable
 
 CHUNK = 4096
 """Nodes between two looks at the clock and the progress bar."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from placesim.errors import PlacesimError
 from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
+from placesim.ops.categories import SHAPE_READERS
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import Kernel
 from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, is_fully_defined
@@ -167,7 +168,7 @@ def _values(
     if node.op == "Const":
         array = node.attrs["value"].array
         return (array if array.size <= MAX_VALUE_ELEMENTS else None,)
-    if node.op in ("Shape", "Size", "Rank"):
+    if node.op in SHAPE_READERS:
         return (_measured(node, context.shapes[0]),)
     if node.op not in MOVING_OPS and node.op not in COMPUTING_OPS:
         return nothing

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from placesim.dtypes import INT32, RESOURCE, STRING, DType
 from placesim.graph.graph import Signature
+from placesim.ops.categories import MEMORY_BY_TYPE
 from placesim.ops.definitions import ArgDef
 from placesim.ops.kernels import find_kernel
 from placesim.ops.registry import Registry
-
-FUNCTION_CALLS = ("SymbolicGradient", "PartitionedCall", "StatefulPartitionedCall", "While")
 
 
 class MemoryTypes(NamedTuple):
@@ -24,7 +23,7 @@ class MemoryTypes(NamedTuple):
 def memory_types(registry: Registry, signature: Signature, device_type: str) -> MemoryTypes:
     """The memory types of a node on a type of device."""
     kernel = None
-    if signature.definition is not None and signature.op not in FUNCTION_CALLS:
+    if signature.definition is not None and signature.op not in MEMORY_BY_TYPE:
         kernel = find_kernel(registry, signature.op, device_type, signature.attrs, signature.op)
     if kernel is None or signature.definition is None:
         return MemoryTypes(

@@ -13,7 +13,8 @@ from placesim.dtypes import FLOAT
 from placesim.errors import InvalidArgumentError
 from placesim.graph.graph import Graph, Node, NodeDef, Signature
 from placesim.ops.attributes import TensorValue
-from placesim.runtime.control_flow import ENTER, EXIT, MERGE, NEXT_ITERATION, SWITCH, Frame, find_frames
+from placesim.ops.categories import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from placesim.runtime.control_flow import LoopFrame, find_frames
 from placesim.runtime.memory_types import MemoryTypes, memory_types
 from placesim.runtime.pruning import ClientGraph
 
@@ -50,7 +51,7 @@ class Partitions(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Draft:
+class _PartNode:
     """A node of a partition while it is made."""
 
     name: str
@@ -115,7 +116,7 @@ class _Partitioner:
         self.names = names
         self.place = place
         self.has_control_loops = has_control_loops
-        self.drafts: dict[str, list[_Draft]] = {}
+        self.made: dict[str, list[_PartNode]] = {}
         self.transfers: list[Transfer] = []
         self._memory: dict[tuple[Signature, str], MemoryTypes] = {}
         self._received: dict[tuple[int, int, str, bool], str] = {}
@@ -126,14 +127,14 @@ class _Partitioner:
         for node in nodes:
             self._add_node(node, places)
         parts = []
-        for drafts in self.drafts.values():
+        for copies in self.made.values():
             graph = self.graph.emptied()
-            graph.extend([draft.finish() for draft in drafts])
-            parts.append(Partition(drafts[0].device, graph))
+            graph.extend([copy.finish() for copy in copies])
+            parts.append(Partition(copies[0].device, graph))
         return Partitions(tuple(parts), tuple(self.transfers))
 
     def _nodes(self) -> Sequence[Node]:
-        if not self.has_control_loops and any(node.op in (*SWITCH, *ENTER) for node in self.graph.nodes):
+        if not self.has_control_loops and any(node.op in (*SWITCHES, *ENTERS) for node in self.graph.nodes):
             self._move_control_flow()
             self._add_control_loops()
         return self.graph.nodes
@@ -150,16 +151,16 @@ class _Partitioner:
     def _add_node(self, node: Node, places: Sequence[str]) -> None:
         nodes, own = self.graph.nodes, places[node.id]
         device = self.devices[node.id]
-        draft = _Draft(node.name, node.op, node.attrs, device, [], device.name, node.location)  # type: ignore[arg-type]
-        self.drafts.setdefault(own, []).append(draft)
+        copy = _PartNode(node.name, node.op, node.attrs, device, [], device.name, node.location)  # type: ignore[arg-type]
+        self.made.setdefault(own, []).append(copy)
         control_merges = [i for i in node.control_inputs if self._is_control_loop_merge(i)]
-        cut_refs: list[_Draft] = []
+        cut_refs: list[_PartNode] = []
         plain: list[str] = []
         for i, slot, position in self._edges(node, control_merges):
             source = nodes[i]
             is_control = position < 0
             if places[i] == own and (is_control or not self._crosses_memory(source, slot, node, position)):
-                draft.inputs.append(_input_text(source.name, slot, is_control))
+                copy.inputs.append(_input_text(source.name, slot, is_control))
                 if is_control or not source.signature.output_is_ref[slot]:
                     plain.append(source.name)
                 continue
@@ -176,10 +177,10 @@ class _Partitioner:
                     plain.append(received)
             else:
                 plain.append(received)
-            draft.inputs.append(_input_text(received, 0, is_control))
+            copy.inputs.append(_input_text(received, 0, is_control))
         for recv in cut_refs:
             recv.inputs += ["^" + name for name in plain]
-        draft.inputs += ["^" + nodes[i].name for i in control_merges]
+        copy.inputs += ["^" + nodes[i].name for i in control_merges]
 
     def _edges(self, node: Node, control_merges: Sequence[int]) -> Iterable[tuple[int, int, int]]:
         """Source, slot and input position of each edge, control edges with slot and position -1."""
@@ -195,26 +196,28 @@ class _Partitioner:
             return False
         return self._memory_types(source).outputs[slot] != self._memory_types(node).inputs[position]
 
-    def _cut(self, source: Node, slot: int, node: Node, position: int, merge: int | None, is_local: bool) -> tuple[str, _Draft]:
+    def _cut(
+        self, source: Node, slot: int, node: Node, position: int, merge: int | None, is_local: bool
+    ) -> tuple[str, _PartNode]:
         """Insert a send and a receive; gives the name that the consumer reads, and the receive."""
         src, dst = self.devices[source.id], self.devices[node.id]
         out, into = (
-            self.drafts[self.place(src)] if self.place(src) in self.drafts else self._open(src),
-            self.drafts[self.place(dst)],
+            self.made[self.place(src)] if self.place(src) in self.made else self._open(src),
+            self.made[self.place(dst)],
         )
         is_control = slot < 0
         tensor, dtype, send_on_host, recv_on_host = source.name, FLOAT, False, False
         if is_control:
             tensor = self.names.new(f"{source.name}/ctrl")
-            out.append(_Draft(tensor, "Const", dict(_EMPTY_CONST), src, ["^" + source.name], src.name))
+            out.append(_PartNode(tensor, "Const", dict(_EMPTY_CONST), src, ["^" + source.name], src.name))
         else:
             dtype = node.signature.input_dtypes[position]
             send_on_host = self._memory_types(source).outputs[slot]
             recv_on_host = self._memory_types(node).inputs[position]
         attrs = self._transfer_attrs(source, node, src, dst)
-        send = _Draft(self.names.new(source.name), "_HostSend" if send_on_host else "_Send", {"T": dtype, **attrs}, src)
+        send = _PartNode(self.names.new(source.name), "_HostSend" if send_on_host else "_Send", {"T": dtype, **attrs}, src)
         send.inputs = [_input_text(tensor, max(slot, 0), False)]
-        recv = _Draft(
+        recv = _PartNode(
             self.names.new(source.name), "_HostRecv" if recv_on_host else "_Recv", {"tensor_type": dtype, **attrs}, dst
         )
         send.requested, recv.requested = src.name, dst.name
@@ -229,12 +232,12 @@ class _Partitioner:
             recv.inputs.append("^" + self.graph.nodes[merge].name)
         if not is_control:
             return recv.name, recv
-        identity = _Draft(self.names.new(source.name), "Identity", {"T": FLOAT}, dst, [recv.name], dst.name)
+        identity = _PartNode(self.names.new(source.name), "Identity", {"T": FLOAT}, dst, [recv.name], dst.name)
         into.append(identity)
         return identity.name, recv
 
-    def _open(self, device: Device) -> list[_Draft]:
-        return self.drafts.setdefault(self.place(device), [])
+    def _open(self, device: Device) -> list[_PartNode]:
+        return self.made.setdefault(self.place(device), [])
 
     def _transfer_attrs(self, source: Node, node: Node, src: Device, dst: Device) -> dict[str, Any]:
         return {
@@ -251,7 +254,7 @@ class _Partitioner:
 
     def _is_control_loop_merge(self, node_id: int) -> bool:
         node = self.graph.nodes[node_id]
-        return node.op in MERGE and node.name.startswith("_cloop")
+        return node.op in MERGES and node.name.startswith("_cloop")
 
     def _move_control_flow(self) -> None:
         """Put each node of control flow where its data is, so that fewer devices take part in a loop."""
@@ -259,9 +262,9 @@ class _Partitioner:
         readers = _first_readers(graph)
         for node_id in _depth_first(graph):
             node = graph.nodes[node_id]
-            if node.op in SWITCH or node.op in EXIT:
+            if node.op in SWITCHES or node.op in EXITS:
                 devices[node.id] = devices[node.input_nodes[0]]
-            elif (node.op == "Enter" or node.op in NEXT_ITERATION) and node.id in readers:
+            elif (node.op == "Enter" or node.op in NEXT_ITERATIONS) and node.id in readers:
                 devices[node.id] = devices[readers[node.id]]
 
     def _add_control_loops(self) -> None:
@@ -287,9 +290,9 @@ class _Partitioner:
                 source = extended.nodes[i]
                 if self.devices[i].name == self.devices[node.id].name:
                     continue
-                frame = frames[i].parent if source.op in EXIT and frames[i] else frames[i]  # type: ignore[union-attr]
+                frame = frames[i].parent if source.op in EXITS and frames[i] else frames[i]  # type: ignore[union-attr]
                 own = frames[node.id]
-                inside = own.parent if node.op in ENTER and own else own
+                inside = own.parent if node.op in ENTERS and own else own
                 if frame is None or frame != inside:
                     continue
                 self._add_control_loop(extended, node, frame, conditions, loops)
@@ -305,11 +308,16 @@ class _Partitioner:
         self.graph = extended
 
     def _add_control_loop(
-        self, graph: Graph, node: Node, frame: Frame, conditions: dict[str, Node], loops: dict[tuple[str, str], _ControlLoop]
+        self,
+        graph: Graph,
+        node: Node,
+        frame: LoopFrame,
+        conditions: dict[str, Node],
+        loops: dict[tuple[str, str], _ControlLoop],
     ) -> None:
         device = self.devices[node.id]
         child: _ControlLoop | None = None
-        current: Frame | None = frame
+        current: LoopFrame | None = frame
         while current is not None:
             existing = loops.get((current.name, device.name))
             if existing is not None:
@@ -329,7 +337,7 @@ class _Partitioner:
             self.devices.append(device)
             child.outer = const.id
 
-    def _make_loop(self, graph: Graph, node: Node, frame: Frame, condition: Node, device: Device) -> _ControlLoop:
+    def _make_loop(self, graph: Graph, node: Node, frame: LoopFrame, condition: Node, device: Device) -> _ControlLoop:
         enter, merge, switch, following = (f"_cloop{self.names.new(node.name)}" for _ in range(4))
         attrs = {"T": FLOAT}
         iterations = frame.enter.attrs.get("parallel_iterations", 10)

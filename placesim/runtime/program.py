@@ -10,16 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from placesim.devices.inventory import Device
-from placesim.errors import FailedPreconditionError, InvalidArgumentError, Location, OpError, PlacesimError, UnimplementedError
+from placesim.errors import FailedPreconditionError, Location, OpError, PlacesimError, UnimplementedError
 from placesim.graph.graph import Graph, Node
-from placesim.graph.node_text import node_tail
+from placesim.graph.node_text import node_error, node_tag, node_tail
 from placesim.ops.attributes import Attrs, TensorValue
+from placesim.ops.categories import RECEIVES, SENDS
 from placesim.ops.kernels import find_kernel, no_kernel_message
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.resources import ResourceManager, Variable
-
-SENDS = ("_Send", "_HostSend")
-RECEIVES = ("_Recv", "_HostRecv")
 
 TransferKey = tuple[str, str, str]
 """Sending device, receiving device, tensor name: what a send and its receive have in common (8.8)."""
@@ -165,7 +163,7 @@ def _context(
 
 def _missing_kernel(graph: Graph, node: Node, state: DeviceState) -> PlacesimError:
     error = UnimplementedError(
-        f"placesim has no numpy kernel for op '{node.op}', which {{{{node {node.name}}}}} uses",
+        f"placesim has no numpy kernel for op '{node.op}', which {node_tag(node.name)} uses",
         node=node.name,
         location=graph.location(node),
         device=state.device.name,
@@ -181,7 +179,7 @@ def _check_kernel_exists(graph: Graph, node: Node, state: DeviceState) -> None:
         return
     if find_cached(graph, node, state.device.type) is None:
         text = no_kernel_message(graph.registry, node.op, graph.full_attrs(node), node.name, [state.device.type])
-        raise InvalidArgumentError(text + node_tail(text, node.name), node=node.name, location=graph.location(node))
+        raise node_error(graph, node, text)
 
 
 def find_cached(graph: Graph, node: Node, device_type: str) -> Any:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from placesim.devices.inventory import Device, DeviceSet
 from placesim.errors import NotFoundError
 from placesim.graph.graph import Graph, Node, TensorRef
+from placesim.ops.categories import UNFED_PLACEHOLDERS
 from placesim.placement.collectives import replace_collectives
 from placesim.placement.placer import PlacedGraph, Placement
 
@@ -90,7 +91,7 @@ def _prune(
     by_name = sorted({graph.tensor_name_full(ref): ref for ref in feeds}.items())
     fetched = sorted({graph.tensor_name_full(ref): ref for ref in fetches}.items())
     fed = {ref: index for index, (_, ref) in enumerate(by_name)}
-    fed_placeholders = {ref.node for ref in fed if graph.nodes[ref.node].op in ("Placeholder", "PlaceholderV2")}
+    fed_placeholders = {ref.node for ref in fed if graph.nodes[ref.node].op in UNFED_PLACEHOLDERS}
     needed = _needed(graph, fed, fed_placeholders, [ref for _, ref in fetched], targets)
     devices = placed.devices
     result = graph.emptied()

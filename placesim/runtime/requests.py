@@ -12,8 +12,7 @@ from placesim.dtypes import BOOL, STRING, DType
 from placesim.errors import Location, PlacesimError, RequestError
 from placesim.graph.graph import COLUMNS, Graph, TensorRef, split_tensor_name
 from placesim.graph.steps import Feed, Fetch, FromFile, Generated
-
-PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+from placesim.ops.categories import PLACEHOLDERS
 
 
 class Fetched(NamedTuple):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from placesim.dtypes import FLOAT, INT32, RESOURCE
 from placesim.graph.graph import Graph, NodeDef, TensorRef, split_tensor_name
-from placesim.graph.node_text import format_attrs, format_node, node_tail
+from placesim.graph.node_text import colocation_tag, format_attrs, format_node, function_tag, node_tag, node_tail, replace_tags
 from placesim.ops.attributes import AttrValue, FunctionName, TensorValue
 from placesim.ops.registry import load_registry
 
@@ -212,3 +212,11 @@ def test_attrs_are_sorted() -> None:
 )
 def test_node_tail(message: str, tail: str) -> None:
     assert node_tail(message, "n") == tail
+
+
+def test_tags_are_found_as_they_are_made() -> None:
+    message = f"{node_tag('a/b')} in {function_tag('f')} is not with {colocation_tag('c')}, {node_tag('d')}"
+    assert message == "{{node a/b}} in {{function_node f}} is not with {{colocation_node c}}, {{node d}}"
+    assert replace_tags(message, str.upper) == "A/B in {{function_node f}} is not with {{colocation_node c}}, D"
+    both = replace_tags(message, lambda name: f"<{name}>", ("node", "colocation_node"))
+    assert both == "<a/b> in {{function_node f}} is not with <c>, <d>"

@@ -13,8 +13,8 @@ from placesim.graph.graph import Graph, NodeDef
 from placesim.ops.attributes import FunctionName, Shape
 from placesim.ops.registry import load_registry
 from placesim.placement.constraints import SupportedTypes, intersect_types
+from placesim.placement.dataset_ops import is_dataset_op
 from placesim.placement.placer import Placement, place_graph
-from placesim.placement.ties import is_dataset_op
 from tests.placement.toy import REGISTRY
 
 ONE_MACHINE = build_devices([TaskInventory(cpu=2, gpu=2)])

@@ -12,9 +12,7 @@ from placesim.graph.binding import Operand
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import TensorRef, split_tensor_name
 from placesim.ops.attributes import Attrs
-
-MERGES = ("Merge", "RefMerge")
-_LOOP_ENDS = ("NextIteration", "RefNextIteration")
+from placesim.ops.categories import NEXT_ITERATIONS
 
 
 class NewNode(NamedTuple):
@@ -81,7 +79,7 @@ class Loops:
             self._references.report_unknown(unresolved)
             return
         merge, end, index = nodes[loop_input.merge], nodes[source], loop_input.input_index
-        if end.op not in _LOOP_ENDS:
+        if end.op not in NEXT_ITERATIONS:
             self._references.report_later(unresolved)
             return
         wanted, given = merge.signature.input_dtypes[index], end.signature.output_dtypes

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from placesim.errors import GraphBuildError, UnimplementedError
-from placesim.formats.graph_file.loops import MERGES, Loops, NewNode
+from placesim.formats.graph_file.loops import Loops, NewNode
 from placesim.formats.graph_file.references import References
 from placesim.formats.graph_file.scoped_names import Broken, ScopedNames, Unresolved
 from placesim.formats.graph_file.values import AttrReader, constant_value, dtype_value, known_shape
@@ -15,6 +15,7 @@ from placesim.formats.problems import WRONG, Problems, Wrong, key_position, own_
 from placesim.graph.binding import AttrError, InputError, Operand
 from placesim.graph.builder import GraphBuilder
 from placesim.ops.attributes import Attrs, TensorValue
+from placesim.ops.categories import MERGES
 from placesim.ops.definitions import OpDef
 from placesim.ops.deprecation import check_not_removed
 

@@ -11,8 +11,9 @@ from placesim.formats.graph_file.scope_entries import ScopeEntries
 from placesim.formats.graph_file.scoped_names import Broken, ScopedNames
 from placesim.formats.graph_file.values import bool_value, constant_value, dtype_value, known_shape
 from placesim.formats.problems import WRONG, Problems, Wrong, own_position, shown, value_position
+from placesim.graph.binding import Variable
 from placesim.graph.builder import GraphBuilder
-from placesim.graph.variables import Initializer, Variable, add_global_initializer, add_variable
+from placesim.graph.variables import Initializer, add_global_initializer, add_variable
 
 VARIABLE_KEYS = dict.fromkeys(
     ("variable", "id", "shape", "dtype", "initializer", "kind", "trainable", "device", "colocate_with", "control_inputs")

@@ -16,11 +16,8 @@ from placesim.formats.tensorflow.messages import parse
 from placesim.formats.tensorflow.wire import WireError
 from placesim.graph.graph import Function, Graph, Node, split_tensor_name
 from placesim.ops.attributes import Attrs, FunctionName, Shape, TensorValue
+from placesim.ops.categories import ASSIGNMENTS, CALLS, IDENTITIES_BY_SLOT, VARIABLES
 
-VARIABLE_OPS = ("VariableV2", "Variable", "VarHandleOp")
-_ASSIGNS = ("Assign", "AssignVariableOp")
-_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-_PASSED_ON = ("Identity", "IdentityN")
 _MAX_STEPS = 1_000_000
 _MAX_DEPTH = 100
 _OBJECT_KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -105,7 +102,7 @@ def _assigns(
         place = scope.place(waiting.pop())
         if place is None:
             continue
-        if place.op in _ASSIGNS:
+        if place.op in ASSIGNMENTS:
             yield scope, place
         function = _callee(graph, place)
         if function is not None and function.name not in calls and len(calls) < _MAX_DEPTH:
@@ -121,14 +118,14 @@ def _assigns(
 
 
 def _callee(graph: Graph, place: _Place) -> Function | None:
-    called = place.attrs.get("f") if place.op in _CALLS else None
+    called = place.attrs.get("f") if place.op in CALLS else None
     return graph.functions.get(called.name if isinstance(called, FunctionName) else place.op)
 
 
 def _restored(scope: _Scope, assign: _Place, steps: _Steps) -> Restored | None:
     variable = _source(scope, assign.inputs[0], steps) if len(assign.inputs) > 1 else None
     value = _source(scope, assign.inputs[1], steps) if variable is not None else None
-    if variable is None or value is None or value[1].op != "RestoreV2" or variable[1].op not in VARIABLE_OPS:
+    if variable is None or value is None or value[1].op != "RestoreV2" or variable[1].op not in VARIABLES:
         return None
     inner, restore, _, slot = value[0], value[1], value[2], value[3]
     keys, parts = (_constant(inner, text, steps) for text in restore.inputs[1:3]) if len(restore.inputs) > 2 else ((), ())
@@ -150,7 +147,7 @@ def _source(scope: _Scope, text: str, steps: _Steps) -> tuple[_Scope, _Place, st
         place = scope.place(name)
         if place is None:
             return None
-        if place.op not in _PASSED_ON or slot >= len(place.inputs):
+        if place.op not in IDENTITIES_BY_SLOT or slot >= len(place.inputs):
             return scope, place, name, slot
         text = place.inputs[slot]
 
@@ -200,7 +197,7 @@ def _part(checkpoint: Checkpoint, key: str, spec: SliceSpec | None) -> TensorVal
 def _by_name(graph: Graph, checkpoint: Checkpoint) -> Iterator[Restored]:
     keys = _object_keys(checkpoint)
     for node in graph.nodes:
-        if node.op in VARIABLE_OPS:
+        if node.op in VARIABLES:
             for name in (node.attrs.get("shared_name") or node.name, node.name):
                 key = name if name in checkpoint else keys.get(name, name + _OBJECT_KEY_END)
                 if key in checkpoint:

@@ -1,4 +1,4 @@
-"""What each node alone may be placed on, before it is in any group (4.3, 5.3)."""
+"""Each node by itself -> what it may be placed on, before it is in any group (4.3, 5.3)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from placesim.devices.inventory import DeviceSet
 from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
 from placesim.errors import InternalError
 from placesim.graph.graph import Graph, Node, Signature
+from placesim.graph.node_text import format_debug_node, node_error, node_tag
 from placesim.ops.attributes import Attrs
 from placesim.ops.definitions import OpDef, attr_problem, format_op_def
 from placesim.ops.kernels import COMPILE_ONLY, find_kernel, no_kernel_message
-from placesim.placement.complaints import node_debug_text, node_error, unknown_assigned_device
 from placesim.placement.constraints import COMPOSITE, Constraints, SupportedTypes
 
 
@@ -24,8 +24,8 @@ class _Template(NamedTuple):
     by_device: dict[str, Constraints]
 
 
-class Members:
-    """The nodes of a graph on a device set, each by itself; those with one signature and request share their constraints.
+class NodeConstraints:
+    """What the nodes of a graph may be placed on, each by itself; those of one signature and request share an object.
 
     `local` is the address space whose kernels are known, `assigned` the full device names of nodes that are placed already.
     """
@@ -46,13 +46,17 @@ class Members:
         return self._templates.keys()
 
     def fill(self, constraints: list[Constraints]) -> None:
-        """Set every node's own constraints; raises OpError for the first node, by runtime id, that nothing can run (4.4)."""
+        """Set every node's own constraints.
+
+        Raises OpError for the first node, by runtime id, that nothing can run (4.4), that asks for no device's name or is
+        assigned to a device that is not there (5.3); the nodes before it are set then.
+        """
         nodes, templates, assigned = self.graph.nodes, self._templates, self.assigned
         for node_id in self.order:
             node = nodes[node_id]
             template = templates.get(node.signature)
             if template is None:
-                template = _Template(self._types(node), node.signature.is_resource_generator, {})
+                template = _Template(self._kernel_types(node), node.signature.is_resource_generator, {})
                 templates[node.signature] = template
             if assigned and node_id in assigned:
                 constraints[node_id] = self._assigned(node)
@@ -62,11 +66,11 @@ class Members:
                 found = template.by_device[node.device] = self._requested(node, template)
             constraints[node_id] = found
 
-    def own_types(self, node: Node) -> SupportedTypes:
+    def types(self, node: Node) -> SupportedTypes:
         """The device types that a node alone could run on, by kernel priority (4.3)."""
         return self._templates[node.signature].types or self._remote_types(node)
 
-    def _types(self, node: Node) -> SupportedTypes:
+    def _kernel_types(self, node: Node) -> SupportedTypes:
         signature = node.signature
         if signature.definition is None:
             return tuple((device_type, 0) for device_type in self.devices.types)
@@ -78,7 +82,10 @@ class Members:
         return tuple(sorted(found, key=lambda pair: -pair[1]))
 
     def _remote_types(self, node: Node) -> SupportedTypes:
-        """4.3: an op without any kernel here is accepted for a remote task, which may have one."""
+        """4.3: an op without any kernel here is accepted for a remote task, which may have one.
+
+        A request that leaves the task open counts as remote too (1.4.6).
+        """
         spec = parse_runtime_name(node.device)
         if spec is None or not spec.in_different_address_space(self.local) or self._has_unfit_kernel(node):
             return ()
@@ -100,7 +107,7 @@ class Members:
             self._raise_no_kernel(node)
         spec = parse_runtime_name(node.device) if node.device else ANY
         if spec is None:
-            text = node_debug_text(self.graph, node, self._runtime_id(node))
+            text = format_debug_node(self.graph, node, self._runtime_id(node))
             raise node_error(self.graph, node, f"Malformed device specification '{node.device}' in node: {text}")
         return Constraints(spec, ANY, spec if template.makes_resource else ANY, types)
 
@@ -118,13 +125,13 @@ class Members:
 
     def _assigned(self, node: Node) -> Constraints:
         name = self.assigned[node.id]
-        types = self.own_types(node)
+        types = self.types(node)
         spec = parse_runtime_name(name)
         if spec is None:
             raise node_error(self.graph, node, f"Malformed assigned device '{name}'", InternalError)
         device = self.devices.by_name.get(str(spec))
         if device is None:
-            raise node_error(self.graph, node, unknown_assigned_device(name, self.devices), InternalError)
+            raise node_error(self.graph, node, _unknown_assigned_device(name, self.devices), InternalError)
         if device.type != COMPOSITE and all(device.type != device_type for device_type, _ in types):
             message = f"Assigned device '{name}' does not have registered OpKernel support for {node.op}"
             raise node_error(self.graph, node, message, InternalError)
@@ -138,4 +145,15 @@ def _definition_problem(definition: OpDef, attrs: Attrs, node: Node) -> str | No
     if problem or not missing:
         return problem
     names = ("s '" if len(missing) > 1 else " '") + "', '".join(missing)
-    return f"NodeDef missing attr{names}' from {format_op_def(definition)}; NodeDef: {{{{node {node.name}}}}}"
+    return f"NodeDef missing attr{names}' from {format_op_def(definition)}; NodeDef: {node_tag(node.name)}"
+
+
+def _unknown_assigned_device(name: str, devices: DeviceSet) -> str:
+    """5.3b: an assigned device that the session does not have; a space is missing there too."""
+    available = ", ".join(device.name for device in devices.devices)
+    return (
+        f"Assigned device '{name}' does not match any device. This error can happen when one attempts to run a "
+        "tf.function with resource inputs residing on remote devices. This use case is currently not supported. Here are "
+        f"the devices available on this machine: [{available}].If you are seeing this error when running using a "
+        "tf.Session, set share_cluster_devices_in_session to true in the tf.ConfigProto."
+    )

@@ -12,7 +12,7 @@ from placesim.graph.graph import Graph, Signature
 from placesim.ops.attributes import Attrs
 
 
-class DraftNode:
+class EditableNode:
     """A node whose inputs and readers are other such nodes.  `readers` are `(node, input position)`, -1 for a control edge."""
 
     __slots__ = (
@@ -36,9 +36,9 @@ class DraftNode:
         self.device = device
         self.signature = signature
         self.runtime_id = runtime_id
-        self.data: list[tuple[DraftNode, int]] = []
-        self.control: list[DraftNode] = []
-        self.readers: list[tuple[DraftNode, int]] = []
+        self.data: list[tuple[EditableNode, int]] = []
+        self.control: list[EditableNode] = []
+        self.readers: list[tuple[EditableNode, int]] = []
         self.location = 0
         self.removed = False
 
@@ -46,26 +46,26 @@ class DraftNode:
         return self.signature.output_dtypes[slot]
 
 
-class Draft:
+class EditableGraph:
     """The nodes of a graph in the order of their runtime ids, open to change."""
 
     def __init__(self, graph: Graph) -> None:
         self.base = graph
-        self.nodes: list[DraftNode] = []
+        self.nodes: list[EditableNode] = []
         self._name_count = 0
-        made: dict[int, DraftNode] = {}
+        made: dict[int, EditableNode] = {}
         for node_id in graph.runtime_order():
             node = graph.nodes[node_id]
             made[node_id] = self._append(node.name, node.op, node.attrs, node.device, node.location)
-        for node_id, draft in made.items():
+        for node_id, copy in made.items():
             node = graph.nodes[node_id]
             for i, slot in zip(node.input_nodes, node.input_slots, strict=True):
-                self.connect(made[i], slot, draft)
+                self.connect(made[i], slot, copy)
             for i in node.control_inputs:
-                self.control(made[i], draft)
+                self.control(made[i], copy)
 
-    def _append(self, name: str, op: str, attrs: Attrs, device: str, location: int) -> DraftNode:
-        node = DraftNode(name, op, attrs, device, self.base.signatures.signature(op, attrs), len(self.nodes) + 2)
+    def _append(self, name: str, op: str, attrs: Attrs, device: str, location: int) -> EditableNode:
+        node = EditableNode(name, op, attrs, device, self.base.signatures.signature(op, attrs), len(self.nodes) + 2)
         node.location = location
         self.nodes.append(node)
         return node
@@ -82,10 +82,10 @@ class Draft:
         op: str,
         attrs: Attrs,
         device: str,
-        data: Sequence[tuple[DraftNode, int]] = (),
-        control: Sequence[DraftNode] = (),
+        data: Sequence[tuple[EditableNode, int]] = (),
+        control: Sequence[EditableNode] = (),
         location: int = 0,
-    ) -> DraftNode:
+    ) -> EditableNode:
         """Append a node that reads these outputs."""
         node = self._append(name, op, attrs, device, location)
         for source, slot in data:
@@ -94,30 +94,30 @@ class Draft:
             self.control(source, node)
         return node
 
-    def connect(self, source: DraftNode, slot: int, node: DraftNode) -> None:
+    def connect(self, source: EditableNode, slot: int, node: EditableNode) -> None:
         source.readers.append((node, len(node.data)))
         node.data.append((source, slot))
 
-    def control(self, source: DraftNode, node: DraftNode) -> None:
+    def control(self, source: EditableNode, node: EditableNode) -> None:
         """Add a control edge, unless there is one."""
         if source not in node.control:
             node.control.append(source)
             source.readers.append((node, -1))
 
-    def reconnect(self, node: DraftNode, position: int, source: DraftNode, slot: int) -> None:
+    def reconnect(self, node: EditableNode, position: int, source: EditableNode, slot: int) -> None:
         """Make an input read another output."""
         old, _ = node.data[position]
         old.readers.remove((node, position))
         node.data[position] = (source, slot)
         source.readers.append((node, position))
 
-    def data_readers(self, node: DraftNode) -> list[tuple[DraftNode, int]]:
+    def data_readers(self, node: EditableNode) -> list[tuple[EditableNode, int]]:
         return [(reader, position) for reader, position in node.readers if position >= 0]
 
-    def control_readers(self, node: DraftNode) -> list[DraftNode]:
+    def control_readers(self, node: EditableNode) -> list[EditableNode]:
         return [reader for reader, position in node.readers if position < 0]
 
-    def remove(self, node: DraftNode) -> None:
+    def remove(self, node: EditableNode) -> None:
         """Take a node out, with its edges; data edges out of it must be gone already."""
         for source, _ in node.data:
             source.readers = [(n, p) for n, p in source.readers if n is not node]

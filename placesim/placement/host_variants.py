@@ -1,4 +1,4 @@
-"""Variants that hold what only a host can hold: the nodes that read them stay on the CPU (5.12).
+"""Groups -> groups held to the CPU where a node reads a variant that only a host can hold (5.12).
 
 What a variant holds is found by walking its edges backwards, to a dataset, a mutex lock, a ragged tensor or the element type
 of a tensor list.
@@ -6,61 +6,49 @@ of a tensor list.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
+from placesim.devices.names import ANY
 from placesim.dtypes import RESOURCE, STRING, VARIANT, DType
 from placesim.graph.graph import Graph, Node
-from placesim.placement.ties import is_dataset_op
-
-TENSOR_LIST_OPS = frozenset(
-    [
-        "EmptyTensorList",
-        "TensorListConcat",
-        "TensorListConcatLists",
-        "TensorListConcatV2",
-        "TensorListFromTensor",
-        "TensorListGather",
-        "TensorListGetItem",
-        "TensorListPopBack",
-        "TensorListPushBack",
-        "TensorListPushBackBatch",
-        "TensorListReserve",
-        "TensorListScatter",
-        "TensorListScatterIntoExistingList",
-        "TensorListScatterV2",
-        "TensorListSetItem",
-        "TensorListSplit",
-        "TensorListStack",
-    ]
-)
-CONTROL_FLOW = ("Switch", "RefSwitch", "_SwitchN", "Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit", "NextIteration")
-PASSING_OPS = frozenset(("Identity", "RefIdentity", "RefNextIteration", *CONTROL_FLOW))
-"""Ops whose outputs have the full type of their inputs."""
-FREE_OPS = frozenset(("_Retval", "PartitionedCall", "StatefulPartitionedCall", *PASSING_OPS))
-"""Ops with nothing in host memory of their own; so they must be where a host-only input is."""
+from placesim.ops.categories import KEEPING_FULL_TYPE, TENSOR_LISTS, WITHOUT_HOST_MEMORY
+from placesim.placement.colocation import ColocationGraph
+from placesim.placement.dataset_ops import is_dataset_op
 
 
-def host_only_nodes(
-    graph: Graph, order: Sequence[int], is_on_host: Callable[[int], bool], has_assigned_device: Callable[[int], bool]
-) -> Iterator[int]:
-    """The nodes that a variant input keeps on the CPU, by runtime id; those for which `is_on_host` holds are there anyway.
+def keep_variants_on_host(groups: ColocationGraph) -> None:
+    """Hold the group of every node that reads such a variant to the CPU, where that can run it."""
+    if not any(VARIANT in signature.input_dtypes for signature in groups.own.signatures):
+        return
+    for node_id in _host_only_nodes(groups):
+        root = groups.root(node_id)
+        found = groups.constraints[root]
+        types = tuple(pair for pair in found.types if pair[0] == "CPU")
+        if types:
+            groups.constraints[root] = found.with_types(types)
+
+
+def _host_only_nodes(groups: ColocationGraph) -> Iterator[int]:
+    """The nodes that a variant input keeps on the CPU, by runtime id, without those that are there anyway.
 
     The caller narrows each one's group before it asks for the next.
     """
+    graph = groups.graph
     held: dict[int, bool | None] = {}
     typed: set[int] = set()
-    for node_id in order:
+    for node_id in groups.order:
         node = graph.nodes[node_id]
         reads_typed = any(i in typed for i in (*node.input_nodes, *node.control_inputs))
-        if _makes_host_only(node) or (reads_typed and node.op in PASSING_OPS):
+        if _makes_host_only(node) or (reads_typed and node.op in KEEPING_FULL_TYPE):
             typed.add(node_id)
         if VARIANT not in node.signature.input_dtypes:
             continue
         held[node_id] = _holds_host_only(graph, node, held)
-        if is_on_host(node_id):
+        found = groups.constraints[groups.root(node_id)]
+        if all(device_type == "CPU" for device_type, _ in found.types):
             continue
-        is_free = node.op in FREE_OPS or node.signature.definition is None
-        if held[node_id] or (reads_typed and is_free and not has_assigned_device(node_id)):
+        is_free = node.op in WITHOUT_HOST_MEMORY or node.signature.definition is None
+        if held[node_id] or (reads_typed and is_free and found.assigned == ANY):
             yield node_id
 
 
@@ -100,7 +88,7 @@ def _variant_sources(graph: Graph, node: Node) -> list[int]:
 
 def _element_dtype(node: Node) -> DType | None:
     """The element type of a tensor list op; None for other ops, and for lists of variants, whose own elements decide."""
-    if node.op not in TENSOR_LIST_OPS:
+    if node.op not in TENSOR_LISTS:
         return None
     element: DType | None = node.attrs.get("element_dtype")
     return None if element is VARIANT else element

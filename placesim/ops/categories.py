@@ -1,0 +1,130 @@
+"""Ops that one rule of TensorFlow's treats alike: sets of op names, each with the rule that asks for it.
+
+A rule that looks at what an op's definition says (stateful, a reference, the type of an output) has no set here.
+"""
+
+from __future__ import annotations
+
+# --- control flow ---------------------------------------------------------------------------------------------------
+
+SWITCHES = ("Switch", "RefSwitch")
+"""Hand their input on at one of two outputs: a partition moves them to their input's device (8.10), an executor leaves the
+other output dead.  `_SwitchN`, of any number of outputs, is not moved."""
+MERGES = ("Merge", "RefMerge")
+"""Ready with the first live input; the only ops that an edge may lead back to, in a loop (6.5.2)."""
+ENTERS = ("Enter", "RefEnter")
+"""Take a value into a loop's frame, which their attr `frame_name` names."""
+EXITS = ("Exit", "RefExit")
+"""Take a value out of a loop's frame."""
+NEXT_ITERATIONS = ("NextIteration", "RefNextIteration")
+"""Take a value to the next iteration: the sources of the edges that lead back (6.5.2)."""
+FORWARDING_CONTROL_FLOW = frozenset((*SWITCHES, "_SwitchN", *MERGES, *ENTERS, *EXITS, *NEXT_ITERATIONS))
+"""Control flow whose outputs are its inputs, and so of the same full type (5.12)."""
+CONTROL_FLOW = FORWARDING_CONTROL_FLOW | {"LoopCond"}
+"""The ops that make tensors dead, or that a value enters or leaves a loop by: a graph with any is run by data flow."""
+
+# --- functions ------------------------------------------------------------------------------------------------------
+
+CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+"""Call the function that their attr `f` names: inlined where they are marked for it, looked into where they return a resource
+(5.8), and free of what a variant in them asks for (5.12)."""
+IFS = ("If", "StatelessIf")
+"""Become a Switch for each input and a Merge for each output before placement."""
+CASES = ("Case", "StatelessCase")
+"""As `IFS`, with a branch for each number."""
+WHILES = ("While", "StatelessWhile")
+"""Become a loop of Enter, Merge, Switch, NextIteration and Exit before placement."""
+LOWERED = frozenset((*IFS, *CASES, *WHILES, *CALLS))
+"""What lowering may replace, where a node is marked for it."""
+MEMORY_BY_TYPE = ("SymbolicGradient", *CALLS, "While")
+"""Calls whose tensors live where their types say, whatever their kernels declare (8.6)."""
+FUNCTION_ENDS = ("_Arg", "_Retval")
+"""The arguments and results of a function's body, and the feeds and fetches of a step (8.11)."""
+
+# --- variables, and ops that hand a tensor on -----------------------------------------------------------------------
+
+VARIABLES = ("VariableV2", "Variable", "VarHandleOp")
+"""Hold a variable, of both kinds (12.1): what a checkpoint restores, and what counts as a device's state."""
+ASSIGNMENTS = ("Assign", "AssignVariableOp")
+"""Give a variable its value: where a restore op's tensors end."""
+IDENTITIES = ("Identity", "RefIdentity")
+"""Hand their input on: the placer may put them with it (6.3 B2)."""
+IDENTITIES_BY_SLOT = ("Identity", "IdentityN")
+"""Hand input i on at output i: what a restored tensor is followed through on its way to a variable."""
+SHAPE_READERS = ("Shape", "Size", "Rank")
+"""Need only the shape of their input: the placer puts them with it (6.3 B1; `ShapeN` it does not)."""
+PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+"""Have an attr `shape` that a fed tensor must fit."""
+UNFED_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
+"""Have no value of their own: where one is fed, what waits for it waits for the fed value instead."""
+
+# --- sends and receives ---------------------------------------------------------------------------------------------
+
+SENDS = ("_Send", "_HostSend")
+"""Hand a tensor to another partition, from a device's memory or the host's (8.6)."""
+RECEIVES = ("_Recv", "_HostRecv")
+"""Take a tensor from another partition."""
+
+# --- resources and variants -----------------------------------------------------------------------------------------
+
+FREE_OF_RESOURCES = frozenset(
+    [
+        "ChooseFastestBranchDataset",
+        "DeleteMultiDeviceIterator",
+        "ExperimentalChooseFastestDataset",
+        "ExperimentalGroupByReducerDataset",
+        "ExperimentalGroupByWindowDataset",
+        "ExperimentalMapAndBatchDataset",
+        "ExperimentalMapDataset",
+        "ExperimentalParallelInterleaveDataset",
+        "ExperimentalScanDataset",
+        "ExperimentalTakeWhileDataset",
+        "FilterDataset",
+        "FlatMapDataset",
+        "GeneratorDataset",
+        "GroupByReducerDataset",
+        "GroupByWindowDataset",
+        "InterleaveDataset",
+        "LegacyParallelInterleaveDatasetV2",
+        "MapAndBatchDataset",
+        "MapDataset",
+        "ParallelFilterDataset",
+        "ParallelInterleaveDataset",
+        "ParallelInterleaveDatasetV2",
+        "ParallelInterleaveDatasetV3",
+        "ParallelInterleaveDatasetV4",
+        "ParallelMapDataset",
+        "ParallelMapDatasetV2",
+        "ReduceDataset",
+        "ScanDataset",
+        "TakeWhileDataset",
+        *CALLS,
+    ]
+)
+"""Ops that need not be with the resources that they read: they only hand them to a function (5.6)."""
+TENSOR_LISTS = frozenset(
+    [
+        "EmptyTensorList",
+        "TensorListConcat",
+        "TensorListConcatLists",
+        "TensorListConcatV2",
+        "TensorListFromTensor",
+        "TensorListGather",
+        "TensorListGetItem",
+        "TensorListPopBack",
+        "TensorListPushBack",
+        "TensorListPushBackBatch",
+        "TensorListReserve",
+        "TensorListScatter",
+        "TensorListScatterIntoExistingList",
+        "TensorListScatterV2",
+        "TensorListSetItem",
+        "TensorListSplit",
+        "TensorListStack",
+    ]
+)
+"""Their attr `element_dtype` says what the variants around them hold (5.12)."""
+KEEPING_FULL_TYPE = frozenset((*IDENTITIES, *FORWARDING_CONTROL_FLOW))
+"""Ops whose outputs have the full type of their inputs (5.12)."""
+WITHOUT_HOST_MEMORY = frozenset(("_Retval", *CALLS, *KEEPING_FULL_TYPE))
+"""Ops with nothing in host memory of their own; so they must be where a host-only input is (5.12)."""

@@ -1,0 +1,25 @@
+"""The nodes of a graph, each by itself -> its colocation groups: the steps in TensorFlow's order (5.2)."""
+
+from __future__ import annotations
+
+from placesim.placement.colocation import ColocationGraph
+from placesim.placement.deep_calls import CallFrame, find_deep_calls, join_deep_calls
+from placesim.placement.edges import join_edges
+from placesim.placement.host_variants import keep_variants_on_host
+from placesim.placement.labels import join_labels
+from placesim.placement.xla_types import exclude_xla_types
+
+
+def build_groups(groups: ColocationGraph, stack: tuple[CallFrame, ...] = ()) -> None:
+    """Take all steps; `stack` is the chain of calls that led into this graph, where it is a function's body.
+
+    The order decides which conflict is reported, and which request survives: an edge overrides one that a label would
+    refuse.  Raises OpError, in TensorFlow's words, where constraints contradict each other; what was grouped until then stays.
+    """
+    calls = find_deep_calls(groups.graph, groups.order)
+    groups.own.fill(groups.constraints)
+    join_edges(groups, calls)
+    join_deep_calls(groups, calls, stack, build_groups)
+    join_labels(groups)
+    keep_variants_on_host(groups)
+    exclude_xla_types(groups)

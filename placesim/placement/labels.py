@@ -1,0 +1,51 @@
+"""Groups and the nodes' `_class` labels -> larger groups: nodes that mention one label are together (5.7)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from placesim.graph.graph import Node
+from placesim.graph.node_text import node_error
+from placesim.ops.attributes import AttrValue
+from placesim.placement.colocation import Cause, ColocationGraph, IgnoredLabel
+from placesim.placement.group_messages import conflict_message
+
+
+def join_labels(groups: ColocationGraph) -> None:
+    """Join each node, by runtime id, with the first that mentioned the same label, or that the label names.
+
+    Raises InvalidArgumentError for a label that can't be kept; soft placement ignores it.
+    """
+    nodes = groups.graph.nodes
+    labelled = {i: class_labels(nodes[i].attrs["_class"]) for i in groups.order if "_class" in nodes[i].attrs}
+    mentioned = {label for labels in labelled.values() for label in labels}
+    if not mentioned:
+        return
+    # A label need not name a node.  Where it does, that node takes its turn like the others: the holder, which messages
+    # mention, is whoever came first, often an initializer.
+    holders: dict[str, int] = {}
+    for node_id in groups.order:
+        name = nodes[node_id].name
+        labels = labelled.get(node_id, ())
+        for label in (*labels, name) if name in mentioned else labels:
+            holder = holders.setdefault(label, node_id)
+            if holder != node_id:
+                _join_label(groups, nodes[node_id], label, holder)
+
+
+def _join_label(groups: ColocationGraph, node: Node, label: str, holder: int) -> None:
+    conflict = groups.join(node.id, holder, Cause.LABEL, label)
+    if conflict is None:
+        return
+    if not groups.soft:
+        raise node_error(groups.graph, node, conflict_message(groups, conflict))
+    groups.ignored.setdefault(node.id, []).append(IgnoredLabel(label, conflict))
+
+
+@lru_cache(maxsize=4096)
+def class_labels(value: AttrValue) -> tuple[str, ...]:
+    """The names in a `_class` attr, without `loc:@`; none in one that is not a list (2.2.7)."""
+    if not isinstance(value, tuple):
+        return ()
+    labels = (label.decode(errors="replace") if isinstance(label, bytes) else str(label) for label in value)
+    return tuple(label[5:] for label in labels if label.startswith("loc:@"))

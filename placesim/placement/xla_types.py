@@ -1,0 +1,28 @@
+"""Groups -> groups without the device types that only XLA compiles for, unless they were asked for (5.11)."""
+
+from __future__ import annotations
+
+from placesim.placement.colocation import ColocationGraph
+from placesim.placement.constraints import COMPOSITE, Constraints
+
+XLA_TYPES = ("XLA_CPU", "XLA_GPU", "TPU", "XLA_CPU_JIT", "XLA_GPU_JIT", "XLA_TPU_JIT")
+
+
+def exclude_xla_types(groups: ColocationGraph) -> None:
+    """Take XLA's types from every group that names none and has others."""
+    if not any(device_type in XLA_TYPES for device_type in groups.devices.types):
+        return
+    constraints, parent = groups.constraints, groups.parent
+    known: dict[Constraints, Constraints] = {}  # so that groups that shared their constraints still do
+    for node_id in groups.order:
+        if parent[node_id] == node_id:
+            found = constraints[node_id]
+            constraints[node_id] = known.get(found) or known.setdefault(found, without_xla_types(found))
+
+
+def without_xla_types(found: Constraints) -> Constraints:
+    """Without the types that only XLA compiles for, unless they are asked for or nothing else is left."""
+    if any(spec.type == COMPOSITE or spec.type in XLA_TYPES for spec in found.specs):
+        return found
+    types = tuple(pair for pair in found.types if pair[0] not in XLA_TYPES)
+    return found.with_types(types) if types and types != found.types else found
