@@ -16,6 +16,7 @@ WRONG: Any = object()
 """Stands for a value that is not what it should be, which has been reported."""
 _MAX_CANDIDATES = 20_000
 _MAX_SEARCHES = 50
+_MAX_MESSAGE_CHARACTERS = 20_000
 
 
 class Wrong(Exception):  # never seen outside: it becomes a Problem
@@ -23,10 +24,15 @@ class Wrong(Exception):  # never seen outside: it becomes a Problem
 
 
 class Problems:
-    """The problems of one file so far."""
+    """The problems of one file so far; a file with `most` of them is not read to its end.
 
-    def __init__(self, file: str) -> None:
+    Only the first `searches` unknown words of a file are worth looking for a word that was meant.
+    """
+
+    def __init__(self, file: str, most: int | None = None, searches: int = _MAX_SEARCHES) -> None:
         self.file = file
+        self._most = most
+        self._searches = searches
         self._found: list[tuple[int, Problem]] = []
         self._suggested: dict[Any, str] = {}
 
@@ -34,8 +40,10 @@ class Problems:
         return bool(self._found)
 
     def add(self, position: int, message: str, error: str = "") -> None:
-        """`position` as `yaml_tree.packed` gives it."""
-        self._found.append((position, Problem(self.location(position), message, error)))
+        """`position` as `yaml_tree.packed` gives it.  Raises GraphFileError when there are too many to go on."""
+        self._found.append((position, Problem(self.location(position), shortened(message), error)))
+        if self._most is not None and len(self._found) >= self._most:
+            self.raise_if_any()
 
     def add_error(self, position: int, error: PlacesimError) -> None:
         """What TensorFlow, or the builder in its place, refuses."""
@@ -51,9 +59,9 @@ class Problems:
             raise GraphFileError(tuple(dict.fromkeys(problem for _, problem in self._found)))
 
     def did_you_mean(self, word: Any, words: Iterable[str]) -> str:
-        """As the function, for words that are many: only the first unknown words of a file are worth the search."""
+        """As the function, for words that are many: only so many searches are made."""
         if word not in self._suggested:
-            if len(self._suggested) >= _MAX_SEARCHES:
+            if len(self._suggested) >= self._searches:
                 return ""
             self._suggested[word] = did_you_mean(word, words)
         return self._suggested[word]
@@ -107,6 +115,25 @@ def _nearest(word: str, words: tuple[str, ...]) -> str:
     lowered = {known.lower(): known for known in words if abs(len(known) - len(word)) <= 2 + len(word) // 2}
     near = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.7)
     return f"; did you mean '{lowered[near[0]]}'?" if near else ""
+
+
+def part_position(tree: Any, *path: Any) -> int:
+    """Where a part of an entry stands, by its keys; where there is no such part, where what is around it stands."""
+    position = own_position(tree)
+    for key in path:
+        if not isinstance(tree, dict) or key not in tree:
+            break
+        position = value_position(tree, key)
+        tree = tree[key]
+    return position
+
+
+def shortened(message: str) -> str:
+    """A message without the middle of it where a name in it is out of all measure."""
+    if len(message) <= _MAX_MESSAGE_CHARACTERS:
+        return message
+    half = _MAX_MESSAGE_CHARACTERS // 2
+    return f"{message[:half]}...{message[-half:]}"
 
 
 def shown(value: Any) -> str:

@@ -239,13 +239,51 @@ def attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
         raise Wrong(str(wrong).replace("an attr", f"attr '{attr.name}'")) from None
 
 
-class AttrReader:
-    """Reads the attrs of nodes; mappings that are written alike come out as one."""
+def raw_attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
+    """An attr as a NodeDef has it: by its definition, but of its own kind where that is another, for the importer to refuse."""
+    try:
+        return attr_value(attr, value)
+    except Wrong:
+        if attr is None or not _is_of_another_kind(attr.type, value):
+            raise
+        return any_value(value)
 
-    def __init__(self, registry: Registry, functions: Mapping[str, Function], report: Callable[[Any, Any, str], None]) -> None:
+
+_KINDS = {bool: "bool", int: "int", float: "float", str: "string"}
+_PLAIN_TYPES = ("string", "int", "float", "bool", "type", "func")
+"""Those that no list spells."""
+_SPELLED_AS_TEXT = ("type", "shape", "tensor", "func")
+
+
+def _is_of_another_kind(attr_type: str, value: Any) -> bool:
+    """Whether a value says by itself that it is none of a type: types, shapes and tensors are spelled as texts and lists."""
+    if isinstance(value, dict):
+        return True
+    if isinstance(value, list | tuple):
+        if not attr_type.startswith("list("):
+            return attr_type in _PLAIN_TYPES
+        return all(_is_of_another_kind(attr_type[5:-1], element) for element in value)
+    kind = _KINDS.get(value.__class__, attr_type)
+    return kind != attr_type and not (kind == "string" and attr_type in _SPELLED_AS_TEXT)
+
+
+class AttrReader:
+    """Reads the attrs of nodes; mappings that are written alike come out as one.
+
+    With `is_raw` what a definition does not allow is read as well, for the importer to refuse in TensorFlow's words.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        functions: Mapping[str, Function],
+        report: Callable[[Any, Any, str], None],
+        is_raw: bool = False,
+    ) -> None:
         self._registry = registry
         self._functions = functions
         self._report = report
+        self._is_raw = is_raw
         self._read: dict[tuple[Any, ...], Attrs] = {}
 
     def read(self, op: str, tree: Mapping[Any, Any]) -> Attrs | None:
@@ -261,9 +299,10 @@ class AttrReader:
     def _read_attrs(self, op: str, tree: Mapping[Any, Any]) -> Attrs | None:
         attrs: dict[str, AttrValue] = {}
         is_good = True
+        read = raw_attr_value if self._is_raw else attr_value
         for name, value in tree.items():
             try:
-                attrs[name] = attr_value(self._definition(op, name), value)
+                attrs[name] = read(self._definition(op, name), value)
             except Wrong as wrong:
                 self._report(tree, name, str(wrong))
                 is_good = False
@@ -277,7 +316,7 @@ class AttrReader:
             called = self._functions.get(op)
             typed = called is not None and any(name == arg.type_attr for arg in (*called.inputs, *called.outputs))
             return AttrDef(name, "type") if typed else None
-        if name in definition.attrs or name.startswith("_"):
+        if name in definition.attrs or name.startswith("_") or self._is_raw:
             return definition.attrs.get(name)
         known = tuple(definition.attrs)
         expected = one_of(known) if known else "none"

@@ -11,14 +11,15 @@ from typing import NamedTuple
 
 from placesim.collector import collector_paused
 from placesim.errors import GraphFileError, Location, Problem
+from placesim.formats.library_checks import check_library
 from placesim.formats.node_import import NodeImport
-from placesim.formats.problems import Problems
+from placesim.formats.problems import Problems, shortened
 from placesim.formats.recognition import is_text
-from placesim.formats.tensorflow.function_def import read_function, recursion, write_function
+from placesim.formats.tensorflow.function_def import read_function, write_function
 from placesim.formats.tensorflow.messages import Buffer, Message, message_class, parse, parse_text, serialise, to_text
 from placesim.formats.tensorflow.new_attrs import NewAttrs
 from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter
-from placesim.formats.tensorflow.wire import BYTES, Field, WireError, field_at, field_head, fields, shortened, take_run
+from placesim.formats.tensorflow.wire import BYTES, Field, WireError, field_at, field_head, fields, take_run
 from placesim.graph.graph import Function, Graph
 from placesim.graph.steps import Config, GraphFile
 from placesim.ops.registry import Registry, load_registry
@@ -27,6 +28,9 @@ _NODE, _LIBRARY, _VERSIONS = 1, 2, 4
 _LIBRARY_FUNCTION = 1
 CURRENT_VERSION = 2474
 """The version of GraphDefs that TensorFlow 2.21 reads and writes; its own files name it as their producer."""
+MAX_PROBLEMS = 100
+"""A file with more is not read to its end."""
+_MAX_SEARCHES = 3
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -66,18 +70,19 @@ def _read(data: memoryview, name: str, registry: Registry, producer_ops: Message
     parts = _parts(data)
     reader = NodeReader()
     new_attrs = NewAttrs(registry, producer_ops)
-    problems = Problems(name)
+    problems = Problems(name, MAX_PROBLEMS, _MAX_SEARCHES)
     functions = _read_functions(data, parts.functions, reader)
     graph = Graph(registry, {key: _without(new_attrs, function) for key, function in functions.items()}, name)
     graph.versions = parts.versions
+    _check_versions(parts, registry, problems)
+    check_library(registry, graph.functions, problems)
     nodes = NodeImport(graph, problems)
-    _check_versions(parts, nodes)
-    _check_functions(graph, nodes)
     starts = iter(parts.nodes)
     for start, end in zip(starts, starts, strict=True):
         node = reader.read(data[start:end])
         nodes.add(new_attrs.without(node) if new_attrs else node)
     nodes.finish()
+    problems.raise_if_any()
     return GraphFile(PurePath(name).stem, graph, is_raw=True, rest=parts.rest)
 
 
@@ -135,23 +140,12 @@ def _without(new_attrs: NewAttrs, function: Function) -> Function:
     return replace(function, nodes=tuple(map(new_attrs.without, function.nodes)))
 
 
-def _check_versions(parts: _Parts, nodes: NodeImport) -> None:
-    least, release = parts.versions.get("min_consumer", 0), nodes.release
+def _check_versions(parts: _Parts, registry: Registry, problems: Problems) -> None:
+    least = parts.versions.get("min_consumer", 0)
     if least > CURRENT_VERSION:
-        message = f"GraphDef min consumer version {least} above current version {CURRENT_VERSION} for TensorFlow {release}."
-        nodes.report(f"{message}  Please upgrade TensorFlow.", "InvalidArgumentError")
-
-
-def _check_functions(graph: Graph, nodes: NodeImport) -> None:
-    for function in graph.functions.values():
-        if graph.registry.op(function.name) is not None:
-            nodes.report(f"Cannot add function '{function.name}' because an op with the same name already exists.")
-        for node in function.nodes:
-            nodes.check(node, f" in function '{function.name}'")
-    circle = recursion(graph.functions)
-    if circle is not None:
-        message = f"recursive functions: {' -> '.join(circle[:20])}; expected functions that do not call themselves"
-        nodes.report(message, "InvalidArgumentError")
+        above = f"GraphDef min consumer version {least} above current version {CURRENT_VERSION}"
+        message = f"{above} for TensorFlow {registry.release}.  Please upgrade TensorFlow."
+        problems.add(0, message, "InvalidArgumentError")
 
 
 # --- writing --------------------------------------------------------------------------------------------------------

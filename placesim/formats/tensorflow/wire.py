@@ -10,7 +10,6 @@ from placesim.checkpoints.wire import write_varint
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _MAX_VARINT_BYTES = 10
-_MAX_MESSAGE_CHARACTERS = 20_000
 
 
 class WireError(Exception):
@@ -20,14 +19,6 @@ class WireError(Exception):
         super().__init__(message)
         self.line = line
         self.column = column
-
-
-def shortened(message: str) -> str:
-    """A message without the middle of it where a name in it is out of all measure."""
-    if len(message) <= _MAX_MESSAGE_CHARACTERS:
-        return message
-    half = _MAX_MESSAGE_CHARACTERS // 2
-    return f"{message[:half]}...{message[-half:]}"
 
 
 class Field(NamedTuple):
