@@ -6,7 +6,7 @@ import re
 from enum import Enum
 
 from placesim.checkpoints.table import TABLE_MAGIC
-from placesim.formats.tensorflow.wire import BYTES, VARINT, WireError, fields, last_message
+from placesim.wire import BYTES, VARINT, WireError, fields, last_message
 
 _SAMPLE_BYTES = 4096
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")

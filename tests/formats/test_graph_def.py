@@ -21,10 +21,10 @@ from placesim.formats.tensorflow.graph_def import read_graph_def, write_graph_de
 from placesim.formats.tensorflow.messages import Message, message_class, parse, parse_text, serialise
 from placesim.formats.tensorflow.node_def import REST
 from placesim.formats.tensorflow.tensor_proto import read_tensor, write_tensor
-from placesim.formats.tensorflow.wire import WireError
 from placesim.graph.graph import Graph
 from placesim.graph.steps import GraphFile
 from placesim.ops.attributes import UNKNOWN_RANK, FunctionName, Shape, TensorValue
+from placesim.wire import WireError
 from tests.checkpoints.checkpoint_files import varint
 from tests.formats.readings import read_lines
 

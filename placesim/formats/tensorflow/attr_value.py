@@ -21,8 +21,8 @@ from placesim.formats.tensorflow.messages import (
     serialise,
 )
 from placesim.formats.tensorflow.tensor_proto import read_tensor, write_tensor
-from placesim.formats.tensorflow.wire import BYTES, WireError, field_head, fields
 from placesim.ops.attributes import UNKNOWN_RANK, AttrValue, FunctionName, Placeholder, Shape, TensorValue
+from placesim.wire import BYTES, WireError, field_head, fields
 
 LARGE_BYTES = 1 << 14
 """A node or an attr of more bytes than this is not parsed before its tensor's content has been set aside."""

@@ -10,9 +10,9 @@ from placesim.dtypes import BY_NUMBER
 from placesim.formats.tensorflow.attr_value import NotHeld, read_entry, read_string, write_attr
 from placesim.formats.tensorflow.messages import Buffer, Message, message_class, parse, serialise
 from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter, read_rest
-from placesim.formats.tensorflow.wire import BYTES, WireError, fields
 from placesim.graph.graph import Function, FunctionArg, NodeDef
 from placesim.ops.attributes import AttrValue
+from placesim.wire import BYTES, WireError, fields
 
 REST = "_function_def"
 """The attr that holds the rest of a FunctionDef."""

@@ -19,10 +19,10 @@ from placesim.formats.tensorflow.function_def import read_function, write_functi
 from placesim.formats.tensorflow.messages import Buffer, Message, message_class, parse, parse_text, serialise, to_text
 from placesim.formats.tensorflow.new_attrs import NewAttrs
 from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter
-from placesim.formats.tensorflow.wire import BYTES, Field, WireError, field_at, field_head, fields, take_run
 from placesim.graph.graph import Function, Graph
 from placesim.graph.steps import Config, GraphFile
 from placesim.ops.registry import Registry, load_registry
+from placesim.wire import BYTES, Field, WireError, field_at, field_head, fields, take_run
 
 _NODE, _LIBRARY, _VERSIONS = 1, 2, 4
 _LIBRARY_FUNCTION = 1

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from placesim.dtypes import DTYPES, REF_OFFSET
-from placesim.formats.tensorflow.wire import WireError
+from placesim.wire import WireError
 
 PACKAGE = "tensorflow"
 Buffer = bytes | memoryview

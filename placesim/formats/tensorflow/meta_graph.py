@@ -12,11 +12,11 @@ from placesim.formats.recognition import is_text
 from placesim.formats.tensorflow.attr_value import read_shape, read_string
 from placesim.formats.tensorflow.graph_def import file_errors, read_graph_def
 from placesim.formats.tensorflow.messages import Buffer, Message, parse, parse_text, serialise
-from placesim.formats.tensorflow.wire import BYTES, WireError, fields
 from placesim.graph.graph import Graph, split_tensor_name
 from placesim.graph.steps import GraphFile
 from placesim.ops.attributes import UNKNOWN_RANK, Shape
 from placesim.ops.registry import Registry
+from placesim.wire import BYTES, WireError, fields
 
 _GRAPH_DEF = 2
 _VARIABLE_COLLECTIONS = ("variables", "trainable_variables", "local_variables", "model_variables", "moving_average_variables")

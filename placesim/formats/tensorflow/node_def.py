@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from placesim.formats.tensorflow.attr_value import LARGE_BYTES, NotHeld, read_entry, read_string, write_attr
 from placesim.formats.tensorflow.messages import Buffer, Message, UnknownFields, message_class, parse, parser, serialise
 from placesim.formats.tensorflow.tensor_proto import raw_content, write_tensor
-from placesim.formats.tensorflow.wire import BYTES, WireError, field_head, fields
 from placesim.graph.graph import NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, TensorValue
+from placesim.wire import BYTES, WireError, field_head, fields
 
 REST = "_node_def"
 """The attr that holds the rest of a NodeDef."""

@@ -13,9 +13,9 @@ from placesim.checkpoints.checkpoint import OBJECT_GRAPH_KEY, Checkpoint
 from placesim.checkpoints.slices import SliceSpec, parse_slice_spec
 from placesim.errors import InvalidArgumentError
 from placesim.formats.tensorflow.messages import parse
-from placesim.formats.tensorflow.wire import WireError
 from placesim.graph.graph import Function, Graph, Node, split_tensor_name
 from placesim.ops.attributes import Attrs, FunctionName, Shape, TensorValue
+from placesim.wire import WireError
 
 VARIABLE_OPS = ("VariableV2", "Variable", "VarHandleOp")
 _ASSIGNS = ("Assign", "AssignVariableOp")

@@ -15,8 +15,8 @@ from placesim.formats.tensorflow.graph_def import file_errors
 from placesim.formats.tensorflow.messages import Buffer, parse, parse_text, serialise
 from placesim.formats.tensorflow.meta_graph import MetaGraph, read_meta_graph
 from placesim.formats.tensorflow.restoring import initial_values
-from placesim.formats.tensorflow.wire import BYTES, fields, last_message
 from placesim.ops.registry import Registry
+from placesim.wire import BYTES, fields, last_message
 
 FILE_NAMES = ("saved_model.pb", "saved_model.pbtxt")
 SERVE = "serve"
