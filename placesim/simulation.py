@@ -14,7 +14,8 @@ from placesim.devices.catalogue import GPU_MODELS, GpuModel
 from placesim.devices.inventory import Device, GpuOptions, TaskInventory, build_devices
 from placesim.errors import PlacesimError, UsageError
 from placesim.loading import Loaded, load, read_bytes
-from placesim.options import Options, OptionValues, did_you_mean, make_options
+from placesim.options import Options, OptionValues, make_options
+from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 if TYPE_CHECKING:
     from placesim.graph.steps import Config, GraphFile, Step
@@ -214,7 +215,7 @@ def find_gpu_model(name: str) -> GpuModel:
     found = GPU_MODELS.get(name)
     if found is None:
         error = UsageError(
-            f"unknown GPU model: got '{name}', expected one of the catalogue{did_you_mean(name, list(GPU_MODELS))}"
+            f"unknown GPU model: got '{name}', expected one of the catalogue{did_you_mean(name, GPU_MODELS, SIMILAR_AMONG_FEW)}"
         )
         error.help = ("`placesim devices --gpu-models` lists them",)
         raise error

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Iterable
-from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 from placesim.errors import GraphFileError, Location, PlacesimError, Problem
 from placesim.formats.graph_file.yaml_tree import key_position, own_position, value_position
 from placesim.graph.graph import COLUMNS
+from placesim.suggestions import did_you_mean
 
 WRONG: Any = object()
 """Stands for a value that is not what it should be, which has been reported."""
-_MAX_CANDIDATES = 20_000
 _MAX_SEARCHES = 50
 _MAX_MESSAGE_CHARACTERS = 20_000
 
@@ -105,18 +102,6 @@ def one_of(words: Iterable[str]) -> str:
     return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} or {listed[-1]}"
 
 
-def did_you_mean(word: Any, words: Iterable[str]) -> str:
-    """`; did you mean 'x'?` where a known word is close."""
-    return _nearest(word, tuple(islice(words, _MAX_CANDIDATES))) if isinstance(word, str) and len(word) < 200 else ""
-
-
-@lru_cache(maxsize=1024)
-def _nearest(word: str, words: tuple[str, ...]) -> str:
-    lowered = {known.lower(): known for known in words if abs(len(known) - len(word)) <= 2 + len(word) // 2}
-    near = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.7)
-    return f"; did you mean '{lowered[near[0]]}'?" if near else ""
-
-
 def part_position(tree: Any, *path: Any) -> int:
     """Where a part of an entry stands, by its keys; where there is no such part, where what is around it stands."""
     position = own_position(tree)
@@ -151,4 +136,4 @@ def shown(value: Any) -> str:
     )
 
 
-__all__ = ["WRONG", "Problems", "Wrong", "did_you_mean", "key_position", "one_of", "own_position", "shown", "value_position"]
+__all__ = ["WRONG", "Problems", "Wrong", "key_position", "one_of", "own_position", "shown", "value_position"]

@@ -7,11 +7,12 @@ from typing import Any
 from placesim.formats.graph_file.raw_nodes import NodeDefReader
 from placesim.formats.graph_file.values import any_value, dtype_value, text_value
 from placesim.formats.library_checks import check_library
-from placesim.formats.problems import Problems, Wrong, did_you_mean, own_position, shown, value_position
+from placesim.formats.problems import Problems, Wrong, own_position, shown, value_position
 from placesim.formats.problems import key_position as key_at
 from placesim.graph.graph import Function, FunctionArg, NodeDef
 from placesim.ops.attributes import Attrs
 from placesim.ops.registry import Registry
+from placesim.suggestions import did_you_mean
 
 _KEYS = ("name", "inputs", "outputs", "nodes", "control_outputs", "attrs")
 

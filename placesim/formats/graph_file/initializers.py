@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.formats.graph_file.values import int_value, literal
-from placesim.formats.problems import Wrong, did_you_mean, shown
+from placesim.formats.problems import Wrong, shown
 from placesim.graph.variables import INITIALIZER_FIELDS, Initializer
+from placesim.suggestions import did_you_mean
 
 
 def kind_value(value: Any) -> str:

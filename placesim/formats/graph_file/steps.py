@@ -9,12 +9,13 @@ import numpy as np
 
 from placesim.errors import GraphBuildError
 from placesim.formats.graph_file.values import int_value, known_shape, literal
-from placesim.formats.problems import Problems, Wrong, did_you_mean, shown, value_position
+from placesim.formats.problems import Problems, Wrong, shown, value_position
 from placesim.formats.problems import key_position as key_at
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Graph, NodeDef, split_tensor_name
 from placesim.graph.steps import Feed, Fetch, FromFile, Generated, Step
 from placesim.ops.attributes import TensorValue
+from placesim.suggestions import did_you_mean
 
 STEP_KEYS = ("fetch", "feed", "repeat", "nodes")
 GENERATORS = ("zeros", "ones", "random_normal", "random_uniform")

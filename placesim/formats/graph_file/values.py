@@ -15,11 +15,12 @@ import numpy as np
 
 from placesim.dtypes import NAMES, DType, parse_dtype
 from placesim.errors import GraphBuildError
-from placesim.formats.problems import Wrong, did_you_mean, one_of, shown
+from placesim.formats.problems import Wrong, one_of, shown
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Function
 from placesim.ops.attributes import UNKNOWN_RANK, AttrDef, Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
 from placesim.ops.registry import Registry
+from placesim.suggestions import did_you_mean
 
 _UNITS = {"": 1, "B": 1} | {
     prefix + suffix: base**power for power, prefix in enumerate("KMGT", 1) for suffix, base in (("iB", 1024), ("B", 1000))
