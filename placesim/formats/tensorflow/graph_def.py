@@ -14,9 +14,8 @@ from placesim.errors import GraphFileError, Location, Problem
 from placesim.formats.library_checks import check_library
 from placesim.formats.node_import import NodeImport
 from placesim.formats.problems import Problems, shortened
-from placesim.formats.recognition import is_text
 from placesim.formats.tensorflow.function_def import read_function, write_function
-from placesim.formats.tensorflow.messages import Buffer, Message, message_class, parse, parse_text, serialise, to_text
+from placesim.formats.tensorflow.messages import Buffer, Message, as_binary, message_class, parse, serialise, to_text
 from placesim.formats.tensorflow.new_attrs import NewAttrs
 from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter
 from placesim.graph.graph import Function, Graph
@@ -45,16 +44,21 @@ class _Parts(NamedTuple):
     rest: bytes
 
 
-def read_graph_def(data: Buffer, name: str, registry: Registry | None = None, producer_ops: Message | None = None) -> GraphFile:
+def read_graph_def(
+    data: Buffer,
+    name: str,
+    registry: Registry | None = None,
+    producer_ops: Message | None = None,
+    is_text: bool | None = None,
+) -> GraphFile:
     """A GraphDef's bytes or text -> its raw graph; `name` is the file's, for messages.
 
     Large constants are views of `data`.  `producer_ops` is the OpList of who wrote it, where that is known.  Raises
     GraphFileError with all that is wrong.
     """
     with file_errors(name), collector_paused():
-        if is_text(data):
-            data = serialise(parse_text("GraphDef", data))
-        return _read(memoryview(data), name, registry or load_registry(), producer_ops or message_class("OpList")())
+        view = memoryview(as_binary("GraphDef", data, is_text))
+        return _read(view, name, registry or load_registry(), producer_ops or message_class("OpList")())
 
 
 @contextmanager

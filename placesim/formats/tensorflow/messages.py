@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from placesim.dtypes import DTYPES, REF_OFFSET
+from placesim.formats.recognition import is_text as looks_like_text
 from placesim.wire import WireError
 
 PACKAGE = "tensorflow"
@@ -309,6 +310,11 @@ def parse_text(name: str, data: Buffer) -> Message:
         raise WireError(f"no {name}: nested too deeply") from None
     except ValueError as error:  # a map that is given twice, a number that no field can hold
         raise WireError(f"no {name}: {error}") from None
+
+
+def as_binary(name: str, data: Buffer, is_text: bool | None = None) -> Buffer:
+    """A message's bytes or text -> its bytes; `is_text` is asked of the data where nobody knows.  Raises WireError."""
+    return serialise(parse_text(name, data)) if (looks_like_text(data) if is_text is None else is_text) else data
 
 
 def serialise(message: Message) -> bytes:
