@@ -14,8 +14,8 @@ from placesim.options import Options
 
 if TYPE_CHECKING:
     from placesim.formats.recognition import FileKind
-    from placesim.formats.tensorflow.files import TensorFlowFile
     from placesim.formats.tensorflow.meta_graph import MetaGraph
+    from placesim.formats.tensorflow.reader import TensorFlowFile
     from placesim.graph.steps import GraphFile, Step
 
     Source = str | Path | IO[str] | IO[bytes] | Mapping[str, Any]
@@ -163,7 +163,7 @@ def _load_tensorflow(
     name: str, content: bytes | memoryview | None, kind: FileKind | None, options: Options, directory: Path
 ) -> Loaded:
     from placesim.formats.recognition import Format
-    from placesim.formats.tensorflow.files import read_tensorflow_file
+    from placesim.formats.tensorflow.reader import read_tensorflow_file
 
     found = read_tensorflow_file(
         name,

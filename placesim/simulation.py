@@ -205,7 +205,7 @@ def _inventory(file: GraphFile | None, options: Options) -> tuple[TaskInventory,
 
 
 def _read_inventory(source: Any) -> tuple[TaskInventory, ...]:
-    from placesim.formats.graph_file.flags import read_inventory
+    from placesim.formats.graph_file.overrides import read_inventory
 
     return read_inventory(source) if isinstance(source, Mapping) else read_inventory(read_bytes(source), str(source))
 
@@ -229,7 +229,7 @@ def _steps(loaded: Loaded, file: GraphFile, options: Options) -> tuple[Step, ...
     targets, as initializers do, are kept before it.  `feed` is given in every step, in the place of a feed of the same tensor.
     Both may name the arguments of a model's signature.
     """
-    from placesim.formats.graph_file.flags import read_feeds
+    from placesim.formats.graph_file.overrides import read_feeds
     from placesim.graph.steps import Fetch, Step
 
     steps = (Step(),) if file.steps is None else file.steps

@@ -19,10 +19,10 @@ from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.dtypes import DOUBLE, FLOAT, STRING
 from placesim.errors import GraphFileError, InvalidArgumentError, NotFoundError, PlacesimError, UsageError
 from placesim.formats.recognition import Format, find_model_file, recognise
-from placesim.formats.tensorflow.files import TensorFlowFile, read_tensorflow_file
 from placesim.formats.tensorflow.graph_def import write_graph_def
 from placesim.formats.tensorflow.messages import Message, message_class, parse, parse_text, serialise, to_text
 from placesim.formats.tensorflow.meta_graph import read_meta_graph
+from placesim.formats.tensorflow.reader import TensorFlowFile, read_tensorflow_file
 from placesim.formats.tensorflow.restoring import Restored, restored_variables, with_checkpoint
 from placesim.formats.tensorflow.saved_model import read_saved_model
 from placesim.graph.steps import Config

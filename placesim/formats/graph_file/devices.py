@@ -8,7 +8,7 @@ from typing import Any
 
 from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuModel
 from placesim.devices.inventory import MAX_COUNT, TaskInventory
-from placesim.formats.graph_file.values import int_value, number_value, size_value, text_value
+from placesim.formats.graph_file.plain_values import int_value, number_value, size_value, text_value
 from placesim.formats.problems import Problems, Wrong, shown, value_position
 from placesim.suggestions import did_you_mean
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from placesim.formats.graph_file.node_attrs import any_value
+from placesim.formats.graph_file.plain_values import dtype_value, text_value
 from placesim.formats.graph_file.raw_nodes import NodeDefReader
-from placesim.formats.graph_file.values import any_value, dtype_value, text_value
 from placesim.formats.library_checks import check_library
 from placesim.formats.problems import Problems, Wrong, own_position, shown, value_position
 from placesim.formats.problems import key_position as key_at

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from placesim.formats.graph_file.values import AttrReader, constant_value
+from placesim.formats.graph_file.node_attrs import AttrReader
+from placesim.formats.graph_file.plain_values import constant_value
 from placesim.formats.node_import import NodeImport
 from placesim.formats.problems import Problems, Wrong, own_position, shown, value_position
 from placesim.graph.graph import Function, Graph, NodeDef, split_tensor_name

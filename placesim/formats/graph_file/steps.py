@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from placesim.errors import GraphBuildError
-from placesim.formats.graph_file.values import int_value, known_shape, literal
+from placesim.formats.graph_file.plain_values import int_value, known_shape, literal
 from placesim.formats.problems import Problems, Wrong, shown, value_position
 from placesim.formats.problems import key_position as key_at
 from placesim.graph.constants import make_constant
