@@ -40,7 +40,7 @@ class Loaded:
 
 
 def load(source: Source, name: str | None = None, options: Options | None = None) -> Loaded:
-    """Read a graph, whatever it comes from.  `name` is what its locations say."""
+    """Read a graph, whatever it comes from; what is wrong with it is in the result.  `name` is what its locations say."""
     directory = Path(source).parent if isinstance(source, str | Path) else Path()
     try:
         return _with_devices(_load(source, name, directory, options or Options()), options or Options())
@@ -81,7 +81,7 @@ def _check_directory(directory: Path) -> None:
 
 
 def map_bytes(path: str | Path) -> bytes | memoryview:
-    """A file's content, a large one mapped into memory; GraphFileError where it cannot be read."""
+    """A file's content, a large one mapped into memory.  Raises GraphFileError where it cannot be read."""
     from placesim.formats.tensorflow.file_bytes import file_bytes
 
     try:
@@ -93,7 +93,7 @@ def map_bytes(path: str | Path) -> bytes | memoryview:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """A file's bytes; GraphFileError where it cannot be read."""
+    """A file's bytes.  Raises GraphFileError where it cannot be read."""
     return bytes(map_bytes(path))
 
 
@@ -106,7 +106,10 @@ def is_stream(path: str) -> bool:
 
 
 def read_lines(path: str, options: Options | None = None) -> Iterator[tuple[str, Loaded]]:
-    """The graph files of a `.jsonl` file, one a line, each with its name `FILE:LINE`; empty lines are left out."""
+    """The graph files of a `.jsonl` file, one a line, each with its name `FILE:LINE`; empty lines are left out.
+
+    What is wrong with the file or with one of its lines is in the results.
+    """
     from io import BytesIO
 
     try:

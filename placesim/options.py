@@ -49,7 +49,7 @@ class Options:
 
     @property
     def device_patterns(self) -> tuple[tuple[str, str], ...]:
-        """`device` as pairs of pattern and device, in the order given."""
+        """`device` as pairs of pattern and device, in the order given.  Raises UsageError for a text without `=`."""
         if isinstance(self.device, Mapping):
             return tuple(self.device.items())
         return tuple(map(_device_pattern, self.device))
@@ -79,7 +79,7 @@ class OptionValues(TypedDict, total=False):
 
 
 def make_options(values: Mapping[str, Any]) -> Options:
-    """Options by name, checked; UsageError for a name or a value that means nothing."""
+    """Options by name, checked.  Raises UsageError for a name or a value that means nothing."""
     known = [option.name for option in fields(Options)]
     for name in values:
         if name not in known:

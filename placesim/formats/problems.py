@@ -43,14 +43,15 @@ class Problems:
             self.raise_if_any()
 
     def add_error(self, position: int, error: PlacesimError) -> None:
-        """What TensorFlow, or the builder in its place, refuses."""
+        """What TensorFlow, or the builder in its place, refuses.  Raises as `add`."""
         self.add(position, error.message, error.type_name)
 
     def location(self, position: int) -> Location:
+        """A packed position as line and column of the file."""
         return Location(self.file, *divmod(position, COLUMNS))
 
     def raise_if_any(self) -> None:
-        """GraphFileError with all of them in file order."""
+        """Raises GraphFileError with all of them in file order."""
         if self._found:
             self._found.sort(key=lambda found: found[0])
             raise GraphFileError(tuple(dict.fromkeys(problem for _, problem in self._found)))

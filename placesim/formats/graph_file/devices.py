@@ -52,7 +52,7 @@ def _read_counts(tree: dict[Any, Any], known: tuple[str, ...], problems: Problem
 
 
 def count_value(value: Any, what: str) -> int:
-    """A number of devices or tasks."""
+    """A number of devices or tasks.  Raises Wrong."""
     return int_value(value, 0, MAX_COUNT, f"count of '{what}'")
 
 
@@ -68,7 +68,7 @@ def _read_gpus(tree: dict[Any, Any], entry: TaskInventory, problems: Problems) -
 
 
 def model_value(value: Any) -> GpuModel:
-    """A model of the catalogue by its name."""
+    """A model of the catalogue by its name.  Raises Wrong for a name that it has not."""
     if isinstance(value, GpuModel):
         return value
     if not isinstance(value, str) or value not in GPU_MODELS:

@@ -26,11 +26,14 @@ _INT64 = 1 << 63
 class NodeTaker(Protocol):
     """What takes the entries of `nodes`, and knows what their names stand for."""
 
-    def take_all(self, entries: Any, position: int = 0) -> None: ...
+    def take_all(self, entries: Any, position: int = 0) -> None:
+        """A list of entries; what is wrong with them is reported."""
 
-    def finish(self) -> None: ...
+    def finish(self) -> None:
+        """Report what only the whole list shows."""
 
-    def tensor_names(self, text: str) -> list[str] | None: ...
+    def tensor_names(self, text: str) -> list[str] | None:
+        """The tensors or nodes that a fetch or feed names, in full; None where it names nothing."""
 
 
 class StepReader:

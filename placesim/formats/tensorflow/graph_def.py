@@ -21,7 +21,7 @@ from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter
 from placesim.graph.graph import Function, Graph
 from placesim.graph.steps import Config, GraphFile
 from placesim.ops.registry import Registry, load_registry
-from placesim.wire import BYTES, Field, WireError, field_at, field_head, fields, take_run
+from placesim.wire import BYTES, Field, WireError, field_at, field_head, fields, message_field, take_run
 
 _NODE, _LIBRARY, _VERSIONS = 1, 2, 4
 _LIBRARY_FUNCTION = 1
@@ -178,7 +178,10 @@ def left_out(file: GraphFile) -> list[str]:
 
 
 def write_partitions(parts: Mapping[str, Graph], text: bool = False) -> dict[str, bytes]:
-    """One GraphDef for each device, from the graphs that a partitioner made; every node is assigned to its device."""
+    """One GraphDef for each device, from the graphs that a partitioner made; every node is assigned to its device.
+
+    Raises GraphFileError for what a GraphDef cannot say.
+    """
     written = {}
     for device, graph in parts.items():
         with file_errors(device):
@@ -197,12 +200,11 @@ def _write(graph: Graph, device: str | None = None) -> list[Buffer]:
         pieces.append(field_head(_NODE, sum(map(len, written))))
         pieces += written
     functions = [write_function(function, writer) for function in graph.functions.values()]
-    library = b"".join(field_head(_LIBRARY_FUNCTION, len(function)) + function for function in functions)
+    library = b"".join(message_field(_LIBRARY_FUNCTION, function) for function in functions)
     if library:
-        pieces += (field_head(_LIBRARY, len(library)), library)
+        pieces.append(message_field(_LIBRARY, library))
     if graph.versions:
-        versions = _write_versions(graph.versions)
-        pieces += (field_head(_VERSIONS, len(versions)), versions)
+        pieces.append(message_field(_VERSIONS, _write_versions(graph.versions)))
     return pieces
 
 

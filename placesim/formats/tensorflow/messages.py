@@ -285,7 +285,7 @@ def parse(name: str, data: Buffer) -> Message:
 
 @cache
 def parser(name: str) -> Callable[[Buffer], Message]:
-    """`parse` for one kind of message, for who parses many."""
+    """`parse` for one kind of message, for who parses many: a function that raises WireError."""
     from_bytes = message_class(name).FromString
 
     def parse_one(data: Buffer) -> Message:

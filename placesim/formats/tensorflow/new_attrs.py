@@ -31,7 +31,7 @@ class NewAttrs:
         return bool(self._defaults)
 
     def without(self, node: NodeDef) -> NodeDef:
-        """The node without those of its attrs that are new and have their default."""
+        """The node without those of its attrs that are new and have their default.  Raises WireError as `write_entry`."""
         defaults = self._defaults.get(node.op)
         if defaults is None:
             return node

@@ -56,7 +56,10 @@ class _Scope(NamedTuple):
 
 
 def restored_variables(graph: Graph, restore_op: str) -> list[Restored]:
-    """What a restore op does, in no order that matters; empty where the graph has no such op."""
+    """What a restore op does, in no order that matters; empty where the graph has no such op.
+
+    Raises InvalidArgumentError where it leads to too many nodes.
+    """
     scope = _graph_scope(graph)
     name = restore_op.partition(":")[0].removeprefix("^")
     if scope.place(name) is None:
