@@ -13,8 +13,9 @@ from placesim.errors import GraphFileError, Location, PlacesimError, Problem, Us
 from placesim.options import Options
 
 if TYPE_CHECKING:
-    from placesim.formats.tensorflow.files import TensorFlowFile
+    from placesim.formats.recognition import FileKind
     from placesim.formats.tensorflow.meta_graph import MetaGraph
+    from placesim.formats.tensorflow.reader import TensorFlowFile
     from placesim.graph.steps import GraphFile, Step
 
     Source = str | Path | IO[str] | IO[bytes] | Mapping[str, Any]
@@ -39,7 +40,7 @@ class Loaded:
 
 
 def load(source: Source, name: str | None = None, options: Options | None = None) -> Loaded:
-    """Read a graph, whatever it comes from.  `name` is what its locations say."""
+    """Read a graph, whatever it comes from; what is wrong with it is in the result.  `name` is what its locations say."""
     directory = Path(source).parent if isinstance(source, str | Path) else Path()
     try:
         return _with_devices(_load(source, name, directory, options or Options()), options or Options())
@@ -57,28 +58,30 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
         file = name or str(source)
         if os.path.isdir(source):
             _check_directory(Path(source))
-            return _load_tensorflow(source, None, options, directory)
+            return _load_tensorflow(str(source), None, None, options, directory)
         content: str | bytes | memoryview = map_bytes(source)
     else:
         file = name or str(getattr(source, "name", "<stream>"))
         content = source.read()
-    if not isinstance(content, str) and recognise(content) is not Format.GRAPH_FILE:
-        return _load_tensorflow(file if name else source, content, options, directory)
+    if not isinstance(content, str):
+        kind = recognise(content)
+        if kind.format is not Format.GRAPH_FILE:
+            return _load_tensorflow(file, content, kind, options, directory)
     text = bytes(content) if isinstance(content, memoryview) else content
     del content
     return _loaded(read_graph_file(text, file), directory, options)
 
 
 def _check_directory(directory: Path) -> None:
-    from placesim.formats.tensorflow.saved_model import is_saved_model
+    from placesim.formats.recognition import find_model_file
 
-    if not is_saved_model(directory):
+    if find_model_file(directory) is None:
         message = "cannot read the graph: got a directory without saved_model.pb, expected a graph file or a SavedModel"
         raise GraphFileError((Problem(Location(str(directory), 0, 0), message),))
 
 
 def map_bytes(path: str | Path) -> bytes | memoryview:
-    """A file's content, a large one mapped into memory; GraphFileError where it cannot be read."""
+    """A file's content, a large one mapped into memory.  Raises GraphFileError where it cannot be read."""
     from placesim.formats.tensorflow.file_bytes import file_bytes
 
     try:
@@ -90,7 +93,7 @@ def map_bytes(path: str | Path) -> bytes | memoryview:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """A file's bytes; GraphFileError where it cannot be read."""
+    """A file's bytes.  Raises GraphFileError where it cannot be read."""
     return bytes(map_bytes(path))
 
 
@@ -103,7 +106,10 @@ def is_stream(path: str) -> bool:
 
 
 def read_lines(path: str, options: Options | None = None) -> Iterator[tuple[str, Loaded]]:
-    """The graph files of a `.jsonl` file, one a line, each with its name `FILE:LINE`; empty lines are left out."""
+    """The graph files of a `.jsonl` file, one a line, each with its name `FILE:LINE`; empty lines are left out.
+
+    What is wrong with the file or with one of its lines is in the results.
+    """
     from io import BytesIO
 
     try:
@@ -124,20 +130,11 @@ def _loaded(file: GraphFile, directory: Path, options: Options) -> Loaded:
     for option, value in (("tag", options.tags), ("signature", options.signature)):
         if value:
             raise UsageError(f"--{option} has no meaning here: got a graph file, expected a model of TensorFlow's")
-    return Loaded(_with_checkpoint(file, "", options), directory)
+    if options.checkpoint is not None:
+        from placesim.formats.tensorflow.restoring import with_checkpoint
 
-
-def _with_checkpoint(file: GraphFile, restore_op: str, options: Options) -> GraphFile:
-    """The values that `checkpoint` holds for the variables, as they are named or as the restore op has it."""
-    if options.checkpoint is None:
-        return file
-    from placesim.checkpoints.checkpoint import Checkpoint
-    from placesim.checkpoints.state import latest_checkpoint
-    from placesim.formats.tensorflow.restoring import initial_values
-
-    given = Path(options.checkpoint)
-    prefix = latest_checkpoint(given) if given.is_dir() else given
-    return replace(file, initial_values=initial_values(file.graph, restore_op, Checkpoint(prefix)))
+        file = with_checkpoint(file, options.checkpoint)
+    return Loaded(file, directory)
 
 
 def _with_devices(loaded: Loaded, options: Options) -> Loaded:
@@ -165,18 +162,26 @@ def _with_devices(loaded: Loaded, options: Options) -> Loaded:
 # --- TensorFlow's own files -----------------------------------------------------------------------------------------
 
 
-def _load_tensorflow(source: Any, content: bytes | memoryview | None, options: Options, directory: Path) -> Loaded:
+def _load_tensorflow(
+    name: str, content: bytes | memoryview | None, kind: FileKind | None, options: Options, directory: Path
+) -> Loaded:
     from placesim.formats.recognition import Format
-    from placesim.formats.tensorflow.files import read_tensorflow_file
+    from placesim.formats.tensorflow.reader import read_tensorflow_file
 
-    name = source if isinstance(source, str | Path) else str(getattr(source, "name", "<stream>"))
-    found = read_tensorflow_file(name, data=content, tags=options.tags, signature_name=options.signature)
+    found = read_tensorflow_file(
+        name,
+        data=content,
+        tags=options.tags,
+        signature_name=options.signature,
+        checkpoint=options.checkpoint,
+        kind=kind,
+    )
     if options.tags and found.format is not Format.SAVED_MODEL:
         raise UsageError(f"--tag has no meaning here: got {found.format.value}, expected a SavedModel's directory")
     meta_graph = found.meta_graph
     if options.signature is not None and meta_graph is None:
         raise UsageError(f"--signature has no meaning here: got {found.format.value}, expected a model with signatures")
-    file = _with_checkpoint(found.file, meta_graph.restore_op if meta_graph is not None else "", options)
+    file = found.file
     needs_fetch = ""
     if meta_graph is not None:
         file = replace(file, steps=_steps_of(found, meta_graph, not file.initial_values))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypedDict
 
 from placesim.devices.inventory import MAX_COUNT
 from placesim.errors import UsageError
+from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 STYLES = ("modern", "classic")
 THREADS_LIMIT = 1 << 16
@@ -49,7 +49,7 @@ class Options:
 
     @property
     def device_patterns(self) -> tuple[tuple[str, str], ...]:
-        """`device` as pairs of pattern and device, in the order given."""
+        """`device` as pairs of pattern and device, in the order given.  Raises UsageError for a text without `=`."""
         if isinstance(self.device, Mapping):
             return tuple(self.device.items())
         return tuple(map(_device_pattern, self.device))
@@ -79,11 +79,13 @@ class OptionValues(TypedDict, total=False):
 
 
 def make_options(values: Mapping[str, Any]) -> Options:
-    """Options by name, checked; UsageError for a name or a value that means nothing."""
+    """Options by name, checked.  Raises UsageError for a name or a value that means nothing."""
     known = [option.name for option in fields(Options)]
     for name in values:
         if name not in known:
-            raise UsageError(f"no such option: got {name}, expected one of {', '.join(known)}{did_you_mean(name, known)}")
+            raise UsageError(
+                f"no such option: got {name}, expected one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"
+            )
     options = Options(**values)
     for name in ("cpu", "gpu"):
         _check_integer(name, getattr(options, name), 0, MAX_COUNT)
@@ -92,7 +94,7 @@ def make_options(values: Mapping[str, Any]) -> Options:
     if options.timeout is not None and not 0 < options.timeout < float("inf"):
         raise UsageError(f"timeout out of range: got {options.timeout}, expected seconds above 0")
     if options.log_style not in STYLES:
-        near = did_you_mean(options.log_style, STYLES)
+        near = did_you_mean(options.log_style, STYLES, SIMILAR_AMONG_FEW)
         raise UsageError(f"unknown log style: got '{options.log_style}', expected {' or '.join(STYLES)}{near}")
     if isinstance(options.device, str):
         raise UsageError(f"wrong type of device: got '{options.device}', expected a mapping or a list of PATTERN=DEVICE")
@@ -114,10 +116,3 @@ def _device_pattern(text: str) -> tuple[str, str]:
     if not equals or not pattern.strip():
         raise UsageError(f"wrong device: got '{text}', expected PATTERN=DEVICE, such as 'conv1/*=/device:GPU:0'")
     return pattern.strip(), device.strip()
-
-
-def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """`; did you mean 'x'?` where a known word is close."""
-    lowered = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word.lower(), lowered, 1, 0.5)
-    return f"; did you mean '{lowered[near[0]]}'?" if near else ""

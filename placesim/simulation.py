@@ -14,7 +14,8 @@ from placesim.devices.catalogue import GPU_MODELS, GpuModel
 from placesim.devices.inventory import Device, GpuOptions, TaskInventory, build_devices
 from placesim.errors import PlacesimError, UsageError
 from placesim.loading import Loaded, load, read_bytes
-from placesim.options import Options, OptionValues, did_you_mean, make_options
+from placesim.options import Options, OptionValues, make_options
+from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 if TYPE_CHECKING:
     from placesim.graph.steps import Config, GraphFile, Step
@@ -204,7 +205,7 @@ def _inventory(file: GraphFile | None, options: Options) -> tuple[TaskInventory,
 
 
 def _read_inventory(source: Any) -> tuple[TaskInventory, ...]:
-    from placesim.formats.graph_file.flags import read_inventory
+    from placesim.formats.graph_file.overrides import read_inventory
 
     return read_inventory(source) if isinstance(source, Mapping) else read_inventory(read_bytes(source), str(source))
 
@@ -214,7 +215,7 @@ def find_gpu_model(name: str) -> GpuModel:
     found = GPU_MODELS.get(name)
     if found is None:
         error = UsageError(
-            f"unknown GPU model: got '{name}', expected one of the catalogue{did_you_mean(name, list(GPU_MODELS))}"
+            f"unknown GPU model: got '{name}', expected one of the catalogue{did_you_mean(name, GPU_MODELS, SIMILAR_AMONG_FEW)}"
         )
         error.help = ("`placesim devices --gpu-models` lists them",)
         raise error
@@ -228,7 +229,7 @@ def _steps(loaded: Loaded, file: GraphFile, options: Options) -> tuple[Step, ...
     targets, as initializers do, are kept before it.  `feed` is given in every step, in the place of a feed of the same tensor.
     Both may name the arguments of a model's signature.
     """
-    from placesim.formats.graph_file.flags import read_feeds
+    from placesim.formats.graph_file.overrides import read_feeds
     from placesim.graph.steps import Fetch, Step
 
     steps = (Step(),) if file.steps is None else file.steps

@@ -7,21 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from placesim.checkpoints.messages import Fields, fixed32, has_number, message, messages, number, parse
 from placesim.checkpoints.slices import FULL, Extent, Region
-from placesim.checkpoints.wire import (
-    Fields,
-    fixed32,
-    has_number,
-    message,
-    messages,
-    number,
-    parse,
-    write_fixed32,
-    write_message,
-    write_number,
-)
 from placesim.dtypes import BY_NUMBER, DType
 from placesim.errors import DataLossError, InvalidArgumentError
+from placesim.wire import fixed_field, message_field, number_field
 
 HEADER_KEY = b""
 _MAX_SHARDS = 100_000
@@ -60,27 +50,27 @@ class Entry:
 
 def encode_header(header: Header) -> bytes:
     """The header as bytes."""
-    version = write_number(1, header.producer) + write_number(2, header.least_consumer)
-    return write_number(1, header.shards) + write_number(2, int(header.is_big_endian)) + write_message(3, version)
+    version = number_field(1, header.producer) + number_field(2, header.least_consumer)
+    return number_field(1, header.shards) + number_field(2, int(header.is_big_endian)) + message_field(3, version)
 
 
 def encode_entry(entry: Entry) -> bytes:
     """An entry as bytes."""
-    shape = b"".join(write_message(2, write_number(1, size)) for size in entry.shape)
+    shape = b"".join(message_field(2, number_field(1, size)) for size in entry.shape)
     return (
-        write_number(1, entry.dtype.number)
-        + write_message(2, shape)
-        + write_number(3, entry.shard)
-        + write_number(4, entry.offset)
-        + write_number(5, entry.size_bytes)
-        + write_fixed32(6, entry.checksum)
-        + b"".join(write_message(7, _encode_region(region)) for region in entry.regions)
+        number_field(1, entry.dtype.number)
+        + message_field(2, shape)
+        + number_field(3, entry.shard)
+        + number_field(4, entry.offset)
+        + number_field(5, entry.size_bytes)
+        + (fixed_field(6, entry.checksum.to_bytes(4, "little")) if entry.checksum else b"")
+        + b"".join(message_field(7, _encode_region(region)) for region in entry.regions)
     )
 
 
 def _encode_region(region: Region) -> bytes:
     return b"".join(
-        write_message(1, b"" if extent == (0, FULL) else write_number(1, extent.start) + write_number(2, extent.length, True))
+        message_field(1, b"" if extent == (0, FULL) else number_field(1, extent.start) + number_field(2, extent.length, True))
         for extent in region
     )
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from placesim.checkpoints.wire import read_varint
+from placesim.checkpoints.messages import wire_errors
 from placesim.errors import DataLossError
+from placesim.wire import read_varint
 
 _MAX_RATIO = 64
 
 
 def expand_snappy(data: bytes) -> bytes:
     """What was compressed.  Raises DataLossError."""
-    size, position = read_varint(data, 0, len(data))
+    with wire_errors():
+        size, position = read_varint(data, 0, len(data))
     if size > len(data) * _MAX_RATIO:
         raise DataLossError("corrupted compressed block contents")
     made = bytearray()

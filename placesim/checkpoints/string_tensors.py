@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from placesim.checkpoints.crc32c import crc32c, extend, mask
-from placesim.checkpoints.wire import read_varint, write_varint
+from placesim.checkpoints.messages import wire_errors
 from placesim.errors import DataLossError
+from placesim.wire import read_varints, write_varint
 
 
 def encode_strings(strings: Sequence[bytes]) -> tuple[bytes, int]:
@@ -33,10 +34,8 @@ def decode_strings(
     if not count and not len(data):
         return np.empty(0, object), crc32c(b"")
     order = ">" if is_big_endian else "<"
-    position, lengths = 0, []
-    for _ in range(count):
-        length, position = read_varint(data, position, len(data))
-        lengths.append(length)
+    with wire_errors():
+        lengths, position = read_varints(data, count)
     start = position + 4
     if start + sum(lengths) != len(data):
         raise DataLossError(f"String lengths longer than expected offset {len(data)}: key {name}")

@@ -11,9 +11,10 @@ import struct
 from collections.abc import Iterable, Iterator
 
 from placesim.checkpoints.crc32c import crc32c, mask, unmask
+from placesim.checkpoints.messages import wire_errors
 from placesim.checkpoints.snappy import expand_snappy
-from placesim.checkpoints.wire import read_varint, write_varint
 from placesim.errors import DataLossError
+from placesim.wire import read_varint, write_varint
 
 TABLE_MAGIC = bytes.fromhex("57fb808b247547db")
 """What a table file ends with."""
@@ -36,6 +37,11 @@ def read_table(data: bytes | memoryview) -> Iterator[tuple[bytes, bytes]]:
     footer = view[-_FOOTER_BYTES:]
     if bytes(footer[-len(TABLE_MAGIC) :]) != TABLE_MAGIC:
         raise DataLossError("not an sstable (bad magic number)")
+    with wire_errors():
+        yield from _entries(view, footer)
+
+
+def _entries(view: memoryview, footer: memoryview) -> Iterator[tuple[bytes, bytes]]:
     _, position = _read_handle(footer, 0)
     index, _ = _read_handle(footer, position)
     last = None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
 
 import click
 
 from placesim.cli.options import debug_option
+from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 COMMANDS = {
     "run": "Load a graph, place it, execute it with numpy, print the results.",
@@ -39,8 +39,7 @@ class LazyGroup(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if not name.startswith("-") and name not in COMMANDS:
-            near = difflib.get_close_matches(name, COMMANDS, 1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
+            hint = did_you_mean(name, COMMANDS, SIMILAR_AMONG_FEW)
             raise click.UsageError(f"no such command: got '{name}', expected one of {', '.join(COMMANDS)}{hint}", ctx)
         return super().resolve_command(ctx, args)
 

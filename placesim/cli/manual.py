@@ -9,7 +9,7 @@ import click
 from placesim.cli.options import debug_option
 from placesim.errors import UsageError
 from placesim.manual.pages import find_sections, plain_number, read_page, read_parts, topics
-from placesim.options import did_you_mean
+from placesim.suggestions import did_you_mean
 
 
 @click.command("manual")

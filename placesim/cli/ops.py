@@ -11,7 +11,7 @@ import click
 from placesim.cli.options import Word, debug_option, format_option
 from placesim.errors import UsageError
 from placesim.inspection.op_facts import DEVICE_TYPES, DTYPE_NAMES, OpFilter, facts_of, load_registry, matching_ops
-from placesim.options import did_you_mean
+from placesim.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from placesim.inspection.op_facts import OpFacts

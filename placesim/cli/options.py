@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from placesim.options import did_you_mean
+from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -33,7 +33,11 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in self.words:
-            self.fail(f"got '{value}', expected {' or '.join(self.words)}{did_you_mean(str(value), self.words)}", param, ctx)
+            self.fail(
+                f"got '{value}', expected {' or '.join(self.words)}{did_you_mean(str(value), self.words, SIMILAR_AMONG_FEW)}",
+                param,
+                ctx,
+            )
         return str(value)
 
 

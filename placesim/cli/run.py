@@ -83,6 +83,6 @@ def run_command(
 def _parse_feeds(texts: tuple[str, ...]) -> dict[str, Any]:
     if not texts:
         return {}
-    from placesim.formats.graph_file.flags import parse_feed
+    from placesim.formats.graph_file.overrides import parse_feed
 
     return dict(map(parse_feed, texts))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Iterable
-from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 from placesim.errors import GraphFileError, Location, PlacesimError, Problem
 from placesim.formats.graph_file.yaml_tree import key_position, own_position, value_position
 from placesim.graph.graph import COLUMNS
+from placesim.suggestions import did_you_mean
 
 WRONG: Any = object()
 """Stands for a value that is not what it should be, which has been reported."""
-_MAX_CANDIDATES = 20_000
 _MAX_SEARCHES = 50
+_MAX_MESSAGE_CHARACTERS = 20_000
 
 
 class Wrong(Exception):  # never seen outside: it becomes a Problem
@@ -23,10 +21,15 @@ class Wrong(Exception):  # never seen outside: it becomes a Problem
 
 
 class Problems:
-    """The problems of one file so far."""
+    """The problems of one file so far; a file with `most` of them is not read to its end.
 
-    def __init__(self, file: str) -> None:
+    Only the first `searches` unknown words of a file are worth looking for a word that was meant.
+    """
+
+    def __init__(self, file: str, most: int | None = None, searches: int = _MAX_SEARCHES) -> None:
         self.file = file
+        self._most = most
+        self._searches = searches
         self._found: list[tuple[int, Problem]] = []
         self._suggested: dict[Any, str] = {}
 
@@ -34,26 +37,29 @@ class Problems:
         return bool(self._found)
 
     def add(self, position: int, message: str, error: str = "") -> None:
-        """`position` as `yaml_tree.packed` gives it."""
-        self._found.append((position, Problem(self.location(position), message, error)))
+        """`position` as `yaml_tree.packed` gives it.  Raises GraphFileError when there are too many to go on."""
+        self._found.append((position, Problem(self.location(position), shortened(message), error)))
+        if self._most is not None and len(self._found) >= self._most:
+            self.raise_if_any()
 
     def add_error(self, position: int, error: PlacesimError) -> None:
-        """What TensorFlow, or the builder in its place, refuses."""
+        """What TensorFlow, or the builder in its place, refuses.  Raises as `add`."""
         self.add(position, error.message, error.type_name)
 
     def location(self, position: int) -> Location:
+        """A packed position as line and column of the file."""
         return Location(self.file, *divmod(position, COLUMNS))
 
     def raise_if_any(self) -> None:
-        """GraphFileError with all of them in file order."""
+        """Raises GraphFileError with all of them in file order."""
         if self._found:
             self._found.sort(key=lambda found: found[0])
             raise GraphFileError(tuple(dict.fromkeys(problem for _, problem in self._found)))
 
     def did_you_mean(self, word: Any, words: Iterable[str]) -> str:
-        """As the function, for words that are many: only the first unknown words of a file are worth the search."""
+        """As the function, for words that are many: only so many searches are made."""
         if word not in self._suggested:
-            if len(self._suggested) >= _MAX_SEARCHES:
+            if len(self._suggested) >= self._searches:
                 return ""
             self._suggested[word] = did_you_mean(word, words)
         return self._suggested[word]
@@ -97,16 +103,23 @@ def one_of(words: Iterable[str]) -> str:
     return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} or {listed[-1]}"
 
 
-def did_you_mean(word: Any, words: Iterable[str]) -> str:
-    """`; did you mean 'x'?` where a known word is close."""
-    return _nearest(word, tuple(islice(words, _MAX_CANDIDATES))) if isinstance(word, str) and len(word) < 200 else ""
+def part_position(tree: Any, *path: Any) -> int:
+    """Where a part of an entry stands, by its keys; where there is no such part, where what is around it stands."""
+    position = own_position(tree)
+    for key in path:
+        if not isinstance(tree, dict) or key not in tree:
+            break
+        position = value_position(tree, key)
+        tree = tree[key]
+    return position
 
 
-@lru_cache(maxsize=1024)
-def _nearest(word: str, words: tuple[str, ...]) -> str:
-    lowered = {known.lower(): known for known in words if abs(len(known) - len(word)) <= 2 + len(word) // 2}
-    near = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.7)
-    return f"; did you mean '{lowered[near[0]]}'?" if near else ""
+def shortened(message: str) -> str:
+    """A message without the middle of it where a name in it is out of all measure."""
+    if len(message) <= _MAX_MESSAGE_CHARACTERS:
+        return message
+    half = _MAX_MESSAGE_CHARACTERS // 2
+    return f"{message[:half]}...{message[-half:]}"
 
 
 def shown(value: Any) -> str:
@@ -124,4 +137,4 @@ def shown(value: Any) -> str:
     )
 
 
-__all__ = ["WRONG", "Problems", "Wrong", "did_you_mean", "key_position", "one_of", "own_position", "shown", "value_position"]
+__all__ = ["WRONG", "Problems", "Wrong", "key_position", "one_of", "own_position", "shown", "value_position"]

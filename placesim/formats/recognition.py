@@ -1,13 +1,20 @@
-"""What a file is, by its content: a graph file in YAML or JSON, or which of TensorFlow's own."""
+"""What a file is, by its content: a graph file in YAML or JSON, or which of TensorFlow's own.
+
+Asked once for a file; whoever reads it is told the answer.
+"""
 
 from __future__ import annotations
 
 import re
 from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
 
 from placesim.checkpoints.table import TABLE_MAGIC
-from placesim.formats.tensorflow.wire import BYTES, VARINT, WireError, fields, last_message
+from placesim.wire import BYTES, VARINT, WireError, fields, last_message
 
+MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+"""What a SavedModel's file is called in its directory."""
 _SAMPLE_BYTES = 4096
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _OP_NAME = re.compile(rb"[A-Za-z0-9_.>/\-]{1,1000}")
@@ -26,6 +33,13 @@ class Format(Enum):
     SAVED_MODEL = "a SavedModel"
     CHECKPOINT = "a checkpoint's index"
     CHECKPOINT_STATE = "a checkpoint state file"
+
+
+class FileKind(NamedTuple):
+    """What a file is, and whether it says so in text."""
+
+    format: Format
+    is_text: bool
 
 
 _TEXT_FIELDS = {
@@ -53,11 +67,18 @@ def is_text(data: bytes | memoryview) -> bool:
     return not _CONTROL.search(bytes(data[:_SAMPLE_BYTES]))
 
 
-def recognise(data: bytes | memoryview) -> Format:
+def find_model_file(directory: str | Path) -> Path | None:
+    """The file that makes a directory a SavedModel's; None where there is none."""
+    return next((path for name in MODEL_FILES if (path := Path(directory, name)).exists()), None)
+
+
+def recognise(data: bytes | memoryview) -> FileKind:
     """What these bytes are; a graph file where they are nothing of TensorFlow's."""
     if bytes(data[-len(TABLE_MAGIC) :]) == TABLE_MAGIC:
-        return Format.CHECKPOINT
-    return _recognise_text(bytes(data[:_SAMPLE_BYTES])) if is_text(data) else _recognise_binary(data)
+        return FileKind(Format.CHECKPOINT, False)
+    if is_text(data):
+        return FileKind(_recognise_text(bytes(data[:_SAMPLE_BYTES])), True)
+    return FileKind(_recognise_binary(data), False)
 
 
 def _recognise_text(sample: bytes) -> Format:

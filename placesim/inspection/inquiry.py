@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from placesim.errors import UsageError
-from placesim.formats.problems import did_you_mean
 from placesim.inspection.alternatives import Alternatives, find_alternatives, find_remedies
 from placesim.inspection.annotations import Annotations
 from placesim.inspection.conflict import Conflict, find_conflict
@@ -16,6 +15,7 @@ from placesim.inspection.patterns import matcher
 from placesim.inspection.snapshot import Failure, Live, Snapshot, failure_of
 from placesim.inspection.trials import Trials
 from placesim.placement.placer import Placement
+from placesim.suggestions import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,12 @@ from typing import Any
 
 from placesim.devices.names import parse_python_spec, parse_runtime_name
 from placesim.errors import GraphBuildError, GraphFileError, UsageError
-from placesim.formats.graph_file.values import int_value, number_value, size_value, text_value
+from placesim.formats.graph_file.plain_values import int_value, number_value, size_value, text_value
 from placesim.formats.graph_file.yaml_tree import FIRST_POSITION, decode_utf8, read_tree
-from placesim.formats.problems import Problems, Wrong, did_you_mean, key_position, own_position, shown, value_position
+from placesim.formats.problems import Problems, Wrong, key_position, own_position, shown, value_position
 from placesim.inspection.baseline import read_baseline
 from placesim.inspection.rules import RULES, Parameter, Rule, RuleUse
+from placesim.suggestions import did_you_mean
 
 _KEYS = ("description", "rules")
 _MAX = 1 << 62

@@ -13,6 +13,7 @@ from placesim.errors import Location, PlacesimError, RequestError
 from placesim.graph.graph import COLUMNS, Graph, TensorRef, split_tensor_name
 from placesim.graph.steps import Feed, Fetch, FromFile, Generated
 from placesim.ops.categories import PLACEHOLDERS
+from placesim.suggestions import near_words
 
 
 class Fetched(NamedTuple):
@@ -57,9 +58,7 @@ def _unknown(graph: Graph, fetch: Fetch, name: str) -> PlacesimError:
 
 def nearest_names(graph: Graph, name: str) -> tuple[str, ...]:
     """A line of help that names the nodes whose names are closest."""
-    import difflib
-
-    close = difflib.get_close_matches(name, graph.ids, 3)
+    close = near_words(name, graph.ids, 3, 0.6)
     return (f"did you mean {' or '.join(close)}?",) if close else ()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from placesim.checkpoints.state import latest_checkpoint, read_state
 from placesim.errors import GraphFileError, InvalidArgumentError, NotFoundError, PlacesimError
 from placesim.formats.tensorflow.messages import message_class, parse_text, to_text
-from placesim.formats.tensorflow.wire import WireError
+from placesim.wire import WireError
 
 FILES = Path(__file__).parent.parent / "data" / "tensorflow-files"
 

@@ -21,10 +21,11 @@ from placesim.formats.tensorflow.graph_def import read_graph_def, write_graph_de
 from placesim.formats.tensorflow.messages import Message, message_class, parse, parse_text, serialise
 from placesim.formats.tensorflow.node_def import REST
 from placesim.formats.tensorflow.tensor_proto import read_tensor, write_tensor
-from placesim.formats.tensorflow.wire import WireError
 from placesim.graph.graph import Graph
 from placesim.graph.steps import GraphFile
 from placesim.ops.attributes import UNKNOWN_RANK, FunctionName, Shape, TensorValue
+from placesim.tensor_fields import read_serialised
+from placesim.wire import WireError
 from tests.checkpoints.checkpoint_files import varint
 from tests.formats.readings import read_lines
 
@@ -224,6 +225,8 @@ def test_every_encoding_of_a_tensor(text: str) -> None:
     assert tensor.array.dtype == TENSORS[text].dtype
     assert tensor.array.shape == TENSORS[text].shape
     assert tensor.array.tolist() == TENSORS[text].tolist()
+    dtype, array = read_serialised(serialise(parse_text("TensorProto", text.encode())))
+    assert (dtype, array.dtype, array.tolist()) == (tensor.dtype, tensor.array.dtype, tensor.array.tolist())
     again = read_tensor(write_tensor(tensor))
     assert again.dtype is tensor.dtype
     assert again.array.tolist() == tensor.array.tolist()

@@ -18,13 +18,13 @@ from placesim.checkpoints.slices import Extent
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.dtypes import DOUBLE, FLOAT, STRING
 from placesim.errors import GraphFileError, InvalidArgumentError, NotFoundError, PlacesimError, UsageError
-from placesim.formats.recognition import Format, recognise
-from placesim.formats.tensorflow.files import TensorFlowFile, read_tensorflow_file, sniff
+from placesim.formats.recognition import Format, find_model_file, recognise
 from placesim.formats.tensorflow.graph_def import write_graph_def
 from placesim.formats.tensorflow.messages import Message, message_class, parse, parse_text, serialise, to_text
 from placesim.formats.tensorflow.meta_graph import read_meta_graph
-from placesim.formats.tensorflow.restoring import Restored, restored_variables
-from placesim.formats.tensorflow.saved_model import read_saved_model, with_checkpoint
+from placesim.formats.tensorflow.reader import TensorFlowFile, read_tensorflow_file
+from placesim.formats.tensorflow.restoring import Restored, restored_variables, with_checkpoint
+from placesim.formats.tensorflow.saved_model import read_saved_model
 from placesim.graph.steps import Config
 from placesim.runtime.session import open_session
 from tests.checkpoints.checkpoint_files import CheckpointFiles
@@ -124,7 +124,8 @@ KINDS = {
 
 @pytest.mark.parametrize("path", KINDS)
 def test_files_are_known_by_their_content(path: str) -> None:
-    assert sniff(FILES / path) is KINDS[path]
+    found = find_model_file(FILES / path) or FILES / path
+    assert recognise(found.read_bytes()).format is KINDS[path]
 
 
 CONTENTS = {
@@ -148,7 +149,7 @@ CONTENTS = {
 
 @pytest.mark.parametrize("content", CONTENTS)
 def test_what_bytes_are(content: bytes) -> None:
-    assert recognise(content) is CONTENTS[content]
+    assert recognise(content).format is CONTENTS[content]
 
 
 # --- restoring ------------------------------------------------------------------------------------------------------
@@ -204,7 +205,7 @@ def test_a_partitioned_variable(tmp_path: Path) -> None:
     whole = np.arange(30, dtype=np.float32).reshape(6, 5)
     files = CheckpointFiles(tmp_path / "model")
     files.add_parts("w", FLOAT, whole, [(Extent(0, 4), Extent(0, 5)), (Extent(4, 2), Extent(0, 5))])
-    values = with_checkpoint(meta_graph, files.write()).file.initial_values
+    values = with_checkpoint(meta_graph.file, files.write(), meta_graph.restore_op).initial_values
     assert values["w/part_0"].tolist() == whole[:3].tolist()
     assert values["w/part_1"].tolist() == whole[3:].tolist()
 
@@ -219,7 +220,7 @@ def test_variables_without_a_restore_op_are_known_by_name(tmp_path: Path) -> Non
     files.add("v", FLOAT, ones)
     files.add("key of h", FLOAT, 2 * ones)
     files.add("o/.ATTRIBUTES/VARIABLE_VALUE", FLOAT, 3 * ones)
-    values = with_checkpoint(meta_graph, files.write()).file.initial_values
+    values = with_checkpoint(meta_graph.file, files.write(), meta_graph.restore_op).initial_values
     assert {name: float(value[0, 0]) for name, value in values.items()} == {"v": 1, "h": 2, "o": 3}
 
 
@@ -235,7 +236,7 @@ def test_values_that_do_not_fit(tmp_path: Path, dtype: Any, shape: tuple[int, ..
     files = CheckpointFiles(tmp_path / "model")
     files.add("w", dtype, np.zeros(shape, dtype.numpy))
     with pytest.raises(InvalidArgumentError, match=message):
-        with_checkpoint(meta_graph, files.write())
+        with_checkpoint(meta_graph.file, files.write(), meta_graph.restore_op)
 
 
 def test_a_value_of_another_shape(tmp_path: Path) -> None:
@@ -243,7 +244,7 @@ def test_a_value_of_another_shape(tmp_path: Path) -> None:
     files = CheckpointFiles(tmp_path / "model")
     files.add("v", FLOAT, np.zeros((3, 7), np.float32))
     with pytest.raises(InvalidArgumentError, match=r"to match. lhs shape= \[3,5\] rhs shape= \[3,7\]"):
-        with_checkpoint(meta_graph, files.write())
+        with_checkpoint(meta_graph.file, files.write(), meta_graph.restore_op)
 
 
 def test_a_restore_op_that_leads_nowhere_soon() -> None:
@@ -263,8 +264,9 @@ def test_a_restore_op_that_leads_nowhere_soon() -> None:
 def test_a_tensor_that_is_not_there(tmp_path: Path) -> None:
     files = CheckpointFiles(tmp_path / "model")
     files.add("v", FLOAT, np.zeros(1, np.float32))
+    meta_graph = read_meta_graph(serialise(saved_with(PARTITIONED)), "m")
     with pytest.raises(NotFoundError, match="Key w not found in checkpoint"):
-        with_checkpoint(read_meta_graph(serialise(saved_with(PARTITIONED)), "m"), files.write())
+        with_checkpoint(meta_graph.file, files.write(), meta_graph.restore_op)
 
 
 # --- tags, signatures, assets ---------------------------------------------------------------------------------------

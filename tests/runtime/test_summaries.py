@@ -16,7 +16,8 @@ from placesim.dtypes import UINT8
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import TensorValue
 from placesim.runtime.kernels.resources.summaries import bucket_limits, histogram_message, normalize_image, png_file
-from placesim.runtime.kernels.string.tensor_serialization import read_fields, read_tensor
+from placesim.tensor_fields import read_serialised
+from placesim.wire import field_values
 from tests.runtime.kernel_calls import Machine, shapes
 
 
@@ -27,7 +28,7 @@ def text(value: bytes) -> Any:
 def values_of(summary: Any) -> list[dict[int, Any]]:
     """The fields of each value of a summary."""
     assert summary.shape == ()
-    return [dict(read_fields(value)) for _, value in read_fields(summary.item())]  # type: ignore[arg-type]
+    return [dict(field_values(value)) for _, value in field_values(summary.item())]  # type: ignore[arg-type]
 
 
 def test_a_scalar_summary_byte_by_byte() -> None:
@@ -49,7 +50,7 @@ def test_scalars_have_a_tag_each() -> None:
 
 def test_a_histogram_counts_every_value_in_its_bucket() -> None:
     values = np.array([-1.5, 0.0, 0.0, 1.0, 2.0, 2.05, 1e30])
-    fields = dict(read_fields(histogram_message(values)))
+    fields = dict(field_values(histogram_message(values)))
     doubles = {field: np.frombuffer(data, np.float64) for field, data in fields.items()}  # type: ignore[arg-type]
     assert [doubles[field][0] for field in (1, 2, 3)] == [-1.5, 1e30, 7.0]
     assert doubles[4][0] == sum(values.tolist())
@@ -63,7 +64,7 @@ def test_a_histogram_counts_every_value_in_its_bucket() -> None:
 
 
 def test_a_histogram_of_nothing_has_one_empty_bucket() -> None:
-    fields = dict(read_fields(histogram_message(np.array([]))))
+    fields = dict(field_values(histogram_message(np.array([]))))
     largest = sys.float_info.max
     assert {field: struct.unpack("<d", data)[0] for field, data in fields.items()} == {  # type: ignore[arg-type]
         1: largest,
@@ -94,7 +95,7 @@ def test_tensors_are_whole_messages() -> None:
     tensor = np.array([[1, 2]], np.int32)
     (by_name,) = values_of(machine.run("TensorSummary", tensor, T="int32", node="scope/t"))
     assert by_name[7] == b"scope/t"
-    dtype, found = read_tensor(by_name[8])
+    dtype, found = read_serialised(by_name[8])
     assert (dtype.name, found.tolist()) == ("int32", [[1, 2]])
     metadata = b"\n\x02\n\x00"
     (by_tag,) = values_of(machine.run("TensorSummaryV2", text(b"t"), tensor, text(metadata), T="int32"))
@@ -120,7 +121,7 @@ def test_a_sound_is_a_wav_file() -> None:
     sounds = np.array([[[0.0, 0.5], [-1.0, 1.0], [0.25, -0.25]]] * 2, np.float32)
     found = values_of(Machine().run("AudioSummaryV2", text(b"s"), sounds, np.float32(8000)))
     assert [value[1] for value in found] == [b"s/audio/0", b"s/audio/1"]
-    audio = dict(read_fields(found[0][6]))
+    audio = dict(field_values(found[0][6]))
     assert (audio[2], audio[3], audio[5]) == (2, 3, b"audio/wav")
     with wave.open(io.BytesIO(audio[4])) as file:  # type: ignore[arg-type]
         assert (file.getnchannels(), file.getframerate(), file.getnframes(), file.getsampwidth()) == (2, 8000, 3, 2)
@@ -145,7 +146,7 @@ def test_a_picture_is_a_png_file() -> None:
     image = np.arange(24, dtype=np.uint8).reshape(1, 2, 4, 3)
     (found,) = values_of(Machine().run("ImageSummary", text(b"p"), image, T="uint8"))
     assert found[1] == b"p/image/0"
-    fields = dict(read_fields(found[4]))
+    fields = dict(field_values(found[4]))
     assert (fields[1], fields[2], fields[3]) == (2, 4, 3)
     png: Any = fields[4]
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
@@ -162,7 +163,7 @@ def test_floats_are_stretched_to_bytes() -> None:
     assert normalize_image(np.zeros((1, 1, 1), np.float32), red[:1]).tolist() == [[[0]]]
     bad = TensorValue(UINT8, np.array([7], np.uint8))
     (found,) = values_of(Machine().run("ImageSummary", text(b"p"), np.full((1, 1, 1, 1), np.inf, np.float32), bad_color=bad))
-    assert pixels_of(dict(read_fields(found[4]))[4], 1).tolist() == [[7]]  # type: ignore[arg-type]
+    assert pixels_of(dict(field_values(found[4]))[4], 1).tolist() == [[7]]  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match=r"Tensor must be 4-D with last dim 1, 3, or 4, not \[1,2\]"):
         Machine().run("ImageSummary", text(b"p"), np.zeros((1, 2), np.float32))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.devices.inventory import MAX_COUNT
-from placesim.formats.graph_file.values import bool_value, int_value, number_value, text_value
+from placesim.formats.graph_file.plain_values import bool_value, int_value, number_value, text_value
 from placesim.formats.problems import Problems, Wrong, key_position, shown, value_position
 from placesim.graph.steps import Config, ThreadPoolOptions
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuModel
 from placesim.devices.inventory import MAX_COUNT, TaskInventory
-from placesim.formats.graph_file.values import int_value, number_value, size_value, text_value
-from placesim.formats.problems import Problems, Wrong, did_you_mean, shown, value_position
+from placesim.formats.graph_file.plain_values import int_value, number_value, size_value, text_value
+from placesim.formats.problems import Problems, Wrong, shown, value_position
+from placesim.suggestions import did_you_mean
 
 _COUNT_KEYS = ("cpu", "gpu", "xla_cpu", "xla_gpu")
 _TASK_KEYS = ("job", "tasks", *_COUNT_KEYS)
@@ -51,7 +52,7 @@ def _read_counts(tree: dict[Any, Any], known: tuple[str, ...], problems: Problem
 
 
 def count_value(value: Any, what: str) -> int:
-    """A number of devices or tasks."""
+    """A number of devices or tasks.  Raises Wrong."""
     return int_value(value, 0, MAX_COUNT, f"count of '{what}'")
 
 
@@ -67,7 +68,7 @@ def _read_gpus(tree: dict[Any, Any], entry: TaskInventory, problems: Problems) -
 
 
 def model_value(value: Any) -> GpuModel:
-    """A model of the catalogue by its name."""
+    """A model of the catalogue by its name.  Raises Wrong for a name that it has not."""
     if isinstance(value, GpuModel):
         return value
     if not isinstance(value, str) or value not in GPU_MODELS:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.formats.graph_file.values import AttrReader, any_value, constant_value, dtype_value, text_value
-from placesim.formats.problems import Problems, Wrong, did_you_mean, own_position, shown, value_position
+from placesim.formats.graph_file.node_attrs import any_value
+from placesim.formats.graph_file.plain_values import dtype_value, text_value
+from placesim.formats.graph_file.raw_nodes import NodeDefReader
+from placesim.formats.library_checks import check_library
+from placesim.formats.problems import Problems, Wrong, own_position, shown, value_position
 from placesim.formats.problems import key_position as key_at
 from placesim.graph.graph import Function, FunctionArg, NodeDef
 from placesim.ops.attributes import Attrs
 from placesim.ops.registry import Registry
+from placesim.suggestions import did_you_mean
 
 _KEYS = ("name", "inputs", "outputs", "nodes", "control_outputs", "attrs")
-_NODE_KEYS = ("op", "name", "inputs", "device", "attrs", "value", "dtype", "shape")
 
 
 class FunctionReader:
@@ -37,6 +40,8 @@ class FunctionReader:
         for entry, head in heads:
             if head is not None:
                 self._functions[head.name] = self._read_body(entry, head)
+        trees = {head.name: entry for entry, head in heads if head is not None}
+        check_library(self._registry, self._functions, self._problems, trees.get)
         return self._functions
 
     def _read_head(self, entry: dict[Any, Any]) -> Function | None:
@@ -70,55 +75,16 @@ class FunctionReader:
 
     def _read_body(self, entry: dict[Any, Any], head: Function) -> Function:
         problems = self._problems
-        reader = AttrReader(
-            self._registry, self._functions, lambda tree, key, text: problems.add(value_position(tree, key), text)
-        )
+        reader = NodeDefReader(self._registry, self._functions, problems, "a function's node")
         nodes: list[NodeDef] = []
         tree = problems.sequence(entry.get("nodes", ()), value_position(entry, "nodes") if "nodes" in entry else 0, "'nodes'")
         for index, item in enumerate(tree):
-            node = self._read_node(problems.mapping(item, value_position(tree, index), "a node"), reader)
+            node = reader.read(problems.mapping(item, value_position(tree, index), "a node"))
             if node is not None:
                 nodes.append(node)
         self._check_inputs(tree, head, nodes)
         controls = self._controls(entry)
         return Function(head.name, head.inputs, head.outputs, tuple(nodes), controls, self._attrs(entry))
-
-    def _read_node(self, tree: dict[Any, Any], reader: AttrReader) -> NodeDef | None:
-        problems = self._problems
-        is_good = not problems.unknown_keys(tree, _NODE_KEYS, "a function's node")
-        try:
-            op, name = text_value(tree.get("op"), "'op'"), text_value(tree.get("name"), "'name'")
-            device = text_value(tree.get("device", ""), "'device'")
-        except Wrong as wrong:
-            problems.add(own_position(tree), str(wrong))
-            return None
-        if self._registry.op(op) is None and op not in self._functions:
-            expected = f"expected an op of TensorFlow {self._registry.release} or a function of the file"
-            near = self._problems.did_you_mean(op, (*self._registry.op_names, *self._functions))
-            problems.add(value_position(tree, "op"), f"unknown op: got '{op}', {expected}{near}")
-            return None
-        inputs = tuple(problems.sequence(tree.get("inputs", ()), own_position(tree), "'inputs'"))
-        if any(not isinstance(text, str) for text in inputs):
-            problems.add(value_position(tree, "inputs"), "wrong type of an input: expected the names of tensors")
-            return None
-        attrs = self._node_attrs(tree, op, reader)
-        return NodeDef(name, op, inputs, device, attrs, own_position(tree)) if is_good and attrs is not None else None
-
-    def _node_attrs(self, tree: dict[Any, Any], op: str, reader: AttrReader) -> Attrs | None:
-        given = self._problems.mapping(tree.get("attrs", {}), own_position(tree), "'attrs'")
-        attrs = reader.read(op, given)
-        own = {key: tree[key] for key in ("value", "dtype", "shape") if key in tree}
-        if not own or attrs is None:
-            return attrs
-        if op == "Const" and "value" in own:
-            try:
-                tensor = constant_value(own["value"], own.get("dtype"), own.get("shape"))
-            except Wrong as wrong:
-                self._problems.add(value_position(tree, "value"), str(wrong))
-                return None
-            return {"dtype": tensor.dtype, "value": tensor, **attrs}
-        more = reader.read(op, own)
-        return None if more is None else {**attrs, **more}
 
     def _check_inputs(self, tree: Any, head: Function, nodes: list[NodeDef]) -> None:
         known = dict.fromkeys([*(arg.name for arg in head.inputs), *(node.name for node in nodes)])

@@ -7,9 +7,10 @@ from typing import Any
 
 from placesim.errors import GraphBuildError, UnimplementedError
 from placesim.formats.graph_file.loops import Loops, NewNode
+from placesim.formats.graph_file.node_attrs import AttrReader
+from placesim.formats.graph_file.plain_values import constant_value, dtype_value, known_shape
 from placesim.formats.graph_file.references import References
 from placesim.formats.graph_file.scoped_names import Broken, ScopedNames, Unresolved
-from placesim.formats.graph_file.values import AttrReader, constant_value, dtype_value, known_shape
 from placesim.formats.graph_file.yaml_tree import Mapping, packed
 from placesim.formats.problems import WRONG, Problems, Wrong, key_position, own_position, shown, value_position
 from placesim.graph.binding import AttrError, InputError, Operand

@@ -16,9 +16,9 @@ from placesim.formats.graph_file.config import read_config
 from placesim.formats.graph_file.devices import read_devices
 from placesim.formats.graph_file.entries import Entries
 from placesim.formats.graph_file.functions import FunctionReader
+from placesim.formats.graph_file.plain_values import bytes_value, int_value
 from placesim.formats.graph_file.raw_nodes import RawNodes
 from placesim.formats.graph_file.steps import NodeTaker, StepReader
-from placesim.formats.graph_file.values import bytes_value, int_value
 from placesim.formats.problems import Problems, Wrong, own_position, shown, value_position
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import Graph

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from placesim.errors import GraphBuildError
+from placesim.formats.graph_file.plain_values import literal
 from placesim.formats.graph_file.scoped_names import ScopedNames, Unresolved
-from placesim.formats.graph_file.values import literal
 from placesim.formats.problems import WRONG, Problems, Wrong, shown, value_position
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import split_tensor_name

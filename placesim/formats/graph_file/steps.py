@@ -8,13 +8,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from placesim.errors import GraphBuildError
-from placesim.formats.graph_file.values import int_value, known_shape, literal
-from placesim.formats.problems import Problems, Wrong, did_you_mean, shown, value_position
+from placesim.formats.graph_file.plain_values import int_value, known_shape, literal
+from placesim.formats.problems import Problems, Wrong, shown, value_position
 from placesim.formats.problems import key_position as key_at
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Graph, NodeDef, split_tensor_name
 from placesim.graph.steps import Feed, Fetch, FromFile, Generated, Step
 from placesim.ops.attributes import TensorValue
+from placesim.suggestions import did_you_mean
 
 STEP_KEYS = ("fetch", "feed", "repeat", "nodes")
 GENERATORS = ("zeros", "ones", "random_normal", "random_uniform")
@@ -25,11 +26,14 @@ _INT64 = 1 << 63
 class NodeTaker(Protocol):
     """What takes the entries of `nodes`, and knows what their names stand for."""
 
-    def take_all(self, entries: Any, position: int = 0) -> None: ...
+    def take_all(self, entries: Any, position: int = 0) -> None:
+        """A list of entries; what is wrong with them is reported."""
 
-    def finish(self) -> None: ...
+    def finish(self) -> None:
+        """Report what only the whole list shows."""
 
-    def tensor_names(self, text: str) -> list[str] | None: ...
+    def tensor_names(self, text: str) -> list[str] | None:
+        """The tensors or nodes that a fetch or feed names, in full; None where it names nothing."""
 
 
 class StepReader:

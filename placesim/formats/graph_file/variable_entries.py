@@ -6,14 +6,14 @@ from typing import Any
 
 from placesim.dtypes import FLOAT
 from placesim.errors import GraphBuildError
-from placesim.formats.graph_file.initializers import initializer_value, kind_value
+from placesim.formats.graph_file.plain_values import bool_value, constant_value, dtype_value, int_value, known_shape, literal
 from placesim.formats.graph_file.scope_entries import ScopeEntries
 from placesim.formats.graph_file.scoped_names import Broken, ScopedNames
-from placesim.formats.graph_file.values import bool_value, constant_value, dtype_value, known_shape
 from placesim.formats.problems import WRONG, Problems, Wrong, own_position, shown, value_position
 from placesim.graph.binding import Variable
 from placesim.graph.builder import GraphBuilder
-from placesim.graph.variables import Initializer, add_global_initializer, add_variable
+from placesim.graph.variables import INITIALIZER_FIELDS, Initializer, add_global_initializer, add_variable
+from placesim.suggestions import did_you_mean
 
 VARIABLE_KEYS = dict.fromkeys(
     ("variable", "id", "shape", "dtype", "initializer", "kind", "trainable", "device", "colocate_with", "control_inputs")
@@ -85,3 +85,46 @@ class VariableEntries:
             self._names.mark_broken(entry, self._builder.prefix + name, own_position(entry))
             return
         self._names.bind_entry(entry, name, node.id)
+
+
+# --- how a variable starts ------------------------------------------------------------------------------------------
+
+
+def kind_value(value: Any) -> str:
+    """`ref` or `resource`.  Raises Wrong for any other."""
+    if value not in ("ref", "resource"):
+        raise Wrong(
+            f"unknown kind of variable: got {shown(value)}, expected ref or resource{did_you_mean(value, ('ref', 'resource'))}"
+        )
+    return str(value)
+
+
+def initializer_value(value: Any) -> Initializer:
+    """An initializer by name, or as a mapping of its name to its figures.  Raises Wrong for one that is not known."""
+    kinds = (*INITIALIZER_FIELDS, "constant", "value")
+    if isinstance(value, str) and value in INITIALIZER_FIELDS:
+        return Initializer(value)
+    if isinstance(value, dict) and len(value) == 1:
+        ((kind, fields),) = value.items()
+        if kind in ("constant", "value"):
+            return Initializer(kind, {kind: literal(fields)})
+        if kind in INITIALIZER_FIELDS:
+            return Initializer(kind, _initializer_fields(kind, {} if fields is None else fields))
+        value = kind
+    raise Wrong(f"unknown initializer: got {shown(value)}, expected one of {', '.join(kinds)}{did_you_mean(value, kinds)}")
+
+
+def _initializer_fields(kind: str, fields: Any) -> dict[str, Any]:
+    known = INITIALIZER_FIELDS[kind]
+    if not isinstance(fields, dict):
+        raise Wrong(f"wrong type of '{kind}': got {shown(fields)}, expected a mapping of {', '.join(known) or 'nothing'}")
+    for key, value in fields.items():
+        if key not in known:
+            raise Wrong(
+                f"unknown key in '{kind}': got '{key}', expected {', '.join(known) or 'none'}{did_you_mean(key, known)}"
+            )
+        if key == "seed":
+            int_value(value, -(1 << 63), (1 << 63) - 1, "'seed'")
+        elif type(value) not in (int, float):
+            raise Wrong(f"wrong type of '{key}': got {shown(value)}, expected a number")
+    return dict(fields)

@@ -21,8 +21,8 @@ from placesim.formats.tensorflow.messages import (
     serialise,
 )
 from placesim.formats.tensorflow.tensor_proto import read_tensor, write_tensor
-from placesim.formats.tensorflow.wire import BYTES, WireError, field_head, fields
 from placesim.ops.attributes import UNKNOWN_RANK, AttrValue, FunctionName, Placeholder, Shape, TensorValue
+from placesim.wire import BYTES, WireError, fields, message_field
 
 LARGE_BYTES = 1 << 14
 """A node or an attr of more bytes than this is not parsed before its tensor's content has been set aside."""
@@ -147,7 +147,7 @@ def _set_content_aside(entry: Buffer) -> tuple[bytes, memoryview | None]:
         start, end = found[0].value_start, found[0].end
     content, rest = view[start:end], b""
     for depth, (outer_start, field, outer_end) in enumerate(reversed(path)):
-        inner = rest if depth == 0 else field_head(field.number, len(rest)) + rest
+        inner = rest if depth == 0 else message_field(field.number, rest)
         rest = bytes(view[outer_start : field.start]) + inner + bytes(view[field.end : outer_end])
     return rest, content
 

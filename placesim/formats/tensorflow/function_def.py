@@ -6,15 +6,13 @@ its attr `_function_def`, and written back from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 from placesim.dtypes import BY_NUMBER
 from placesim.formats.tensorflow.attr_value import NotHeld, read_entry, read_string, write_attr
 from placesim.formats.tensorflow.messages import Buffer, Message, message_class, parse, serialise
 from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter, read_rest
-from placesim.formats.tensorflow.wire import BYTES, WireError, fields
 from placesim.graph.graph import Function, FunctionArg, NodeDef
-from placesim.ops.attributes import AttrValue, FunctionName
+from placesim.ops.attributes import AttrValue
+from placesim.wire import BYTES, WireError, fields
 
 REST = "_function_def"
 """The attr that holds the rest of a FunctionDef."""
@@ -147,39 +145,3 @@ def _write_args(written: Message, args: tuple[FunctionArg, ...]) -> None:
             message.type = arg.dtype.number
         if arg.type_attr:
             message.type_attr = arg.type_attr
-
-
-# --- calls ----------------------------------------------------------------------------------------------------------
-
-
-def recursion(functions: Mapping[str, Function]) -> list[str] | None:
-    """The names along a circle of functions that call each other, the first again at the end; None where there is none."""
-    called = {name: list(dict.fromkeys(_called(function, functions))) for name, function in functions.items()}
-    state: dict[str, int] = {}
-    for start in functions:
-        path, waiting = [start], [iter(called[start])]
-        if start in state:
-            continue
-        state[start] = 1
-        while path:
-            following = next(waiting[-1], None)
-            if following is None:
-                state[path.pop()] = 2
-                waiting.pop()
-            elif state.get(following) == 1:
-                return [*path[path.index(following) :], following]
-            elif following not in state:
-                state[following] = 1
-                path.append(following)
-                waiting.append(iter(called[following]))
-    return None
-
-
-def _called(function: Function, functions: Mapping[str, Function]) -> Iterator[str]:
-    for node in function.nodes:
-        if node.op in functions:
-            yield node.op
-        for value in node.attrs.values():
-            for single in value if value.__class__ is tuple else (value,):
-                if isinstance(single, FunctionName) and single.name in functions:
-                    yield single.name

@@ -11,22 +11,25 @@ from typing import NamedTuple
 
 from placesim.collector import collector_paused
 from placesim.errors import GraphFileError, Location, Problem
+from placesim.formats.library_checks import check_library
 from placesim.formats.node_import import NodeImport
-from placesim.formats.problems import Problems
-from placesim.formats.recognition import is_text
-from placesim.formats.tensorflow.function_def import read_function, recursion, write_function
-from placesim.formats.tensorflow.messages import Buffer, Message, message_class, parse, parse_text, serialise, to_text
+from placesim.formats.problems import Problems, shortened
+from placesim.formats.tensorflow.function_def import read_function, write_function
+from placesim.formats.tensorflow.messages import Buffer, Message, as_binary, message_class, parse, serialise, to_text
 from placesim.formats.tensorflow.new_attrs import NewAttrs
 from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter
-from placesim.formats.tensorflow.wire import BYTES, Field, WireError, field_at, field_head, fields, shortened, take_run
 from placesim.graph.graph import Function, Graph
 from placesim.graph.steps import Config, GraphFile
 from placesim.ops.registry import Registry, load_registry
+from placesim.wire import BYTES, Field, WireError, field_at, field_head, fields, message_field, take_run
 
 _NODE, _LIBRARY, _VERSIONS = 1, 2, 4
 _LIBRARY_FUNCTION = 1
 CURRENT_VERSION = 2474
 """The version of GraphDefs that TensorFlow 2.21 reads and writes; its own files name it as their producer."""
+MAX_PROBLEMS = 100
+"""A file with more is not read to its end."""
+_MAX_SEARCHES = 3
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -41,16 +44,21 @@ class _Parts(NamedTuple):
     rest: bytes
 
 
-def read_graph_def(data: Buffer, name: str, registry: Registry | None = None, producer_ops: Message | None = None) -> GraphFile:
+def read_graph_def(
+    data: Buffer,
+    name: str,
+    registry: Registry | None = None,
+    producer_ops: Message | None = None,
+    is_text: bool | None = None,
+) -> GraphFile:
     """A GraphDef's bytes or text -> its raw graph; `name` is the file's, for messages.
 
     Large constants are views of `data`.  `producer_ops` is the OpList of who wrote it, where that is known.  Raises
     GraphFileError with all that is wrong.
     """
     with file_errors(name), collector_paused():
-        if is_text(data):
-            data = serialise(parse_text("GraphDef", data))
-        return _read(memoryview(data), name, registry or load_registry(), producer_ops or message_class("OpList")())
+        view = memoryview(as_binary("GraphDef", data, is_text))
+        return _read(view, name, registry or load_registry(), producer_ops or message_class("OpList")())
 
 
 @contextmanager
@@ -66,18 +74,19 @@ def _read(data: memoryview, name: str, registry: Registry, producer_ops: Message
     parts = _parts(data)
     reader = NodeReader()
     new_attrs = NewAttrs(registry, producer_ops)
-    problems = Problems(name)
+    problems = Problems(name, MAX_PROBLEMS, _MAX_SEARCHES)
     functions = _read_functions(data, parts.functions, reader)
     graph = Graph(registry, {key: _without(new_attrs, function) for key, function in functions.items()}, name)
     graph.versions = parts.versions
+    _check_versions(parts, registry, problems)
+    check_library(registry, graph.functions, problems)
     nodes = NodeImport(graph, problems)
-    _check_versions(parts, nodes)
-    _check_functions(graph, nodes)
     starts = iter(parts.nodes)
     for start, end in zip(starts, starts, strict=True):
         node = reader.read(data[start:end])
         nodes.add(new_attrs.without(node) if new_attrs else node)
     nodes.finish()
+    problems.raise_if_any()
     return GraphFile(PurePath(name).stem, graph, is_raw=True, rest=parts.rest)
 
 
@@ -135,23 +144,12 @@ def _without(new_attrs: NewAttrs, function: Function) -> Function:
     return replace(function, nodes=tuple(map(new_attrs.without, function.nodes)))
 
 
-def _check_versions(parts: _Parts, nodes: NodeImport) -> None:
-    least, release = parts.versions.get("min_consumer", 0), nodes.release
+def _check_versions(parts: _Parts, registry: Registry, problems: Problems) -> None:
+    least = parts.versions.get("min_consumer", 0)
     if least > CURRENT_VERSION:
-        message = f"GraphDef min consumer version {least} above current version {CURRENT_VERSION} for TensorFlow {release}."
-        nodes.report(f"{message}  Please upgrade TensorFlow.", "InvalidArgumentError")
-
-
-def _check_functions(graph: Graph, nodes: NodeImport) -> None:
-    for function in graph.functions.values():
-        if graph.registry.op(function.name) is not None:
-            nodes.report(f"Cannot add function '{function.name}' because an op with the same name already exists.")
-        for node in function.nodes:
-            nodes.check(node, f" in function '{function.name}'")
-    circle = recursion(graph.functions)
-    if circle is not None:
-        message = f"recursive functions: {' -> '.join(circle[:20])}; expected functions that do not call themselves"
-        nodes.report(message, "InvalidArgumentError")
+        above = f"GraphDef min consumer version {least} above current version {CURRENT_VERSION}"
+        message = f"{above} for TensorFlow {registry.release}.  Please upgrade TensorFlow."
+        problems.add(0, message, "InvalidArgumentError")
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
@@ -180,7 +178,10 @@ def left_out(file: GraphFile) -> list[str]:
 
 
 def write_partitions(parts: Mapping[str, Graph], text: bool = False) -> dict[str, bytes]:
-    """One GraphDef for each device, from the graphs that a partitioner made; every node is assigned to its device."""
+    """One GraphDef for each device, from the graphs that a partitioner made; every node is assigned to its device.
+
+    Raises GraphFileError for what a GraphDef cannot say.
+    """
     written = {}
     for device, graph in parts.items():
         with file_errors(device):
@@ -199,12 +200,11 @@ def _write(graph: Graph, device: str | None = None) -> list[Buffer]:
         pieces.append(field_head(_NODE, sum(map(len, written))))
         pieces += written
     functions = [write_function(function, writer) for function in graph.functions.values()]
-    library = b"".join(field_head(_LIBRARY_FUNCTION, len(function)) + function for function in functions)
+    library = b"".join(message_field(_LIBRARY_FUNCTION, function) for function in functions)
     if library:
-        pieces += (field_head(_LIBRARY, len(library)), library)
+        pieces.append(message_field(_LIBRARY, library))
     if graph.versions:
-        versions = _write_versions(graph.versions)
-        pieces += (field_head(_VERSIONS, len(versions)), versions)
+        pieces.append(message_field(_VERSIONS, _write_versions(graph.versions)))
     return pieces
 
 

@@ -16,7 +16,8 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from placesim.dtypes import DTYPES, REF_OFFSET
-from placesim.formats.tensorflow.wire import WireError
+from placesim.formats.recognition import is_text as looks_like_text
+from placesim.wire import WireError
 
 PACKAGE = "tensorflow"
 Buffer = bytes | memoryview
@@ -284,7 +285,7 @@ def parse(name: str, data: Buffer) -> Message:
 
 @cache
 def parser(name: str) -> Callable[[Buffer], Message]:
-    """`parse` for one kind of message, for who parses many."""
+    """`parse` for one kind of message, for who parses many: a function that raises WireError."""
     from_bytes = message_class(name).FromString
 
     def parse_one(data: Buffer) -> Message:
@@ -309,6 +310,11 @@ def parse_text(name: str, data: Buffer) -> Message:
         raise WireError(f"no {name}: nested too deeply") from None
     except ValueError as error:  # a map that is given twice, a number that no field can hold
         raise WireError(f"no {name}: {error}") from None
+
+
+def as_binary(name: str, data: Buffer, is_text: bool | None = None) -> Buffer:
+    """A message's bytes or text -> its bytes; `is_text` is asked of the data where nobody knows.  Raises WireError."""
+    return serialise(parse_text(name, data)) if (looks_like_text(data) if is_text is None else is_text) else data
 
 
 def serialise(message: Message) -> bytes:

@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 
 from placesim.dtypes import BY_NUMBER, DType
 from placesim.errors import GraphFileError, InvalidArgumentError, Location, Problem
-from placesim.formats.recognition import is_text
 from placesim.formats.tensorflow.attr_value import read_shape, read_string
 from placesim.formats.tensorflow.graph_def import file_errors, read_graph_def
-from placesim.formats.tensorflow.messages import Buffer, Message, parse, parse_text, serialise
-from placesim.formats.tensorflow.wire import BYTES, WireError, fields
+from placesim.formats.tensorflow.messages import Buffer, Message, as_binary, parse
 from placesim.graph.graph import Graph, split_tensor_name
 from placesim.graph.steps import GraphFile
 from placesim.ops.attributes import UNKNOWN_RANK, Shape
 from placesim.ops.registry import Registry
+from placesim.wire import BYTES, WireError, fields
 
 _GRAPH_DEF = 2
 _VARIABLE_COLLECTIONS = ("variables", "trainable_variables", "local_variables", "model_variables", "moving_average_variables")
@@ -75,13 +74,11 @@ class MetaGraph:
     tensorflow_version: str = ""
 
 
-def read_meta_graph(data: Buffer, name: str, registry: Registry | None = None) -> MetaGraph:
+def read_meta_graph(data: Buffer, name: str, registry: Registry | None = None, is_text: bool | None = None) -> MetaGraph:
     """A MetaGraphDef's bytes or text; `name` is the file's, for messages.  Raises GraphFileError."""
     with file_errors(name):
-        if is_text(data):
-            data = serialise(parse_text("MetaGraphDef", data))
-        graph, message = _split(memoryview(data))
-    file = read_graph_def(graph, name, registry, message.meta_info_def.stripped_op_list)
+        graph, message = _split(memoryview(as_binary("MetaGraphDef", data, is_text)))
+    file = read_graph_def(graph, name, registry, message.meta_info_def.stripped_op_list, is_text=False)
     with file_errors(name):
         return _meta_graph(file, message)
 

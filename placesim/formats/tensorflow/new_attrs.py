@@ -8,10 +8,10 @@ from __future__ import annotations
 from placesim.formats.tensorflow.attr_value import NotHeld, read_attr
 from placesim.formats.tensorflow.messages import Message
 from placesim.formats.tensorflow.node_def import set_aside, write_entry
-from placesim.formats.tensorflow.wire import WireError
 from placesim.graph.graph import NodeDef
 from placesim.ops.attributes import Attrs
 from placesim.ops.registry import Registry
+from placesim.wire import WireError
 
 
 class NewAttrs:
@@ -31,7 +31,7 @@ class NewAttrs:
         return bool(self._defaults)
 
     def without(self, node: NodeDef) -> NodeDef:
-        """The node without those of its attrs that are new and have their default."""
+        """The node without those of its attrs that are new and have their default.  Raises WireError as `write_entry`."""
         defaults = self._defaults.get(node.op)
         if defaults is None:
             return node

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from placesim.formats.tensorflow.attr_value import LARGE_BYTES, NotHeld, read_entry, read_string, write_attr
 from placesim.formats.tensorflow.messages import Buffer, Message, UnknownFields, message_class, parse, parser, serialise
 from placesim.formats.tensorflow.tensor_proto import raw_content, write_tensor
-from placesim.formats.tensorflow.wire import BYTES, WireError, field_head, fields
 from placesim.graph.graph import NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, TensorValue
+from placesim.wire import BYTES, WireError, field_head, fields, message_field
 
 REST = "_node_def"
 """The attr that holds the rest of a NodeDef."""
@@ -100,7 +100,7 @@ def _with_rest(attrs: Attrs, data: Buffer) -> Attrs:
 
 
 def set_aside(attrs: Attrs, names: Sequence[str]) -> Attrs:
-    """The attrs without some of them, which are kept to be written again."""
+    """The attrs without some of them, which are kept to be written again.  Raises WireError as `write_entry`."""
     kept = attrs.get(REST, "")
     before = kept.encode() if isinstance(kept, str) else kept
     entries = [write_entry(name, attrs[name]) for name in names]
@@ -167,7 +167,7 @@ def _head_of_entry(name: str, value: TensorValue, size: int) -> bytes:
     tensor = serialise(write_tensor(value, without_content=True)) + field_head(_TENSOR_CONTENT, size)
     tensor = field_head(_TENSOR, len(tensor) + size) + tensor
     key = name.encode()
-    entry = field_head(_KEY, len(key)) + key + field_head(_VALUE, len(tensor) + size) + tensor
+    entry = message_field(_KEY, key) + field_head(_VALUE, len(tensor) + size) + tensor
     return field_head(_ATTR, len(entry) + size) + entry
 
 
@@ -180,7 +180,7 @@ def read_rest(name: str, value: AttrValue) -> Message | None:
 
 
 def write_entry(name: str, value: AttrValue) -> bytes:
-    """One entry of a map of attrs."""
+    """One entry of a map of attrs.  Raises WireError for a value that no attr can hold."""
     try:
         entry = message_class("AttrEntry")(key=name)
         entry.value.CopyFrom(write_attr(value))

@@ -7,16 +7,20 @@ of each comes from an output of `RestoreV2`, whose inputs are constants that nam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from placesim.checkpoints.checkpoint import OBJECT_GRAPH_KEY, Checkpoint
 from placesim.checkpoints.slices import SliceSpec, parse_slice_spec
-from placesim.errors import InvalidArgumentError
+from placesim.checkpoints.state import latest_checkpoint
+from placesim.errors import InvalidArgumentError, Location, OpError
 from placesim.formats.tensorflow.messages import parse
-from placesim.formats.tensorflow.wire import WireError
 from placesim.graph.graph import Function, Graph, Node, split_tensor_name
+from placesim.graph.steps import GraphFile
 from placesim.ops.attributes import Attrs, FunctionName, Shape, TensorValue
 from placesim.ops.categories import ASSIGNMENTS, CALLS, IDENTITIES_BY_SLOT, VARIABLES
+from placesim.wire import WireError
 
 _MAX_STEPS = 1_000_000
 _MAX_DEPTH = 100
@@ -49,7 +53,10 @@ class _Scope(NamedTuple):
 
 
 def restored_variables(graph: Graph, restore_op: str) -> list[Restored]:
-    """What a restore op does, in no order that matters; empty where the graph has no such op."""
+    """What a restore op does, in no order that matters; empty where the graph has no such op.
+
+    Raises InvalidArgumentError where it leads to too many nodes.
+    """
     scope = _graph_scope(graph)
     name = restore_op.partition(":")[0].removeprefix("^")
     if scope.place(name) is None:
@@ -164,6 +171,21 @@ def _text(value: Any) -> str:
 
 
 # --- values ---------------------------------------------------------------------------------------------------------
+
+
+def with_checkpoint(file: GraphFile, given: str | Path, restore_op: str = "", directory: Path | None = None) -> GraphFile:
+    """The same with the values of a checkpoint as its variables'.
+
+    `given` is the prefix of the checkpoint's files, or the directory that holds a `checkpoint` file; `directory` that which
+    they must not leave.  Raises as `latest_checkpoint`, `Checkpoint` and `initial_values` do.
+    """
+    prefix = latest_checkpoint(given) if Path(given).is_dir() else given
+    try:
+        values = initial_values(file.graph, restore_op, Checkpoint(prefix, directory))
+    except OpError as error:
+        error.location = error.location or Location(str(prefix), 0, 0)
+        raise
+    return replace(file, initial_values=values)
 
 
 def initial_values(graph: Graph, restore_op: str, checkpoint: Checkpoint) -> dict[str, Any]:

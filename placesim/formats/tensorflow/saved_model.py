@@ -6,19 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from placesim.checkpoints.checkpoint import Checkpoint
+from placesim.checkpoints.checkpoint import index_path
 from placesim.checkpoints.containment import inside
-from placesim.errors import GraphFileError, Location, NotFoundError, OpError, Problem
-from placesim.formats.recognition import is_text
+from placesim.errors import GraphFileError, Location, NotFoundError, Problem
+from placesim.formats.recognition import MODEL_FILES, find_model_file
 from placesim.formats.tensorflow.file_bytes import file_bytes
 from placesim.formats.tensorflow.graph_def import file_errors
-from placesim.formats.tensorflow.messages import Buffer, parse, parse_text, serialise
+from placesim.formats.tensorflow.messages import Buffer, as_binary, parse
 from placesim.formats.tensorflow.meta_graph import MetaGraph, read_meta_graph
-from placesim.formats.tensorflow.restoring import initial_values
-from placesim.formats.tensorflow.wire import BYTES, fields, last_message
+from placesim.formats.tensorflow.restoring import with_checkpoint
 from placesim.ops.registry import Registry
+from placesim.wire import BYTES, fields, last_message
 
-FILE_NAMES = ("saved_model.pb", "saved_model.pbtxt")
 SERVE = "serve"
 _META_GRAPHS, _META_INFO = 2, 1
 _VARIABLES = Path("variables", "variables")
@@ -36,20 +35,15 @@ class SavedModel:
     asset_files: dict[str, Path]
 
 
-def is_saved_model(path: Path) -> bool:
-    """Whether a path is a SavedModel's directory."""
-    return path.is_dir() and any((path / name).exists() for name in FILE_NAMES)
-
-
 def read_saved_model(directory: str | Path, tags: Iterable[str] = (), registry: Registry | None = None) -> SavedModel:
     """The MetaGraph with exactly these tags; with none the only one, or the one that is tagged `serve`.
 
     Raises GraphFileError, NotFoundError, and DataLossError for variables that don't have their checksum.
     """
     root = Path(directory)
-    path = next((root / name for name in FILE_NAMES if (root / name).exists()), None)
+    path = find_model_file(root)
     if path is None:
-        expected = f"{{{root / FILE_NAMES[0]}|{FILE_NAMES[1]}}}"
+        expected = f"{{{root / MODEL_FILES[0]}|{MODEL_FILES[1]}}}"
         raise NotFoundError(f"SavedModel file does not exist at: {root}/{expected}")
     meta_graph = read_saved_model_file(file_bytes(inside(path, root)), str(path), tags, registry)
     meta_graph = replace(meta_graph, file=replace(meta_graph.file, name=root.resolve().name))
@@ -57,17 +51,17 @@ def read_saved_model(directory: str | Path, tags: Iterable[str] = (), registry: 
     return SavedModel(_with_values(meta_graph, root), root, files)
 
 
-def read_saved_model_file(data: Buffer, name: str, tags: Iterable[str] = (), registry: Registry | None = None) -> MetaGraph:
+def read_saved_model_file(
+    data: Buffer, name: str, tags: Iterable[str] = (), registry: Registry | None = None, is_text: bool | None = None
+) -> MetaGraph:
     """As `read_saved_model`, of the bytes or text of the file alone: the variables have no values.  Raises GraphFileError."""
     with file_errors(name):
-        chosen = _choose(_meta_graphs(data), tuple(dict.fromkeys(tags)), name)
-    return read_meta_graph(chosen, name, registry)
+        chosen = _choose(_meta_graphs(as_binary("SavedModel", data, is_text)), tuple(dict.fromkeys(tags)), name)
+    return read_meta_graph(chosen, name, registry, is_text=False)
 
 
 def _meta_graphs(data: Buffer) -> list[tuple[tuple[str, ...], Buffer]]:
     """The MetaGraphs where they stand, each with its tags."""
-    if is_text(data):
-        data = serialise(parse_text("SavedModel", data))
     view = memoryview(data)
     found: list[tuple[tuple[str, ...], Buffer]] = []
     for field in fields(view):
@@ -92,17 +86,6 @@ def _choose(meta_graphs: list[tuple[tuple[str, ...], Buffer]], tags: tuple[str, 
 
 def _with_values(meta_graph: MetaGraph, root: Path) -> MetaGraph:
     prefix = root / _VARIABLES
-    if not prefix.with_name(prefix.name + ".index").exists():
+    if not index_path(prefix).exists():
         return meta_graph
-    return with_checkpoint(meta_graph, prefix, root)
-
-
-def with_checkpoint(meta_graph: MetaGraph, prefix: str | Path, directory: Path | None = None) -> MetaGraph:
-    """The same with the values of a checkpoint as its variables'.  Raises as `restoring.initial_values` does."""
-    graph = meta_graph.file.graph
-    try:
-        values = initial_values(graph, meta_graph.restore_op, Checkpoint(prefix, directory))
-    except OpError as error:
-        error.location = error.location or Location(str(prefix), 0, 0)
-        raise
-    return replace(meta_graph, file=replace(meta_graph.file, initial_values=values))
+    return replace(meta_graph, file=with_checkpoint(meta_graph.file, prefix, meta_graph.restore_op, root))

@@ -27,10 +27,10 @@ from placesim.runtime.kernels.data.values import (
 )
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
 from placesim.runtime.kernels.named_resources import DEFAULT_CONTAINER, finder, name_resource
-from placesim.runtime.kernels.string.tensor_serialization import message_field, read_fields
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.resources import ResourceHandle
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, no_outputs, scalar
+from placesim.wire import WireError, field_values, message_field
 
 RESOURCE_TYPE = "N10tensorflow4data16IteratorResourceE"
 
@@ -214,9 +214,9 @@ def from_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     if np.ndim(inputs[0]):
         raise InvalidArgumentError("string_handle must be a scalar")
     try:
-        fields = dict(read_fields(flat_strings(inputs[0])[0]))
+        fields = dict(field_values(flat_strings(inputs[0])[0]))
         device, container, name = (bytes(fields.get(field, b"")).decode() for field in (1, 2, 3))
-    except (ValueError, IndexError, TypeError):
+    except (WireError, ValueError, TypeError):
         raise InvalidArgumentError("Could not parse string_handle as a valid ResourceHandle") from None
     if device != context.device:
         raise InvalidArgumentError(

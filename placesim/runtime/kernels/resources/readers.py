@@ -21,10 +21,10 @@ from placesim.runtime.kernels.named_resources import check_two_strings, finder, 
 from placesim.runtime.kernels.resources.file_access import decompress, fixed_records, read_bytes, text_lines, tf_records
 from placesim.runtime.kernels.resources.queue_attempts import Dequeue, attempt
 from placesim.runtime.kernels.resources.queues import find_queue
-from placesim.runtime.kernels.string.tensor_serialization import message_field, number_field, read_fields
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.resources import ResourceHandle
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank, with_value
+from placesim.wire import WireError, field_values, message_field, number_field
 
 RESOURCE_TYPE = "N10tensorflow15ReaderInterfaceE"
 
@@ -213,8 +213,8 @@ def restore_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     if not reader.kind.is_single:
         raise UnimplementedError("Reader RestoreState")
     try:
-        fields = dict(read_fields(state))
-    except (ValueError, IndexError):
+        fields = dict(field_values(state))
+    except WireError:
         name = f"{reader.kind.name} '{reader.name}'"
         raise InvalidArgumentError(f"Could not parse state for {name}: {c_escape(state)}") from None
     numbers = [value if isinstance(value, int) else 0 for value in (fields.get(field, 0) for field in (1, 2, 3))]

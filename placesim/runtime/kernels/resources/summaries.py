@@ -20,16 +20,15 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor
-from placesim.runtime.kernels.string.tensor_serialization import message_field, number_field, read_fields, tensor_message
-from placesim.runtime.kernels.string.tensor_serialization import varint as encode_varint
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.shapes import scalar
+from placesim.tensor_fields import serialise_tensor
+from placesim.wire import WireError, field_values, fixed_field, message_field, number_field
 
 VALUE = 1
 """The field of `Summary` that holds each value."""
 TAG, SIMPLE, IMAGE, HISTOGRAM, AUDIO, NODE, TENSOR, METADATA = 1, 2, 4, 5, 6, 7, 8, 9
 """Fields of `Summary.Value`."""
-FIXED_64, FIXED_32 = 1, 5
 PNG_COLORS = {1: 0, 3: 2, 4: 6}
 """The PNG color type for a number of channels."""
 DEFAULT_BAD_COLOR = np.array([255, 0, 0, 255], np.uint8)
@@ -44,12 +43,13 @@ def _tag_field(tag: bytes) -> bytes:
 
 
 def _float_field(number: int, value: float) -> bytes:
-    return encode_varint(number << 3 | FIXED_32) + struct.pack("<f", value)
+    return fixed_field(number, struct.pack("<f", value))
 
 
 def _double_field(number: int, value: float) -> bytes:
     """A double; zero, the default, is not written."""
-    return b"" if struct.pack("<d", value) == bytes(8) else encode_varint(number << 3 | FIXED_64) + struct.pack("<d", value)
+    content = struct.pack("<d", value)
+    return fixed_field(number, content) if any(content) else b""
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def summarize_histogram(inputs: Sequence[Any], attrs: Attrs, context: KernelCont
 
 def summarize_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """A tensor under the node's name."""
-    data = tensor_message(np.asarray(inputs[0], attrs["T"].numpy), attrs["T"])
+    data = serialise_tensor(np.asarray(inputs[0], attrs["T"].numpy), attrs["T"])
     return _summary([message_field(NODE, context.node.encode()) + message_field(TENSOR, data)])
 
 
@@ -120,7 +120,7 @@ def summarize_tagged_tensor(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Ten
         if np.ndim(value):
             raise InvalidArgumentError(f"{name} must be scalar")
     tag, metadata = flat_strings(inputs[0])[0], flat_strings(inputs[2])[0]
-    data = tensor_message(np.asarray(inputs[1], attrs["T"].numpy), attrs["T"])
+    data = serialise_tensor(np.asarray(inputs[1], attrs["T"].numpy), attrs["T"])
     return _summary([_tag_field(tag) + message_field(TENSOR, data) + message_field(METADATA, metadata)])
 
 
@@ -139,14 +139,14 @@ def merge_summaries(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 def _tagged_values(summary: bytes) -> list[tuple[bytes, bytes]]:
     try:
-        values = [value for field, value in read_fields(summary) if field == VALUE and isinstance(value, bytes)]
+        values = [value for field, value in field_values(summary) if field == VALUE and isinstance(value, bytes)]
         return [(value, b"".join(_tag_of(value)[-1:])) for value in values]
-    except (ValueError, IndexError):
+    except WireError:
         raise InvalidArgumentError("Could not parse one of the summary inputs") from None
 
 
 def _tag_of(value: bytes) -> list[bytes]:
-    return [part for field, part in read_fields(value) if field == TAG and isinstance(part, bytes)]
+    return [part for field, part in field_values(value) if field == TAG and isinstance(part, bytes)]
 
 
 # --- sounds and pictures ----------------------------------------------------------------------------------------------

@@ -7,17 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from placesim.dtypes import INT64, STRING, VARIANT, DType
+from placesim.dtypes import INT64, VARIANT
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.sparse.tensors import check_indices, check_rank, make_sparse_tensor
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank
-
-_DTYPE, _SHAPE, _CONTENT = 0x08, 0x12, 0x22
-"""Tags of a TensorProto's fields: number and wire type."""
-_DIM, _SIZE = 0x12, 0x08
-"""Tags of a shape's dimension and of its size."""
+from placesim.tensor_fields import serialise_tensor
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
 
@@ -54,7 +50,8 @@ def _check_parts(inputs: Sequence[Tensor]) -> None:
 def _encode_parts(indices: Tensor, values: Tensor, dims: Tensor, attrs: Attrs) -> list[bytes | Tensor]:
     if attrs["out_type"] is VARIANT:
         return [indices, values, dims]
-    return [encode_tensor(INT64, indices), encode_tensor(attrs["T"], values), encode_tensor(INT64, dims)]
+    parts = ((indices, INT64), (values, attrs["T"]), (dims, INT64))
+    return [serialise_tensor(part, dtype, has_raw_strings=True) for part, dtype in parts]
 
 
 def _pack(rows: Sequence[Sequence[bytes | Tensor]]) -> Tensor:
@@ -63,31 +60,6 @@ def _pack(rows: Sequence[Sequence[bytes | Tensor]]) -> Tensor:
         for column, part in enumerate(row):
             packed[number, column] = part
     return packed
-
-
-def encode_tensor(dtype: DType, tensor: Tensor) -> bytes:
-    """A TensorProto with `tensor_content`; of strings this is all lengths, then all bytes."""
-    dims = b"".join(_encode_field(_DIM, bytes([_SIZE]) + _encode_varint(dim) if dim else b"") for dim in tensor.shape)
-    if dtype is STRING:
-        strings = tensor.reshape(-1).tolist()
-        content = b"".join(_encode_varint(len(text)) for text in strings) + b"".join(strings)
-    else:
-        content = np.ascontiguousarray(tensor).tobytes()
-    head = bytes([_DTYPE]) + _encode_varint(dtype.number) + _encode_field(_SHAPE, dims)
-    return head + (_encode_field(_CONTENT, content) if content else b"")
-
-
-def _encode_field(tag: int, data: bytes) -> bytes:
-    return bytes([tag]) + _encode_varint(len(data)) + data
-
-
-def _encode_varint(number: int) -> bytes:
-    """Seven bits a byte, the lowest first; the high bit says that more follow."""
-    encoded = bytearray()
-    while number > 127:
-        encoded.append(number & 127 | 128)
-        number >>= 7
-    return bytes(encoded) + bytes([number])
 
 
 # --- shape functions --------------------------------------------------------------------------------------------------

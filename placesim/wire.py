@@ -1,4 +1,8 @@
-"""The fields of a protocol buffer as spans of the bytes they stand in, so that what is large is looked at and never copied."""
+"""The wire format of protocol buffers: numbers, and the fields of a message as spans of the bytes they stand in.
+
+By hand, as what is large is looked at here and never copied, and reading a checkpoint or a summary must not import protobuf.
+Source: https://protobuf.dev/programming-guides/encoding/
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,11 @@ from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from placesim.checkpoints.wire import write_varint
-
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+"""Wire types."""
+_FIXED_BYTES = {FIXED64: 8, FIXED32: 4}
 _MAX_VARINT_BYTES = 10
-_MAX_MESSAGE_CHARACTERS = 20_000
+_ALL_ONES = (1 << 64) - 1
 
 
 class WireError(Exception):
@@ -22,46 +26,56 @@ class WireError(Exception):
         self.column = column
 
 
-def shortened(message: str) -> str:
-    """A message without the middle of it where a name in it is out of all measure."""
-    if len(message) <= _MAX_MESSAGE_CHARACTERS:
-        return message
-    half = _MAX_MESSAGE_CHARACTERS // 2
-    return f"{message[:half]}...{message[-half:]}"
+# --- reading --------------------------------------------------------------------------------------------------------
 
 
 class Field(NamedTuple):
-    """One field: it stands at [start, end), its value (without tag and length) at [value_start, end)."""
+    """One field: it stands at [start, end), its value (without tag and length) at [value_start, end).
+
+    `number_value` is the value of a field that holds a varint, as 64 bits without a sign; 0 for any other.
+    """
 
     number: int
     wire_type: int
     start: int
     value_start: int
     end: int
+    number_value: int
 
 
 def read_varint(data: bytes | memoryview, position: int, end: int) -> tuple[int, int]:
-    """The number at a position, and the position after it.  Raises WireError."""
+    """The number at a position, as 64 bits without a sign, and the position after it.  Raises WireError."""
+    if position < end and data[position] < 128:
+        return data[position], position + 1
     value = shift = 0
     for index in range(position, min(end, position + _MAX_VARINT_BYTES)):
         byte = data[index]
         value |= (byte & 127) << shift
         if byte < 128:
-            return value & 0xFFFFFFFFFFFFFFFF, index + 1
+            return value & _ALL_ONES, index + 1
         shift += 7
     is_cut = end - position < _MAX_VARINT_BYTES
     raise WireError(f"truncated at byte {end}" if is_cut else f"a number without end at byte {position}")
 
 
-def field_head(number: int, size: int) -> bytes:
-    """What stands before the `size` bytes of a field."""
-    return write_varint(number << 3 | BYTES) + write_varint(size)
+def read_varints(data: bytes | memoryview, count: int) -> tuple[list[int], int]:
+    """So many numbers from the start on, as 64 bits without a sign, and the position after them.  Raises WireError."""
+    position, found = 0, []
+    for _ in range(count):
+        value, position = read_varint(data, position, len(data))
+        found.append(value)
+    return found, position
+
+
+def signed(value: int) -> int:
+    """64 bits as a number with a sign."""
+    return value - (1 << 64) if value >> 63 else value
 
 
 def field_at(data: bytes | memoryview, start: int, end: int) -> Field:
     """The field that stands at a position of a message that ends at `end`.  Raises WireError."""
     tag, position = read_varint(data, start, end)
-    wire_type = tag & 7
+    wire_type, value = tag & 7, 0
     if tag < 8:
         raise WireError(f"no field has number 0: at byte {start}")
     value_start = position
@@ -69,16 +83,14 @@ def field_at(data: bytes | memoryview, start: int, end: int) -> Field:
         size, value_start = read_varint(data, position, end)
         position = value_start + size
     elif wire_type == VARINT:
-        _, position = read_varint(data, position, end)
-    elif wire_type == FIXED32:
-        position += 4
-    elif wire_type == FIXED64:
-        position += 8
+        value, position = read_varint(data, position, end)
+    elif wire_type in _FIXED_BYTES:
+        position += _FIXED_BYTES[wire_type]
     else:
         raise WireError(f"no field has wire type {wire_type}: at byte {start}")
     if position > end:
         raise WireError(f"truncated: field {tag >> 3} at byte {start} reaches to byte {position}, beyond the end at {end}")
-    return Field(tag >> 3, wire_type, start, value_start, position)
+    return Field(tag >> 3, wire_type, start, value_start, position, value)
 
 
 def fields(data: bytes | memoryview, start: int = 0, end: int | None = None) -> Iterator[Field]:
@@ -90,10 +102,17 @@ def fields(data: bytes | memoryview, start: int = 0, end: int | None = None) -> 
         yield field
 
 
+def field_values(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The number and the value of each field of a message: of a varint its number, else the bytes.  Raises WireError."""
+    for field in fields(data):
+        yield field.number, field.number_value if field.wire_type == VARINT else data[field.value_start : field.end]
+
+
 def take_run(data: bytes | memoryview, number: int, position: int, end: int, spans: array[int]) -> int:
     """Append the starts and ends of the values of all fields of that number that follow each other at a position.
 
     The fields hold bytes.  Returns the position after them.  A loop of its own because a graph's nodes come by the million.
+    Raises WireError.
     """
     tag = number << 3 | BYTES
     append = spans.append
@@ -118,3 +137,36 @@ def last_message(data: bytes | memoryview, number: int, start: int = 0, end: int
         if field.number == number and field.wire_type == BYTES:
             found = field
     return found
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+def write_varint(value: int) -> bytes:
+    """A number from 0 on, seven bits a byte, the lowest first."""
+    written = bytearray()
+    while value > 127:
+        written.append(value & 127 | 128)
+        value >>= 7
+    written.append(value)
+    return bytes(written)
+
+
+def field_head(number: int, size: int) -> bytes:
+    """What stands before the `size` bytes of a field."""
+    return write_varint(number << 3 | BYTES) + write_varint(size)
+
+
+def message_field(number: int, data: bytes) -> bytes:
+    """A field of bytes, or of a message."""
+    return field_head(number, len(data)) + data
+
+
+def number_field(number: int, value: int, is_written: bool = False) -> bytes:
+    """A field of a signed number; 0, the default, is not written unless told."""
+    return write_varint(number << 3 | VARINT) + write_varint(value & _ALL_ONES) if value or is_written else b""
+
+
+def fixed_field(number: int, data: bytes) -> bytes:
+    """A field of 4 or 8 bytes that stand as they are."""
+    return write_varint(number << 3 | (FIXED32 if len(data) == 4 else FIXED64)) + data

@@ -7,20 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from placesim.checkpoints.state import latest_checkpoint
 from placesim.errors import GraphFileError, Location, Problem
 from placesim.formats.annotations import device_annotations
-from placesim.formats.recognition import Format, recognise
+from placesim.formats.recognition import MODEL_FILES, FileKind, Format, recognise
 from placesim.formats.tensorflow.file_bytes import file_bytes
 from placesim.formats.tensorflow.graph_def import read_graph_def
 from placesim.formats.tensorflow.meta_graph import MetaGraph, read_meta_graph, signature
-from placesim.formats.tensorflow.saved_model import (
-    FILE_NAMES,
-    is_saved_model,
-    read_saved_model,
-    read_saved_model_file,
-    with_checkpoint,
-)
+from placesim.formats.tensorflow.restoring import with_checkpoint
+from placesim.formats.tensorflow.saved_model import read_saved_model, read_saved_model_file
 from placesim.graph.steps import Feed, Fetch, GraphFile, Step
 from placesim.ops.registry import Registry
 
@@ -51,15 +45,6 @@ class TensorFlowFile:
         )
 
 
-def sniff(source: bytes | memoryview | str | Path) -> Format:
-    """What some bytes are, or what lies at a path.  Raises UsageError for a path that cannot be read."""
-    if isinstance(source, bytes | memoryview):
-        return recognise(source)
-    if is_saved_model(Path(source)):
-        return Format.SAVED_MODEL
-    return recognise(file_bytes(source))
-
-
 def read_tensorflow_file(
     path: str | Path,
     *,
@@ -68,32 +53,44 @@ def read_tensorflow_file(
     signature_name: str | None = None,
     checkpoint: str | Path | None = None,
     registry: Registry | None = None,
+    kind: FileKind | None = None,
 ) -> TensorFlowFile:
     """The file or directory at a path, or `data` that came from there (as from standard input).
 
-    `checkpoint` is the prefix of the files that hold a MetaGraph's variables, or their directory.  With no `signature_name` a
-    SavedModel's `serving_default`, or its only signature.  Raises UsageError for what cannot be read, GraphFileError and
-    TensorFlow's own errors for what is wrong with it.
+    `checkpoint` is the prefix of the files that hold the variables' values, or their directory.  With no `signature_name` a
+    SavedModel's `serving_default`, or its only signature.  `kind` is what `recognise` says of `data`.  Raises UsageError for
+    what cannot be read, GraphFileError and TensorFlow's own errors for what is wrong with it.
     """
+    found = _read(path, data, tuple(tags), signature_name, registry, kind)
+    if checkpoint is None:
+        return found
+    restore_op = "" if found.meta_graph is None else found.meta_graph.restore_op
+    return replace(found, file=with_checkpoint(found.file, checkpoint, restore_op))
+
+
+def _read(
+    path: str | Path,
+    data: bytes | memoryview | None,
+    tags: tuple[str, ...],
+    signature_name: str | None,
+    registry: Registry | None,
+    kind: FileKind | None,
+) -> TensorFlowFile:
     name = str(path)
     if data is None and Path(path).is_dir():
         return _saved_model(Path(path), tags, signature_name, registry)
     content = file_bytes(path) if data is None else data
-    kind = recognise(content)
-    if kind is Format.GRAPH_DEF:
-        file = read_graph_def(content, name, registry)
-        return TensorFlowFile(file, kind, annotations=device_annotations(file))
-    if kind is Format.META_GRAPH:
-        meta_graph = read_meta_graph(content, name, registry)
-        if checkpoint is not None:
-            prefix = latest_checkpoint(checkpoint) if Path(checkpoint).is_dir() else checkpoint
-            meta_graph = with_checkpoint(meta_graph, prefix)
-        return _record(meta_graph, kind, signature_name)
-    if kind is Format.SAVED_MODEL and data is None and Path(path).name in FILE_NAMES:
+    form, is_text = kind or recognise(content)
+    if form is Format.GRAPH_DEF:
+        file = read_graph_def(content, name, registry, is_text=is_text)
+        return TensorFlowFile(file, form, annotations=device_annotations(file))
+    if form is Format.META_GRAPH:
+        return _record(read_meta_graph(content, name, registry, is_text), form, signature_name)
+    if form is Format.SAVED_MODEL and data is None and Path(path).name in MODEL_FILES:
         return _saved_model(Path(path).parent, tags, signature_name, registry)
-    if kind is Format.SAVED_MODEL:
-        return _record(read_saved_model_file(content, name, tags, registry), kind, signature_name)
-    raise GraphFileError((Problem(Location(name, 0, 0), _not_a_graph(kind)),))
+    if form is Format.SAVED_MODEL:
+        return _record(read_saved_model_file(content, name, tags, registry, is_text), form, signature_name)
+    raise GraphFileError((Problem(Location(name, 0, 0), _not_a_graph(form)),))
 
 
 def _not_a_graph(kind: Format) -> str:

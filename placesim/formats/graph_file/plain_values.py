@@ -1,0 +1,157 @@
+"""What stands in a YAML tree -> types, shapes, sizes, numbers, texts and tensors; attrs are made of these in `node_attrs`.
+
+Every function raises `Wrong` with what was found and what was expected.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Any
+
+from placesim.dtypes import NAMES, DType, parse_dtype
+from placesim.errors import GraphBuildError
+from placesim.formats.problems import Wrong, shown
+from placesim.graph.constants import make_constant
+from placesim.ops.attributes import UNKNOWN_RANK, Shape, TensorValue
+from placesim.suggestions import did_you_mean
+
+_UNITS = {"": 1, "B": 1} | {
+    prefix + suffix: base**power for power, prefix in enumerate("KMGT", 1) for suffix, base in (("iB", 1024), ("B", 1000))
+}
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+INT64_END = 1 << 63
+"""The first number that has no place in an int64."""
+
+
+def dtype_value(value: Any) -> DType:
+    """`float32`, `float`, `DT_FLOAT`."""
+    if isinstance(value, DType):
+        return value
+    try:
+        return parse_dtype(value)
+    except (KeyError, TypeError):
+        raise Wrong(f"unknown type: got {shown(value)}, expected one of TensorFlow's{did_you_mean(value, NAMES)}") from None
+
+
+def shape_value(value: Any) -> Shape:
+    """A list of dimensions, -1 or null an unknown one; `unknown` an unknown rank."""
+    if isinstance(value, Shape):
+        return value
+    if value == "unknown":
+        return UNKNOWN_RANK
+    if not isinstance(value, list | tuple):
+        raise Wrong(f"wrong type of a shape: got {shown(value)}, expected a list of dimensions or 'unknown'")
+    dims = tuple(-1 if dim is None else dim for dim in value)
+    for dim in dims:
+        if type(dim) is not int or not -1 <= dim < INT64_END:
+            raise Wrong(f"wrong dimension of a shape: got {shown(dim)}, expected a number from 0, or -1 where it is unknown")
+    return Shape(dims)
+
+
+def known_shape(value: Any) -> tuple[int, ...]:
+    """A shape of which all is known, as a tensor's."""
+    dims = shape_value(value).dims
+    if dims is None or -1 in dims:
+        raise Wrong(f"unknown shape of a tensor: got {shown(value) if dims is None else list(dims)}, expected known dimensions")
+    return dims
+
+
+def size_value(value: Any) -> int:
+    """Bytes: a number, or a text with a unit (`4800MiB`, `12 GiB`, `80GB`)."""
+    if type(value) is int and value > 0:
+        return value
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    unit = None if found is None else next((unit for unit in _UNITS if unit.lower() == found[2].lower()), None)
+    if found is None or unit is None:
+        raise Wrong(f"bad size: got {shown(value)}, expected bytes, or a number with a unit such as 4800MiB or 12GiB")
+    size = int(float(found[1]) * _UNITS[unit])
+    if not 0 < size < INT64_END:
+        raise Wrong(f"bad size: got {shown(value)}, expected more than nothing and less than 8 EiB")
+    return size
+
+
+def int_value(value: Any, low: int, high: int, what: str) -> int:
+    """A whole number within bounds."""
+    if type(value) is not int:
+        raise Wrong(f"wrong type of {what}: got {shown(value)}, expected a whole number from {low} to {high}")
+    if not low <= value <= high:
+        raise Wrong(f"{what} out of range: got {shown(value)}, expected a number from {low} to {high}")
+    return value
+
+
+def bool_value(value: Any, what: str) -> bool:
+    if type(value) is not bool:
+        raise Wrong(f"wrong type of {what}: got {shown(value)}, expected true or false")
+    return value
+
+
+def text_value(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise Wrong(f"wrong type of {what}: got {shown(value)}, expected a text")
+    return value
+
+
+def number_value(value: Any, what: str) -> float:
+    if type(value) not in (int, float):
+        raise Wrong(f"wrong type of {what}: got {shown(value)}, expected a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise Wrong(f"{what} out of range: got {shown(value)}, expected a number") from None
+
+
+def bytes_value(value: Any) -> bytes:
+    """The text under `bytes:`, in base64."""
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        raise Wrong(f"wrong bytes: got {shown(value)}, expected base64") from None
+
+
+# --- tensors --------------------------------------------------------------------------------------------------------
+
+
+def literal(value: Any) -> Any:
+    """A literal with its `{bytes: ...}` in place; a `{tensor: ...}` is a TensorValue."""
+    if isinstance(value, list | tuple):
+        return [literal(part) for part in value] if any(isinstance(part, dict | list | tuple) for part in value) else value
+    if not isinstance(value, dict):
+        return value
+    if list(value) == ["bytes"]:
+        return bytes_value(value["bytes"])
+    if list(value) == ["tensor"]:
+        return tensor_value(value["tensor"])
+    raise Wrong("wrong literal: got a mapping, expected a number, a boolean, a text, a list, {bytes: BASE64} or {tensor: ...}")
+
+
+def constant_value(value: Any, dtype: Any = None, shape: Any = None) -> TensorValue:
+    """`value`, `dtype` and `shape` as a `Const` has them; null stands for one that is not given."""
+    if value.__class__ is float and dtype is None and not shape and shape.__class__ is not str:
+        return make_constant(value)
+    value = literal(value)
+    if isinstance(value, TensorValue):
+        if dtype is not None and dtype_value(dtype) is not value.dtype:
+            raise Wrong(f"two types of one tensor: got {value.dtype.python_name}, expected {dtype_value(dtype).python_name}")
+        value, dtype = value.array, value.dtype
+    try:
+        return make_constant(
+            value, None if dtype is None else dtype_value(dtype), None if shape is None else known_shape(shape)
+        )
+    except GraphBuildError as error:
+        raise Wrong(error.message) from None
+
+
+def tensor_value(value: Any) -> TensorValue:
+    """`{dtype, shape, value}`."""
+    if isinstance(value, TensorValue):
+        return value
+    if not isinstance(value, dict):
+        return constant_value(value)
+    for key in value:
+        if key not in ("dtype", "shape", "value"):
+            raise Wrong(f"unknown key in a tensor: got {shown(key)}, expected dtype, shape or value")
+    if "value" not in value:
+        raise Wrong("no value of a tensor: got nothing, expected 'value'")
+    return constant_value(value["value"], value.get("dtype"), value.get("shape"))

@@ -1,0 +1,68 @@
+"""Whether TensorFlow takes a function library: no op's name is taken, no body is wrong, no function calls itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from placesim.formats.node_checks import NodeChecks
+from placesim.formats.problems import Problems, part_position
+from placesim.graph.graph import Function
+from placesim.ops.attributes import FunctionName
+from placesim.ops.registry import Registry
+
+
+def check_library(
+    registry: Registry,
+    functions: Mapping[str, Function],
+    problems: Problems,
+    tree_of: Callable[[str], Any] = lambda name: None,
+) -> None:
+    """Note what is wrong with any function.  `tree_of` gives the mapping that a function was read from, where there is one."""
+    checks = NodeChecks(registry, functions, problems)
+    for function in functions.values():
+        tree = tree_of(function.name)
+        if registry.op(function.name) is not None:
+            message = f"Cannot add function '{function.name}' because an op with the same name already exists."
+            problems.add(part_position(tree, "name"), message, "ValueError")
+        bodies = tree.get("nodes", ()) if isinstance(tree, dict) else ()
+        at = {body.get("name"): body for body in bodies if isinstance(body, dict)}
+        for node in function.nodes:
+            checks.check(node, at.get(node.name), f" in function '{function.name}'")
+    circle = recursion(functions)
+    if circle is not None:
+        message = f"recursive functions: {' -> '.join(circle[:20])}; expected functions that do not call themselves"
+        problems.add(part_position(tree_of(circle[0]), "name"), message, "InvalidArgumentError")
+
+
+def recursion(functions: Mapping[str, Function]) -> list[str] | None:
+    """The names along a circle of functions that call each other, the first again at the end; None where there is none."""
+    called = {name: list(dict.fromkeys(_called(function, functions))) for name, function in functions.items()}
+    state: dict[str, int] = {}
+    for start in functions:
+        path, waiting = [start], [iter(called[start])]
+        if start in state:
+            continue
+        state[start] = 1
+        while path:
+            following = next(waiting[-1], None)
+            if following is None:
+                state[path.pop()] = 2
+                waiting.pop()
+            elif state.get(following) == 1:
+                return [*path[path.index(following) :], following]
+            elif following not in state:
+                state[following] = 1
+                path.append(following)
+                waiting.append(iter(called[following]))
+    return None
+
+
+def _called(function: Function, functions: Mapping[str, Function]) -> Iterator[str]:
+    for node in function.nodes:
+        if node.op in functions:
+            yield node.op
+        for value in node.attrs.values():
+            for single in value if value.__class__ is tuple else (value,):
+                if isinstance(single, FunctionName) and single.name in functions:
+                    yield single.name

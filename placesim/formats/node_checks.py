@@ -1,0 +1,139 @@
+"""Whether the op and the attrs of a NodeDef are what TensorFlow allows, in the words of its `import_graph_def`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from placesim.dtypes import DType
+from placesim.formats.problems import Problems, key_position, part_position
+from placesim.graph.graph import Function, NodeDef
+from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
+from placesim.ops.definitions import OpDef, format_op_def
+from placesim.ops.registry import Registry
+
+MAX_COUNT = 1 << 20
+"""A count attr beyond this stands for more tensors than any op has."""
+_OUTDATED = ". (Check whether your GraphDef-interpreting binary is up to date with your GraphDef-generating binary.)."
+_IS_OF_TYPE: dict[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str | bytes),
+    "int": lambda value: value.__class__ is int,
+    "float": lambda value: isinstance(value, float),
+    "bool": lambda value: isinstance(value, bool),
+    "type": lambda value: isinstance(value, DType),
+    "shape": lambda value: isinstance(value, Shape),
+    "tensor": lambda value: isinstance(value, TensorValue),
+    "func": lambda value: isinstance(value, FunctionName),
+}
+
+
+class NodeChecks:
+    """Checks nodes one after the other; what is wrong is noted, at its place in the tree that a node was read from."""
+
+    def __init__(self, registry: Registry, functions: Mapping[str, Function], problems: Problems) -> None:
+        self._registry = registry
+        self._functions = functions
+        self._problems = problems
+        self._checked: dict[tuple[str, int], Attrs] = {}
+
+    def check(self, node_def: NodeDef, tree: Any = None, where: str = "") -> bool:
+        """Whether a node's op and attrs are allowed.  `where` names the function whose body the node is in."""
+        op, attrs = node_def.op, node_def.attrs
+        if (op, id(attrs)) in self._checked:
+            return True
+        definition = self._registry.op(op)
+        if definition is None:
+            is_good = self._check_call(node_def, tree, where)
+        else:
+            is_good = self._check_attrs(node_def, definition, tree, where)
+            is_good &= self._check_deciding(node_def, definition, tree, where)
+        if is_good and op != "Const":
+            self._checked[op, id(attrs)] = attrs
+        return is_good
+
+    def _report(self, position: int, message: str, where: str) -> None:
+        self._problems.add(position, message + where, "ValueError")
+
+    def _check_call(self, node_def: NodeDef, tree: Any, where: str) -> bool:
+        function = self._functions.get(node_def.op)
+        if function is None:
+            near = self._problems.did_you_mean(node_def.op, (*self._registry.op_names, *self._functions))
+            expected = f"expected an op of TensorFlow {self._registry.release} or a function of the file"
+            message = f"unknown op: got '{node_def.op}' of node '{node_def.name}'{where}, {expected}{near}"
+            self._problems.add(part_position(tree, "op"), message)
+            return False
+        for arg in (*function.inputs, *function.outputs):
+            if arg.type_attr and not isinstance(node_def.attrs.get(arg.type_attr), DType | Placeholder):
+                message = f"NodeDef missing attr '{arg.type_attr}' from function '{function.name}'{node_text(node_def.name)}"
+                self._report(_attr_position(tree, arg.type_attr), message, where)
+                return False
+        return True
+
+    def _check_attrs(self, node_def: NodeDef, definition: OpDef, tree: Any, where: str) -> bool:
+        is_good = True
+        for name, value in node_def.attrs.items():
+            attr = definition.attrs.get(name)
+            if attr is None:
+                if not name.startswith("_"):
+                    self._report_unknown(node_def, definition, name, tree, where)
+                    is_good = False
+            elif value.__class__ is Placeholder:
+                if not where:
+                    message = f"attr '{name}' is a placeholder outside of a function{node_text(node_def.name)}"
+                    self._report(_attr_position(tree, name), message, where)
+                    is_good = False
+            elif not _is_of_type(attr.type, value):
+                message = f"AttrValue had value with type '{_type_name(value)}' when '{attr.type}' expected"
+                message += f"\n\t for attr '{name}'\n\t{node_text(node_def.name)}; {format_op_def(definition)}"
+                self._report(_attr_position(tree, name), message, where)
+                is_good = False
+        return is_good
+
+    def _report_unknown(self, node_def: NodeDef, definition: OpDef, name: str, tree: Any, where: str) -> None:
+        near = self._problems.did_you_mean(name, definition.attrs)
+        message = f"NodeDef mentions attr '{name}' not in {format_op_def(definition)}{node_text(node_def.name)}"
+        given = tree.get("attrs") if isinstance(tree, dict) else None
+        holder = given if isinstance(given, dict) and name in given else tree
+        self._report(key_position(holder, name) if holder is not None else 0, message + (near or _OUTDATED), where)
+
+    def _check_deciding(self, node_def: NodeDef, definition: OpDef, tree: Any, where: str) -> bool:
+        """The attrs that say what flows in and out; TensorFlow's own dumps leave others away, as a scalar's empty shape."""
+        attrs, is_good = node_def.attrs, True
+        args = (*definition.inputs, *definition.outputs)
+        for name in dict.fromkeys(
+            name for arg in args for name in (arg.type_attr, arg.number_attr, arg.type_list_attr) if name
+        ):
+            if name not in attrs and not definition.attrs[name].has_default:
+                message = f"NodeDef missing attr '{name}' from {format_op_def(definition)}{node_text(node_def.name)}"
+                self._report(part_position(tree), message, where)
+                is_good = False
+        for name in dict.fromkeys(arg.number_attr for arg in args if arg.number_attr):
+            count = attrs.get(name)
+            if isinstance(count, int) and not 0 <= count <= MAX_COUNT:
+                message = f"Value for attr '{name}' of {count} is not a number of tensors{node_text(node_def.name)}"
+                self._report(_attr_position(tree, name), message, where)
+                is_good = False
+        return is_good
+
+
+def node_text(name: str) -> str:
+    """How TensorFlow ends a message about a node."""
+    return f"; NodeDef: {{{{node {name}}}}}"
+
+
+def _attr_position(tree: Any, name: str) -> int:
+    """Where an attr stands: under `attrs`, or beside them as a constant's `value` does."""
+    given = tree.get("attrs") if isinstance(tree, dict) else None
+    return part_position(tree, "attrs", name) if isinstance(given, dict) and name in given else part_position(tree, name)
+
+
+def _is_of_type(attr_type: str, value: AttrValue) -> bool:
+    if not attr_type.startswith("list("):
+        return _IS_OF_TYPE[attr_type](value)
+    return value.__class__ is tuple and (not value or _IS_OF_TYPE[attr_type[5:-1]](value[0]))
+
+
+def _type_name(value: AttrValue) -> str:
+    if value.__class__ is tuple:
+        return f"list({_type_name(value[0])})" if value else "list(any)"
+    return next((name for name, is_of_type in _IS_OF_TYPE.items() if is_of_type(value)), type(value).__name__)

@@ -1,0 +1,38 @@
+"""A word that nobody knows -> the known words that may have been meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+SIMILAR = 0.7
+"""How like a word must be, from 0 (any) to 1 (the same), to be what was meant among very many."""
+SIMILAR_AMONG_FEW = 0.5
+_MAX_CANDIDATES = 20_000
+_MAX_CHARACTERS = 200
+
+
+def did_you_mean(word: Any, words: Iterable[str], similar: float = SIMILAR) -> str:
+    """`; did you mean 'x'?` where a known word is close, in whatever case; empty where none is, or where it is no word."""
+    if not isinstance(word, str) or not 0 < len(word) < _MAX_CHARACTERS:
+        return ""
+    return _nearest(word, tuple(islice(words, _MAX_CANDIDATES)), similar)
+
+
+@lru_cache(maxsize=1024)
+def _nearest(word: str, words: tuple[str, ...], similar: float) -> str:
+    longest = (2 - similar) / similar  # how much longer than the other a word can be, and still be as similar
+    lowered = {
+        known.lower(): known for known in words if len(known) <= longest * len(word) and len(word) <= longest * len(known)
+    }
+    near = near_words(word.lower(), lowered, 1, similar)
+    return f"; did you mean '{lowered[near[0]]}'?" if near else ""
+
+
+def near_words(word: str, words: Iterable[str], most: int, similar: float) -> list[str]:
+    """At most so many of the known words that are as similar as that, the closest first."""
+    import difflib
+
+    return difflib.get_close_matches(word, list(words), most, similar)
