@@ -13,6 +13,8 @@ EXIT = ("Exit", "RefExit")
 MERGE = ("Merge", "RefMerge")
 SWITCH = ("Switch", "RefSwitch")
 NEXT_ITERATION = ("NextIteration", "RefNextIteration")
+CONTROL_FLOW = frozenset((*SWITCH, *MERGE, *ENTER, *EXIT, *NEXT_ITERATION, "LoopCond", "_SwitchN"))
+"""The ops that make tensors dead, or that a value enters or leaves a loop by."""
 
 
 @dataclass(frozen=True, slots=True)

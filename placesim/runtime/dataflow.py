@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from placesim.errors import InternalError, InvalidArgumentError, OpError
-from placesim.runtime.control_flow import ENTER, EXIT, MERGE, NEXT_ITERATION, SWITCH
+from placesim.runtime.control_flow import CONTROL_FLOW, ENTER, EXIT, MERGE, NEXT_ITERATION, SWITCH, find_frames
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels.kernel import Kernel, WouldWait, one_per_output
 from placesim.runtime.program import RECEIVES, SENDS, Instruction, Program, blame, read_variable
@@ -107,8 +107,6 @@ class DataflowExecutor:
 
 def _exits_by_frame(program: Program) -> dict[str, list[int]]:
     """The `Exit` nodes of each frame, found by walking back to an `Enter`."""
-    from placesim.runtime.control_flow import find_frames
-
     found: dict[str, list[int]] = {}
     for node, frame in zip(program.graph.nodes, find_frames(program.graph), strict=True):
         if node.op in EXIT and frame is not None:
@@ -429,12 +427,8 @@ def _input_bytes(values: Sequence[Any]) -> int:
 
 def needs_dataflow(programs: Sequence[Program]) -> bool:
     """Whether any program has control flow, or ops that may wait for others."""
-    special = {*SWITCH, *MERGE, *ENTER, *EXIT, *NEXT_ITERATION, "LoopCond", "_SwitchN"}
     return any(
-        instruction.node.op in special
-        or "Queue" in instruction.node.op
-        or "Stage" in instruction.node.op
-        or "Barrier" in instruction.node.op
+        instruction.kernel.may_wait or instruction.node.op in CONTROL_FLOW
         for program in programs
         for instruction in program.instructions
     )

@@ -214,7 +214,7 @@ def _taken(context: ShapeContext) -> Sequence[Dims]:
 TABLE: Table = {
     "Barrier": Kernel(make_barrier, two_strings, needs_context=True),
     "BarrierInsertMany": Kernel(insert, _inserted, needs_context=True),
-    "BarrierTakeMany": Kernel(take, _taken, needs_context=True),
+    "BarrierTakeMany": Kernel(take, _taken, needs_context=True, may_wait=True),
     "BarrierClose": Kernel(close, takes_two_strings, needs_context=True),
     "BarrierReadySize": Kernel(tell_ready, scalar_of_two_strings, needs_context=True),
     "BarrierIncompleteSize": Kernel(tell_incomplete, scalar_of_two_strings, needs_context=True),

@@ -310,15 +310,15 @@ for _kind in ("FIFOQueue", "RandomShuffleQueue", "PaddingFIFOQueue", "PriorityQu
     _older, _newer = both_forms(queue_maker(_kind))
     TABLE[_kind] = Kernel(_older, two_strings, needs_context=True)
     TABLE[_kind + "V2"] = Kernel(_newer, scalar, needs_context=True)
-for _op, _compute, _older_shape, _newer_shape in (
-    ("QueueEnqueue", enqueue, no_outputs, no_outputs),
-    ("QueueEnqueueMany", enqueue_many, no_outputs, no_outputs),
-    ("QueueDequeue", dequeue, unknown_outputs, unknown_outputs),
-    ("QueueDequeueMany", batch_dequeuer("DequeueManyOp", False), unknown_outputs, _checked_count),
-    ("QueueDequeueUpTo", batch_dequeuer("DequeueUpToOp", True), unknown_outputs, unknown_outputs),
-    ("QueueClose", close, takes_two_strings, no_outputs),
-    ("QueueIsClosed", tell_closed, scalar, scalar),
-    ("QueueSize", tell_size, scalar_of_two_strings, unchanged),
+for _op, _compute, _older_shape, _newer_shape, _waits in (
+    ("QueueEnqueue", enqueue, no_outputs, no_outputs, True),
+    ("QueueEnqueueMany", enqueue_many, no_outputs, no_outputs, True),
+    ("QueueDequeue", dequeue, unknown_outputs, unknown_outputs, True),
+    ("QueueDequeueMany", batch_dequeuer("DequeueManyOp", False), unknown_outputs, _checked_count, True),
+    ("QueueDequeueUpTo", batch_dequeuer("DequeueUpToOp", True), unknown_outputs, unknown_outputs, True),
+    ("QueueClose", close, takes_two_strings, no_outputs, True),
+    ("QueueIsClosed", tell_closed, scalar, scalar, False),
+    ("QueueSize", tell_size, scalar_of_two_strings, unchanged, False),
 ):
-    TABLE[_op] = Kernel(_compute, _older_shape, needs_context=True)
-    TABLE[_op + "V2"] = Kernel(_compute, _newer_shape, needs_context=True)
+    TABLE[_op] = Kernel(_compute, _older_shape, needs_context=True, may_wait=_waits)
+    TABLE[_op + "V2"] = Kernel(_compute, _newer_shape, needs_context=True, may_wait=_waits)

@@ -254,15 +254,15 @@ for _kind in KINDS:
     _older, _newer = both_forms(reader_maker(_kind))
     TABLE[_kind.name] = Kernel(_older, two_strings, needs_context=True)
     TABLE[_kind.name + "V2"] = Kernel(_newer, scalar, needs_context=True)
-for _op, _compute, _outputs, _handles, _scalars in (
-    ("ReaderRead", read, ((), ()), 2, 0),
-    ("ReaderReadUpTo", read_up_to, ((-1,), (-1,)), 2, 1),
-    ("ReaderNumRecordsProduced", tell_produced, ((),), 1, 0),
-    ("ReaderNumWorkUnitsCompleted", tell_finished, ((),), 1, 0),
-    ("ReaderReset", reset, (), 1, 0),
-    ("ReaderSerializeState", save_state, ((),), 1, 0),
-    ("ReaderRestoreState", restore_state, (), 1, 1),
+for _op, _compute, _outputs, _handles, _scalars, _waits in (
+    ("ReaderRead", read, ((), ()), 2, 0, True),
+    ("ReaderReadUpTo", read_up_to, ((-1,), (-1,)), 2, 1, True),
+    ("ReaderNumRecordsProduced", tell_produced, ((),), 1, 0, False),
+    ("ReaderNumWorkUnitsCompleted", tell_finished, ((),), 1, 0, False),
+    ("ReaderReset", reset, (), 1, 0, False),
+    ("ReaderSerializeState", save_state, ((),), 1, 0, False),
+    ("ReaderRestoreState", restore_state, (), 1, 1, False),
 ):
-    TABLE[_op] = Kernel(_compute, _checked(True, _outputs, _handles, _scalars), needs_context=True)
-    TABLE[_op + "V2"] = Kernel(_compute, _checked(False, _outputs, _handles, _scalars), needs_context=True)
+    TABLE[_op] = Kernel(_compute, _checked(True, _outputs, _handles, _scalars), needs_context=True, may_wait=_waits)
+    TABLE[_op + "V2"] = Kernel(_compute, _checked(False, _outputs, _handles, _scalars), needs_context=True, may_wait=_waits)
 TABLE["ReaderRestoreState"] = Kernel(restore_state, _restored_by_strings, needs_context=True)

@@ -234,18 +234,18 @@ def _key_and_values(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "Stage": Kernel(stage, no_outputs, needs_context=True),
-    "Unstage": Kernel(unstage, unknown_outputs, needs_context=True),
-    "StagePeek": Kernel(stage_peek, unknown_outputs, needs_context=True),
+    "Stage": Kernel(stage, no_outputs, needs_context=True, may_wait=True),
+    "Unstage": Kernel(unstage, unknown_outputs, needs_context=True, may_wait=True),
+    "StagePeek": Kernel(stage_peek, unknown_outputs, needs_context=True, may_wait=True),
     "StageSize": Kernel(stage_size, scalar, needs_context=True),
     "StageClear": Kernel(stage_clear, no_outputs, needs_context=True),
 }
 for _kind in MAP_TYPES:
     TABLE |= {
-        f"{_kind}Stage": Kernel(partial(put_in_map, _kind), no_outputs, needs_context=True),
-        f"{_kind}Unstage": Kernel(partial(take_from_map, _kind, False), unknown_outputs, needs_context=True),
-        f"{_kind}Peek": Kernel(partial(take_from_map, _kind, True), unknown_outputs, needs_context=True),
-        f"{_kind}UnstageNoKey": Kernel(partial(take_any_from_map, _kind), _key_and_values, needs_context=True),
+        f"{_kind}Stage": Kernel(partial(put_in_map, _kind), no_outputs, needs_context=True, may_wait=True),
+        f"{_kind}Unstage": Kernel(partial(take_from_map, _kind, False), unknown_outputs, needs_context=True, may_wait=True),
+        f"{_kind}Peek": Kernel(partial(take_from_map, _kind, True), unknown_outputs, needs_context=True, may_wait=True),
+        f"{_kind}UnstageNoKey": Kernel(partial(take_any_from_map, _kind), _key_and_values, needs_context=True, may_wait=True),
         f"{_kind}Size": Kernel(partial(map_size, _kind), scalar, needs_context=True),
         f"{_kind}IncompleteSize": Kernel(partial(incomplete_map_size, _kind), scalar, needs_context=True),
         f"{_kind}Clear": Kernel(partial(clear_map, _kind), no_outputs, needs_context=True),
