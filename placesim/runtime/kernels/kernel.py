@@ -24,7 +24,7 @@ Flops = Callable[[Sequence[Dims], Sequence[Dims], Attrs], int]
 
 
 class WouldWait(Exception):
-    """Raised by a kernel whose row says `may_wait`: it cannot go on yet (an empty or a full queue), and is tried again later."""
+    """Raised by a kernel whose row says `may_wait`: it can't go on yet (an empty or a full queue), and is tried again later."""
 
 
 class Kernel(NamedTuple):
