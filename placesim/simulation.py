@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from placesim.loading import Source
     from placesim.report.report import Report
     from placesim.report.results import Result
-    from placesim.runtime.session import PreparedStep, Session
+    from placesim.runtime.prepared import PreparedStep
+    from placesim.runtime.session import Session
 
 Progress = Callable[[int, int, int, int], None]
 """Told now and then: steps done, of how many, and nodes done in this step, of how many."""

@@ -19,7 +19,7 @@ from placesim.runtime.kernels.kernel import Kernel
 from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, is_fully_defined
 
 if TYPE_CHECKING:
-    from placesim.runtime.session import PreparedStep
+    from placesim.runtime.prepared import PreparedStep
 
 MAX_VALUE_ELEMENTS = 256
 """Values of larger tensors are not followed: a shape has few dimensions."""

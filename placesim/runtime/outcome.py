@@ -11,7 +11,7 @@ from placesim.collector import collector_paused
 from placesim.devices.inventory import Device
 from placesim.errors import PlacesimError
 from placesim.placement.placer import Placement
-from placesim.runtime.session import PreparedStep
+from placesim.runtime.prepared import PreparedStep
 
 
 class TransferRow(NamedTuple):

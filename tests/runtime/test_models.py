@@ -16,7 +16,8 @@ from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.graph import Graph
 from placesim.graph.steps import Feed, Fetch, Step
 from placesim.ops.attributes import Shape
-from placesim.runtime.session import Session, default_fetches
+from placesim.runtime.requests import default_fetches
+from placesim.runtime.session import Session
 
 DATA = Path(__file__).parent.parent / "data"
 CASES = [
