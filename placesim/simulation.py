@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from placesim.loading import Source
     from placesim.report.report import Report
     from placesim.report.results import Result
+    from placesim.runtime.graph_shapes import GraphShapes
     from placesim.runtime.prepared import PreparedStep
     from placesim.runtime.session import Session
 
@@ -98,6 +99,7 @@ class _Simulation:
         self._stage = stage
         self._progress = progress
         self._session: Session | None = None
+        self._shapes: GraphShapes | None = None
         self._prepared: dict[int, PreparedStep] = {}
         self._results: list[Result] = []
         self._fetches: list[str] = []
@@ -123,11 +125,13 @@ class _Simulation:
 
     def run(self) -> None:
         from placesim.runtime.session import open_session
+        from placesim.runtime.shape_check import check_shapes
 
         if self._loaded.error is not None:
             raise self._loaded.error
         file = self._loaded.file
         assert file is not None
+        self._shapes = check_shapes(file)
         config = _config(file, self._options)
         if self._options.log_placement is None:
             self._shows_log = config.log_device_placement

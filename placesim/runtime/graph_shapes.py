@@ -213,7 +213,8 @@ class GraphShapes:
         if node.op in ("Shape", "Size", "Rank"):
             ((measured, slot),) = node.inputs
             return (_measured(node, self._known[measured][slot] if measured in self._known else None),)
-        if (node.op not in MOVING_OPS and node.op not in COMPUTING_OPS) or node.id not in self._known:
+        is_followed = node.op in MOVING_OPS or node.op in COMPUTING_OPS
+        if not is_followed or node.id not in self._known or node.id in self._refused:
             return nothing
         values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
         is_partial = any(isinstance(value, _Partial) for value in values)
