@@ -116,6 +116,7 @@ class _Simulation:
             tuple(session.placements) if session is not None else (),
             tuple(self._prepared.values()),
             error,
+            self._shapes,
             Results(self._results),
             tuple(self._fetches),
             self._options.log_style,

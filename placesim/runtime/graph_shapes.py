@@ -8,22 +8,19 @@ what TensorFlow would have raised is kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from placesim.errors import GraphBuildError, PlacesimError
-from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
+from placesim.graph.graph import Graph, Node, TensorRef
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import Kernel
 from placesim.runtime.kernels.op_families import OP_FAMILIES
 from placesim.runtime.shape_inference import infer_shapes, word_refusal
 from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, ShapeError, is_fully_defined
-
-if TYPE_CHECKING:
-    from placesim.runtime.prepared import PreparedStep
 
 MAX_VALUE_ELEMENTS = 256
 """Values of larger tensors are not followed: a shape has few dimensions."""
@@ -272,42 +269,3 @@ def _computed(
         return None
     arrays = [np.asarray(output) for output in outputs]
     return tuple(array.view(_Partial) if is_partial and (array == -1).any() else array for array in arrays)
-
-
-# --- what a transfer carries ----------------------------------------------------------------------------------------
-
-
-def transfer_sizes(step: PreparedStep, graph: Graph) -> list[int | None]:
-    """The bytes of each transfer of a step: 0 on a control edge, None where the shape or the element size is not known.
-
-    `graph` is the whole graph, whose placeholders declare the shapes of what is fed.
-    """
-    client = step.client
-    shapes = GraphShapes(client.graph, _fed_shapes(graph, client.feeds))
-    received = {transfer.recv: transfer for transfer in step.partitions.transfers}
-    sizes: list[int | None] = []
-    for transfer in step.partitions.transfers:
-        origin = transfer
-        while origin.slot >= 0 and origin.producer in received and origin.producer not in client.graph.ids:
-            origin = received[origin.producer]  # between tasks a tensor passes through a CPU of each
-        sizes.append(_size(client.graph, shapes, origin.producer, origin.slot))
-    return sizes
-
-
-def _size(graph: Graph, shapes: GraphShapes, producer: str, slot: int) -> int | None:
-    if slot < 0:
-        return 0
-    if producer not in graph.ids:
-        return None
-    node = graph.node(producer)
-    dims, size = shapes.shape(TensorRef(node.id, slot)), node.signature.output_dtypes[slot].size
-    return math.prod(dims) * size if dims is not None and is_fully_defined(dims) and size else None
-
-
-def _fed_shapes(graph: Graph, feeds: Iterable[str]) -> list[Dims]:
-    found: list[Dims] = []
-    for name, _ in map(split_tensor_name, feeds):
-        node = graph.node(name) if name in graph.ids else None
-        shape = node.attrs.get("shape") if node is not None else None
-        found.append(getattr(shape, "dims", None))
-    return found

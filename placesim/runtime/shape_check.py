@@ -14,14 +14,14 @@ from placesim.graph.steps import GraphFile
 from placesim.runtime.graph_shapes import GraphShapes
 
 
-def check_shapes(file: GraphFile) -> GraphShapes:
-    """The static shapes of a file's graph.
+def check_shapes(file: GraphFile) -> GraphShapes | None:
+    """The static shapes of a file's graph, None of a raw one.
 
     Raises GraphFileError with every node whose shape function refuses its inputs, those that steps add among them; a function's
     body is a FunctionDef, which no shape function has seen.
     """
     if file.is_raw:
-        return GraphShapes(file.graph)
+        return None
     shapes = GraphShapes(_whole_graph(file))
     with collector_paused():
         refusals = shapes.refusals()
