@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from placesim.loading import Source
     from placesim.report.report import Report
     from placesim.report.results import Result
-    from placesim.runtime.session import PreparedStep, Session
+    from placesim.runtime.graph_shapes import GraphShapes
+    from placesim.runtime.prepared import PreparedStep
+    from placesim.runtime.session import Session
 
 Progress = Callable[[int, int, int, int], None]
 """Told now and then: steps done, of how many, and nodes done in this step, of how many."""
@@ -98,6 +100,7 @@ class _Simulation:
         self._stage = stage
         self._progress = progress
         self._session: Session | None = None
+        self._shapes: GraphShapes | None = None
         self._prepared: dict[int, PreparedStep] = {}
         self._results: list[Result] = []
         self._fetches: list[str] = []
@@ -114,6 +117,7 @@ class _Simulation:
             tuple(session.placements) if session is not None else (),
             tuple(self._prepared.values()),
             error,
+            self._shapes,
             Results(self._results),
             tuple(self._fetches),
             self._options.log_style,
@@ -123,11 +127,13 @@ class _Simulation:
 
     def run(self) -> None:
         from placesim.runtime.session import open_session
+        from placesim.runtime.shape_check import check_shapes
 
         if self._loaded.error is not None:
             raise self._loaded.error
         file = self._loaded.file
         assert file is not None
+        self._shapes = check_shapes(file)
         config = _config(file, self._options)
         if self._options.log_placement is None:
             self._shows_log = config.log_device_placement

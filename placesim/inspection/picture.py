@@ -160,15 +160,9 @@ def _outputs(node: Node, shapes: GraphShapes) -> tuple[list[Any], list[Any]]:
 def _live_copies(snapshot: Snapshot, live: Live, placement: Placement, indices: Mapping[str, int]) -> Iterator[Copy]:
     ids, rows = placement.graph.ids, iter(snapshot.transfers)
     for step in live.prepared:
-        transfers = step.partitions.transfers
-        received = {transfer.recv: transfer for transfer in transfers}
-        for transfer in transfers:
-            origin = transfer
-            # between tasks a tensor passes through a CPU of each: what one copy received the next one sends on
-            while origin.producer not in ids and origin.producer in received and origin.slot != CONTROL_SLOT:
-                origin = received[origin.producer]
+        for transfer in step.partitions.transfers:
             size = next(rows).bytes
-            yield Copy(ids.get(origin.producer, -1), origin.slot, indices[transfer.src], indices[transfer.dst], size)
+            yield Copy(ids.get(transfer.producer, -1), transfer.slot, indices[transfer.src], indices[transfer.dst], size)
 
 
 def _written_copies(snapshot: Snapshot, indices: Mapping[str, int]) -> Iterator[Copy]:

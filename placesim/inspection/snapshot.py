@@ -15,7 +15,7 @@ from placesim.graph.graph import Graph
 from placesim.graph.steps import GraphFile
 from placesim.placement.placer import Placement
 from placesim.runtime.outcome import Outcome, TransferRow
-from placesim.runtime.session import PreparedStep
+from placesim.runtime.prepared import PreparedStep
 
 _NODE_TAG = re.compile(r"\{\{(?:colocation_)?node ([^}]*)\}\}")
 

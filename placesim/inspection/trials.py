@@ -12,8 +12,8 @@ from placesim.devices.inventory import Device
 from placesim.errors import OpError
 from placesim.graph.graph import Graph
 from placesim.inspection.edits import Edit, Reach, Setting
-from placesim.placement.placer import Placement, place_graph
-from placesim.placement.rewrites import rewrite
+from placesim.placement.placer import Placement
+from placesim.placement.session_placer import SessionPlacer
 
 NODE_BUDGET = 2_500_000
 """Nodes that the trials for one explanation may place altogether: some seconds."""
@@ -65,19 +65,12 @@ class Trials:
 
 
 def place_setting(setting: Setting) -> Placement:
-    """Place a setting as a session would: again each time that its graph has grown, stateful ops staying (9.5)."""
-    kept: dict[str, str] = {}
-    sizes = setting.sizes or (len(setting.graph),)
-    for size in sizes:
-        graph = rewrite(_first_nodes(setting.graph, size))
-        assigned = {graph.ids[name]: device for name, device in kept.items() if name in graph.ids}
-        placement = place_graph(graph, setting.devices, setting.soft, assigned)
-        if placement.error is not None or size == sizes[-1]:
+    """Place a setting as its session would: again each time that its graph has grown."""
+    placer = SessionPlacer(setting.devices, setting.soft)
+    for size in setting.sizes or (len(setting.graph),):
+        placement = placer.place(_first_nodes(setting.graph, size))
+        if placement.error is not None:
             break
-        for node in graph.nodes:
-            device = placement.devices[node.id]
-            if node.signature.is_stateful and device is not None:
-                kept[node.name] = device.name
     return placement
 
 

@@ -13,7 +13,6 @@ from placesim.graph.graph import Graph
 from placesim.placement.placer import Placement
 
 Shows = Callable[[str], bool]
-STYLES = ("modern", "classic")
 _NO_DEVICES = "Device mapping: no known devices.\n"
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from placesim.errors import InternalError, InvalidArgumentError, OpError
 from placesim.graph.node_text import node_tag
 from placesim.ops.categories import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, RECEIVES, SENDS, SWITCHES
+from placesim.runtime.control_flow import find_frames
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels.kernel import Kernel, WouldWait, one_per_output
 from placesim.runtime.program import Instruction, Program, blame, read_variable
@@ -108,8 +109,6 @@ class DataflowExecutor:
 
 def _exits_by_frame(program: Program) -> dict[str, list[int]]:
     """The `Exit` nodes of each frame, found by walking back to an `Enter`."""
-    from placesim.runtime.control_flow import find_frames
-
     found: dict[str, list[int]] = {}
     for node, frame in zip(program.graph.nodes, find_frames(program.graph), strict=True):
         if node.op in EXITS and frame is not None:
@@ -431,10 +430,7 @@ def _input_bytes(values: Sequence[Any]) -> int:
 def needs_dataflow(programs: Sequence[Program]) -> bool:
     """Whether any program has control flow, or ops that may wait for others."""
     return any(
-        instruction.node.op in CONTROL_FLOW
-        or "Queue" in instruction.node.op
-        or "Stage" in instruction.node.op
-        or "Barrier" in instruction.node.op
+        instruction.kernel.may_wait or instruction.node.op in CONTROL_FLOW
         for program in programs
         for instruction in program.instructions
     )

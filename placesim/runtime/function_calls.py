@@ -13,13 +13,11 @@ from placesim.devices.inventory import DeviceSet
 from placesim.graph.functions import find_function, instantiate
 from placesim.graph.graph import Graph
 from placesim.ops.attributes import FunctionName
-from placesim.placement.placer import Placement, place_graph
-from placesim.placement.rewrites import rewrite
-from placesim.runtime.dataflow import DataflowExecutor, needs_dataflow
-from placesim.runtime.executor import Executor
-from placesim.runtime.kernels.kernel import Kernel
+from placesim.placement.placer import Placement
+from placesim.placement.session_placer import SessionPlacer
+from placesim.runtime.executors import AnyExecutor, build_executor
 from placesim.runtime.partition import partition
-from placesim.runtime.program import DeviceState, build_program
+from placesim.runtime.program import DeviceState
 from placesim.runtime.pruning import prune
 from placesim.runtime.resources import ResourceHandle
 
@@ -28,7 +26,7 @@ class PlacedFunction(NamedTuple):
     """A function that was called: its placement, and what runs it."""
 
     placement: Placement
-    executor: Executor | DataflowExecutor
+    executor: AnyExecutor
     result_count: int
 
 
@@ -44,7 +42,6 @@ class FunctionCalls:
         device_set: DeviceSet,
         soft: bool,
         states: Mapping[str, DeviceState],
-        kernels: Mapping[str, Kernel],
         step_resources: dict[str, Any],
         log: Callable[[Placement], None],
     ) -> None:
@@ -53,12 +50,11 @@ class FunctionCalls:
         self._device_set = device_set
         self._soft = soft
         self._states = states
-        self._kernels = kernels
         self._step_resources = step_resources
         self._idle: dict[tuple[Any, ...], list[PlacedFunction]] = {}
 
     def call(self, function: FunctionName, inputs: Sequence[Any], device: str) -> Sequence[Any]:
-        """The function's results; raises what its nodes raise."""
+        """The function's results; raises InvalidArgumentError for an unknown function, and what its nodes raise."""
         homes = tuple(value.device if isinstance(value, ResourceHandle) else device for value in inputs)
         key = (function, device, homes)
         is_first = key not in self._idle
@@ -74,16 +70,12 @@ class FunctionCalls:
 
     def _place(self, function: FunctionName, device: str, homes: Sequence[str]) -> PlacedFunction:
         body = instantiate(self._graph, find_function(self._graph, function.name), dict(function.attrs))
-        graph = rewrite(body.graph)
-        assigned = {graph.ids[body.graph.nodes[node_id].name]: home for node_id, home in zip(body.args, homes, strict=True)}
-        placement = place_graph(graph, self._device_set, self._soft, assigned, default_device=device)
+        names = [node.name for node in body.graph.nodes]
+        assigned = {names[node_id]: home for node_id, home in zip(body.args, homes, strict=True)}
+        placement = SessionPlacer(self._device_set, self._soft, device).place(body.graph, assigned)
         if placement.error is not None:
             raise placement.error
-        wanted = [body.graph.nodes[node_id].name for node_id in (*body.results, *body.control_results)]
-        partitions = partition(prune(placement, targets=[graph.ids[name] for name in wanted]), self._device_set)
-        programs = [
-            build_program(part.graph, self._states[part.device.name], self._kernels, self._step_resources, self.call)
-            for part in partitions.parts
-        ]
-        executor = DataflowExecutor(programs) if needs_dataflow(programs) else Executor(programs)
+        targets = [placement.graph.ids[names[node_id]] for node_id in (*body.results, *body.control_results)]
+        partitions = partition(prune(placement, targets=targets), self._device_set)
+        executor = build_executor(partitions.parts, self._states, self._step_resources, self.call)
         return PlacedFunction(placement, executor, len(body.results))

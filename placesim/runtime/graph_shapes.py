@@ -1,26 +1,26 @@
 """Static shapes over a whole graph: what is known of every tensor before anything runs.
 
-Values of constants, and shapes that are computed from shapes, are followed as TensorFlow's shape refiner does it.  Nothing here
-raises: where a shape function refuses, or an op has none, its outputs are unknown.
+Values of constants, and shapes that are computed from shapes, are followed as TensorFlow's shape refiner does it, when a shape
+function asks for them.  Nothing here raises: where a shape function refuses, or an op has none, its outputs are unknown, and
+what TensorFlow would have raised is kept.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.errors import PlacesimError
-from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
-from placesim.ops.categories import SHAPE_READERS
+from placesim.errors import GraphBuildError, PlacesimError
+from placesim.graph.graph import Graph, Node, TensorRef
+from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import Kernel
-from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, is_fully_defined
-
-if TYPE_CHECKING:
-    from placesim.runtime.session import PreparedStep
+from placesim.runtime.kernels.op_families import OP_FAMILIES
+from placesim.runtime.shape_inference import infer_shapes, word_refusal
+from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, ShapeError, is_fully_defined
 
 MAX_VALUE_ELEMENTS = 256
 """Values of larger tensors are not followed: a shape has few dimensions."""
@@ -72,112 +72,180 @@ COMPUTING_OPS = frozenset(
 Value = np.ndarray[Any, Any]
 
 
-class NodeShapes(NamedTuple):
-    """What is known of one node's outputs: shapes, values (with -1 for what is not known), and what resources hold."""
+class _Refusal(NamedTuple):
+    """What a shape function said of a node, until it is worded."""
 
-    shapes: tuple[Dims, ...]
-    values: tuple[Value | None, ...]
-    handles: Mapping[int, HandleShape]
+    error: ShapeError | GraphBuildError
+    context: ShapeContext
+
+
+_DEFECTS = (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
+"""What a shape function may stumble over in attrs that nothing has checked: then nothing is known."""
 
 
 class GraphShapes:
-    """The shapes of a graph's tensors, each inferred when it is first asked for.
+    """The shapes of a graph's tensors, each inferred when it is first asked for; the graph may grow.
 
     `arguments` are the shapes of what is fed, by `_Arg` index.
     """
 
     def __init__(self, graph: Graph, arguments: Sequence[Dims] = ()) -> None:
-        self._graph = graph
+        self.graph = graph
         self._arguments = arguments
         self._kernels = load_kernels()
-        self._known: dict[int, NodeShapes] = {}
+        self._known: dict[int, tuple[Dims, ...]] = {}
+        self._handles: dict[TensorRef, HandleShape] = {}
+        self._values: dict[int, tuple[Value | None, ...]] = {}
+        self._refused: dict[int, _Refusal] = {}
+        self._alike: dict[tuple[Any, ...], tuple[Dims, ...]] = {}
 
     def shape(self, tensor: TensorRef) -> Dims:
         """The static shape of a tensor; None where its rank is unknown."""
-        self._infer_with_ancestors(tensor.node)
-        return self._known[tensor.node].shapes[tensor.slot]
+        return self.outputs(tensor.node)[tensor.slot]
+
+    def outputs(self, node_id: int) -> tuple[Dims, ...]:
+        """The static shapes of a node's outputs."""
+        found = self._known.get(node_id)
+        if found is None:
+            self._infer_with_ancestors(node_id)
+            found = self._known[node_id]
+        return found
+
+    def refusals(self) -> list[GraphBuildError]:
+        """What TensorFlow's Python would have raised as the nodes were made, for each that it refuses, in graph order."""
+        for node in self.graph.nodes:
+            self.outputs(node.id)
+        return [self._worded(self.graph.nodes[node_id], self._refused[node_id]) for node_id in sorted(self._refused)]
+
+    def _worded(self, node: Node, refusal: _Refusal) -> GraphBuildError:
+        error, context = refusal
+        # Python gives a node its colocation groups only after its shape function has run
+        context.attrs = {name: value for name, value in context.attrs.items() if name != "_class"}
+        texts, dtypes = self.graph.input_texts(node), node.signature.input_dtypes
+        found = word_refusal(error, self._kernels[node.op], context, node.name, node.op, texts, dtypes)
+        return GraphBuildError(found.message, node=node.name, location=self.graph.location(node))
 
     def _infer_with_ancestors(self, node_id: int) -> None:
+        known, nodes = self._known, self.graph.nodes
         waiting = [node_id]
         entered: set[int] = set()
         while waiting:
             current = waiting[-1]
-            if current in self._known:
+            if current in known:
                 waiting.pop()
                 continue
-            missing = [i for i in self._graph.nodes[current].input_nodes if i not in self._known and i not in entered]
+            node = nodes[current]
+            missing = [i for i in node.input_nodes if i not in known and i not in entered]
             if current in entered or not missing:
-                self._known[current] = self._infer(self._graph.nodes[current])
+                known[current] = self._infer(node)
                 waiting.pop()
             entered.add(current)
             waiting += missing
 
-    def _infer(self, node: Node) -> NodeShapes:
-        kernel = self._kernels.get(node.op)
-        count = len(node.signature.output_dtypes)
-        if node.op == "_Arg" and self._arguments:
-            return NodeShapes((self._arguments[node.attrs["index"]],), (None,), {})
-        if kernel is None or any(i not in self._known for i in node.input_nodes):
-            return _unknown(count)
-        inputs = [self._input(i, slot) for i, slot in zip(node.input_nodes, node.input_slots, strict=True)]
-        context = self._context(node, inputs)
+    def _infer(self, node: Node) -> tuple[Dims, ...]:
+        op, known = node.signature.op, self._known
+        if op == "Const":
+            return (node.attrs["value"].array.shape,)
+        if op == "_Arg" and self._arguments:
+            return (self._arguments[node.attrs["index"]],)
         try:
-            shapes = tuple(kernel.shape(context))
-        except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError):
-            return _unknown(count)
-        shapes += (None,) * (count - len(shapes))
-        return NodeShapes(
-            shapes, _values(kernel, node, context, shapes, [value for _, value, _ in inputs]), context.output_handles
-        )
+            shapes = tuple([known[i][slot] for i, slot in zip(node.input_nodes, node.input_slots, strict=True)])
+        except KeyError:  # an input that waits for this node: in a loop one node is inferred without it
+            return (None,) * len(node.signature.output_dtypes)
+        if self._handles and any(ref in self._handles for ref in node.inputs):
+            return self._run_shape_function(node, _NodeContext(self, node, shapes, list(map(self._handles.get, node.inputs))))
+        # Nodes share their attrs where these are alike, and the graph keeps them: the object stands for what is in it.
+        alike = (op, id(node.attrs), shapes)
+        found = self._alike.get(alike)
+        if found is None:
+            context = _NodeContext(self, node, shapes)
+            found = self._run_shape_function(node, context)
+            if not (context.asked or context.output_handles or node.id in self._refused):
+                self._alike[alike] = found
+        return found
 
-    def _input(self, node_id: int, slot: int) -> tuple[Dims, Value | None, HandleShape | None]:
-        known = self._known[node_id]
-        return known.shapes[slot], known.values[slot], known.handles.get(slot)
+    def _run_shape_function(self, node: Node, context: _NodeContext) -> tuple[Dims, ...]:
+        count = len(node.signature.output_dtypes)
+        if node.op not in OP_FAMILIES:
+            return (None,) * count
+        try:
+            shapes = infer_shapes(self._kernels[node.op], context)
+        except (ShapeError, GraphBuildError) as error:
+            self._refused[node.id] = _Refusal(error, context)
+            return (None,) * count
+        except _DEFECTS:
+            return (None,) * count
+        self._handles |= {TensorRef(node.id, slot): handle for slot, handle in context.output_handles.items()}
+        return shapes + (None,) * (count - len(shapes))
 
-    def _context(self, node: Node, inputs: Sequence[tuple[Dims, Value | None, HandleShape | None]]) -> ShapeContext:
-        return ShapeContext(
-            [shape for shape, _, _ in inputs],
-            self._graph.full_attrs(node),
-            [value if _is_whole(value) else None for _, value, _ in inputs],
-            [handle for _, _, handle in inputs],
-            [_spelled_shape(value) for _, value, _ in inputs],
-        )
+    # --- values
+
+    def value(self, tensor: TensorRef) -> Value | None:
+        """The value of a tensor whose shape has been inferred, a `Partial` where some elements are not known, or None."""
+        waiting = [tensor.node]
+        entered: set[int] = set()
+        while waiting:
+            current = waiting[-1]
+            if current not in self._values:
+                node = self.graph.nodes[current]
+                missing = [] if current in entered else self._values_needed(node)
+                if missing:
+                    entered.add(current)
+                    waiting += [i for i in missing if i not in entered]
+                    continue
+                self._values[current] = self._evaluate(node)
+            waiting.pop()
+        return self._values[tensor.node][tensor.slot]
+
+    def _values_needed(self, node: Node) -> list[int]:
+        is_followed = node.op in MOVING_OPS or node.op in COMPUTING_OPS
+        return [i for i in node.input_nodes if i not in self._values] if is_followed else []
+
+    def _evaluate(self, node: Node) -> tuple[Value | None, ...]:
+        """A node's outputs as far as they follow from what is known of its inputs."""
+        nothing = (None,) * len(node.signature.output_dtypes)
+        if node.op == "Const":
+            array = node.attrs["value"].array
+            return (array if array.size <= MAX_VALUE_ELEMENTS else None,)
+        if node.op in ("Shape", "Size", "Rank"):
+            ((measured, slot),) = node.inputs
+            return (_measured(node, self._known[measured][slot] if measured in self._known else None),)
+        is_followed = node.op in MOVING_OPS or node.op in COMPUTING_OPS
+        if not is_followed or node.id not in self._known or node.id in self._refused:
+            return nothing
+        values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
+        is_partial = any(isinstance(value, _Partial) for value in values)
+        if any(value is None for value in values) or (is_partial and node.op not in MOVING_OPS):
+            return nothing
+        if any(math.prod(shape or ()) > MAX_VALUE_ELEMENTS for shape in self._known[node.id]):
+            return nothing
+        return _computed(self._kernels[node.op], values, self.graph.full_attrs(node), is_partial) or nothing
 
 
-def _unknown(count: int) -> NodeShapes:
-    return NodeShapes((None,) * count, (None,) * count, {})
+class _NodeContext(ShapeContext):
+    """What is known of the inputs of a graph's node; values are looked for when they are asked for."""
+
+    def __init__(
+        self, graph_shapes: GraphShapes, node: Node, shapes: tuple[Dims, ...], handles: Sequence[HandleShape | None] = ()
+    ) -> None:
+        super().__init__(shapes, graph_shapes.graph.full_attrs(node), handles=handles)
+        self._graph_shapes = graph_shapes
+        self._refs = list(node.inputs)
+        self.asked = False
+
+    def known_value(self, index: int) -> Value | None:
+        self.asked = True
+        found = self._graph_shapes.value(self._refs[index])
+        return None if isinstance(found, _Partial) else found
+
+    def known_partial_shape(self, index: int) -> Dims:
+        self.asked = True
+        found = self._graph_shapes.value(self._refs[index])
+        return None if found is None or found.ndim != 1 or found.dtype.kind not in "iu" else tuple(map(int, found))
 
 
 class _Partial(np.ndarray[Any, Any]):
     """A value some of whose elements are -1 because they are not known."""
-
-
-def _spelled_shape(value: Value | None) -> Dims:
-    return None if value is None or value.ndim != 1 or value.dtype.kind not in "iu" else tuple(map(int, value))
-
-
-def _is_whole(value: Value | None) -> bool:
-    return value is not None and not isinstance(value, _Partial)
-
-
-def _values(
-    kernel: Kernel, node: Node, context: ShapeContext, shapes: tuple[Dims, ...], inputs: Sequence[Value | None]
-) -> tuple[Value | None, ...]:
-    """The outputs' values as far as they follow from what is known of the inputs."""
-    nothing = (None,) * len(shapes)
-    if node.op == "Const":
-        array = node.attrs["value"].array
-        return (array if array.size <= MAX_VALUE_ELEMENTS else None,)
-    if node.op in SHAPE_READERS:
-        return (_measured(node, context.shapes[0]),)
-    if node.op not in MOVING_OPS and node.op not in COMPUTING_OPS:
-        return nothing
-    is_partial = any(isinstance(value, _Partial) for value in inputs)
-    if any(value is None for value in inputs) or (is_partial and node.op not in MOVING_OPS):
-        return nothing
-    if any(math.prod(shape or ()) > MAX_VALUE_ELEMENTS for shape in shapes):
-        return nothing
-    return _computed(kernel, inputs, context, is_partial) or nothing
 
 
 def _measured(node: Node, shape: Dims) -> Value | None:
@@ -193,50 +261,11 @@ def _measured(node: Node, shape: Dims) -> Value | None:
 
 
 def _computed(
-    kernel: Kernel, inputs: Sequence[Value | None], context: ShapeContext, is_partial: bool
+    kernel: Kernel, inputs: Sequence[Value | None], attrs: Attrs, is_partial: bool
 ) -> tuple[Value | None, ...] | None:
     try:
-        outputs = kernel.compute(tuple(np.asarray(value) for value in inputs), context.attrs)
+        outputs = kernel.compute(tuple(np.asarray(value) for value in inputs), attrs)
     except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError):
         return None
     arrays = [np.asarray(output) for output in outputs]
     return tuple(array.view(_Partial) if is_partial and (array == -1).any() else array for array in arrays)
-
-
-# --- what a transfer carries ----------------------------------------------------------------------------------------
-
-
-def transfer_sizes(step: PreparedStep, graph: Graph) -> list[int | None]:
-    """The bytes of each transfer of a step: 0 on a control edge, None where the shape or the element size is not known.
-
-    `graph` is the whole graph, whose placeholders declare the shapes of what is fed.
-    """
-    client = step.client
-    shapes = GraphShapes(client.graph, _fed_shapes(graph, client.feeds))
-    received = {transfer.recv: transfer for transfer in step.partitions.transfers}
-    sizes: list[int | None] = []
-    for transfer in step.partitions.transfers:
-        origin = transfer
-        while origin.slot >= 0 and origin.producer in received and origin.producer not in client.graph.ids:
-            origin = received[origin.producer]  # between tasks a tensor passes through a CPU of each
-        sizes.append(_size(client.graph, shapes, origin.producer, origin.slot))
-    return sizes
-
-
-def _size(graph: Graph, shapes: GraphShapes, producer: str, slot: int) -> int | None:
-    if slot < 0:
-        return 0
-    if producer not in graph.ids:
-        return None
-    node = graph.node(producer)
-    dims, size = shapes.shape(TensorRef(node.id, slot)), node.signature.output_dtypes[slot].size
-    return math.prod(dims) * size if dims is not None and is_fully_defined(dims) and size else None
-
-
-def _fed_shapes(graph: Graph, feeds: Iterable[str]) -> list[Dims]:
-    found: list[Dims] = []
-    for name, _ in map(split_tensor_name, feeds):
-        node = graph.node(name) if name in graph.ids else None
-        shape = node.attrs.get("shape") if node is not None else None
-        found.append(getattr(shape, "dims", None))
-    return found

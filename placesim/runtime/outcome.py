@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.collector import collector_paused
 from placesim.devices.inventory import Device
 from placesim.errors import PlacesimError
 from placesim.placement.placer import Placement
-from placesim.runtime.session import PreparedStep
+from placesim.runtime.prepared import PreparedStep
+
+if TYPE_CHECKING:
+    from placesim.runtime.graph_shapes import GraphShapes
 
 
 class TransferRow(NamedTuple):
@@ -32,13 +35,14 @@ class Outcome:
     """What was established, up to `error` where there is one.
 
     `devices` are in device-set order; `placed` holds a placement for each time that the graph was placed, `prepared` the
-    partitions of each step.
+    partitions of each step; `shapes` are the static shapes of the graph as it was written, where they were inferred.
     """
 
     devices: tuple[Device, ...] = ()
     placed: tuple[Placement, ...] = ()
     prepared: tuple[PreparedStep, ...] = ()
     error: PlacesimError | None = None
+    shapes: GraphShapes | None = field(default=None, compare=False)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -49,15 +53,15 @@ class Outcome:
     def transfers(self) -> tuple[TransferRow, ...]:
         """Every copy between devices, and between a device's memory and the host's, in node order."""
         with collector_paused():
-            return tuple(row for step in self.prepared for row in _transfer_rows(step))
+            return tuple(row for step in self.prepared for row in _transfer_rows(step, self.shapes))
 
 
-def _transfer_rows(step: PreparedStep) -> Iterator[TransferRow]:
+def _transfer_rows(step: PreparedStep, shapes: GraphShapes | None) -> Iterator[TransferRow]:
     if not step.partitions.transfers:
         return
-    from placesim.runtime.graph_shapes import transfer_sizes
+    from placesim.runtime.transfer_sizes import transfer_sizes
 
-    for transfer, size in zip(step.partitions.transfers, transfer_sizes(step, step.placement.graph), strict=True):
+    for transfer, size in zip(step.partitions.transfers, transfer_sizes(step, shapes), strict=True):
         yield TransferRow(
             transfer.tensor,
             transfer.src,

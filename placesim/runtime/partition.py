@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -22,7 +22,8 @@ from placesim.runtime.pruning import ClientGraph
 class Transfer(NamedTuple):
     """A tensor that is copied between devices, or between a device's memory and the host's.
 
-    `producer` is the node of the client graph and the slot whose tensor it is; slot -1 is a control edge.
+    `producer` and `slot` say whose tensor it is in the client graph, however many copies it has passed through; slot -1 is a
+    control edge.
     """
 
     tensor: str
@@ -97,7 +98,14 @@ def partition(client: ClientGraph, device_set: DeviceSet) -> Partitions:
         inner = _Partitioner(graph, devices, _Names("_G"), lambda device: device.name, True).run()
         parts += inner.parts
         transfers += inner.transfers
-    return Partitions(tuple(parts), tuple(transfers))
+    received = {transfer.recv: transfer for transfer in whole.transfers if transfer.recv not in client.graph.ids}
+    return Partitions(tuple(parts), tuple(_traced(transfer, received) for transfer in transfers))
+
+
+def _traced(transfer: Transfer, received: Mapping[str, Transfer]) -> Transfer:
+    """Between tasks a tensor passes through a CPU of each: what one transfer received the next one sends on."""
+    before = received.get(transfer.producer) if transfer.slot >= 0 else None
+    return transfer if before is None else transfer._replace(producer=before.producer, slot=before.slot)
 
 
 class _Partitioner:

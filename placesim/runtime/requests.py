@@ -67,6 +67,25 @@ def _refuse(graph: Graph, location: int, message: str) -> RequestError:
     return RequestError(message, location=where)
 
 
+def default_fetches(graph: Graph, only_targets: bool = False) -> list[Fetched]:
+    """Every output of every node that nobody reads, in graph order; a node without outputs is a target."""
+    read = bytearray(len(graph))
+    for node in graph.nodes:
+        for i in node.input_nodes:
+            read[i] = 1
+        for i in node.control_inputs:
+            read[i] = 1
+    found = []
+    for node in graph.nodes:
+        if read[node.id]:
+            continue
+        count = 0 if only_targets else len(node.signature.output_dtypes)
+        if not count:
+            found.append(Fetched(node.name, node.id, None))
+        found += [Fetched(graph.tensor_name(ref), node.id, ref) for ref in map(TensorRef, [node.id] * count, range(count))]
+    return found
+
+
 def resolve_feed(graph: Graph, feed: Feed, directory: Path) -> tuple[TensorRef, np.ndarray[Any, Any]]:
     """A feed by name and its value as an array of the tensor's type.
 

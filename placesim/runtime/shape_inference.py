@@ -15,27 +15,35 @@ MAX_VALUES = 256
 """TensorFlow prints at most this many elements of a constant input."""
 
 
-def infer_node(
-    kernel: Kernel, context: ShapeContext, name: str, op: str, inputs: Sequence[str], input_dtypes: Sequence[DType]
-) -> tuple[Dims, ...]:
-    """The output shapes of one node; GraphBuildError in TensorFlow's words where its shape function refuses."""
-    try:
-        return _check_dims(tuple(kernel.shape(context)))
-    except (ShapeError, GraphBuildError) as found:
-        error, known = _refuse_unaware(kernel, context) or (found, context)
-        if isinstance(error, GraphBuildError):
-            raise error from None
-        shown = format_node(name, op, context.attrs, inputs)
-        raise GraphBuildError(f"{error.message} for '{shown}' with {_format_inputs(known, input_dtypes)}.", node=name) from None
+def infer_shapes(kernel: Kernel, context: ShapeContext) -> tuple[Dims, ...]:
+    """The output shapes of one node.
 
-
-def _check_dims(shapes: tuple[Dims, ...]) -> tuple[Dims, ...]:
-    """GraphBuildError for a dimension below -1: Python's shape class says so, not the shape function, and names no node."""
+    Raises ShapeError where its shape function refuses, and GraphBuildError for what TensorFlow refuses before or after that, in
+    a text that names no node.
+    """
+    shapes = tuple(kernel.shape(context))
     for dims in shapes:
         for dim in dims or ():
-            if dim < -1:
+            if dim < -1:  # Python's shape class says so, not the shape function
                 raise GraphBuildError(f"Dimension {dim} must be >= 0")
     return shapes
+
+
+def word_refusal(
+    error: ShapeError | GraphBuildError,
+    kernel: Kernel,
+    context: ShapeContext,
+    name: str,
+    op: str,
+    inputs: Sequence[str],
+    input_dtypes: Sequence[DType],
+) -> GraphBuildError:
+    """What `infer_shapes` raised for a node, in TensorFlow's words: with the node and what was known of its inputs."""
+    found, known = _refuse_unaware(kernel, context) or (error, context)
+    if isinstance(found, GraphBuildError):
+        return found
+    shown = format_node(name, op, context.attrs, inputs)
+    return GraphBuildError(f"{found.message} for '{shown}' with {_format_inputs(known, input_dtypes)}.", node=name)
 
 
 def _refuse_unaware(kernel: Kernel, context: ShapeContext) -> tuple[ShapeError, ShapeContext] | None:

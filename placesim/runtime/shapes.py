@@ -53,9 +53,17 @@ class ShapeContext:
         self.used_values: set[int] = set()
         self.used_partial_shapes: dict[int, Dims] = {}
 
+    def known_value(self, index: int) -> np.ndarray[Any, Any] | None:
+        """The constant value of an input, None where it is not known; a context may find it only now."""
+        return self._values[index]
+
+    def known_partial_shape(self, index: int) -> Dims:
+        """The shape that an input spells where some of its elements (-1) are not known."""
+        return self._partial_shapes[index]
+
     def value(self, index: int) -> np.ndarray[Any, Any] | None:
         """The constant value of an input, None where it is not known; the error text then shows that it was used."""
-        found = self._values[index]
+        found = self.known_value(index)
         if found is not None:
             self.used_values.add(index)
         return found
@@ -72,7 +80,7 @@ class ShapeContext:
     def shape_value(self, index: int) -> Dims:
         """The shape that an input tensor spells (a vector of dimensions, or the scalar -1), None where it is not known."""
         dims = with_rank_at_most(self.shapes[index], 1)
-        constant = self._values[index]
+        constant = self.known_value(index)
         if constant is not None:
             flat = constant.reshape(-1)
             if not constant.ndim:
@@ -87,8 +95,8 @@ class ShapeContext:
                     # TensorFlow finds this before it runs the shape function, so its text names no node
                     raise GraphBuildError(f"Invalid value in tensor used for shape: {int(dim)}")
             found: Dims = tuple(int(dim) for dim in flat)
-        elif self._partial_shapes[index] is not None:
-            found = self._partial_shapes[index]
+        elif (spelled := self.known_partial_shape(index)) is not None:
+            found = spelled
         elif dims is not None and len(dims) == 1 and dims[0] >= 0:
             return (-1,) * dims[0]
         else:

@@ -27,8 +27,8 @@ from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.resources import ResourceHandle, ResourceManager, Variable
-from placesim.runtime.shape_inference import infer_node
-from placesim.runtime.shapes import HandleShape, ShapeContext
+from placesim.runtime.shape_inference import infer_shapes, word_refusal
+from placesim.runtime.shapes import HandleShape, ShapeContext, ShapeError
 
 DATA = Path(__file__).parent.parent / "data"
 FAMILIES = ("math", "array", "nn", "linalg", "random", "string", "state", "image", "sparse")
@@ -264,9 +264,11 @@ class Case:
                 values.append(array if is_constant and not facts.get("var") else None)
             dtypes.append(dtype)
         context = ShapeContext(shapes, self.attrs, values, handles)
-        return [
-            None if dims is None else list(dims) for dims in infer_node(self.kernel, context, "op", self.op, self.names, dtypes)
-        ]
+        try:
+            found = infer_shapes(self.kernel, context)
+        except (ShapeError, GraphBuildError) as error:
+            raise word_refusal(error, self.kernel, context, "op", self.op, self.names, dtypes) from None
+        return [None if dims is None else list(dims) for dims in found]
 
     # --- comparison
 

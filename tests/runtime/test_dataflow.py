@@ -112,3 +112,44 @@ def test_an_op_that_can_never_go_on_is_reported() -> None:
     ]
     with pytest.raises(InternalError, match="would wait forever"):
         fetch(make_session(nodes, raw=True), "d:0")
+
+
+STAGED = {"capacity": 0, "memory_limit": 0, "dtypes": ["float32"]}
+KEYED = {"name": "k", "op": "Const", "value": 7, "dtype": "int64"}
+INDICES = {"name": "i", "op": "Const", "value": [0], "dtype": "int32"}
+STRING = {"component_types": ["string"]}
+NAMES = {"op": "FIFOQueue", "name": "names", "attrs": STRING}
+READER = {"op": "WholeFileReader", "name": "r"}
+LONELY: dict[str, list[dict[str, Any]]] = {
+    "Unstage": [{"op": "Unstage", "attrs": STAGED}],
+    "StagePeek": [INDICES | {"value": 0}, {"op": "StagePeek", "inputs": ["i"], "attrs": STAGED}],
+    "MapPeek": [KEYED, INDICES, {"op": "MapPeek", "inputs": ["k", "i"], "attrs": STAGED}],
+    "MapUnstage": [KEYED, INDICES, {"op": "MapUnstage", "inputs": ["k", "i"], "attrs": STAGED}],
+    "OrderedMapUnstage": [KEYED, INDICES, {"op": "OrderedMapUnstage", "inputs": ["k", "i"], "attrs": STAGED}],
+    "MapUnstageNoKey": [INDICES, {"op": "MapUnstageNoKey", "inputs": ["i"], "attrs": STAGED}],
+    "QueueDequeue": [NAMES, {"op": "QueueDequeue", "inputs": ["names"], "attrs": STRING}],
+    "BarrierTakeMany": [
+        {"op": "Barrier", "name": "b", "attrs": {"component_types": ["float32"], "shapes": [[]]}},
+        INDICES | {"value": 1},
+        {"op": "BarrierTakeMany", "inputs": ["b", "i"], "attrs": {"component_types": ["float32"]}},
+    ],
+    "ReaderRead": [NAMES, READER, {"op": "ReaderRead", "inputs": ["r", "names"]}],
+}
+"""Graphs of which one op finds nothing to take, and nothing else of the step can give it any."""
+
+
+@pytest.mark.parametrize("op", LONELY)
+def test_an_op_that_finds_nothing_to_take_waits_and_is_named(op: str) -> None:
+    *before, waiting = LONELY[op]
+    with pytest.raises(InternalError, match="would wait forever") as caught:
+        fetch(make_session([*before, {**waiting, "name": "lonely"}], raw=True), "lonely")
+    assert caught.value.node == "lonely"
+
+
+def test_an_op_that_waits_goes_on_when_another_gives_it_something() -> None:
+    nodes = [
+        {"op": "Unstage", "name": "taken", "attrs": STAGED | {"shared_name": "area"}},
+        {"op": "Const", "name": "c", "value": 5.0},
+        {"op": "Stage", "name": "put", "inputs": ["c"], "attrs": STAGED | {"shared_name": "area"}},
+    ]
+    assert fetch(make_session(nodes, raw=True), "taken:0", "put") == 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.graph import Graph
 from placesim.graph.steps import Feed, Fetch, Step
 from placesim.ops.attributes import Shape
-from placesim.runtime.session import Session, default_fetches
+from placesim.runtime.kernels.philox import Philox
+from placesim.runtime.requests import default_fetches
+from placesim.runtime.session import Session
 
 DATA = Path(__file__).parent.parent / "data"
 CASES = [
@@ -33,6 +36,8 @@ ORDERED = {
 """Ops that must run in turn before the rest of a graph does."""
 NO_KERNEL = ("PyFunc",)
 """Ops that run Python functions, which no graph holds."""
+DRAWN_ONCE = 1 << 16
+"""So many random blocks are drawn once for all models: AlexNet alone draws fifteen million for its weights."""
 
 
 def feeds_of(graph: Graph) -> tuple[Feed, ...]:
@@ -54,6 +59,20 @@ def initializers(graph: Graph) -> list[str]:
         if node.op in ("Assign", "AssignVariableOp") and node.name == f"{graph.nodes[node.input_nodes[0]].name}/Assign"
     ]
     return ["init"] if "init" in graph.ids else assigned
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shared_words() -> Iterator[None]:
+    """Large draws repeat one block of random words, made once: no model here is seeded, so that any words will do."""
+    words = Philox(1, 0).take(DRAWN_ONCE)
+    take = Philox.take
+
+    def take_shared(generator: Philox, count: int) -> np.ndarray[Any, Any]:
+        return take(generator, count) if count < DRAWN_ONCE else np.resize(words, (count, 4))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Philox, "take", take_shared)
+        yield
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])

@@ -25,14 +25,15 @@ Flops = Callable[[Sequence[Dims], Sequence[Dims], Attrs], int]
 
 
 class WouldWait(Exception):
-    """Raised by a kernel that cannot go on yet (an empty or a full queue); it is tried again later."""
+    """Raised by a kernel whose row says `may_wait`: it can't go on yet (an empty or a full queue), and is tried again later."""
 
 
 class Kernel(NamedTuple):
     """An op's numpy kernel, beside its shape function and its cost.
 
     `direct`: for an op that needs no attrs and gives one output, a function of the input tensors alone that gives the same
-    tensor as `compute`; where it raises, the executor calls `compute` for the error's text.
+    tensor as `compute`; where it raises, the executor calls `compute` for the error's text.  `may_wait`: the kernel may raise
+    `WouldWait`, so that the order of a step that holds it can't be fixed beforehand.
     """
 
     compute: Compute
@@ -40,6 +41,7 @@ class Kernel(NamedTuple):
     flops: Flops | None = None
     direct: Callable[..., Any] | None = None
     needs_context: bool = False
+    may_wait: bool = False
 
 
 Table = dict[str, Kernel]

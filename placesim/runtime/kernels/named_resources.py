@@ -102,11 +102,13 @@ def makers(older: str, newer: str, make: Callable[..., ResourceHandle], infer_ne
     }
 
 
-def users(older: str, newer: str, compute: Compute, infer_older: ShapeFunction, infer_newer: ShapeFunction) -> Table:
+def users(
+    older: str, newer: str, compute: Compute, infer_older: ShapeFunction, infer_newer: ShapeFunction, may_wait: bool = False
+) -> Table:
     """The rows of the two ops that use a resource by a handle of either form, and so compute alike."""
     return {
-        older: Kernel(compute, infer_older, needs_context=True),
-        newer: Kernel(compute, infer_newer, needs_context=True),
+        older: Kernel(compute, infer_older, needs_context=True, may_wait=may_wait),
+        newer: Kernel(compute, infer_newer, needs_context=True, may_wait=may_wait),
     }
 
 

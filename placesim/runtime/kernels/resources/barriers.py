@@ -214,7 +214,7 @@ def _infer_take(context: ShapeContext) -> Sequence[Dims]:
 TABLE: Table = {
     "Barrier": Kernel(make_barrier, infer_two_strings, needs_context=True),
     "BarrierInsertMany": Kernel(insert, _infer_insert, needs_context=True),
-    "BarrierTakeMany": Kernel(take, _infer_take, needs_context=True),
+    "BarrierTakeMany": Kernel(take, _infer_take, needs_context=True, may_wait=True),
     "BarrierClose": Kernel(close, infer_takes_two_strings, needs_context=True),
     "BarrierReadySize": Kernel(tell_ready, infer_scalar_of_two_strings, needs_context=True),
     "BarrierIncompleteSize": Kernel(tell_incomplete, infer_scalar_of_two_strings, needs_context=True),

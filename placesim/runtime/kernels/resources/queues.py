@@ -312,11 +312,16 @@ TABLE: Table = {
     **makers("RandomShuffleQueue", "RandomShuffleQueueV2", queue_maker("RandomShuffleQueue")),
     **makers("PaddingFIFOQueue", "PaddingFIFOQueueV2", queue_maker("PaddingFIFOQueue")),
     **makers("PriorityQueue", "PriorityQueueV2", queue_maker("PriorityQueue")),
-    **users("QueueEnqueue", "QueueEnqueueV2", enqueue, no_outputs, no_outputs),
-    **users("QueueEnqueueMany", "QueueEnqueueManyV2", enqueue_many, no_outputs, no_outputs),
-    **users("QueueDequeue", "QueueDequeueV2", dequeue, infer_unknown_outputs, infer_unknown_outputs),
+    **users("QueueEnqueue", "QueueEnqueueV2", enqueue, no_outputs, no_outputs, may_wait=True),
+    **users("QueueEnqueueMany", "QueueEnqueueManyV2", enqueue_many, no_outputs, no_outputs, may_wait=True),
+    **users("QueueDequeue", "QueueDequeueV2", dequeue, infer_unknown_outputs, infer_unknown_outputs, may_wait=True),
     **users(
-        "QueueDequeueMany", "QueueDequeueManyV2", batch_dequeuer("DequeueManyOp", False), infer_unknown_outputs, _infer_many
+        "QueueDequeueMany",
+        "QueueDequeueManyV2",
+        batch_dequeuer("DequeueManyOp", False),
+        infer_unknown_outputs,
+        _infer_many,
+        may_wait=True,
     ),
     **users(
         "QueueDequeueUpTo",
@@ -324,8 +329,9 @@ TABLE: Table = {
         batch_dequeuer("DequeueUpToOp", True),
         infer_unknown_outputs,
         infer_unknown_outputs,
+        may_wait=True,
     ),
-    **users("QueueClose", "QueueCloseV2", close, infer_takes_two_strings, no_outputs),
+    **users("QueueClose", "QueueCloseV2", close, infer_takes_two_strings, no_outputs, may_wait=True),
     **users("QueueIsClosed", "QueueIsClosedV2", tell_closed, scalar, scalar),
     **users("QueueSize", "QueueSizeV2", tell_size, infer_scalar_of_two_strings, unchanged),
 }

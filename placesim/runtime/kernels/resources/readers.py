@@ -248,11 +248,16 @@ def _infer_restore_by_strings(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _users(
-    older: str, newer: str, compute: Compute, outputs: tuple[Dims, ...] = (), handles: int = 1, scalars: int = 0
+    older: str,
+    newer: str,
+    compute: Compute,
+    outputs: tuple[Dims, ...] = (),
+    handles: int = 1,
+    scalars: int = 0,
+    may_wait: bool = False,
 ) -> Table:
-    return users(
-        older, newer, compute, _build_infer(True, outputs, handles, scalars), _build_infer(False, outputs, handles, scalars)
-    )
+    infer_older, infer_newer = (_build_infer(is_strings, outputs, handles, scalars) for is_strings in (True, False))
+    return users(older, newer, compute, infer_older, infer_newer, may_wait)
 
 
 TABLE: Table = {
@@ -261,8 +266,8 @@ TABLE: Table = {
     **makers("FixedLengthRecordReader", "FixedLengthRecordReaderV2", reader_maker(FIXED_RECORDS)),
     **makers("TFRecordReader", "TFRecordReaderV2", reader_maker(TF_RECORDS)),
     **makers("IdentityReader", "IdentityReaderV2", reader_maker(IDENTITIES)),
-    **_users("ReaderRead", "ReaderReadV2", read, outputs=((), ()), handles=2),
-    **_users("ReaderReadUpTo", "ReaderReadUpToV2", read_up_to, outputs=((-1,), (-1,)), handles=2, scalars=1),
+    **_users("ReaderRead", "ReaderReadV2", read, outputs=((), ()), handles=2, may_wait=True),
+    **_users("ReaderReadUpTo", "ReaderReadUpToV2", read_up_to, outputs=((-1,), (-1,)), handles=2, scalars=1, may_wait=True),
     **_users("ReaderNumRecordsProduced", "ReaderNumRecordsProducedV2", tell_produced, outputs=((),)),
     **_users("ReaderNumWorkUnitsCompleted", "ReaderNumWorkUnitsCompletedV2", tell_finished, outputs=((),)),
     **_users("ReaderReset", "ReaderResetV2", reset),

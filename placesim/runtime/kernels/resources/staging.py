@@ -234,22 +234,28 @@ def _infer_key_and_values(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "Stage": Kernel(stage, no_outputs, needs_context=True),
-    "Unstage": Kernel(unstage, infer_unknown_outputs, needs_context=True),
-    "StagePeek": Kernel(stage_peek, infer_unknown_outputs, needs_context=True),
+    "Stage": Kernel(stage, no_outputs, needs_context=True, may_wait=True),
+    "Unstage": Kernel(unstage, infer_unknown_outputs, needs_context=True, may_wait=True),
+    "StagePeek": Kernel(stage_peek, infer_unknown_outputs, needs_context=True, may_wait=True),
     "StageSize": Kernel(stage_size, scalar, needs_context=True),
     "StageClear": Kernel(stage_clear, no_outputs, needs_context=True),
-    "MapStage": Kernel(partial(put_in_map, "Map"), no_outputs, needs_context=True),
-    "MapUnstage": Kernel(partial(take_from_map, "Map", False), infer_unknown_outputs, needs_context=True),
-    "MapPeek": Kernel(partial(take_from_map, "Map", True), infer_unknown_outputs, needs_context=True),
-    "MapUnstageNoKey": Kernel(partial(take_any_from_map, "Map"), _infer_key_and_values, needs_context=True),
+    "MapStage": Kernel(partial(put_in_map, "Map"), no_outputs, needs_context=True, may_wait=True),
+    "MapUnstage": Kernel(partial(take_from_map, "Map", False), infer_unknown_outputs, needs_context=True, may_wait=True),
+    "MapPeek": Kernel(partial(take_from_map, "Map", True), infer_unknown_outputs, needs_context=True, may_wait=True),
+    "MapUnstageNoKey": Kernel(partial(take_any_from_map, "Map"), _infer_key_and_values, needs_context=True, may_wait=True),
     "MapSize": Kernel(partial(map_size, "Map"), scalar, needs_context=True),
     "MapIncompleteSize": Kernel(partial(incomplete_map_size, "Map"), scalar, needs_context=True),
     "MapClear": Kernel(partial(clear_map, "Map"), no_outputs, needs_context=True),
-    "OrderedMapStage": Kernel(partial(put_in_map, "OrderedMap"), no_outputs, needs_context=True),
-    "OrderedMapUnstage": Kernel(partial(take_from_map, "OrderedMap", False), infer_unknown_outputs, needs_context=True),
-    "OrderedMapPeek": Kernel(partial(take_from_map, "OrderedMap", True), infer_unknown_outputs, needs_context=True),
-    "OrderedMapUnstageNoKey": Kernel(partial(take_any_from_map, "OrderedMap"), _infer_key_and_values, needs_context=True),
+    "OrderedMapStage": Kernel(partial(put_in_map, "OrderedMap"), no_outputs, needs_context=True, may_wait=True),
+    "OrderedMapUnstage": Kernel(
+        partial(take_from_map, "OrderedMap", False), infer_unknown_outputs, needs_context=True, may_wait=True
+    ),
+    "OrderedMapPeek": Kernel(
+        partial(take_from_map, "OrderedMap", True), infer_unknown_outputs, needs_context=True, may_wait=True
+    ),
+    "OrderedMapUnstageNoKey": Kernel(
+        partial(take_any_from_map, "OrderedMap"), _infer_key_and_values, needs_context=True, may_wait=True
+    ),
     "OrderedMapSize": Kernel(partial(map_size, "OrderedMap"), scalar, needs_context=True),
     "OrderedMapIncompleteSize": Kernel(partial(incomplete_map_size, "OrderedMap"), scalar, needs_context=True),
     "OrderedMapClear": Kernel(partial(clear_map, "OrderedMap"), no_outputs, needs_context=True),

@@ -1,0 +1,49 @@
+"""A graph as it was written -> its placement, and another each time that it has grown: how a session places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from placesim.devices.inventory import DeviceSet
+from placesim.graph.graph import Graph
+from placesim.placement.placer import Placement, place_graph
+from placesim.placement.rewrites import rewrite
+
+
+class SessionPlacer:
+    """Places graphs one after the other: stateful ops stay where they were placed first (9.5).
+
+    `default_device` is preferred wherever it can be: for a function's body the device of its call (9.8).
+    """
+
+    def __init__(self, devices: DeviceSet, soft: bool = False, default_device: str | None = None) -> None:
+        self._devices = devices
+        self._soft = soft
+        self._default_device = default_device
+        self._stateful: dict[str, str] = {}
+        self._last: Placement | None = None
+
+    def place(self, graph: Graph, assigned: Mapping[str, str] | None = None) -> Placement:
+        """Place a graph as it was written; the result holds TensorFlow's error where there is one.
+
+        `assigned` gives full device names of nodes whose device is not chosen here.
+        """
+        return self.place_rewritten(rewrite(graph), assigned)
+
+    def place_rewritten(self, graph: Graph, assigned: Mapping[str, str] | None = None) -> Placement:
+        """The same of a graph that `rewrite` has been over: some rewrites would do their work again."""
+        self._remember_stateful()
+        named = {**(assigned or {}), **self._stateful}
+        known = {graph.ids[name]: device for name, device in named.items() if name in graph.ids}
+        placement = place_graph(graph, self._devices, self._soft, known, self._default_device)
+        # What has to stay is looked up when there is a next time, for most graphs are placed once.  An error binds nothing.
+        self._last = placement if placement.error is None else None
+        return placement
+
+    def _remember_stateful(self) -> None:
+        if self._last is None:
+            return
+        for node, device in zip(self._last.graph.nodes, self._last.devices, strict=False):  # the graph may have grown since
+            if node.signature.is_stateful and device is not None:
+                self._stateful[node.name] = device.name
+        self._last = None

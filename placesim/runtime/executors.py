@@ -1,0 +1,40 @@
+"""Partitions -> what runs them: each is made a program, and one executor runs all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor as Pool
+from typing import Any
+
+from placesim.runtime.dataflow import DataflowExecutor, is_expensive, needs_dataflow
+from placesim.runtime.executor import Executor
+from placesim.runtime.kernels import load_kernels
+from placesim.runtime.partition import Partition
+from placesim.runtime.program import DeviceState, Program, build_program
+
+AnyExecutor = Executor | DataflowExecutor
+
+
+def build_executor(
+    parts: Sequence[Partition],
+    states: Mapping[str, DeviceState],
+    step_resources: dict[str, Any],
+    call_function: Callable[..., Sequence[Any]],
+    pool: Pool | None = None,
+) -> AnyExecutor:
+    """What runs the partitions of one step or one function, as often as wanted; `states` are those of the devices by name.
+
+    The order is fixed beforehand where it can be.  With a `pool` the ops that deserve a thread of their own run in it.  Raises
+    what `build_program` raises.
+    """
+    kernels = load_kernels()
+    programs = [build_program(part.graph, states[part.device.name], kernels, step_resources, call_function) for part in parts]
+    if needs_dataflow(programs) or (pool is not None and _has_parallel_work(programs)):
+        return DataflowExecutor(programs, pool)
+    return Executor(programs)
+
+
+def _has_parallel_work(programs: Sequence[Program]) -> bool:
+    """Whether there are at least two ops that deserve a thread of their own."""
+    found = sum(is_expensive(instruction.kernel) for program in programs for instruction in program.instructions)
+    return found > 1

@@ -1,0 +1,96 @@
+"""What a step feeds and asks for -> the part of the placed graph that it runs, cut by device; and what came out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from placesim.dtypes import DType
+from placesim.graph.graph import Graph, TensorRef
+from placesim.placement.placer import Placement
+from placesim.runtime.executors import AnyExecutor
+from placesim.runtime.partition import Partitions
+from placesim.runtime.pruning import ClientGraph
+from placesim.runtime.requests import Fetched
+
+
+class FetchedValue(NamedTuple):
+    """One fetched tensor: the name it was fetched by, its type, and its value."""
+
+    name: str
+    dtype: DType
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What one step gave: the fetched tensors in the order of the fetches, targets left out."""
+
+    values: tuple[FetchedValue, ...]
+    targets: tuple[str, ...] = ()
+
+
+class Wanted(NamedTuple):
+    """The tensors that a step feeds, those that it fetches, and the nodes that it only runs, by the ids of one graph."""
+
+    feeds: tuple[TensorRef, ...]
+    fetches: tuple[TensorRef, ...]
+    targets: tuple[int, ...]
+
+    def in_graph(self, own: Graph, other: Graph) -> Wanted:
+        """The same nodes of another graph, found by their names."""
+
+        def renumber(node_id: int) -> int:
+            return other.ids[own.nodes[node_id].name]
+
+        def renumbered(refs: Iterable[TensorRef]) -> tuple[TensorRef, ...]:
+            return tuple(TensorRef(renumber(ref.node), ref.slot) for ref in refs)
+
+        return Wanted(renumbered(self.feeds), renumbered(self.fetches), tuple(map(renumber, self.targets)))
+
+
+def wanted_of(feeds: Iterable[TensorRef], fetched: Iterable[Fetched]) -> Wanted:
+    """What resolved feeds and fetches want of the graph that they were resolved in."""
+    listed = list(fetched)
+    tensors = tuple(f.tensor for f in listed if f.tensor is not None)
+    return Wanted(tuple(feeds), tensors, tuple(f.node for f in listed if f.tensor is None))
+
+
+class PreparedStep(NamedTuple):
+    """The part of the graph that a step runs, cut by device."""
+
+    client: ClientGraph
+    partitions: Partitions
+    placement: Placement
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A prepared step and, from its first run on, what runs it; kept for all steps that feed and fetch the same.
+
+    `step_resources` are emptied before each run.
+    """
+
+    step: PreparedStep
+    executor: AnyExecutor | None = None
+    step_resources: dict[str, Any] = field(default_factory=dict)
+
+    def arguments(self, graph: Graph, feeds: Mapping[TensorRef, Any]) -> dict[int, Any]:
+        """The fed values by `_Arg` index; `feeds` are by the ids of the session's graph."""
+        by_name = {graph.tensor_name_full(ref): value for ref, value in feeds.items()}
+        return {index: by_name[name] for index, name in enumerate(self.step.client.feeds)}
+
+    def collect(self, graph: Graph, fetched: Sequence[Fetched], results: Mapping[int, Any]) -> StepResult:
+        """Values by `_Retval` index -> what was asked for, in that order."""
+        by_name = {name: results[index] for index, name in enumerate(self.step.client.fetches)}
+        values = tuple(
+            FetchedValue(f.name, _dtype(graph, f.tensor), by_name[graph.tensor_name_full(f.tensor)])
+            for f in fetched
+            if f.tensor is not None
+        )
+        return StepResult(values, tuple(f.name for f in fetched if f.tensor is None))
+
+
+def _dtype(graph: Graph, tensor: TensorRef) -> DType:
+    return graph.nodes[tensor.node].signature.output_dtypes[tensor.slot]

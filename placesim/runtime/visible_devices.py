@@ -1,0 +1,37 @@
+"""A machine and a session's config -> the devices that the session sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from placesim.devices.inventory import Device, DeviceSet
+from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
+from placesim.errors import InvalidArgumentError
+from placesim.graph.steps import Config
+
+
+def build_device_set(devices: Sequence[Device], config: Config) -> DeviceSet:
+    """The devices, local to the session's master, without the remote tasks that its filters leave out (3.9).
+
+    Raises InvalidArgumentError for a master that is no task of the machine.
+    """
+    local = devices[0].spec.address_space if devices else ANY
+    if config.master:
+        local = _find_master(devices, config.master)
+    filters = [spec for text in config.device_filters if (spec := parse_runtime_name(text)) is not None]
+    several = len({device.spec.address_space for device in devices}) > 1
+    if filters and several:
+        devices = [d for d in devices if d.spec.address_space == local or any(_is_in(d.spec, f) for f in filters)]
+    return DeviceSet(devices, local)
+
+
+def _find_master(devices: Sequence[Device], master: str) -> DeviceSpec:
+    wanted = parse_runtime_name(master)
+    found = None if wanted is None else next((d for d in devices if wanted.matches(d.spec)), None)
+    if found is None:
+        raise InvalidArgumentError(f"config.master names no task of the inventory: got {master!r}")
+    return found.spec.address_space
+
+
+def _is_in(spec: DeviceSpec, wanted: DeviceSpec) -> bool:
+    return wanted.address_space.matches(spec)
