@@ -17,6 +17,7 @@ from placesim.devices.inventory import Device
 from placesim.errors import DeadlineExceededError, InvalidArgumentError, SessionUsageError
 from placesim.graph.graph import Graph, NodeDef, TensorRef
 from placesim.graph.steps import Config, Fetch, GraphFile, Step
+from placesim.ops.categories import FUNCTION_ENDS
 from placesim.placement.placer import Placement
 from placesim.placement.rewrites import rewrite
 from placesim.placement.session_placer import SessionPlacer
@@ -153,7 +154,7 @@ class Session:
         """The part of the graph that is needed, placed alone (9.4); its arguments and results sit on the client device."""
         graph = rewrite(self.graph)
         unplaced = prune_unplaced(graph, self.device_set, *wanted.in_graph(self.graph, graph))
-        ends = {node.name: self.device_set.client.name for node in unplaced.graph.nodes if node.op in ("_Arg", "_Retval")}
+        ends = {node.name: self.device_set.client.name for node in unplaced.graph.nodes if node.op in FUNCTION_ENDS}
         placement = _checked(self._remembered(self._placer.place_rewritten(unplaced.graph, ends)))
         return placement, unplaced.placed(placement)
 
