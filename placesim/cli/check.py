@@ -11,8 +11,8 @@ from placesim.cli.options import Word, debug_option, given, machine_options, pla
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from placesim.inspection.findings import Finding
-    from placesim.inspection.rules import RuleUse
+    from placesim.inspection.checking.findings import Finding
+    from placesim.inspection.checking.rules import RuleUse
 
 FORMS = ("text", "json", "sarif", "github")
 _EPILOG = "Exit code: 0 no rule is broken, 1 one is or the graph can't be placed, 2 the policy or the command line is wrong."
@@ -53,8 +53,8 @@ def check_command(
     """
     from placesim.cli.output import write, write_inspection
     from placesim.cli.subjects import open_subject
-    from placesim.inspection.policy import describe_rules
-    from placesim.inspection.rules import check_snapshot
+    from placesim.inspection.checking.policy import describe_rules
+    from placesim.inspection.checking.rules import check_snapshot
 
     if lists_rules:
         write(describe_rules())
@@ -68,7 +68,7 @@ def check_command(
 
 
 def _rule_uses(policy: str | None, rules: tuple[str, ...]) -> tuple[RuleUse, ...]:
-    from placesim.inspection.policy import read_policy, read_rule
+    from placesim.inspection.checking.policy import read_policy, read_rule
     from placesim.loading import read_bytes
 
     uses = () if policy is None else read_policy(read_bytes(policy), policy)
@@ -78,8 +78,8 @@ def _rule_uses(policy: str | None, rules: tuple[str, ...]) -> tuple[RuleUse, ...
 def _formatted(findings: Sequence[Finding], uses: Sequence[RuleUse], form: str) -> str:
     from placesim import __version__
     from placesim.report.document import json_line
-    from placesim.report.findings_text import findings_document, format_findings, format_github
-    from placesim.report.sarif import sarif_document
+    from placesim.report.text.findings import findings_document, format_findings, format_github
+    from placesim.report.text.sarif import sarif_document
 
     if form == "json":
         return json_line(findings_document(findings))

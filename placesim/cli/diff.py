@@ -55,8 +55,8 @@ def diff_command(a: str, b: str | None, form: str, **values: Any) -> int:
     from placesim.cli.output import write_inspection
     from placesim.cli.subjects import open_subject
     from placesim.inspection.difference import compare
-    from placesim.report.difference_text import difference_document, format_difference
     from placesim.report.document import json_line
+    from placesim.report.text.difference import difference_document, format_difference
 
     sides = [_values_of(side, values) for side in ("a", "b")]
     if b is None and sides[0] == sides[1]:

@@ -9,7 +9,7 @@ import click
 from placesim.cli.options import debug_option, format_option, given, machine_options, placement_options, source_options
 
 if TYPE_CHECKING:
-    from placesim.inspection.inquiry import Inquiry
+    from placesim.inspection.explaining.inquiry import Inquiry
     from placesim.inspection.snapshot import Snapshot
 
 
@@ -38,7 +38,7 @@ def explain_command(graph: str, nodes: tuple[str, ...], edits: int, form: str, *
     """
     from placesim.cli.output import write_inspection
     from placesim.cli.subjects import open_subject
-    from placesim.inspection.inquiry import inquire
+    from placesim.inspection.explaining.inquiry import inquire
 
     snapshot = open_subject(graph, given(values), partitioned=False)
     inquiry = inquire(snapshot)
@@ -48,9 +48,9 @@ def explain_command(graph: str, nodes: tuple[str, ...], edits: int, form: str, *
 
 
 def _recorded(snapshot: Snapshot, patterns: tuple[str, ...], form: str) -> str:
-    from placesim.inspection.inquiry import selected
+    from placesim.inspection.explaining.inquiry import selected
     from placesim.report.document import json_line
-    from placesim.report.explanation_text import format_recorded, recorded_document
+    from placesim.report.text.explanation import format_recorded, recorded_document
 
     names = set(selected(snapshot, patterns)) if patterns else None
     nodes = [node for node in snapshot.nodes if names is None or node.name in names]
@@ -61,9 +61,9 @@ def _recorded(snapshot: Snapshot, patterns: tuple[str, ...], form: str) -> str:
 
 
 def _explained(snapshot: Snapshot, inquiry: Inquiry, patterns: tuple[str, ...], edits: int, form: str) -> str:
-    from placesim.inspection.inquiry import selected
+    from placesim.inspection.explaining.inquiry import selected
     from placesim.report.document import json_line
-    from placesim.report.explanation_text import explained_document, format_brief, format_error_explained, format_explained
+    from placesim.report.text.explanation import explained_document, format_brief, format_error_explained, format_explained
 
     names = selected(snapshot, patterns) if patterns else []
     error = inquiry.explained_error(snapshot, bool(edits))

@@ -67,7 +67,7 @@ def _annotations_line(annotations: Mapping[str, int]) -> str:
 def _summary(report: Report, form: str) -> Any:
     """The text of the summary, or what it adds to the JSON object."""
     from placesim.inspection.summary import summarise_outcome
-    from placesim.report.summary_text import format_summary, summary_document
+    from placesim.report.text.summary import format_summary, summary_document
 
     found = summarise_outcome(report)
     return {"summary": summary_document(found)} if form == "json" else format_summary(found)
@@ -104,7 +104,7 @@ def write_traceback(error: BaseException) -> None:
 
 def write_error(error: PlacesimError) -> None:
     """An error that no report goes with."""
-    from placesim.report.complaint import format_error
+    from placesim.report.text.complaint import format_error
 
     write_error_text(format_error(error))
 

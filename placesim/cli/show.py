@@ -12,7 +12,7 @@ from placesim.cli.options import Word, debug_option, given, machine_options, pla
 from placesim.errors import UsageError
 
 if TYPE_CHECKING:
-    from placesim.inspection.picture import Picture
+    from placesim.inspection.picturing.picture import Picture
 
 FORMS = ("text", "json", "dot", "mermaid", "html")
 _ENDINGS = {".json": "json", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".html": "html", ".htm": "html"}
@@ -45,7 +45,7 @@ def show_command(graph: str, depth: int | None, form: str | None, output: str | 
     """
     from placesim.cli.output import write
     from placesim.cli.subjects import open_subject
-    from placesim.inspection.picture import picture_of, readable
+    from placesim.inspection.picturing.picture import picture_of, readable
 
     form = form or _ENDINGS.get(PurePath(output or "").suffix.lower(), "text")
     if form == "html" and output is None and sys.stdout.isatty():
@@ -62,10 +62,10 @@ def show_command(graph: str, depth: int | None, form: str | None, output: str | 
 
 
 def _formatted(picture: Picture, form: str, depth: int | None, for_person: bool) -> str:
-    from placesim.report.scope_tree import format_lines, scopes_document
+    from placesim.report.text.scopes import format_lines, scopes_document
 
     if form == "html":
-        from placesim.report.html_page import html_page
+        from placesim.report.pictures.html_page import html_page
 
         return html_page(picture)
     if form == "json":
@@ -78,9 +78,9 @@ def _formatted(picture: Picture, form: str, depth: int | None, for_person: bool)
 
 
 def _drawn(picture: Picture, form: str, depth: int | None) -> str:
-    from placesim.inspection.scopes import FOLD_LIMIT, opened_to, scope_tree, unfold
-    from placesim.report.dot import format_dot
-    from placesim.report.mermaid import MAX_BOXES, format_mermaid
+    from placesim.inspection.picturing.scopes import FOLD_LIMIT, opened_to, scope_tree, unfold
+    from placesim.report.pictures.dot import format_dot
+    from placesim.report.pictures.mermaid import MAX_BOXES, format_mermaid
 
     tree = scope_tree(picture.nodes, FOLD_LIMIT if depth is None else None)
     limit = MAX_BOXES if form == "mermaid" else MAX_DOT_BOXES

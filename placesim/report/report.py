@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from placesim.placement.placer import Placement
-from placesim.report.complaint import find_locations, format_classic_error, format_error
 from placesim.report.document import report_document
-from placesim.report.log import Shows, format_classic_placements, format_mapping, format_placements, mapping_lines
 from placesim.report.results import Results, format_results
+from placesim.report.text.complaint import find_locations, format_classic_error, format_error
+from placesim.report.text.log import Shows, format_classic_placements, format_mapping, format_placements, mapping_lines
 from placesim.runtime.outcome import Outcome
 
 

@@ -10,10 +10,10 @@ from typing import TextIO
 from rich.table import Table
 from rich.text import Text
 
-from placesim.inspection.picture import Picture, PictureNode, Total
-from placesim.inspection.scopes import Scope
-from placesim.report.scope_tree import Row, device_labels, folded_rows, format_bytes
+from placesim.inspection.picturing.picture import Picture, PictureNode, Total
+from placesim.inspection.picturing.scopes import Scope
 from placesim.report.terminal import console_into
+from placesim.report.text.scopes import Row, device_labels, folded_rows, format_bytes
 
 MIN_ROWS = 6
 BAR_CELLS = 24

@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from placesim.errors import UsageError
-from placesim.inspection.inquiry import Inquiry, inquire, selected
+from placesim.inspection.explaining.inquiry import Inquiry, inquire, selected
 from tests.inspection.subjects import CPU, GPU, LOCAL, ROOT, corpus_snapshots, inquiry, snapshot
 
 VARIABLE = """devices: {cpu: 2, gpu: 1}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from placesim.inspection.proof_lines import NODE, Proofs
+from placesim.inspection.explaining.paragraphs import NODE, Proofs
 from tests.inspection.pictures import snapshot
 
 VARIABLE = """raw: true

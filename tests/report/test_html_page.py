@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from placesim.inspection.baseline import baseline_snapshot
-from placesim.inspection.picture import Picture, picture_of
-from placesim.inspection.proof_lines import NODE, Proofs
-from placesim.report.html_page import LIBRARIES, SCRIPTS, html_page
-from placesim.report.page_data import page_document
+from placesim.inspection.explaining.paragraphs import NODE, Proofs
+from placesim.inspection.picturing.picture import Picture, picture_of
+from placesim.report.pictures.html_page import LIBRARIES, SCRIPTS, html_page
+from placesim.report.pictures.page_data import page_document
 from tests.browser.chromium import Browser, Page, open_browser
 from tests.inspection.pictures import picture, snapshot, towers_text
 

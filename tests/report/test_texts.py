@@ -11,10 +11,10 @@ import pytest
 import placesim
 from placesim.dtypes import parse_dtype
 from placesim.errors import FailedPreconditionError, GraphFileError, InvalidArgumentError, Location, Problem, UsageError
-from placesim.report.complaint import format_error
 from placesim.report.document import json_line, plain_value, result_document, shown_type
-from placesim.report.log import classic_order, format_mapping
 from placesim.report.results import Result, Results, format_results, full_name
+from placesim.report.text.complaint import format_error
+from placesim.report.text.log import classic_order, format_mapping
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 

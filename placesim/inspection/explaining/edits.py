@@ -11,7 +11,7 @@ from placesim.devices.names import DeviceSpec
 from placesim.dtypes import DType
 from placesim.errors import Location
 from placesim.graph.graph import Graph
-from placesim.inspection.annotations import Annotation, Annotations, Kind, copied, with_nodes
+from placesim.inspection.explaining.annotations import Annotation, Annotations, Kind, copied, with_nodes
 
 
 class Reach(IntEnum):

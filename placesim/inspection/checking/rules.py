@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from placesim.errors import Location, UsageError
-from placesim.inspection.checks import (
+from placesim.inspection.checking.checks import (
     Subject,
     Values,
     agrees,
@@ -23,7 +23,7 @@ from placesim.inspection.checks import (
     transfer_count,
     variables_with_consumers,
 )
-from placesim.inspection.findings import Finding
+from placesim.inspection.checking.findings import Finding
 from placesim.inspection.patterns import matcher
 from placesim.inspection.snapshot import Snapshot
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from placesim.inspection.drawing import Drawing, draw
-from placesim.inspection.picture import Picture
-from placesim.inspection.scopes import Scope, walk
-from placesim.report.palette import device_colour, text_colour
-from placesim.report.scope_tree import device_labels, format_bytes
+from placesim.inspection.picturing.drawing import Drawing, draw
+from placesim.inspection.picturing.picture import Picture
+from placesim.inspection.picturing.scopes import Scope, walk
+from placesim.report.pictures.palette import device_colour, text_colour
+from placesim.report.text.scopes import device_labels, format_bytes
 
 MAX_BOXES = 80
 """Mermaid draws at most 500 links, and takes long before that."""

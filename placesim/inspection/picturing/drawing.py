@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from placesim.inspection.picture import CONTROL_SLOT, Picture, Total
-from placesim.inspection.scopes import Scope
+from placesim.inspection.picturing.picture import CONTROL_SLOT, Picture, Total
+from placesim.inspection.picturing.scopes import Scope
 
 
 class Link(NamedTuple):

@@ -13,7 +13,7 @@ from placesim.graph.node_text import format_attrs
 from placesim.ops.attributes import TensorValue, format_attr_value, format_elements
 from placesim.placement.placer import Placement
 from placesim.report.document import shown_type
-from placesim.report.log import classic_order
+from placesim.report.text.log import classic_order
 
 Locate = Callable[[str], Location | None]
 

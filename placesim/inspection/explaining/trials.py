@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from placesim.devices.inventory import Device
 from placesim.errors import OpError
 from placesim.graph.graph import Graph
-from placesim.inspection.edits import Edit, Reach, Setting
+from placesim.inspection.explaining.edits import Edit, Reach, Setting
 from placesim.placement.placer import Placement, place_graph
 from placesim.placement.rewrites import rewrite
 

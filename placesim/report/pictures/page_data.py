@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from placesim.inspection.drawing import copies_by_edge
-from placesim.inspection.picture import Picture, readable, short_names
-from placesim.inspection.proof_lines import Paragraph, Proofs
-from placesim.inspection.scopes import Scope, scope_tree, unfold
+from placesim.inspection.explaining.paragraphs import Paragraph, Proofs
+from placesim.inspection.picturing.drawing import copies_by_edge
+from placesim.inspection.picturing.picture import Picture, readable, short_names
+from placesim.inspection.picturing.scopes import Scope, scope_tree, unfold
 
 FIRST_BOXES = 24
 """How many boxes the first picture may have."""

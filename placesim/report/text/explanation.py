@@ -7,11 +7,11 @@ from typing import Any
 
 from placesim.devices.names import parse_runtime_name
 from placesim.errors import Location
-from placesim.inspection.alternatives import Alternatives
-from placesim.inspection.annotations import Annotation, Kind
-from placesim.inspection.explanation import Explanation, Group
-from placesim.inspection.inquiry import ExplainedError, ExplainedNode
-from placesim.inspection.kernel_support import KernelSupport
+from placesim.inspection.explaining.alternatives import Alternatives
+from placesim.inspection.explaining.annotations import Annotation, Kind
+from placesim.inspection.explaining.inquiry import ExplainedError, ExplainedNode
+from placesim.inspection.explaining.kernel_support import KernelSupport
+from placesim.inspection.explaining.proof import Explanation, Group
 from placesim.inspection.snapshot import Failure, PlacedNode, failure_of
 
 MAX_LISTED = 8

@@ -23,7 +23,7 @@ from placesim.formats.graph_file.values import int_value, number_value, size_val
 from placesim.formats.graph_file.yaml_tree import FIRST_POSITION, decode_utf8, read_tree
 from placesim.formats.problems import Problems, Wrong, did_you_mean, key_position, own_position, shown, value_position
 from placesim.inspection.baseline import read_baseline
-from placesim.inspection.rules import RULES, Parameter, Rule, RuleUse
+from placesim.inspection.checking.rules import RULES, Parameter, Rule, RuleUse
 
 _KEYS = ("description", "rules")
 _MAX = 1 << 62

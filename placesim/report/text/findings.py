@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from placesim.inspection.findings import Finding
+from placesim.inspection.checking.findings import Finding
 
 
 def format_findings(findings: Sequence[Finding]) -> str:

@@ -16,8 +16,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from placesim.inspection.picture import Picture
-from placesim.report.page_data import page_document
+from placesim.inspection.picturing.picture import Picture
+from placesim.report.pictures.page_data import page_document
 
 SCRIPTS = ("data.js", "looks.js", "graph.js", "tree.js", "panels.js", "page.js")
 """The page's own scripts, in the order in which they stand on it."""

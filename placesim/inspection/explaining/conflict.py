@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from placesim.graph.graph import Graph
-from placesim.inspection.annotations import Annotation
-from placesim.inspection.trials import Trials
+from placesim.inspection.explaining.annotations import Annotation
+from placesim.inspection.explaining.trials import Trials
 from placesim.placement.placer import Placement
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Set
 
-from placesim.inspection.drawing import Drawing, Link, draw
-from placesim.inspection.picture import Picture
-from placesim.inspection.scopes import Scope, walk
-from placesim.report.palette import device_colour, text_colour
-from placesim.report.scope_tree import device_labels, format_bytes
+from placesim.inspection.picturing.drawing import Drawing, Link, draw
+from placesim.inspection.picturing.picture import Picture
+from placesim.inspection.picturing.scopes import Scope, walk
+from placesim.report.pictures.palette import device_colour, text_colour
+from placesim.report.text.scopes import device_labels, format_bytes
 
 
 def format_dot(picture: Picture, root: Scope, opened: Set[Scope]) -> str:

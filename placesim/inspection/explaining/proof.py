@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
 from placesim.errors import Location
 from placesim.graph.graph import Graph, Node
-from placesim.inspection.annotations import Annotation, Annotations
-from placesim.inspection.kernel_support import KernelSupport, kernel_support
+from placesim.inspection.explaining.annotations import Annotation, Annotations
+from placesim.inspection.explaining.kernel_support import KernelSupport, kernel_support
 from placesim.placement.colocation import Cause, ColocationGraph, Union
 from placesim.placement.constraints import Constraints, SoftStep, softened
 from placesim.placement.placer import Placement

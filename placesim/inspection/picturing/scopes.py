@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from placesim.inspection.picture import PictureNode
+from placesim.inspection.picturing.picture import PictureNode
 
 FOLD_LIMIT = 60
 """The most children of a scope; what fits on a screen."""

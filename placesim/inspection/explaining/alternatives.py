@@ -9,8 +9,8 @@ from placesim.devices.inventory import Device, DeviceSet
 from placesim.devices.names import DeviceSpec, parse_runtime_name
 from placesim.dtypes import DType
 from placesim.graph.graph import Graph, Node
-from placesim.inspection.annotations import Annotation, Kind
-from placesim.inspection.edits import (
+from placesim.inspection.explaining.annotations import Annotation, Kind
+from placesim.inspection.explaining.edits import (
     AddDevice,
     ChangeAnnotation,
     ChangeType,
@@ -20,8 +20,8 @@ from placesim.inspection.edits import (
     drop,
     more_devices,
 )
-from placesim.inspection.explanation import Explanation
-from placesim.inspection.trials import Outcome, Trials
+from placesim.inspection.explaining.proof import Explanation
+from placesim.inspection.explaining.trials import Outcome, Trials
 
 _MAX_DEVICES = 4
 """So many devices are tried in the place of one that is requested."""

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from placesim.devices.inventory import Device
 from placesim.devices.names import ANY
 from placesim.graph.graph import Node, Signature
-from placesim.inspection.annotations import Annotations, Kind
-from placesim.inspection.kernel_support import KernelSupport, kernel_support
-from placesim.inspection.picture import short_names
+from placesim.inspection.explaining.annotations import Annotations, Kind
+from placesim.inspection.explaining.kernel_support import KernelSupport, kernel_support
+from placesim.inspection.picturing.picture import short_names
 from placesim.inspection.snapshot import Live
 from placesim.placement.colocation import Cause, Union
 from placesim.placement.constraints import SoftStep, SupportedTypes

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from placesim.errors import UsageError
 from placesim.formats.problems import did_you_mean
-from placesim.inspection.alternatives import Alternatives, find_alternatives, find_remedies
-from placesim.inspection.annotations import Annotations
-from placesim.inspection.conflict import Conflict, find_conflict
-from placesim.inspection.edits import Setting
-from placesim.inspection.explanation import Explainer, Explanation
+from placesim.inspection.explaining.alternatives import Alternatives, find_alternatives, find_remedies
+from placesim.inspection.explaining.annotations import Annotations
+from placesim.inspection.explaining.conflict import Conflict, find_conflict
+from placesim.inspection.explaining.edits import Setting
+from placesim.inspection.explaining.proof import Explainer, Explanation
+from placesim.inspection.explaining.trials import Trials
 from placesim.inspection.patterns import matcher
 from placesim.inspection.snapshot import Failure, Live, Snapshot, failure_of
-from placesim.inspection.trials import Trials
 from placesim.placement.placer import Placement
 
 

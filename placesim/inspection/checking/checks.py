@@ -9,8 +9,8 @@ from typing import Any
 
 from placesim.devices.names import DeviceSpec, parse_runtime_name
 from placesim.errors import Location
+from placesim.inspection.checking.findings import Finding
 from placesim.inspection.difference import compare
-from placesim.inspection.findings import Finding
 from placesim.inspection.patterns import matcher
 from placesim.inspection.snapshot import PlacedNode, Snapshot
 from placesim.inspection.summary import VARIABLE_OPS, Amount, held_amounts, operations, transfers_by_pair
