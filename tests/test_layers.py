@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "placesim"
 ROOMS = {
     "errors": "",
     "collector": "",
+    "marked": "",
     "dtypes": "errors",
     "devices": "errors",
     "ops": "dtypes errors",
@@ -20,12 +21,12 @@ ROOMS = {
     "placement": "collector graph devices ops dtypes errors",
     "checkpoints": "dtypes errors",
     "runtime": "collector checkpoints placement graph devices ops dtypes errors",
-    "inspection": "formats runtime placement graph devices ops dtypes errors",
-    "report": "inspection runtime placement graph devices ops dtypes errors",
+    "inspection": "marked formats runtime placement graph devices ops dtypes errors",
+    "report": "marked inspection runtime placement graph devices ops dtypes errors",
     "options": "devices errors",
     "loading": "options formats checkpoints graph devices errors",
     "simulation": "loading options inspection report formats runtime placement graph devices ops dtypes errors",
-    "cli": "simulation loading options inspection report formats devices errors placesim",
+    "cli": "simulation loading options inspection report marked formats devices errors placesim",
     "__init__": "simulation errors",
     "__main__": "cli",
 }

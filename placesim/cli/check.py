@@ -51,7 +51,7 @@ def check_command(
       placesim check model.yaml --policy policy.yaml --format sarif > findings.sarif
       placesim check model.yaml --rule max-transfers=10 --rule 'apart: [tower_0/, tower_1/]'
     """
-    from placesim.cli.output import write, write_inspection
+    from placesim.cli.output import write, write_styled
     from placesim.cli.subjects import open_subject
     from placesim.inspection.checking.policy import describe_rules
     from placesim.inspection.checking.rules import check_snapshot
@@ -63,7 +63,7 @@ def check_command(
         raise click.UsageError("no graph: got no argument, expected GRAPH")
     uses = _rule_uses(policy, rules)
     findings = check_snapshot(open_subject(graph, given(values)), uses)
-    write_inspection(_formatted(findings, uses, form), form == "text")
+    write_styled(_formatted(findings, uses, form))
     return 1 if findings else 0
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.options import debug_option, format_option, given, machine_options, placement_options, source_options
+from placesim.marked import Marked, joined
 
 if TYPE_CHECKING:
     from placesim.inspection.explaining.inquiry import Inquiry
@@ -36,14 +37,14 @@ def explain_command(graph: str, nodes: tuple[str, ...], edits: int, form: str, *
       placesim explain graphs/missing-gpu.yaml
       placesim explain model.yaml loss --format json | jq .nodes[0].edits
     """
-    from placesim.cli.output import write_inspection
+    from placesim.cli.output import write_styled
     from placesim.cli.subjects import open_subject
     from placesim.inspection.explaining.inquiry import inquire
 
     snapshot = open_subject(graph, given(values), partitioned=False)
     inquiry = inquire(snapshot)
     said = _recorded(snapshot, nodes, form) if inquiry is None else _explained(snapshot, inquiry, nodes, edits, form)
-    write_inspection(said, form == "text")
+    write_styled(said)
     return 0 if snapshot.error is None else 1
 
 
@@ -56,8 +57,8 @@ def _recorded(snapshot: Snapshot, patterns: tuple[str, ...], form: str) -> str:
     nodes = [node for node in snapshot.nodes if names is None or node.name in names]
     if form == "json":
         return json_line(recorded_document(nodes, snapshot.error))
-    failure = "" if snapshot.error is None else snapshot.error.summary + "\n"
-    return "".join(map(format_recorded, nodes)) + failure
+    failure = () if snapshot.error is None else (snapshot.error.summary, "\n")
+    return Marked(*map(format_recorded, nodes), *failure)
 
 
 def _explained(snapshot: Snapshot, inquiry: Inquiry, patterns: tuple[str, ...], edits: int, form: str) -> str:
@@ -70,7 +71,7 @@ def _explained(snapshot: Snapshot, inquiry: Inquiry, patterns: tuple[str, ...], 
     if form == "json":
         found = inquiry.explained(names, bool(edits)) if patterns else inquiry.explained_briefly()
         return json_line(explained_document(list(found), error))
-    text = "\n".join(format_explained(node, edits) for node in inquiry.explained(names, bool(edits)))
     if not patterns and error is None:
-        text = "".join(format_brief(node.explanation) for node in inquiry.explained_briefly())
-    return text + ("" if error is None else ("\n" if text else "") + format_error_explained(error, max(edits, 1)))
+        return Marked(*(format_brief(node.proof) for node in inquiry.explained_briefly()))
+    told = [format_explained(node, edits) for node in inquiry.explained(names, bool(edits))]
+    return joined("\n", told if error is None else [*told, format_error_explained(error, max(edits, 1))])

@@ -11,6 +11,7 @@ import click
 
 from placesim.cli.options import Settings
 from placesim.errors import PlacesimError
+from placesim.marked import Marked
 
 if TYPE_CHECKING:
     from placesim.report.report import Report
@@ -27,12 +28,12 @@ def write(text: str) -> None:
     sys.stdout.flush()
 
 
-def write_inspection(text: str, is_text: bool = True) -> None:
-    """What an inspecting command says; `is_text` is false for a form that a program reads."""
-    if is_text and is_terminal(sys.stdout):
-        from placesim.report.terminal_inspection import styled_inspection
+def write_styled(text: str) -> None:
+    """A result; one that is marked has colour on a terminal, any other is for a program to read."""
+    if isinstance(text, Marked) and is_terminal(sys.stdout):
+        from placesim.report.terminal import styled
 
-        text = styled_inspection(text, sys.stdout)
+        text = styled(text, sys.stdout)
     write(text)
 
 
@@ -87,9 +88,9 @@ def with_log_filter(report: Report, patterns: tuple[str, ...]) -> Report:
 def _report_text(report: Report) -> str:
     if not is_terminal(sys.stdout):
         return report.text()
-    from placesim.report.terminal import styled_text
+    from placesim.report.terminal import styled_report
 
-    return styled_text(report, sys.stdout)
+    return styled_report(report, sys.stdout)
 
 
 def write_traceback(error: BaseException) -> None:
@@ -109,11 +110,12 @@ def write_error(error: PlacesimError) -> None:
     write_error_text(format_error(error))
 
 
-def write_error_text(text: str) -> None:
+def write_error_text(text: Marked) -> None:
     """An error's lines, on a terminal with colour."""
     sys.stdout.flush()
     if is_terminal(sys.stderr):
-        from placesim.report.terminal import styled_error
+        from placesim.report.terminal import styled
 
-        text = styled_error(text, sys.stderr)
-    sys.stderr.write(text)
+        sys.stderr.write(styled(text, sys.stderr))
+    else:
+        sys.stderr.write(text)

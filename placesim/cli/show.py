@@ -45,7 +45,7 @@ def show_command(graph: str, depth: int | None, form: str | None, output: str | 
     """
     from placesim.cli.output import write
     from placesim.cli.subjects import open_subject
-    from placesim.inspection.picturing.picture import picture_of, readable
+    from placesim.inspection.picturing.picture import picture_of
 
     form = form or _ENDINGS.get(PurePath(output or "").suffix.lower(), "text")
     if form == "html" and output is None and sys.stdout.isatty():
@@ -57,7 +57,7 @@ def show_command(graph: str, depth: int | None, form: str | None, output: str | 
     else:
         _write_file(output, text)
     if picture.error:
-        sys.stderr.write(readable(picture.error) + "\n")
+        sys.stderr.write(picture.error + "\n")
     return 1 if picture.error else 0
 
 

@@ -1,1 +1,1 @@
-"""Questions about a placement, live or written: a snapshot of it, the rooms that answer, and what several of them count and compare."""
+"""Questions about a placement, live or written: a snapshot of it, and the rooms that answer."""

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placesim.inspection.device_names import short_names
 from placesim.inspection.picturing.drawing import copies_by_edge, draw
-from placesim.inspection.picturing.picture import PictureNode, Source, Total, short_names
+from placesim.inspection.picturing.picture import PictureNode, Source, Total
 from placesim.inspection.picturing.scopes import FOLD_LIMIT, Scope, Tally, opened_to, scope_tree, unfold
 from tests.inspection.pictures import picture, towers_text
 

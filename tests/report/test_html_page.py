@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from placesim.inspection.baseline import baseline_snapshot
-from placesim.inspection.explaining.paragraphs import NODE, Proofs
+from placesim.inspection.explaining.paragraphs import NODE, Paragraphs
 from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.report.pictures.html_page import LIBRARIES, SCRIPTS, html_page
 from placesim.report.pictures.page_data import page_document
@@ -245,7 +245,7 @@ def test_a_click_shows_the_placers_reasons(towers: Page) -> None:
     assert live.placement is not None
     graph = live.placement.graph
     shown = " ".join(towers.text("#proof").split())
-    for term, text, nodes in Proofs(live).proof(graph.ids["train/layer_0/apply_weights"]):
+    for term, text, nodes in Paragraphs(live).of(graph.ids["train/layer_0/apply_weights"]):
         for node in nodes:
             text = text.replace(NODE, graph.nodes[node].name, 1)
         assert term in shown

@@ -20,8 +20,8 @@ from placesim.inspection.explaining.edits import (
     drop,
     more_devices,
 )
-from placesim.inspection.explaining.proof import Explanation
-from placesim.inspection.explaining.trials import Outcome, Trials
+from placesim.inspection.explaining.proof import Proof
+from placesim.inspection.explaining.trials import Trial, Trials
 
 _MAX_DEVICES = 4
 """So many devices are tried in the place of one that is requested."""
@@ -31,18 +31,18 @@ _PREFERRED_TYPES = ("float", "half", "double", "int64", "int32")
 class Alternatives(NamedTuple):
     """The edits that change a placement, the smallest first, and how many more could have been tried."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Trial, ...]
     untried: int
 
 
-def find_alternatives(trials: Trials, found: Explanation) -> Alternatives:
+def find_alternatives(trials: Trials, found: Proof) -> Alternatives:
     """The edits that put a node on another device."""
     outcomes, untried = _try_all(trials, list(candidate_edits(trials.setting, found)), found.node)
     kept = [outcome for outcome in outcomes if outcome.error is None and outcome.device not in (None, found.device)]
     return Alternatives(tuple(sorted(kept, key=_size)), untried)
 
 
-def find_remedies(trials: Trials, found: Explanation | None, conflict: Sequence[Annotation], node: str | None) -> Alternatives:
+def find_remedies(trials: Trials, found: Proof | None, conflict: Sequence[Annotation], node: str | None) -> Alternatives:
     """The edits that mend a graph that can't be placed; `conflict` are the annotations that contradict each other.
 
     First those after which it can be placed, and then those after which another node is to blame.
@@ -53,16 +53,16 @@ def find_remedies(trials: Trials, found: Explanation | None, conflict: Sequence[
     return Alternatives(tuple(sorted(mended, key=lambda outcome: (outcome.error is not None, *_size(outcome)))), untried)
 
 
-def _try_all(trials: Trials, edits: Sequence[Edit], node: str) -> tuple[list[Outcome], int]:
-    outcomes: list[Outcome] = []
+def _try_all(trials: Trials, edits: Sequence[Edit], node: str) -> tuple[list[Trial], int]:
+    outcomes: list[Trial] = []
     for edit in edits:
         if trials.remaining <= 0:
             break
-        outcomes.append(trials.outcome(edit, node))
+        outcomes.append(trials.attempt(edit, node))
     return outcomes, len(edits) - len(outcomes)
 
 
-def _size(outcome: Outcome) -> tuple[int, int, int]:
+def _size(outcome: Trial) -> tuple[int, int, int]:
     """Smaller edits first: those that reach less far, then those that move fewer nodes, then what is higher up in the file."""
     location = outcome.edit.location
     return outcome.edit.reach, outcome.moved, 0 if location is None else location.line
@@ -71,7 +71,7 @@ def _size(outcome: Outcome) -> tuple[int, int, int]:
 # --- candidates -----------------------------------------------------------------------------------------------------
 
 
-def candidate_edits(setting: Setting, found: Explanation) -> Iterator[Edit]:
+def candidate_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
     """What may change a node's device: first what is at the node, the session and the machine, then the rest of its group."""
     graph = setting.graph
     if found.node in graph.ids:
@@ -87,7 +87,7 @@ def candidate_edits(setting: Setting, found: Explanation) -> Iterator[Edit]:
     yield from _group_edits(setting, found)
 
 
-def _own_edits(setting: Setting, node: Node, found: Explanation) -> Iterator[Edit]:
+def _own_edits(setting: Setting, node: Node, found: Proof) -> Iterator[Edit]:
     annotations = setting.annotations.of_node(node)
     for annotation in annotations:
         yield drop(annotation, node.name)
@@ -100,7 +100,7 @@ def _own_edits(setting: Setting, node: Node, found: Explanation) -> Iterator[Edi
         yield from (AddDevice(min(names, key=len), names, device, setting.graph.location(node)) for device in devices)
 
 
-def _group_edits(setting: Setting, found: Explanation) -> Iterator[Edit]:
+def _group_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
     """Of the other members, and of the node that was followed: devices before labels, of which there may be many."""
     names = [name for name in found.group.members if name != found.node] if found.group else []
     if found.followed is not None and found.followed not in names:
@@ -120,7 +120,7 @@ def _changes(annotation: Annotation, node: str, devices: Sequence[str]) -> Itera
     return (ChangeAnnotation(annotation, device, reach) for device in devices if device != annotation.text)
 
 
-def _type_edits(graph: Graph, found: Explanation) -> Iterator[Edit]:
+def _type_edits(graph: Graph, found: Proof) -> Iterator[Edit]:
     """Another element type, where only that excludes a kernel."""
     node = graph.nodes[graph.ids[found.node]] if found.node in graph.ids else None
     for support in found.kernels if node is not None else ():
@@ -149,7 +149,7 @@ def _request(device: Device, devices: DeviceSet) -> str:
 # --- remedies -------------------------------------------------------------------------------------------------------
 
 
-def _remedies(setting: Setting, found: Explanation | None, conflict: Sequence[Annotation], node: str | None) -> Iterator[Edit]:
+def _remedies(setting: Setting, found: Proof | None, conflict: Sequence[Annotation], node: str | None) -> Iterator[Edit]:
     types = found.types if found is not None else setting.devices.types
     devices = _other_devices(setting.devices, types, None)
     for annotation in conflict:

@@ -14,6 +14,7 @@ from functools import cached_property
 from placesim.devices.names import ANY, DeviceSpec, enclose, parse_python_spec, parse_runtime_name
 from placesim.errors import GraphBuildError, Location
 from placesim.graph.graph import COLUMNS, DeviceScope, Graph, Node
+from placesim.marked import device, filled
 from placesim.placement.colocation import class_labels
 
 
@@ -42,7 +43,8 @@ class Annotation:
     def __str__(self) -> str:
         if self.kind == Kind.LABEL:
             return f"colocation of {self.node} with {self.text}"
-        return f"device {self.text} of {'the scope around ' if self.kind == Kind.SCOPE else ''}{self.node}"
+        around = "the scope around " if self.kind == Kind.SCOPE else ""
+        return filled("device {} of {}{}", device(self.text), around, self.node)
 
 
 Changes = Mapping[Annotation, str]

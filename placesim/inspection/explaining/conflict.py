@@ -16,7 +16,7 @@ from placesim.placement.placer import Placement
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class ConflictSet:
     """Annotations that contradict each other or the machine; `is_minimal` unless the trials came to an end.
 
     None of them is to blame where the graph without annotations can't be placed either.
@@ -26,7 +26,7 @@ class Conflict:
     is_minimal: bool = True
 
 
-def find_conflict(trials: Trials) -> Conflict:
+def find_conflict(trials: Trials) -> ConflictSet:
     """The conflict behind a placement's error."""
     setting, placement = trials.setting, trials.placement
     near = _neighbourhood(placement)
@@ -49,17 +49,17 @@ class _Deletion:
         self._graph: Graph = trials.setting.graph
         self._dropped: dict[Annotation, str] = {}
 
-    def run(self, kept: Sequence[Annotation], far: int) -> Conflict:
+    def run(self, kept: Sequence[Annotation], far: int) -> ConflictSet:
         """`kept` from what is farthest from the error to what is nearest; the first `far` of them are tried in one go."""
         if not self._drop(kept[:far]):
             kept = kept[far:]
         if kept and not self._drop(kept):
-            return Conflict(())
+            return ConflictSet(())
         size = max(1, len(kept) // 2)
         while True:
             kept = self._sweep(kept, size)
             if size == 1 or self._trials.remaining <= 0:
-                return Conflict(tuple(kept), size == 1 and self._trials.remaining > 0)
+                return ConflictSet(tuple(kept), size == 1 and self._trials.remaining > 0)
             size = max(1, min(size // 2, len(kept) // 2))
 
     def _sweep(self, kept: Sequence[Annotation], size: int) -> list[Annotation]:

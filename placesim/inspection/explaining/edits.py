@@ -12,6 +12,7 @@ from placesim.dtypes import DType
 from placesim.errors import Location
 from placesim.graph.graph import Graph
 from placesim.inspection.explaining.annotations import Annotation, Annotations, Kind, copied, with_nodes
+from placesim.marked import Marked, device, filled
 
 
 class Reach(IntEnum):
@@ -52,9 +53,11 @@ class ChangeAnnotation:
         return self.annotation.location
 
     @property
-    def text(self) -> str:
+    def text(self) -> Marked:
         """The edit as an instruction."""
-        return f"drop the {self.annotation}" if not self.device else f"change the {self.annotation} to {self.device}"
+        if not self.device:
+            return filled("drop the {}", self.annotation)
+        return filled("change the {} to {}", self.annotation, device(self.device))
 
     def apply(self, setting: Setting) -> Setting:
         """The setting with the edit made; the given one is not changed."""
@@ -73,9 +76,9 @@ class AddDevice:
     reach: Reach = Reach.NODE
 
     @property
-    def text(self) -> str:
+    def text(self) -> Marked:
         """The edit as an instruction."""
-        return f"give {self.node} the device {self.device}"
+        return filled("give {} the device {}", self.node, device(self.device))
 
     def apply(self, setting: Setting) -> Setting:
         """The setting with the edit made."""
@@ -97,9 +100,9 @@ class ChangeType:
     reach: Reach = Reach.PROGRAM
 
     @property
-    def text(self) -> str:
+    def text(self) -> Marked:
         """The edit as an instruction."""
-        return f"change {self.attr} of {self.node} from {self.before.python_name} to {self.dtype.python_name}"
+        return Marked(f"change {self.attr} of {self.node} from {self.before.python_name} to {self.dtype.python_name}")
 
     def apply(self, setting: Setting) -> Setting:
         """The setting with the edit made."""
@@ -118,9 +121,9 @@ class SwitchSoftPlacement:
     reach: Reach = Reach.SESSION
 
     @property
-    def text(self) -> str:
+    def text(self) -> Marked:
         """The edit as an instruction."""
-        return "turn soft placement on (--soft-placement)" if self.soft else "turn soft placement off (--no-soft-placement)"
+        return Marked(f"turn soft placement {'on (--soft-placement)' if self.soft else 'off (--no-soft-placement)'}")
 
     def apply(self, setting: Setting) -> Setting:
         """The setting with the edit made."""
@@ -139,12 +142,12 @@ class AddHardware:
     reach: Reach = Reach.MACHINE
 
     @property
-    def text(self) -> str:
+    def text(self) -> Marked:
         """The edit as an instruction."""
         number = "one" if self.count == 1 else str(self.count)
         where = "" if self.task.job in (None, "localhost") else f" in {self.task}"
         flag = f" (--{self.device_type.lower()} {self.total})" if self.device_type in ("CPU", "GPU") else ""
-        return f"{number} more {self.device_type}{where}{flag}"
+        return Marked(f"{number} more {self.device_type}{where}{flag}")
 
     def apply(self, setting: Setting) -> Setting:
         """The setting with the edit made."""

@@ -9,9 +9,9 @@ from placesim.errors import UsageError
 from placesim.formats.problems import did_you_mean
 from placesim.inspection.explaining.alternatives import Alternatives, find_alternatives, find_remedies
 from placesim.inspection.explaining.annotations import Annotations
-from placesim.inspection.explaining.conflict import Conflict, find_conflict
+from placesim.inspection.explaining.conflict import ConflictSet, find_conflict
 from placesim.inspection.explaining.edits import Setting
-from placesim.inspection.explaining.proof import Explainer, Explanation
+from placesim.inspection.explaining.proof import Proof, Proofs
 from placesim.inspection.explaining.trials import Trials
 from placesim.inspection.patterns import matcher
 from placesim.inspection.snapshot import Failure, Live, Snapshot, failure_of
@@ -22,7 +22,7 @@ from placesim.placement.placer import Placement
 class ExplainedNode:
     """A node's proof, and what would change it; None where that was not asked for."""
 
-    explanation: Explanation
+    proof: Proof
     alternatives: Alternatives | None = None
 
 
@@ -31,7 +31,7 @@ class ExplainedError:
     """Why a graph can't be placed: the annotations in conflict, and what mends it; None where that was not asked for."""
 
     failure: Failure
-    conflict: Conflict | None = None
+    conflict: ConflictSet | None = None
     remedies: Alternatives | None = None
 
 
@@ -48,7 +48,7 @@ class Inquiry:
         self._placement = placement
         annotations = Annotations(live.graph, live.is_raw)
         self._setting = Setting(live.graph, annotations, placement.device_set, placement.groups.soft, live.sizes)
-        self._explainer = Explainer(placement, live.graph, annotations)
+        self._proofs = Proofs(placement, live.graph, annotations)
         self._trials: Trials | None = None
 
     @property
@@ -58,10 +58,10 @@ class Inquiry:
             self._trials = Trials(self._setting, self._placement)
         return self._trials
 
-    def explain(self, name: str) -> Explanation | None:
+    def explain(self, name: str) -> Proof | None:
         """A node's proof; None where an error came before anything was known of the node."""
         try:
-            return self._explainer.explain(name)
+            return self._proofs.of(self._placement.graph.node(name).id)
         except KeyError:
             return None
 
@@ -75,8 +75,7 @@ class Inquiry:
 
     def explained_briefly(self) -> Iterator[ExplainedNode]:
         """All placed nodes in log order."""
-        nodes = self._placement.graph.nodes
-        return (ExplainedNode(self._explainer.explain(nodes[i].name)) for i in self._placement.log)
+        return (ExplainedNode(self._proofs.of(node_id)) for node_id in self._placement.log)
 
     def explained_error(self, snapshot: Snapshot, with_edits: bool = True) -> ExplainedError | None:
         """Why the graph can't be placed; None where it can, and the error alone where it came after placement."""

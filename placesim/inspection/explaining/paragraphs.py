@@ -1,20 +1,21 @@
-"""The reasons of a placement -> a proof of each node's device in a few short paragraphs, from the request to the choice.
+"""The proof of a node's placement -> a few short paragraphs for the page, from the request to the choice.
 
 Nodes alike in what decided them get equal paragraphs: kept once each, the proofs of a large graph take little room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from placesim.devices.inventory import Device
 from placesim.devices.names import ANY
 from placesim.graph.graph import Node, Signature
-from placesim.inspection.explaining.annotations import Annotations, Kind
-from placesim.inspection.explaining.kernel_support import KernelSupport, kernel_support
-from placesim.inspection.picturing.picture import short_names
+from placesim.inspection.device_names import short_names
+from placesim.inspection.explaining.annotations import Kind
+from placesim.inspection.explaining.kernel_support import KernelSupport
+from placesim.inspection.explaining.proof import Proof, proofs_of
 from placesim.inspection.snapshot import Live
+from placesim.marked import listed
 from placesim.placement.colocation import Cause, Union
 from placesim.placement.constraints import SoftStep, SupportedTypes
 from placesim.placement.reasons import Choice, Reason
@@ -46,32 +47,27 @@ class Paragraph(NamedTuple):
     nodes: tuple[int, ...] = ()
 
 
-class Proofs:
-    """The proofs of the nodes of the newest placement; ValueError where there is none."""
+class Paragraphs:
+    """The paragraphs for the nodes of the newest placement; ValueError where there is none."""
 
     def __init__(self, live: Live) -> None:
-        placement = live.placement
-        if placement is None:
-            raise ValueError("nothing was placed")
-        self._placement = placement
-        self._written = live.graph
-        self._annotations = Annotations(live.graph, live.is_raw)
-        self._graph = placement.graph
-        devices = placement.device_set.devices
+        self._proofs = proofs_of(live)
+        devices = self._proofs.placement.device_set.devices
         self._short = dict(zip(devices, short_names([device.name for device in devices]), strict=True))
         self._kernels: dict[Signature, Paragraph] = {}
 
-    def proof(self, node_id: int) -> tuple[Paragraph, ...]:
+    def of(self, node_id: int) -> tuple[Paragraph, ...]:
         """The steps that led to a node's device; only what is known where an error came first."""
         try:
-            reason = self._placement.reason(node_id)
+            proof = self._proofs.of(node_id)
         except KeyError:
             return (Paragraph("Not placed", "An error came before its constraints were known."),)
-        return tuple(self._paragraphs(self._graph.nodes[node_id], reason))
+        return tuple(self._paragraphs(self._proofs.graph.nodes[node_id], proof))
 
-    def _paragraphs(self, node: Node, reason: Reason) -> Iterator[Paragraph]:
-        yield Paragraph("Requested", self._requested(node, reason))
-        yield self._kernels.get(node.signature) or self._kernels.setdefault(node.signature, self._kernel_paragraph(node))
+    def _paragraphs(self, node: Node, proof: Proof) -> Iterator[Paragraph]:
+        reason = proof.reason
+        yield Paragraph("Requested", _requested(proof))
+        yield self._kernels.get(node.signature) or self._kernels.setdefault(node.signature, _kernel_paragraph(proof))
         if reason.members:
             yield from _group(node.id, reason)
         if reason.overridden is not None:
@@ -84,27 +80,8 @@ class Proofs:
         if reason.soft_step:
             yield Paragraph("Soft placement", _SOFT_STEPS[reason.soft_step])
         if reason.candidates:
-            yield self._candidate_paragraph(reason.candidates)
+            yield Paragraph("Candidates", listed([self._short[device] for device in reason.candidates], MAX_SHOWN))
         yield self._choice(reason)
-
-    def _requested(self, node: Node, reason: Reason) -> str:
-        written = self._written
-        if reason.requested == ANY:
-            return "No device."
-        origins = () if node.name not in written.ids else self._annotations.origins(written.node(node.name))
-        places = [f"the scope at {origin.location}" if origin.kind == Kind.SCOPE else "its own entry" for origin in origins]
-        return f"{reason.requested}" + (f", by {' and '.join(places)}" if places else "")
-
-    def _kernel_paragraph(self, node: Node) -> Paragraph:
-        types = self._placement.device_set.types
-        found = kernel_support(self._graph.registry, node, types)
-        fit = ", ".join(support.device_type for support in found if support.priority is not None)
-        missing = "".join(f" {_missing(support)}" for support in found if support.priority is None)
-        return Paragraph("Kernels", f"{node.op} has kernels for {fit or 'no type of device here'}.{missing}")
-
-    def _candidate_paragraph(self, candidates: Sequence[Device]) -> Paragraph:
-        more = f" and {len(candidates) - MAX_SHOWN} more" if len(candidates) > MAX_SHOWN else ""
-        return Paragraph("Candidates", ", ".join(self._short[device] for device in candidates[:MAX_SHOWN]) + more)
 
     def _choice(self, reason: Reason) -> Paragraph:
         if reason.device is None:
@@ -114,6 +91,20 @@ class Proofs:
             text = "The only candidate." if len(reason.candidates) == 1 and not reason.choice else _CHOICES[reason.choice]
             return Paragraph("Chosen", f"{device}. {text}")
         return Paragraph("Chosen", f"{device}. Its group went where {NODE} was placed.", (reason.followed,))
+
+
+def _requested(proof: Proof) -> str:
+    requested = proof.reason.requested
+    if requested == ANY:
+        return "No device."
+    places = [f"the scope at {origin.location}" if origin.kind == Kind.SCOPE else "its own entry" for origin in proof.origins]
+    return f"{requested}" + (f", by {' and '.join(places)}" if places else "")
+
+
+def _kernel_paragraph(proof: Proof) -> Paragraph:
+    fit = ", ".join(support.device_type for support in proof.kernels if support.priority is not None)
+    missing = "".join(f" {_missing(support)}" for support in proof.kernels if support.priority is None)
+    return Paragraph("Kernels", f"{proof.op} has kernels for {fit or 'no type of device here'}.{missing}")
 
 
 def _missing(support: KernelSupport) -> str:
@@ -128,7 +119,8 @@ def _missing(support: KernelSupport) -> str:
 
 def _group(node_id: int, reason: Reason) -> Iterator[Paragraph]:
     others = tuple(member for member in reason.members if member != node_id)
-    yield Paragraph("Group", f"{len(reason.members)} ops share a device: this one, " + _places(others), others[:MAX_SHOWN])
+    named = listed([NODE] * len(others), MAX_SHOWN)
+    yield Paragraph("Group", f"{len(reason.members)} ops share a device: this one, {named}", others[:MAX_SHOWN])
     near = [union for union in reason.unions if node_id in (union.x, union.y)]
     shown = near[:MAX_SHOWN] or list(reason.unions[:1])
     for union in shown:
@@ -146,11 +138,6 @@ def _group(node_id: int, reason: Reason) -> Iterator[Paragraph]:
     ]
     types = f"runs on {_types(reason.types)}"
     yield Paragraph("Group's bounds", "; ".join([*held, types]) + ".")
-
-
-def _places(nodes: Sequence[int]) -> str:
-    more = f" and {len(nodes) - MAX_SHOWN} more" if len(nodes) > MAX_SHOWN else ""
-    return ", ".join([NODE] * min(len(nodes), MAX_SHOWN)) + more
 
 
 def _merge(union: Union) -> Paragraph:

@@ -1,15 +1,23 @@
-"""The proof of a node's placement: the placer's own reasons, with every node by name and every place in the file."""
+"""The proof of a node's placement: the placer's own reason, read with names and with places in the file.
+
+A proof copies nothing of the reason: each part is looked up when it is asked for.  The text and the JSON object of `explain`
+are readings of it, and so are the paragraphs of the page.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
 from placesim.errors import Location
-from placesim.graph.graph import Graph, Node
+from placesim.graph.graph import Graph, Node, Signature
 from placesim.inspection.explaining.annotations import Annotation, Annotations
 from placesim.inspection.explaining.kernel_support import KernelSupport, kernel_support
+from placesim.inspection.snapshot import Live
+from placesim.marked import Marked, device, filled, joined
 from placesim.placement.colocation import Cause, ColocationGraph, Union
 from placesim.placement.constraints import Constraints, SoftStep, softened
 from placesim.placement.placer import Placement
@@ -46,47 +54,27 @@ class Group:
     merges: tuple[Merge, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
+class LostRequest(NamedTuple):
     """A request that lost against a reference or resource edge from `source` (5.6)."""
 
     source: str
-    ignored: str
-    taken: str
+    ignored: Marked
+    taken: Marked
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Why one node is where it is.
+class IgnoredLabel(NamedTuple):
+    """A colocation label that soft placement passed over, and what TensorFlow says of it (5.7)."""
 
-    `requested` is the node's own request and `origins` where it was written; `group_requested`, `resource` and `assigned` what
-    its group was held to; `types` the device types that the whole group has kernels for; `soft_steps` what soft placement gave
-    up; `rule` is how the device was chosen among the candidates, and `followed` the node that was followed.
-    """
+    label: str
+    why: str
 
-    node: str
-    op: str
-    location: Location | None
-    device: str | None
+
+class Bounds(NamedTuple):
+    """What a node's group was held to before a device was chosen; empty where it was not."""
+
     requested: str
-    origins: tuple[Annotation, ...]
-    kernels: tuple[KernelSupport, ...]
-    group: Group | None
-    group_requested: str
     resource: str
     assigned: str
-    types: tuple[str, ...]
-    overridden: Override | None
-    ignored_labels: tuple[tuple[str, str], ...]
-    candidates: tuple[str, ...]
-    soft_steps: tuple[str, ...]
-    rule: str
-    followed: str | None
-
-    @property
-    def choice(self) -> str:
-        """How the device was chosen, as a sentence."""
-        return _CHOICES[self.rule].format(followed=self.followed, device=self.device)
 
 
 _CHOICES = {
@@ -100,77 +88,169 @@ _CHOICES = {
 }
 
 
-class Explainer:
-    """Explains the nodes of one placement; `source` is the graph as it was written, `annotations` its own."""
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """Why one node is where it is: the placer's reason, and the proofs of the same placement, which share what they look up."""
 
-    def __init__(self, placement: Placement, source: Graph, annotations: Annotations) -> None:
-        self._placement = placement
-        self._source = source
+    reason: Reason
+    proofs: Proofs
+
+    @property
+    def _node(self) -> Node:
+        return self.proofs.graph.nodes[self.reason.node]
+
+    @property
+    def node(self) -> str:
+        """The node's name."""
+        return self._node.name
+
+    @property
+    def op(self) -> str:
+        """Its op."""
+        return self._node.op
+
+    @property
+    def location(self) -> Location | None:
+        """Where it stands in its file."""
+        return self.proofs.graph.location(self._node)
+
+    @property
+    def device(self) -> str | None:
+        """Where it was placed; None where an error came first."""
+        return None if self.reason.device is None else self.reason.device.name
+
+    @property
+    def requested(self) -> str:
+        """Its own request, as it was written and merged with the scopes around it; empty where there is none."""
+        return self._node.device
+
+    @cached_property
+    def origins(self) -> tuple[Annotation, ...]:
+        """Where its request was written."""
+        return self.proofs.origins(self._node)
+
+    @property
+    def kernels(self) -> tuple[KernelSupport, ...]:
+        """For each type of device whether there is a kernel for it."""
+        return self.proofs.kernels(self._node)
+
+    @property
+    def group(self) -> Group | None:
+        """Its colocation group; None where it is alone."""
+        return self.proofs.group(self.reason)
+
+    @property
+    def held_to(self) -> Bounds:
+        """What the group, or the node alone, was held to."""
+        reason = self.reason
+        return Bounds(*map(str, (reason.group_requested, reason.group_resource, reason.group_assigned)))
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The device types that all of the group has kernels for, the preferred one first."""
+        return tuple(device_type for device_type, _ in self.reason.types)
+
+    @property
+    def overridden(self) -> LostRequest | None:
+        """Its own request, where that lost."""
+        found = self.reason.overridden
+        return found and LostRequest(self.proofs.graph.nodes[found.source].name, device(found.ignored), device(found.taken))
+
+    @property
+    def ignored_labels(self) -> tuple[IgnoredLabel, ...]:
+        """The labels that soft placement passed over."""
+        graph = self.proofs.graph
+        return tuple(IgnoredLabel(ignored.label, ignored.conflict.sentence(graph)) for ignored in self.reason.ignored)
+
+    @property
+    def soft_steps(self) -> tuple[Marked, ...]:
+        """What soft placement gave up, in sentences."""
+        return self.proofs.soft_steps(self._node, self.reason)
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The devices that were left, the preferred one first."""
+        return tuple(device.name for device in self.reason.candidates)
+
+    @property
+    def rule(self) -> str:
+        """How the device was chosen among the candidates: a key of the choices."""
+        reason = self.reason
+        if reason.device is None:
+            return "none"
+        if reason.choice == Choice.DEFAULT:
+            return "default" if reason.followed is None else "group"
+        if reason.choice == Choice.GENERATOR_FOLLOWS_CONSUMERS and reason.followed in reason.members:
+            return "group"
+        return reason.choice.name.lower()
+
+    @property
+    def followed(self) -> str | None:
+        """The node whose device was taken."""
+        followed = self.reason.followed
+        return None if followed is None or self.rule in ("default", "none") else self.proofs.graph.nodes[followed].name
+
+    @property
+    def choice(self) -> str:
+        """How the device was chosen, as a sentence."""
+        return _CHOICES[self.rule].format(followed=self.followed)
+
+
+class Proofs:
+    """The proofs of one placement's nodes, and what they share.
+
+    `written` is the graph as it was written, `annotations` its own; nodes alike share what is known of their kernels.
+    """
+
+    def __init__(self, placement: Placement, written: Graph, annotations: Annotations) -> None:
+        self.placement = placement
+        self.graph = placement.graph
+        self._written = written
         self._annotations = annotations
+        self._kernels: dict[Signature, tuple[KernelSupport, ...]] = {}
         self._groups: dict[int, Group] = {}
-        self._steps: dict[int, tuple[str, ...]] = {}
+        self._steps: dict[int, tuple[Marked, ...]] = {}
 
-    def explain(self, name: str) -> Explanation:
-        """The proof for a node.  KeyError where an error came before its constraints were known."""
-        placement = self._placement
-        graph = placement.graph
-        node = graph.node(name)
-        reason = placement.reason(node.id)
-        written = self._source.node(name) if name in self._source.ids else None
-        rule = _rule(reason)
-        return Explanation(
-            node.name,
-            node.op,
-            graph.location(node),
-            None if reason.device is None else reason.device.name,
-            node.device,
-            () if written is None else self._annotations.origins(written),
-            kernel_support(graph.registry, node, placement.device_set.types),
-            self._group(reason),
-            str(reason.group_requested),
-            str(reason.group_resource),
-            str(reason.group_assigned),
-            tuple(device_type for device_type, _ in reason.types),
-            self._override(reason),
-            tuple((ignored.label, ignored.conflict.sentence(graph)) for ignored in reason.ignored),
-            tuple(device.name for device in reason.candidates),
-            self._soft_steps(node, reason),
-            rule,
-            None if reason.followed is None or rule in ("default", "none") else graph.nodes[reason.followed].name,
-        )
+    def of(self, node_id: int) -> Proof:
+        """A node's proof.  Raises KeyError where an error came before its constraints were known."""
+        return Proof(self.placement.reason(node_id), self)
 
-    def _group(self, reason: Reason) -> Group | None:
+    def origins(self, node: Node) -> tuple[Annotation, ...]:
+        """Where a node's request was written; nowhere for a node that a rewrite made."""
+        return self._annotations.origins(self._written.node(node.name)) if node.name in self._written.ids else ()
+
+    def kernels(self, node: Node) -> tuple[KernelSupport, ...]:
+        """The kernels of a node for each type of device that there is."""
+        found = self._kernels.get(node.signature)
+        if found is None:
+            found = kernel_support(self.graph.registry, node, self.placement.device_set.types)
+            self._kernels[node.signature] = found
+        return found
+
+    def group(self, reason: Reason) -> Group | None:
+        """The colocation group of a node, one value for all its members; None for a node alone."""
         if not reason.members:
             return None
         first = reason.members[0]
         if first not in self._groups:
-            nodes = self._placement.graph.nodes
-            merges = tuple(_merge(self._placement.graph, union) for union in _effective(reason.unions))
+            nodes = self.graph.nodes
+            merges = tuple(_merge(self.graph, union) for union in _effective(reason.unions))
             self._groups[first] = Group(tuple(nodes[i].name for i in reason.members), merges)
         return self._groups[first]
 
-    def _soft_steps(self, node: Node, reason: Reason) -> tuple[str, ...]:
+    def soft_steps(self, node: Node, reason: Reason) -> tuple[Marked, ...]:
         """What soft placement gave up, which is the same for all of a group."""
         first = reason.members[0] if reason.members else node.id
         if first not in self._steps:
-            self._steps[first] = tuple(_soft_steps(self._placement.groups, node, reason))
+            self._steps[first] = tuple(_soft_steps(self.placement.groups, node, reason))
         return self._steps[first]
 
-    def _override(self, reason: Reason) -> Override | None:
-        found = reason.overridden
-        if found is None:
-            return None
-        return Override(self._placement.graph.nodes[found.source].name, str(found.ignored), str(found.taken))
 
-
-def _rule(reason: Reason) -> str:
-    if reason.device is None:
-        return "none"
-    if reason.choice == Choice.DEFAULT:
-        return "default" if reason.followed is None else "group"
-    if reason.choice == Choice.GENERATOR_FOLLOWS_CONSUMERS and reason.followed in reason.members:
-        return "group"
-    return reason.choice.name.lower()
+def proofs_of(live: Live) -> Proofs:
+    """The proofs of the newest placement.  Raises ValueError where there is none."""
+    if live.placement is None:
+        raise ValueError("nothing was placed")
+    return Proofs(live.placement, live.graph, Annotations(live.graph, live.is_raw))
 
 
 def _effective(unions: Sequence[Union]) -> Iterator[Union]:
@@ -199,21 +279,25 @@ def _merge(graph: Graph, union: Union) -> Merge:
 # --- what soft placement gave up (7.2) ------------------------------------------------------------------------------
 
 
-def _soft_steps(groups: ColocationGraph, node: Node, reason: Reason) -> Iterator[str]:
+def _soft_steps(groups: ColocationGraph, node: Node, reason: Reason) -> Iterator[Marked]:
     if not groups.soft:
         return
     yield from _dropped_in_merges(groups, node, reason)
     held = Constraints(reason.group_requested, reason.group_assigned, reason.group_resource, reason.types)
     if reason.soft_step >= SoftStep.WITHOUT_TYPE_AND_ID:
         left = DeviceSpec(*softened(held, SoftStep.WITHOUT_TYPE_AND_ID))
-        anything = str(left) or "any device"
-        yield f"no device with a kernel matches {reason.group_requested}; without its type and id: {anything} (7.2c i)"
+        sentence = "no device with a kernel matches {}; without its type and id: {} (7.2c i)"
+        yield filled(sentence, device(reason.group_requested), _anything(left))
     if reason.soft_step >= SoftStep.WITHOUT_RESOURCE:
         left = DeviceSpec(*softened(held, SoftStep.WITHOUT_RESOURCE))
-        yield f"none matches that either; without the resource's device: {str(left) or 'any device'} (7.2c ii)"
+        yield filled("none matches that either; without the resource's device: {} (7.2c ii)", _anything(left))
 
 
-def _dropped_in_merges(groups: ColocationGraph, node: Node, reason: Reason) -> Iterator[str]:
+def _anything(left: DeviceSpec) -> str:
+    return device(left) if str(left) else "any device"
+
+
+def _dropped_in_merges(groups: ColocationGraph, node: Node, reason: Reason) -> Iterator[Marked]:
     """7.2a: requests of members that contradict each other lose the type or id that they differ in."""
     requests: dict[DeviceSpec, str] = {}
     for i in reason.members or (node.id,):
@@ -223,9 +307,9 @@ def _dropped_in_merges(groups: ColocationGraph, node: Node, reason: Reason) -> I
             requests.setdefault(spec, member.name)
     lost = [(spec, name) for spec, name in requests.items() if not _is_kept(spec, reason.group_requested)]
     if lost and len(requests) > 1:
-        listed = ", ".join(f"{spec} of {name}" for spec, name in lost[:_SHOWN_REQUESTS])
-        common = str(reason.group_requested) or "nothing"
-        yield f"requests of the group contradict each other ({listed}): {common} is what they have in common (7.2a)"
+        named = joined(", ", (filled("{} of {}", device(spec), name) for spec, name in lost[:_SHOWN_REQUESTS]))
+        common = device(reason.group_requested) if str(reason.group_requested) else "nothing"
+        yield filled("requests of the group contradict each other ({}): {} is what they have in common (7.2a)", named, common)
 
 
 def _is_kept(spec: DeviceSpec, group: DeviceSpec) -> bool:

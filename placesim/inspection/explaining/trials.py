@@ -22,7 +22,7 @@ LEAST_TRIALS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Trial:
     """An edit and what it led to: the device of the node in question, and how many nodes went elsewhere; or an error."""
 
     edit: Edit
@@ -42,13 +42,13 @@ class Trials:
         self._before = _by_name(placement)
         self._general: dict[Edit, Placement] = {}
 
-    def outcome(self, edit: Edit, node: str) -> Outcome:
+    def attempt(self, edit: Edit, node: str) -> Trial:
         """What an edit does to a node, and to how many others."""
         placement = self._general.get(edit) or self.place(edit.apply(self.setting))
         if edit.reach in (Reach.SESSION, Reach.MACHINE):
             self._general[edit] = placement  # asked again for every node
         device = _device_of(placement, node)
-        return Outcome(edit, None if device is None else device.name, self._moved(placement), placement.error)
+        return Trial(edit, None if device is None else device.name, self._moved(placement), placement.error)
 
     def place(self, setting: Setting) -> Placement:
         """One trial."""

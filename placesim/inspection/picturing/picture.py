@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
 from placesim.errors import Location
 from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
 from placesim.inspection.snapshot import Live, Snapshot
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
     from placesim.placement.placer import Placement
     from placesim.runtime.graph_shapes import GraphShapes
 
-_NODE = re.compile(r"\{\{node ([^}]*)\}\}")
 CONTROL_SLOT = -1
 UNPLACED = -1
 """The device of a node before which an error came."""
@@ -93,22 +90,6 @@ class Picture:
             pair = copy.src, copy.dst
             found[pair] = found.get(pair, Total()).plus(copy.bytes)
         return dict(sorted(found.items()))
-
-
-def readable(error: str) -> str:
-    """An error's text with `node x` where TensorFlow writes `{{node x}}`."""
-    return _NODE.sub(r"node \1", error)
-
-
-def short_names(devices: Sequence[str]) -> list[str]:
-    """`GPU:0`, or `worker:1/GPU:0` where the devices belong to several tasks."""
-    specs = [parse_runtime_name(name) or ANY for name in devices]
-    several = len({spec.address_space for spec in specs}) > 1
-    return [f"{spec.job}:{spec.task}/{_kind(spec)}" if several else _kind(spec) for spec in specs]
-
-
-def _kind(spec: DeviceSpec) -> str:
-    return f"{spec.type}:{spec.id}"
 
 
 # --- from a snapshot --------------------------------------------------------------------------------------------------

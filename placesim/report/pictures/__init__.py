@@ -1,1 +1,1 @@
-"""A picture of a placement in the languages that draw it: Graphviz, Mermaid, and one HTML page with what stands in `assets/`."""
+"""A picture of a placement in what draws it: Graphviz, Mermaid, and one HTML page with what is in `assets/`."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from placesim.inspection.explaining.paragraphs import Paragraph, Proofs
+from placesim.inspection.device_names import short_names
+from placesim.inspection.explaining.paragraphs import Paragraph, Paragraphs
 from placesim.inspection.picturing.drawing import copies_by_edge
-from placesim.inspection.picturing.picture import Picture, readable, short_names
+from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, scope_tree, unfold
 
 FIRST_BOXES = 24
@@ -50,7 +51,7 @@ def page_document(picture: Picture) -> dict[str, Any]:
         "edge_copies": [[*key, copy] for key, copy in copies_by_edge(picture).items()],
         "proofs": _proofs(picture),
         "warnings": list(picture.warnings),
-        "error": readable(picture.error),
+        "error": picture.error,
         "has_graph": picture.live is not None,
     }
 
@@ -82,9 +83,9 @@ def _proofs(picture: Picture) -> dict[str, Any]:
     if picture.live is None or picture.live.placement is None:
         return {"paragraphs": [], "proofs": [], "of_node": []}
     paragraphs, proofs = _Table[Paragraph](), _Table[tuple[int, ...]]()
-    source = Proofs(picture.live)
+    source = Paragraphs(picture.live)
     of_node = [
-        proofs.number(tuple(paragraphs.number(paragraph) for paragraph in source.proof(node_id)))
+        proofs.number(tuple(paragraphs.number(paragraph) for paragraph in source.of(node_id)))
         for node_id in range(len(picture.nodes))
     ]
     return {

@@ -10,6 +10,7 @@ from placesim.devices.names import parse_runtime_name
 from placesim.errors import GraphFileError, InvalidArgumentError, Location, OpError, PlacesimError
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import format_attrs
+from placesim.marked import Marked, Role
 from placesim.ops.attributes import TensorValue, format_attr_value, format_elements
 from placesim.placement.placer import Placement
 from placesim.report.document import shown_type
@@ -31,10 +32,16 @@ _HINTS = (
 """What to try, for errors in TensorFlow's own words."""
 
 
-def format_error(error: PlacesimError, locate: Locate = lambda name: None) -> str:
+def format_error(error: PlacesimError, locate: Locate = lambda name: None) -> Marked:
     """The error as lines; `locate` says where a node stands, None where that is not known."""
     lines = [*_message_lines(error, locate), *error.help, *_hints(error)]
-    return "\n".join([f"{shown_type(error)}: {lines[0]}", *(_INDENT + line for line in lines[1:])]) + "\n"
+    return _told(shown_type(error), f" {lines[0]}", [_INDENT + line for line in lines[1:]])
+
+
+def _told(type_name: str, said: str, more: Sequence[str]) -> Marked:
+    """The class of an error, the rest of its first line, and the lines below."""
+    helps = Marked(*(f"{line}\n" for line in more), role=Role.HELP)
+    return Marked(Marked(f"{type_name}:", role=Role.ERROR), f"{said}\n", helps)
 
 
 def _message_lines(error: PlacesimError, locate: Locate) -> Iterator[str]:
@@ -77,7 +84,7 @@ def find_locations(placements: Sequence[Placement], error: PlacesimError) -> Loc
 # --- the first guides' words ----------------------------------------------------------------------------------------
 
 
-def format_classic_error(error: PlacesimError, placement: Placement, fetches: Sequence[str]) -> str | None:
+def format_classic_error(error: PlacesimError, placement: Placement, fetches: Sequence[str]) -> Marked | None:
     """The text of TensorFlow 0.5 for a device that does not exist; None for any other error.
 
     It placed node by node in the order of its log, so it names the first node there that asks for what is not there.
@@ -88,11 +95,11 @@ def format_classic_error(error: PlacesimError, placement: Placement, fetches: Se
     node = next((node for node in nodes if not _is_satisfiable(node, placement.device_set)), None)
     if node is None:
         return None
-    return (
-        f"{error.type_name}: Invalid argument: Cannot assign a device to node '{node.name}': "
-        f"Could not satisfy explicit device specification '{node.device}'\n"
-        f"   [[Node: {_classic_summary(placement.graph, node)}]]\n"
+    said = (
+        f" Invalid argument: Cannot assign a device to node '{node.name}': "
+        f"Could not satisfy explicit device specification '{node.device}'"
     )
+    return _told(error.type_name, said, [f"   [[Node: {_classic_summary(placement.graph, node)}]]"])
 
 
 def _is_satisfiable(node: Node, devices: DeviceSet) -> bool:

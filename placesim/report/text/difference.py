@@ -5,50 +5,63 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from placesim.inspection.device_names import short_device
 from placesim.inspection.difference import Difference, ScopeMove
 from placesim.inspection.snapshot import Failure
+from placesim.marked import Marked, Role, filled
 
 MAX_LISTED = 40
 """A text lists so many rows of each kind, and counts the rest; JSON has all."""
-_LOCAL = "/job:localhost/replica:0/task:0/device:"
 
 
-def format_difference(difference: Difference, before: str, after: str) -> str:
+def format_difference(difference: Difference, before: str, after: str) -> Marked:
     """The names of both, and what differs; empty where nothing does."""
     if not difference:
-        return ""
-    return "".join(f"{line}\n" for line in (f"--- {before}", f"+++ {after}", *_lines(difference)))
+        return Marked()
+    return Marked(*(Marked(line, "\n") for line in (_gone(f"--- {before}"), _new(f"+++ {after}"), *_lines(difference))))
 
 
-def _lines(difference: Difference) -> Iterator[str]:
-    for sign, error in (("-", difference.error_before), ("+", difference.error_after)):
+def _lines(difference: Difference) -> Iterator[Marked]:
+    for sign, mark, error in (("-", _gone, difference.error_before), ("+", _new, difference.error_after)):
         if error is not None:
-            yield f"{sign} {error.summary}"
+            yield mark(f"{sign} ", error.summary)
     if difference.moved:
-        yield f"moved: {_nodes(len(difference.moved))}"
-        yield from _limited([f"  {_moved(move)}" for move in difference.folded])
-    for title, sign, names in (("gone", "-", difference.removed), ("new", "+", difference.added)):
+        yield Marked(_head("moved:"), f" {_nodes(len(difference.moved))}")
+        yield from _limited([filled("  {}", _moved(move)) for move in difference.folded])
+    for title, sign, mark, names in (("gone", "-", _gone, difference.removed), ("new", "+", _new, difference.added)):
         if names:
-            yield f"{title}: {_nodes(len(names))}"
-            yield from _limited([f"{sign} {name}" for name in names])
+            yield mark(f"{title}: {_nodes(len(names))}")
+            yield from _limited([mark(f"{sign} {name}") for name in names])
     if difference.transfers:
-        yield "transfers:"
-        yield from (f"  {change.text}" for change in difference.transfers)
+        yield _head("transfers:")
+        yield from (filled("  {}", change.text) for change in difference.transfers)
 
 
-def _moved(move: ScopeMove) -> str:
+def _head(*parts: str) -> Marked:
+    return Marked(*parts, role=Role.HEAD)
+
+
+def _gone(*parts: str) -> Marked:
+    return Marked(*parts, role=Role.GONE)
+
+
+def _new(*parts: str) -> Marked:
+    return Marked(*parts, role=Role.NEW)
+
+
+def _moved(move: ScopeMove) -> Marked:
     count = f" ({_nodes(move.nodes)})" if move.name.endswith("/") else ""
-    return f"{move.name}{count}: {move.before.removeprefix(_LOCAL)} -> {move.after.removeprefix(_LOCAL)}"
+    return filled("{}{}: {} -> {}", move.name, count, short_device(move.before), short_device(move.after))
 
 
 def _nodes(count: int) -> str:
     return f"{count} node{'s' * (count != 1)}"
 
 
-def _limited(lines: Sequence[str]) -> Iterator[str]:
+def _limited(lines: Sequence[Marked]) -> Iterator[Marked]:
     yield from lines[:MAX_LISTED]
     if len(lines) > MAX_LISTED:
-        yield f"  and {len(lines) - MAX_LISTED} more"
+        yield Marked(f"  and {len(lines) - MAX_LISTED} more")
 
 
 def difference_document(difference: Difference) -> dict[str, Any]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from placesim.inspection.checking.findings import Finding
+from placesim.marked import Marked, Role, place
 
 
-def format_findings(findings: Sequence[Finding]) -> str:
+def format_findings(findings: Sequence[Finding]) -> Marked:
     """`FILE:LINE:COL: rule: message`, one a line."""
-    return "".join(f"{finding}\n" for finding in findings)
+    return Marked(*(Marked(*_parts(finding)) for finding in findings))
+
+
+def _parts(finding: Finding) -> Iterator[str]:
+    yield from (place(finding.location), ": ", Marked(finding.rule, role=Role.RULE), ": ", finding.message, "\n")
 
 
 def findings_document(findings: Sequence[Finding]) -> dict[str, Any]:

@@ -10,16 +10,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from placesim.devices.inventory import Device
 from placesim.graph.graph import Graph
+from placesim.marked import Marked, Role, device
 from placesim.placement.placer import Placement
 
 Shows = Callable[[str], bool]
 STYLES = ("modern", "classic")
-_NO_DEVICES = "Device mapping: no known devices.\n"
+LogLine = tuple[str, str, str]
+"""A node with its colon, its op with what stands around it, and its device."""
+_NO_DEVICES = "Device mapping: no known devices."
 
 
-def format_mapping(lines: Sequence[str]) -> str:
+def format_mapping(lines: Sequence[str]) -> Marked:
     """The mapping's lines under their head; of a machine with CPUs alone TensorFlow says that it knows no devices (9.1)."""
-    return "Device mapping:\n" + "".join(f"{line}\n" for line in lines) if lines else _NO_DEVICES
+    head = Marked("Device mapping:" if lines else _NO_DEVICES, role=Role.HEAD)
+    return Marked(head, "\n", *(f"{line}\n" for line in lines))
 
 
 def mapping_lines(devices: Iterable[Device], classic: bool = False) -> tuple[str, ...]:
@@ -30,29 +34,43 @@ def mapping_lines(devices: Iterable[Device], classic: bool = False) -> tuple[str
 
 def format_placements(placements: Iterable[Placement], shows: Shows | None = None) -> str:
     """One line for each node of each placement, in TensorFlow's order (9.2); `shows` says of a name whether it is wanted."""
-    return "".join(_modern_lines(placement, shows) for placement in placements)
+    return format_lines(modern_lines(placements, shows))
 
 
-def _modern_lines(placement: Placement, shows: Shows | None) -> str:
-    nodes, devices = placement.graph.nodes, placement.devices
-    named = {device: device.name for device in placement.device_set.devices}
-    shown = placement.log if shows is None else [i for i in placement.log if shows(nodes[i].name)]
-    lines = [f"{nodes[i].name}: ({nodes[i].signature.op}): {named[devices[i]]}\n" for i in shown]  # type: ignore[index]
-    return "".join(lines)
+def format_lines(lines: Iterable[LogLine]) -> str:
+    """The lines as they are logged."""
+    return "".join([f"{node}{op} {device}\n" for node, op, device in lines])
 
 
-def format_classic_placements(placements: Iterable[Placement], fetches: Sequence[str], shows: Shows | None = None) -> str:
-    """The same as the first guides show it; `fetches` are the names of the fetched nodes."""
-    return "".join(_classic_lines(placement, fetches, shows) for placement in placements)
+def mark_lines(lines: Iterable[LogLine]) -> Marked:
+    """The same with their parts marked."""
+    return Marked(*[part for line in lines for part in _marked_parts(*line)])
 
 
-def _classic_lines(placement: Placement, fetches: Sequence[str], shows: Shows | None) -> str:
-    nodes, devices = placement.graph.nodes, placement.devices
-    named = {device: classic_name(device) for device in placement.device_set.devices}
-    placed = ((nodes[i].name, devices[i]) for i in classic_order(placement.graph, fetches))
-    return "".join(
-        [f"{name}: {named[device]}\n" for name, device in placed if device is not None and (shows is None or shows(name))]
-    )
+def _marked_parts(node: str, op: str, name: str) -> Iterator[str]:
+    yield Marked(node, role=Role.NODE)
+    yield Marked(op, role=Role.OP)
+    yield from (" ", device(name), "\n")
+
+
+def modern_lines(placements: Iterable[Placement], shows: Shows | None = None) -> Iterator[LogLine]:
+    """A line for each node, as TensorFlow 2.x logs it."""
+    for placement in placements:
+        nodes, devices = placement.graph.nodes, placement.devices
+        named = {device: device.name for device in placement.device_set.devices}
+        shown = placement.log if shows is None else [i for i in placement.log if shows(nodes[i].name)]
+        yield from [(f"{nodes[i].name}:", f" ({nodes[i].signature.op}):", named[devices[i]]) for i in shown]  # type: ignore[index]
+
+
+def classic_lines(placements: Iterable[Placement], fetches: Sequence[str], shows: Shows | None = None) -> Iterator[LogLine]:
+    """The same as the first guides show it, without ops; `fetches` are the names of the fetched nodes."""
+    for placement in placements:
+        nodes, devices = placement.graph.nodes, placement.devices
+        named = {device: classic_name(device) for device in placement.device_set.devices}
+        placed = ((nodes[i].name, devices[i]) for i in classic_order(placement.graph, fetches))
+        yield from (
+            (f"{name}:", "", named[device]) for name, device in placed if device is not None and (shows is None or shows(name))
+        )
 
 
 def classic_name(device: Device) -> str:

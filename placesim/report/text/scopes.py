@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 
-from placesim.inspection.picturing.picture import Picture, Total, short_names
+from placesim.inspection.device_names import short_names
+from placesim.inspection.picturing.picture import Picture, Total
 from placesim.inspection.picturing.scopes import Scope, Tally, opened_to, scope_tree, unfold
 
 NOT_PLACED = "not-placed"

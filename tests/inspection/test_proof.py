@@ -34,7 +34,7 @@ def test_every_proof_agrees_with_the_placement(name: str) -> None:
 
 def check_proofs(inquiry: Inquiry, devices: dict[str, str]) -> None:
     for explained in inquiry.explained_briefly():
-        proof = explained.explanation
+        proof = explained.proof
         assert proof.device == devices[proof.node]
         assert proof.device in proof.candidates or proof.rule == "assigned"
         if proof.rule == "default":
@@ -67,7 +67,7 @@ def test_the_whole_proof_of_an_overridden_request() -> None:
         "set refers to v by its input 0",
         "v is colocated with v/Initializer/zeros by the label loc:@v",
     ]
-    assert (proof.group_requested, proof.resource) == ("/device:CPU:0", "/device:CPU:0")
+    assert (proof.held_to.requested, proof.held_to.resource) == ("/device:CPU:0", "/device:CPU:0")
     assert (proof.rule, proof.followed) == ("group", "v/IsInitialized/VarIsInitializedOp")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from placesim.inspection.explaining.paragraphs import NODE, Proofs
+from placesim.inspection.explaining.paragraphs import NODE, Paragraphs
 from tests.inspection.pictures import snapshot
 
 VARIABLE = """raw: true
@@ -35,7 +35,7 @@ def proof(text: str, node: str, **options: Any) -> dict[str, str]:
     assert live.placement is not None
     graph = live.placement.graph
     found: dict[str, str] = {}
-    for term, sentence, nodes in Proofs(live).proof(graph.ids[node]):
+    for term, sentence, nodes in Paragraphs(live).of(graph.ids[node]):
         for i in nodes:
             sentence = sentence.replace(NODE, graph.nodes[i].name, 1)
         assert NODE not in sentence
