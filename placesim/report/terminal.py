@@ -14,6 +14,7 @@ from rich.text import Text
 from placesim.marked import Marked, Role, Span, lines_of
 from placesim.report.report import Report
 from placesim.report.results import format_results
+from placesim.report.terminal_console import console_into
 
 MAX_STYLED_LINES = 5000
 """A longer log is printed plain: styling it would take longer than placing the graph."""
@@ -75,16 +76,3 @@ def progress_bar(stream: TextIO) -> Progress:
     """A bar for each of steps and nodes, which disappears when it is done."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     return Progress(*columns, console=Console(file=stream), transient=True)
-
-
-def console_into(stream: TextIO, buffer: TextIO) -> Console:
-    """A console that writes into a buffer what it would write to a terminal."""
-    seen = Console(file=stream)
-    return Console(
-        file=buffer,
-        width=seen.width,
-        force_terminal=True,
-        no_color=seen.no_color,
-        color_system=seen.color_system or None,  # type: ignore[arg-type]
-        highlight=False,
-    )

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from placesim.inspection.picturing.picture import Picture, PictureNode, Total
 from placesim.inspection.picturing.scopes import Scope
-from placesim.report.terminal import console_into
+from placesim.report.terminal_console import console_into
 from placesim.report.text.scopes import Row, device_labels, folded_rows, format_bytes
 
 MIN_ROWS = 6

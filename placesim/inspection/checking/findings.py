@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from placesim.errors import Location
+from placesim.marked import Marked, Role, filled, place
 
 
 class Finding(NamedTuple):
@@ -12,8 +13,8 @@ class Finding(NamedTuple):
 
     location: Location
     rule: str
-    message: str
+    message: Marked
     node: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.location}: {self.rule}: {self.message}"
+        return filled("{}: {}: {}", place(self.location), Marked(self.rule, role=Role.RULE), self.message)

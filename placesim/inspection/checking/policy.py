@@ -23,7 +23,8 @@ from placesim.formats.graph_file.values import int_value, number_value, size_val
 from placesim.formats.graph_file.yaml_tree import FIRST_POSITION, decode_utf8, read_tree
 from placesim.formats.problems import Problems, Wrong, did_you_mean, key_position, own_position, shown, value_position
 from placesim.inspection.baseline import read_baseline
-from placesim.inspection.checking.rules import RULES, Parameter, Rule, RuleUse
+from placesim.inspection.checking.rule import Parameter, PolicyRule
+from placesim.inspection.checking.rules import RULES, RuleUse
 
 _KEYS = ("description", "rules")
 _MAX = 1 << 62
@@ -88,7 +89,7 @@ class _RuleReader:
         values = self._values(rule, told, place)
         return RuleUse(rule, values, self._problems.location(position))
 
-    def _values(self, rule: Rule, told: Any, position: int) -> dict[str, Any]:
+    def _values(self, rule: PolicyRule, told: Any, position: int) -> dict[str, Any]:
         values = {parameter.name: parameter.default for parameter in rule.parameters}
         given = self._given(rule, told)
         self._problems.unknown_keys(given, list(values), f"rule '{rule.name}'")
@@ -102,7 +103,7 @@ class _RuleReader:
         return values
 
     @staticmethod
-    def _given(rule: Rule, told: Any) -> dict[str, Any]:
+    def _given(rule: PolicyRule, told: Any) -> dict[str, Any]:
         """What a rule is told by name; a value that is no mapping is the first thing that it can be told."""
         if told is None or told is True:
             return {}
@@ -110,7 +111,7 @@ class _RuleReader:
             return told
         return {rule.parameters[0].name: told}
 
-    def _read(self, rule: Rule, parameter: Parameter, value: Any, position: int, values: dict[str, Any]) -> None:
+    def _read(self, rule: PolicyRule, parameter: Parameter, value: Any, position: int, values: dict[str, Any]) -> None:
         try:
             if parameter.kind == "report":
                 values[parameter.name] = self._report(value)
@@ -192,12 +193,12 @@ READERS: Mapping[str, Callable[[Any, str], Any]] = {
 }
 
 
-def describe_rules(rules: Sequence[Rule] = tuple(RULES.values())) -> str:
+def describe_rules(rules: Sequence[PolicyRule] = tuple(RULES.values())) -> str:
     """Every rule with what it can be told, as `check --rules` prints them."""
     return "\n".join(_described(rule) for rule in rules)
 
 
-def _described(rule: Rule) -> str:
+def _described(rule: PolicyRule) -> str:
     lines = [rule.name, f"    {rule.help}" + (" Needs the graph." if rule.needs_graph else "")]
     for parameter in rule.parameters:
         need = "required" if parameter.required else f"default {_default(parameter)}"

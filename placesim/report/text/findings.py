@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from placesim.inspection.checking.findings import Finding
-from placesim.marked import Marked, Role, place
+from placesim.marked import Marked
 
 
 def format_findings(findings: Sequence[Finding]) -> Marked:
     """`FILE:LINE:COL: rule: message`, one a line."""
-    return Marked(*(Marked(*_parts(finding)) for finding in findings))
-
-
-def _parts(finding: Finding) -> Iterator[str]:
-    yield from (place(finding.location), ": ", Marked(finding.rule, role=Role.RULE), ": ", finding.message, "\n")
+    return Marked(*(part for finding in findings for part in (str(finding), "\n")))
 
 
 def findings_document(findings: Sequence[Finding]) -> dict[str, Any]:

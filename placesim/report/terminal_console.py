@@ -1,0 +1,20 @@
+"""The console behind what is written to a terminal.  Rich obeys NO_COLOR, FORCE_COLOR and COLUMNS."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from rich.console import Console
+
+
+def console_into(stream: TextIO, buffer: TextIO) -> Console:
+    """A console that writes into a buffer what it would write to a terminal."""
+    seen = Console(file=stream)
+    return Console(
+        file=buffer,
+        width=seen.width,
+        force_terminal=True,
+        no_color=seen.no_color,
+        color_system=seen.color_system or None,  # type: ignore[arg-type]
+        highlight=False,
+    )
