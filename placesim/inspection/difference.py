@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from placesim.inspection.amounts import Amount
 from placesim.inspection.device_names import short_device
 from placesim.inspection.snapshot import Failure, Snapshot
-from placesim.inspection.summary import Amount, transfers_by_pair
+from placesim.inspection.summary import transfers_by_pair
 from placesim.marked import Marked, filled
 
 
@@ -40,8 +41,8 @@ class TransferChange(NamedTuple):
     @property
     def text(self) -> Marked:
         """The change in words."""
-        count, size = self.after.count - self.before.count, self.after.bytes - self.before.bytes
-        counts = f"{self.after.count} transfers ({count:+d}), {self.after.bytes} bytes ({size:+d})"
+        count, size = self.after.number - self.before.number, self.after.bytes - self.before.bytes
+        counts = f"{self.after.number} transfers ({count:+d}), {self.after.bytes} bytes ({size:+d})"
         return filled("{} -> {}: {}", short_device(self.source), short_device(self.target), counts)
 
 

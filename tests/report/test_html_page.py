@@ -150,7 +150,7 @@ def test_the_matrix_is_the_pictures(towers: Page) -> None:
     rows = towers.value("[...document.querySelectorAll('#matrix tr')].slice(1).map(r => [...r.cells].map(c => c.textContent))")
     names = ["CPU:0", "GPU:0", "GPU:1"]
     expected = picture(TOWERS, gpu=2).matrix()
-    assert [[names[src], names[dst], str(total.copies)] for (src, dst), total in expected.items()] == [row[:3] for row in rows]
+    assert [[names[src], names[dst], str(total.number)] for (src, dst), total in expected.items()] == [row[:3] for row in rows]
 
 
 @pytest.mark.browser

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from placesim.devices.names import DeviceSpec
+from placesim.inspection.amounts import Amount
 from placesim.inspection.checking.rule import Breach, Parameter, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject, is_on
-from placesim.inspection.summary import Amount, transfers_by_pair
+from placesim.inspection.summary import transfers_by_pair
 from placesim.marked import Marked, device, filled
 
 
@@ -23,7 +24,7 @@ def _where(values: Values) -> Marked:
 
 def transfer_count(subject: Subject, values: Values) -> Iterator[Breach]:
     """More transfers than `count`, between the devices `from` and `to` where these are given."""
-    total = sum(amount.count for amount in _pairs(subject, values).values())
+    total = sum(amount.number for amount in _pairs(subject, values).values())
     if total > values["count"]:
         message = filled("{} transfers{}, at most {} are allowed", total, _where(values), values["count"])
         yield Breach(subject.snapshot.start, message)

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from placesim.inspection.picturing.picture import CONTROL_SLOT, Picture, Total
+from placesim.inspection.amounts import Amount
+from placesim.inspection.picturing.picture import CONTROL_SLOT, Picture
 from placesim.inspection.picturing.scopes import Scope
 
 
@@ -17,7 +18,7 @@ class Link(NamedTuple):
     target: int
     edges: int
     is_data: bool
-    copies: Total
+    copies: Amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +50,26 @@ def draw(picture: Picture, root: Scope, opened: Set[Scope]) -> Drawing:
 
 def _links(picture: Picture, box_of: Sequence[int]) -> Iterator[Link]:
     known = copies_by_edge(picture)
-    drafts: dict[tuple[int, int], _LinkDraft] = {}
+    tallies: dict[tuple[int, int], _LinkTally] = {}
     for node_id, node in enumerate(picture.nodes):
         target = box_of[node_id]
         for source in node.inputs:
             ends = box_of[source.node], target
             if ends[0] != target:
-                draft = drafts.setdefault(ends, _LinkDraft())
-                draft.edges += 1
-                draft.is_data |= source.slot != CONTROL_SLOT
+                tally = tallies.setdefault(ends, _LinkTally())
+                tally.edges += 1
+                tally.is_data |= source.slot != CONTROL_SLOT
                 copied = known.get((source.node, source.slot, node.device))
                 if copied is not None:
-                    draft.copies[copied] = None
-    for (origin, target), draft in drafts.items():
-        total = Total()
-        for index in draft.copies:
+                    tally.copies[copied] = None
+    for (origin, target), tally in tallies.items():
+        total = Amount()
+        for index in tally.copies:
             total = total.plus(picture.copies[index].bytes)
-        yield Link(origin, target, draft.edges, draft.is_data, total)
+        yield Link(origin, target, tally.edges, tally.is_data, total)
 
 
-class _LinkDraft:
+class _LinkTally:
     __slots__ = ("copies", "edges", "is_data")
 
     def __init__(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from placesim.errors import Location
 from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
+from placesim.inspection.amounts import Amount, amounts_by
 from placesim.inspection.snapshot import Live, Snapshot
 
 if TYPE_CHECKING:
@@ -55,18 +56,6 @@ class Copy(NamedTuple):
     bytes: int | None
 
 
-class Total(NamedTuple):
-    """Copies and their bytes; `unknown` of them have bytes that are not known."""
-
-    copies: int = 0
-    bytes: int = 0
-    unknown: int = 0
-
-    def plus(self, size: int | None) -> Total:
-        """With one more."""
-        return Total(self.copies + 1, self.bytes + (size or 0), self.unknown + (size is None))
-
-
 @dataclass(frozen=True, slots=True)
 class Picture:
     """What can be seen of a placement.
@@ -83,13 +72,9 @@ class Picture:
     warnings: tuple[str, ...] = ()
     error: str = ""
 
-    def matrix(self) -> dict[tuple[int, int], Total]:
+    def matrix(self) -> dict[tuple[int, int], Amount]:
         """What passes from one device to another in one run of each step, by source and then target."""
-        found: dict[tuple[int, int], Total] = {}
-        for copy in self.copies:
-            pair = copy.src, copy.dst
-            found[pair] = found.get(pair, Total()).plus(copy.bytes)
-        return dict(sorted(found.items()))
+        return dict(sorted(amounts_by(((copy.src, copy.dst), copy.bytes) for copy in self.copies).items()))
 
 
 # --- from a snapshot --------------------------------------------------------------------------------------------------

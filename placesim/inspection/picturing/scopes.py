@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from placesim.inspection.amounts import Amount
 from placesim.inspection.picturing.picture import PictureNode
 
 FOLD_LIMIT = 60
@@ -24,40 +24,28 @@ _NUMBER = re.compile(r"\d+")
 _COUNTER = re.compile(r"_\d+$")
 
 
-class Tally(NamedTuple):
-    """Nodes, and the bytes of their outputs; `unknown` of them have outputs of unknown size."""
-
-    nodes: int = 0
-    bytes: int = 0
-    unknown: int = 0
-
-    def plus(self, other: Tally) -> Tally:
-        """Both together."""
-        return Tally(self.nodes + other.nodes, self.bytes + other.bytes, self.unknown + other.unknown)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Scope:
     """A name scope, or a part of one that was folded.
 
     `name` is its path, empty at the root; `label` what to call it under its parent.  `children` are scopes, and nodes by their
     ids, in the order in which they first come in the graph; `first` is the id of the first node inside.  `by_device` has the
-    devices by index, in order.
+    devices by index, in order, each with its nodes and the bytes of their outputs.
     """
 
     name: str
     label: str
     children: tuple[Scope | int, ...]
     first: int
-    by_device: dict[int, Tally]
+    by_device: dict[int, Amount]
     is_folded: bool = False
 
     @property
-    def total(self) -> Tally:
+    def total(self) -> Amount:
         """Everything inside, on whatever device."""
-        found = Tally()
-        for tally in self.by_device.values():
-            found = found.plus(tally)
+        found = Amount()
+        for amount in self.by_device.values():
+            found = found.combined(amount)
         return found
 
     @property
@@ -81,7 +69,7 @@ class Scope:
 
 def scope_tree(nodes: Sequence[PictureNode], fold_limit: int | None = FOLD_LIMIT) -> Scope:
     """The tree of all nodes; without `fold_limit` nothing is folded, and every scope stands by itself."""
-    root = _Draft("")
+    root = _ScopeDraft("")
     drafts = {"": root}
     scopes = _scope_names(nodes)
     for node_id, node in enumerate(nodes):
@@ -90,14 +78,14 @@ def scope_tree(nodes: Sequence[PictureNode], fold_limit: int | None = FOLD_LIMIT
     return _Grower(nodes, fold_limit).grow(root)
 
 
-class _Draft:
+class _ScopeDraft:
     """A scope while nodes are added to it."""
 
     __slots__ = ("children", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.children: list[_Draft | int] = []
+        self.children: list[_ScopeDraft | int] = []
 
 
 def _scope_names(nodes: Sequence[PictureNode]) -> set[str]:
@@ -111,7 +99,7 @@ def _scope_names(nodes: Sequence[PictureNode]) -> set[str]:
     return found
 
 
-def _draft_of(name: str, drafts: dict[str, _Draft]) -> _Draft:
+def _draft_of(name: str, drafts: dict[str, _ScopeDraft]) -> _ScopeDraft:
     """The draft of a scope, made with those above it where it is new."""
     missing = []
     while name not in drafts:
@@ -119,7 +107,7 @@ def _draft_of(name: str, drafts: dict[str, _Draft]) -> _Draft:
         name = name.rpartition("/")[0]
     draft = drafts[name]
     for new in reversed(missing):
-        child = drafts[new] = _Draft(new)
+        child = drafts[new] = _ScopeDraft(new)
         draft.children.append(child)
         draft = child
     return draft
@@ -132,18 +120,20 @@ class _Grower:
         self._nodes = nodes
         self._limit = fold_limit
 
-    def grow(self, root: _Draft) -> Scope:
+    def grow(self, root: _ScopeDraft) -> Scope:
         order, waiting = [], [root]
         while waiting:
             draft = waiting.pop()
             order.append(draft)
-            waiting += [child for child in draft.children if isinstance(child, _Draft)]
-        made: dict[_Draft, Scope] = {}
+            waiting += [child for child in draft.children if isinstance(child, _ScopeDraft)]
+        made: dict[_ScopeDraft, Scope] = {}
         for draft in reversed(order):
-            made[draft] = self._scope(draft, [made[child] if isinstance(child, _Draft) else child for child in draft.children])
+            made[draft] = self._scope(
+                draft, [made[child] if isinstance(child, _ScopeDraft) else child for child in draft.children]
+            )
         return made[root]
 
-    def _scope(self, draft: _Draft, children: list[Scope | int]) -> Scope:
+    def _scope(self, draft: _ScopeDraft, children: list[Scope | int]) -> Scope:
         only = children[0] if len(children) == 1 else None
         label = draft.name.rpartition("/")[2]
         if self._limit is not None and isinstance(only, Scope) and draft.name and not only.is_folded:
@@ -151,22 +141,22 @@ class _Grower:
         return self._made(draft.name, label, self._folded(draft.name, children))
 
     def _made(self, name: str, label: str, children: Sequence[Scope | int], is_folded: bool = False) -> Scope:
-        found: dict[int, Tally] = {}
+        found: dict[int, Amount] = {}
         first = min((self._first(child) for child in children), default=0)
         for child in children:
-            for device, tally in self._tallies(child):
-                found[device] = found.get(device, Tally()).plus(tally)
+            for device, amount in self._amounts(child):
+                found[device] = found.get(device, Amount()).combined(amount)
         return Scope(name, label, tuple(children), first, dict(sorted(found.items())), is_folded)
 
     def _first(self, child: Scope | int) -> int:
         return child if isinstance(child, int) else child.first
 
-    def _tallies(self, child: Scope | int) -> Iterator[tuple[int, Tally]]:
+    def _amounts(self, child: Scope | int) -> Iterator[tuple[int, Amount]]:
         if isinstance(child, Scope):
             yield from child.by_device.items()
         else:
             node = self._nodes[child]
-            yield node.device, Tally(1, node.bytes or 0, node.bytes is None)
+            yield node.device, Amount(1, node.bytes or 0, node.bytes is None)
 
     # --- folding what is too much
 

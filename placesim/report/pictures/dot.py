@@ -9,7 +9,8 @@ from placesim.inspection.picturing.drawing import Drawing, Link, draw
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, walk
 from placesim.report.pictures.palette import device_colour, text_colour
-from placesim.report.text.scopes import device_labels, format_bytes
+from placesim.report.text.amounts import readable_bytes
+from placesim.report.text.scopes import device_labels
 
 
 def format_dot(picture: Picture, root: Scope, opened: Set[Scope]) -> str:
@@ -47,11 +48,11 @@ def _boxes(picture: Picture, root: Scope, opened: Set[Scope], numbers: dict[Scop
 def _box_attributes(picture: Picture, item: Scope | int) -> str:
     labels = device_labels(picture)
     if isinstance(item, Scope):
-        shares = ", ".join(f"{labels[device]} {tally.nodes}" for device, tally in item.by_device.items())
+        shares = ", ".join(f"{labels[device]} {amount.number}" for device, amount in item.by_device.items())
         colours = [device_colour(device) for device in item.by_device]
         fill, style = (colours[0], "rounded,filled") if len(colours) == 1 else (_shares(item), "striped")
         ink = text_colour(colours[0]) if len(colours) == 1 else "#000000"
-        label = _quoted(f"{item.label}/ ({item.total.nodes})", shares)
+        label = _quoted(f"{item.label}/ ({item.total.number})", shares)
         return f'label={label}, style="{style}", fillcolor="{fill}", fontcolor="{ink}"'
     node = picture.nodes[item]
     fill = device_colour(node.device)
@@ -61,13 +62,13 @@ def _box_attributes(picture: Picture, item: Scope | int) -> str:
 
 def _shares(scope: Scope) -> str:
     """Stripes as Graphviz takes them: a colour with its part of the whole, for each device."""
-    whole = scope.total.nodes
-    return ":".join(f"{device_colour(device)};{tally.nodes / whole:.3f}" for device, tally in scope.by_device.items())
+    whole = scope.total.number
+    return ":".join(f"{device_colour(device)};{amount.number / whole:.3f}" for device, amount in scope.by_device.items())
 
 
 def _link_attributes(link: Link) -> str:
-    if link.copies.copies:
-        size = format_bytes(link.copies.bytes, link.copies.unknown)
+    if link.copies.number:
+        size = readable_bytes(link.copies)
         # an xlabel takes no part in the layout: Graphviz 2.43 fails ("trouble in init_rank") on labels between nested clusters
         return f' [xlabel="{size}", color="#B54800", fontcolor="#B54800", penwidth=2.5]'
     return "" if link.is_data else " [style=dotted]"

@@ -8,7 +8,8 @@ from placesim.inspection.picturing.drawing import Drawing, draw
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, walk
 from placesim.report.pictures.palette import device_colour, text_colour
-from placesim.report.text.scopes import device_labels, format_bytes
+from placesim.report.text.amounts import readable_bytes
+from placesim.report.text.scopes import device_labels
 
 MAX_BOXES = 80
 """Mermaid draws at most 500 links, and takes long before that."""
@@ -26,8 +27,8 @@ def _lines(picture: Picture, root: Scope, opened: Set[Scope], drawing: Drawing) 
     yield "flowchart TD"
     yield from _boxes(picture, root, opened, numbers, labels)
     for link in drawing.links:
-        size = format_bytes(link.copies.bytes, link.copies.unknown)
-        arrow = f"== {size} ==>" if link.copies.copies else "-->" if link.is_data else "-.->"
+        size = readable_bytes(link.copies)
+        arrow = f"== {size} ==>" if link.copies.number else "-->" if link.is_data else "-.->"
         yield f"  b{link.source} {arrow} b{link.target}"
     for device in sorted({device for box in drawing.boxes if (device := _device(picture, box)) is not None}):
         fill = device_colour(device)
@@ -52,7 +53,7 @@ def _boxes(
 
 def _box(picture: Picture, item: Scope | int, labels: dict[int, str]) -> str:
     if isinstance(item, Scope):
-        shares = ", ".join(f"{labels[device]} {tally.nodes}" for device, tally in item.by_device.items())
+        shares = ", ".join(f"{labels[device]} {amount.number}" for device, amount in item.by_device.items())
         return f'[["{_escaped(item.label)}<br>{shares}"]]'
     node = picture.nodes[item]
     return f'("{_escaped(node.name.rpartition("/")[2])}<br>{node.op} on {labels[node.device]}")'

@@ -10,29 +10,18 @@ from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 
 from placesim.inspection.device_names import short_names
-from placesim.inspection.picturing.picture import Picture, Total
-from placesim.inspection.picturing.scopes import Scope, Tally, opened_to, scope_tree, unfold
+from placesim.inspection.picturing.picture import Picture
+from placesim.inspection.picturing.scopes import Scope, opened_to, scope_tree, unfold
+from placesim.report.text.amounts import plain_bytes
 
 NOT_PLACED = "not-placed"
 ROOT = "."
 """The path of the scope that holds everything."""
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def device_labels(picture: Picture) -> dict[int, str]:
     """What to call each device, by index, and nodes that are on none."""
     return {-1: NOT_PLACED, **dict(enumerate(short_names(picture.devices)))}
-
-
-def format_bytes(size: int, unknown: int = 0) -> str:
-    """`1536` -> `1.5 KiB`; `+` after it where more is not known."""
-    value, unit = float(size), _UNITS[0]
-    for unit in _UNITS:
-        if value < 1024 or unit == _UNITS[-1]:
-            break
-        value /= 1024
-    shown = f"{value:.1f}" if unit != "B" and value < 9.95 else f"{value:.0f}"
-    return f"{shown} {unit}{'+' if unknown else ''}"
 
 
 # --- in a pipe ------------------------------------------------------------------------------------------------------
@@ -44,7 +33,7 @@ def format_lines(picture: Picture, depth: int | None = None) -> str:
     tree = scope_tree(picture.nodes, fold_limit=None)
     rows = [_scope_row(scope, labels) for level, scope in tree.walk() if depth is None or level <= depth]
     rows += [
-        ("transfers", labels[src], labels[dst], f"{total.copies}", _plain_bytes(total))
+        ("transfers", labels[src], labels[dst], f"{total.number}", plain_bytes(total))
         for (src, dst), total in picture.matrix().items()
     ]
     return "".join("\t".join(row) + "\n" for row in rows)
@@ -52,12 +41,8 @@ def format_lines(picture: Picture, depth: int | None = None) -> str:
 
 def _scope_row(scope: Scope, labels: dict[int, str]) -> Sequence[str]:
     total = scope.total
-    devices = " ".join(f"{labels[device]}={tally.nodes}" for device, tally in scope.by_device.items())
-    return "scope", scope.name or ROOT, f"{total.nodes}", _plain_bytes(total), devices
-
-
-def _plain_bytes(total: Tally | Total) -> str:
-    return f"{total.bytes}{'+' if total.unknown else ''}"
+    devices = " ".join(f"{labels[device]}={amount.number}" for device, amount in scope.by_device.items())
+    return "scope", scope.name or ROOT, f"{total.number}", plain_bytes(total), devices
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------------
@@ -71,7 +56,7 @@ def scopes_document(picture: Picture, depth: int | None = None) -> dict[str, Any
         "devices": list(picture.devices),
         "scopes": [_scope_document(scope, names) for level, scope in tree.walk() if depth is None or level <= depth],
         "transfers": [
-            {"src": names[src], "dst": names[dst], "tensors": total.copies, "bytes": total.bytes, "unknown": total.unknown}
+            {"src": names[src], "dst": names[dst], **total.document("tensors")}
             for (src, dst), total in picture.matrix().items()
         ],
         "warnings": list(picture.warnings),
@@ -80,8 +65,8 @@ def scopes_document(picture: Picture, depth: int | None = None) -> dict[str, Any
 
 
 def _scope_document(scope: Scope, names: dict[int, str | None]) -> dict[str, Any]:
-    by_device = [{"device": names[device], **tally._asdict()} for device, tally in scope.by_device.items()]
-    return {"scope": scope.name, **scope.total._asdict(), "by_device": by_device}
+    by_device = [{"device": names[device], **amount.document("nodes")} for device, amount in scope.by_device.items()]
+    return {"scope": scope.name, **scope.total.document("nodes"), "by_device": by_device}
 
 
 # --- which rows a terminal shows ------------------------------------------------------------------------------------

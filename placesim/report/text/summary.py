@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from placesim.inspection.summary import Amount, DeviceSummary
+from placesim.inspection.amounts import Amount
+from placesim.inspection.summary import DeviceSummary
 
 _COLUMNS = ("device", "nodes", "variables", "constants", "sent", "received")
 
@@ -28,7 +29,7 @@ def _amount(amount: Amount | None) -> str:
     if amount is None:
         return "?"
     unknown = f" + {amount.unknown} unknown" if amount.unknown else ""
-    return f"{amount.count} ({amount.bytes} bytes{unknown})" if amount.count else "0"
+    return f"{amount.number} ({amount.bytes} bytes{unknown})" if amount.number else "0"
 
 
 def summary_document(summaries: Sequence[DeviceSummary]) -> list[dict[str, Any]]:
