@@ -52,8 +52,8 @@ def diff_command(a: str, b: str | None, form: str, **values: Any) -> int:
       placesim diff graphs/towers.yaml --soft-placement --a-gpu 4 --b-gpu 1
       placesim diff placement.json model.yaml
     """
+    from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import write_styled
-    from placesim.cli.subjects import open_subject
     from placesim.inspection.difference import compare
     from placesim.report.document import json_line
     from placesim.report.text.difference import difference_document, format_difference

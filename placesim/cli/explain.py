@@ -37,8 +37,8 @@ def explain_command(graph: str, nodes: tuple[str, ...], edits: int, form: str, *
       placesim explain graphs/missing-gpu.yaml
       placesim explain model.yaml loss --format json | jq .nodes[0].edits
     """
+    from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import write_styled
-    from placesim.cli.subjects import open_subject
     from placesim.inspection.explaining.inquiry import inquire
 
     snapshot = open_subject(graph, given(values), partitioned=False)

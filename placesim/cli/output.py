@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from placesim.cli.options import Settings
-from placesim.errors import PlacesimError
+from placesim.errors import PlacesimError, UsageError
 from placesim.marked import Marked
 
 if TYPE_CHECKING:
@@ -26,6 +27,16 @@ def write(text: str) -> None:
     """A result."""
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def write_file(path: Path, content: bytes, makes_folders: bool = False) -> None:
+    """A result into a file, where it says so with the folders around it.  Raises UsageError where it can't be written."""
+    try:
+        if makes_folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: got '{error.strerror}', expected a path that can be written") from error
 
 
 def write_styled(text: str) -> None:

@@ -243,6 +243,12 @@ def opened_to(root: Scope, depth: int) -> set[Scope]:
     return {scope for level, scope in root.walk() if level < depth}
 
 
+def seen_scopes(nodes: Sequence[PictureNode], limit: int, depth: int | None) -> tuple[Scope, set[Scope]]:
+    """The tree and the scopes to open in it: those down to `depth`, or where that is None as many as `limit` boxes allow."""
+    tree = scope_tree(nodes, FOLD_LIMIT if depth is None else None)
+    return tree, unfold(tree, limit) if depth is None else opened_to(tree, depth)
+
+
 def walk(root: Scope, opened: Set[Scope]) -> Iterator[tuple[int, Scope | int | None]]:
     """What is in sight, in order, each with its level from 1 on; None where an opened scope ends.
 

@@ -7,14 +7,18 @@ from collections.abc import Iterator, Set
 
 from placesim.inspection.picturing.drawing import Drawing, Link, draw
 from placesim.inspection.picturing.picture import Picture
-from placesim.inspection.picturing.scopes import Scope, walk
+from placesim.inspection.picturing.scopes import Scope, seen_scopes, walk
 from placesim.report.pictures.palette import device_colour, text_colour
 from placesim.report.text.amounts import readable_bytes
 from placesim.report.text.scopes import device_labels
 
+MAX_BOXES = 400
+"""More than Graphviz lays out in a moment; a depth asks for more."""
 
-def format_dot(picture: Picture, root: Scope, opened: Set[Scope]) -> str:
-    """A digraph in which the scopes in `opened` are clusters, and all others boxes."""
+
+def format_dot(picture: Picture, depth: int | None = None) -> str:
+    """A digraph in which the scopes down to `depth`, or as many as fit, are clusters, and all others boxes."""
+    root, opened = seen_scopes(picture.nodes, MAX_BOXES, depth)
     drawing = draw(picture, root, opened)
     return "".join(f"{line}\n" for line in _lines(picture, root, opened, drawing))
 
