@@ -66,18 +66,15 @@ def _spans(part: str, role: Role) -> Iterable[Span]:
 
 
 def filled(template: str, *parts: object) -> Marked:
-    """A sentence with a part in the place of each `{}`."""
+    """A sentence with a part in the place of each `{}`.  Raises ValueError where there are more or fewer of them."""
     texts = template.split("{}")
-    return Marked(texts[0], *(piece for part, text in zip(parts, texts[1:], strict=True) for piece in (_text(part), text)))
+    pairs = zip(parts, texts[1:], strict=True)
+    return Marked(texts[0], *(piece for part, text in pairs for piece in (part if isinstance(part, str) else str(part), text)))
 
 
 def joined(separator: str, parts: Iterable[str]) -> Marked:
     """The parts with a separator between them."""
     return Marked(*[piece for part in parts for piece in (separator, part)][1:])
-
-
-def _text(part: object) -> str:
-    return part if isinstance(part, str) else str(part)
 
 
 def listed(names: Sequence[str], limit: int) -> Marked:

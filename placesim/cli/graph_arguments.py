@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def load_graph(graph: str, options: Options) -> Loaded:
-    """A path, or `-` for standard input."""
+    """A path, or `-` for standard input; what is wrong with the file is in what was loaded."""
     from placesim.loading import load
 
     return load(sys.stdin.buffer, "<stdin>", options) if graph == "-" else load(graph, None, options)
