@@ -58,11 +58,9 @@ class Marked(str):
 def _spans(part: str, role: Role) -> Iterable[Span]:
     if not isinstance(part, Marked):
         return (Span(str(part), role),) if part else ()
-    return (
-        part.spans
-        if role is Role.PLAIN
-        else (span if span.role is not Role.PLAIN else Span(span.text, role) for span in part.spans)
-    )
+    if role is Role.PLAIN:
+        return part.spans
+    return (Span(span.text, role) if span.role is Role.PLAIN else span for span in part.spans)
 
 
 def filled(template: str, *parts: object) -> Marked:
