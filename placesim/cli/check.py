@@ -6,15 +6,44 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.options import Word, debug_option, given, machine_options, placement_options, source_options
+from placesim.cli.forms import Form, find_form, form_option
+from placesim.cli.options import debug_option, given, machine_options, placement_options, source_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from placesim.inspection.findings import Finding
-    from placesim.inspection.rules import RuleUse
+    from placesim.inspection.checking.findings import Finding
+    from placesim.inspection.checking.rules import RuleUse
 
-FORMS = ("text", "json", "sarif", "github")
+
+def _text(findings: Sequence[Finding], uses: Sequence[RuleUse]) -> str:
+    from placesim.report.text.findings import format_findings
+
+    return format_findings(findings)
+
+
+def _json(findings: Sequence[Finding], uses: Sequence[RuleUse]) -> str:
+    from placesim.report.document import json_line
+    from placesim.report.text.findings import findings_document
+
+    return json_line(findings_document(findings))
+
+
+def _sarif(findings: Sequence[Finding], uses: Sequence[RuleUse]) -> str:
+    from placesim import __version__
+    from placesim.report.document import json_line
+    from placesim.report.text.sarif import sarif_document
+
+    return json_line(sarif_document(findings, {use.rule.name: use.rule.help for use in uses}, __version__))
+
+
+def _github(findings: Sequence[Finding], uses: Sequence[RuleUse]) -> str:
+    from placesim.report.text.findings import format_github
+
+    return format_github(findings)
+
+
+FORMS = (Form("text", _text), Form("json", _json), Form("sarif", _sarif), Form("github", _github))
 _EPILOG = "Exit code: 0 no rule is broken, 1 one is or the graph can't be placed, 2 the policy or the command line is wrong."
 
 
@@ -26,7 +55,7 @@ _EPILOG = "Exit code: 0 no rule is broken, 1 one is or the graph can't be placed
 @machine_options
 @source_options
 @placement_options
-@click.option("--format", "form", type=Word(FORMS), default="text", help="The form of the findings.")
+@form_option(FORMS, "The form of the findings.", "text")
 @debug_option
 def check_command(
     graph: str | None, policy: str | None, rules: tuple[str, ...], lists_rules: bool, form: str, **values: Any
@@ -51,10 +80,10 @@ def check_command(
       placesim check model.yaml --policy policy.yaml --format sarif > findings.sarif
       placesim check model.yaml --rule max-transfers=10 --rule 'apart: [tower_0/, tower_1/]'
     """
-    from placesim.cli.output import write, write_inspection
-    from placesim.cli.subjects import open_subject
-    from placesim.inspection.policy import describe_rules
-    from placesim.inspection.rules import check_snapshot
+    from placesim.cli.graph_arguments import open_subject
+    from placesim.cli.output import write, write_styled
+    from placesim.inspection.checking.policy import describe_rules
+    from placesim.inspection.checking.rules import check_snapshot
 
     if lists_rules:
         write(describe_rules())
@@ -63,26 +92,13 @@ def check_command(
         raise click.UsageError("no graph: got no argument, expected GRAPH")
     uses = _rule_uses(policy, rules)
     findings = check_snapshot(open_subject(graph, given(values)), uses)
-    write_inspection(_formatted(findings, uses, form), form == "text")
+    write_styled(find_form(FORMS, form).write(findings, uses))
     return 1 if findings else 0
 
 
 def _rule_uses(policy: str | None, rules: tuple[str, ...]) -> tuple[RuleUse, ...]:
-    from placesim.inspection.policy import read_policy, read_rule
+    from placesim.inspection.checking.policy import read_policy, read_rule
     from placesim.loading import read_bytes
 
     uses = () if policy is None else read_policy(read_bytes(policy), policy)
     return (*uses, *map(read_rule, rules))
-
-
-def _formatted(findings: Sequence[Finding], uses: Sequence[RuleUse], form: str) -> str:
-    from placesim import __version__
-    from placesim.report.document import json_line
-    from placesim.report.findings_text import findings_document, format_findings, format_github
-    from placesim.report.sarif import sarif_document
-
-    if form == "json":
-        return json_line(findings_document(findings))
-    if form == "sarif":
-        return json_line(sarif_document(findings, {use.rule.name: use.rule.help for use in uses}, __version__))
-    return format_github(findings) if form == "github" else format_findings(findings)

@@ -3,26 +3,57 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.options import Word, debug_option, given, machine_options, placement_options, source_options
+from placesim.cli.forms import Form, find_form, form_of_file, form_option
+from placesim.cli.options import debug_option, given, machine_options, placement_options, source_options
 from placesim.errors import UsageError
 
 if TYPE_CHECKING:
     from placesim.graph.steps import GraphFile
     from placesim.report.report import Report
 
-FORMS = ("yaml", "json", "pb", "pbtxt")
-_ENDINGS = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".pb": "pb", ".pbtxt": "pbtxt"}
+
+def _yaml(file: GraphFile) -> bytes:
+    from placesim.formats.graph_file.writer import write_yaml
+
+    return write_yaml(file).encode()
+
+
+def _json(file: GraphFile) -> bytes:
+    from placesim.formats.graph_file.writer import graph_file_document
+    from placesim.report.document import json_line
+
+    return json_line(graph_file_document(file)).encode()
+
+
+def _pb(file: GraphFile) -> bytes:
+    from placesim.formats.tensorflow.graph_def import write_graph_def
+
+    return write_graph_def(file, text=False)
+
+
+def _pbtxt(file: GraphFile) -> bytes:
+    from placesim.formats.tensorflow.graph_def import write_graph_def
+
+    return write_graph_def(file, text=True)
+
+
+FORMS = (
+    Form("yaml", _yaml, (".yaml", ".yml")),
+    Form("json", _json, (".json",)),
+    Form("pb", _pb, (".pb",)),
+    Form("pbtxt", _pbtxt, (".pbtxt",)),
+)
 
 
 @click.command("convert")
 @click.argument("graph", metavar="IN")
 @click.argument("out", metavar="[OUT]", required=False)
-@click.option("--format", "form", type=Word(FORMS), help="The form of OUT, where its ending doesn't tell; - is YAML.")
+@form_option(FORMS, "The form of OUT, where its ending doesn't tell; - is YAML.")
 @click.option("--placed", is_flag=True, help="Write the devices that the nodes were placed on, instead of those they ask for.")
 @click.option(
     "--partitioned",
@@ -47,7 +78,7 @@ def convert_command(graph: str, out: str | None, form: str | None, placed: bool,
       placesim convert saved_model/ placed.pb --placed --gpu 2 --soft-placement
       placesim convert graphs/towers.yaml --partitioned parts/ --gpu 4
     """
-    from placesim.cli.sources import load_graph
+    from placesim.cli.graph_arguments import load_graph
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
 
@@ -70,7 +101,7 @@ def convert_command(graph: str, out: str | None, form: str | None, placed: bool,
 
             file = assign_devices(file, {row.node: row.device for row in report.placements})
     if out is not None:
-        _write(out, _encoded(file, form))
+        _write(out, find_form(FORMS, form).write(file))
         _name_losses(file, form)
     return 0
 
@@ -82,29 +113,18 @@ def _form(out: str | None, form: str | None) -> str:
         return "pb"
     if out == "-":
         return "yaml"
-    found = _ENDINGS.get(PurePath(out).suffix.lower())
+    found = form_of_file(FORMS, out)
     if found is None:
-        raise UsageError(f"unknown ending: got '{out}', expected one of {', '.join(_ENDINGS)}, or --format")
+        endings = ", ".join(ending for form in FORMS for ending in form.endings)
+        raise UsageError(f"unknown ending: got '{out}', expected one of {endings}, or --format")
     return found
 
 
-def _encoded(file: GraphFile, form: str) -> bytes:
-    if form in ("pb", "pbtxt"):
-        from placesim.formats.tensorflow.graph_def import write_graph_def
-
-        return write_graph_def(file, text=form == "pbtxt")
-    from placesim.formats.graph_file.writer import graph_file_document, write_yaml
-
-    if form == "yaml":
-        return write_yaml(file).encode()
-    from placesim.report.document import json_line
-
-    return json_line(graph_file_document(file)).encode()
-
-
 def _write(out: str, content: bytes) -> None:
+    from placesim.cli.output import write_file
+
     if out != "-":
-        _write_file(Path(out), content)
+        write_file(Path(out), content, makes_folders=True)
         return
     if sys.stdout.isatty() and b"\0" in content:
         raise UsageError("a binary GraphDef is not for a terminal: got -, expected a file, a pipe, or --format pbtxt")
@@ -115,6 +135,7 @@ def _write(out: str, content: bytes) -> None:
 
 def _write_partitions(report: Report, directory: Path, is_text: bool) -> None:
     """A file a device; in a folder for each step where steps differ."""
+    from placesim.cli.output import write_file
     from placesim.formats.tensorflow.graph_def import write_partitions
 
     for number, prepared in enumerate(report.prepared):
@@ -122,15 +143,7 @@ def _write_partitions(report: Report, directory: Path, is_text: bool) -> None:
         parts = {part.device.name: part.graph for part in prepared.partitions.parts}
         for device, content in write_partitions(parts, is_text).items():
             name = device.strip("/").replace("/", ".").replace(":", "_")
-            _write_file(folder / f"{name}.{'pbtxt' if is_text else 'pb'}", content)
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: got '{error.strerror}', expected a path that can be written") from error
+            write_file(folder / f"{name}.{'pbtxt' if is_text else 'pb'}", content, makes_folders=True)
 
 
 def _name_losses(file: GraphFile, form: str) -> None:

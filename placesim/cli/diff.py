@@ -52,11 +52,11 @@ def diff_command(a: str, b: str | None, form: str, **values: Any) -> int:
       placesim diff graphs/towers.yaml --soft-placement --a-gpu 4 --b-gpu 1
       placesim diff placement.json model.yaml
     """
-    from placesim.cli.output import write_inspection
-    from placesim.cli.subjects import open_subject
+    from placesim.cli.graph_arguments import open_subject
+    from placesim.cli.output import write_styled
     from placesim.inspection.difference import compare
-    from placesim.report.difference_text import difference_document, format_difference
     from placesim.report.document import json_line
+    from placesim.report.text.difference import difference_document, format_difference
 
     sides = [_values_of(side, values) for side in ("a", "b")]
     if b is None and sides[0] == sides[1]:
@@ -67,9 +67,8 @@ def diff_command(a: str, b: str | None, form: str, **values: Any) -> int:
     before, after = (open_subject(name, side) for name, side in zip(names, sides, strict=True))
     difference = compare(before, after)
     labels = [_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
-    is_text = form == "text"
-    said = format_difference(difference, *labels) if is_text else json_line(difference_document(difference))
-    write_inspection(said, is_text)
+    said = format_difference(difference, *labels) if form == "text" else json_line(difference_document(difference))
+    write_styled(said)
     return 1 if difference else 0
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.options import debug_option, format_option, given, machine_options, placement_options, source_options
+from placesim.marked import Marked, joined
 
 if TYPE_CHECKING:
-    from placesim.inspection.inquiry import Inquiry
+    from placesim.inspection.explaining.inquiry import Inquiry
     from placesim.inspection.snapshot import Snapshot
 
 
@@ -36,41 +37,41 @@ def explain_command(graph: str, nodes: tuple[str, ...], edits: int, form: str, *
       placesim explain graphs/missing-gpu.yaml
       placesim explain model.yaml loss --format json | jq .nodes[0].edits
     """
-    from placesim.cli.output import write_inspection
-    from placesim.cli.subjects import open_subject
-    from placesim.inspection.inquiry import inquire
+    from placesim.cli.graph_arguments import open_subject
+    from placesim.cli.output import write_styled
+    from placesim.inspection.explaining.inquiry import inquire
 
     snapshot = open_subject(graph, given(values), partitioned=False)
     inquiry = inquire(snapshot)
     said = _recorded(snapshot, nodes, form) if inquiry is None else _explained(snapshot, inquiry, nodes, edits, form)
-    write_inspection(said, form == "text")
+    write_styled(said)
     return 0 if snapshot.error is None else 1
 
 
 def _recorded(snapshot: Snapshot, patterns: tuple[str, ...], form: str) -> str:
-    from placesim.inspection.inquiry import selected
+    from placesim.inspection.explaining.inquiry import selected
     from placesim.report.document import json_line
-    from placesim.report.explanation_text import format_recorded, recorded_document
+    from placesim.report.text.explanation import format_recorded, recorded_document
 
     names = set(selected(snapshot, patterns)) if patterns else None
     nodes = [node for node in snapshot.nodes if names is None or node.name in names]
     if form == "json":
         return json_line(recorded_document(nodes, snapshot.error))
-    failure = "" if snapshot.error is None else snapshot.error.summary + "\n"
-    return "".join(map(format_recorded, nodes)) + failure
+    failure = () if snapshot.error is None else (snapshot.error.summary, "\n")
+    return Marked(*map(format_recorded, nodes), *failure)
 
 
 def _explained(snapshot: Snapshot, inquiry: Inquiry, patterns: tuple[str, ...], edits: int, form: str) -> str:
-    from placesim.inspection.inquiry import selected
+    from placesim.inspection.explaining.inquiry import selected
     from placesim.report.document import json_line
-    from placesim.report.explanation_text import explained_document, format_brief, format_error_explained, format_explained
+    from placesim.report.text.explanation import explained_document, format_brief, format_error_explained, format_explained
 
     names = selected(snapshot, patterns) if patterns else []
     error = inquiry.explained_error(snapshot, bool(edits))
     if form == "json":
         found = inquiry.explained(names, bool(edits)) if patterns else inquiry.explained_briefly()
         return json_line(explained_document(list(found), error))
-    text = "\n".join(format_explained(node, edits) for node in inquiry.explained(names, bool(edits)))
     if not patterns and error is None:
-        text = "".join(format_brief(node.explanation) for node in inquiry.explained_briefly())
-    return text + ("" if error is None else ("\n" if text else "") + format_error_explained(error, max(edits, 1)))
+        return Marked(*(format_brief(node.proof) for node in inquiry.explained_briefly()))
+    told = [format_explained(node, edits) for node in inquiry.explained(names, bool(edits))]
+    return joined("\n", told if error is None else [*told, format_error_explained(error, max(edits, 1))])

@@ -29,9 +29,11 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
         self.words = tuple(words)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """The words, as the help lists them."""
         return "|".join(self.words)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The word.  Raises click.BadParameter, with the nearest, for any other."""
         if value not in self.words:
             self.fail(
                 f"got '{value}', expected {' or '.join(self.words)}{did_you_mean(str(value), self.words, SIMILAR_AMONG_FEW)}",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from placesim.cli.options import Settings
-from placesim.errors import PlacesimError
+from placesim.errors import PlacesimError, UsageError
+from placesim.marked import Marked
 
 if TYPE_CHECKING:
     from placesim.report.report import Report
@@ -27,12 +29,22 @@ def write(text: str) -> None:
     sys.stdout.flush()
 
 
-def write_inspection(text: str, is_text: bool = True) -> None:
-    """What an inspecting command says; `is_text` is false for a form that a program reads."""
-    if is_text and is_terminal(sys.stdout):
-        from placesim.report.terminal_inspection import styled_inspection
+def write_file(path: Path, content: bytes, makes_folders: bool = False) -> None:
+    """A result into a file, where it says so with the folders around it.  Raises UsageError where it can't be written."""
+    try:
+        if makes_folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: got '{error.strerror}', expected a path that can be written") from error
 
-        text = styled_inspection(text, sys.stdout)
+
+def write_styled(text: str) -> None:
+    """A result; one that is marked has colour on a terminal, any other is for a program to read."""
+    if isinstance(text, Marked) and is_terminal(sys.stdout):
+        from placesim.report.terminal import styled
+
+        text = styled(text, sys.stdout)
     write(text)
 
 
@@ -67,7 +79,7 @@ def _annotations_line(annotations: Mapping[str, int]) -> str:
 def _summary(report: Report, form: str) -> Any:
     """The text of the summary, or what it adds to the JSON object."""
     from placesim.inspection.summary import summarise_outcome
-    from placesim.report.summary_text import format_summary, summary_document
+    from placesim.report.text.summary import format_summary, summary_document
 
     found = summarise_outcome(report)
     return {"summary": summary_document(found)} if form == "json" else format_summary(found)
@@ -87,9 +99,9 @@ def with_log_filter(report: Report, patterns: tuple[str, ...]) -> Report:
 def _report_text(report: Report) -> str:
     if not is_terminal(sys.stdout):
         return report.text()
-    from placesim.report.terminal import styled_text
+    from placesim.report.terminal import styled_report
 
-    return styled_text(report, sys.stdout)
+    return styled_report(report, sys.stdout)
 
 
 def write_traceback(error: BaseException) -> None:
@@ -104,16 +116,17 @@ def write_traceback(error: BaseException) -> None:
 
 def write_error(error: PlacesimError) -> None:
     """An error that no report goes with."""
-    from placesim.report.complaint import format_error
+    from placesim.report.text.complaint import format_error
 
     write_error_text(format_error(error))
 
 
-def write_error_text(text: str) -> None:
+def write_error_text(text: Marked) -> None:
     """An error's lines, on a terminal with colour."""
     sys.stdout.flush()
     if is_terminal(sys.stderr):
-        from placesim.report.terminal import styled_error
+        from placesim.report.terminal import styled
 
-        text = styled_error(text, sys.stderr)
-    sys.stderr.write(text)
+        sys.stderr.write(styled(text, sys.stderr))
+    else:
+        sys.stderr.write(text)

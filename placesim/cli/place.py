@@ -45,8 +45,8 @@ def place_graphs(
     graphs: Sequence[str], form: str, values: Mapping[str, Any], summary: bool = False, log_filters: tuple[str, ...] = ()
 ) -> int:
     """Place each graph and print its report; the worst exit code."""
+    from placesim.cli.graph_arguments import load_graphs
     from placesim.cli.output import with_log_filter, write_report
-    from placesim.cli.sources import load_graphs
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
 

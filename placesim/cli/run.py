@@ -61,9 +61,9 @@ def run_command(
       placesim run saved_model/ --signature serving_default --feed x=@batch.npy
       generate-graph | placesim run - --format json | jq .results
     """
+    from placesim.cli.graph_arguments import load_graph
     from placesim.cli.output import with_log_filter, write_report
     from placesim.cli.progress import TerminalProgress
-    from placesim.cli.sources import load_graph
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
 

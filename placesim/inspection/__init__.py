@@ -1,0 +1,1 @@
+"""Questions about a placement, live or written: a snapshot of it, and the rooms that answer."""

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from placesim.inspection.amounts import Amount
+from placesim.inspection.device_names import short_device
 from placesim.inspection.snapshot import Failure, Snapshot
-from placesim.inspection.summary import Amount, transfers_by_pair
+from placesim.inspection.summary import transfers_by_pair
+from placesim.marked import Marked, filled
 
 
 class Move(NamedTuple):
@@ -36,11 +39,11 @@ class TransferChange(NamedTuple):
     after: Amount
 
     @property
-    def text(self) -> str:
+    def text(self) -> Marked:
         """The change in words."""
-        count, size = self.after.count - self.before.count, self.after.bytes - self.before.bytes
-        pair = f"{_short(self.source)} -> {_short(self.target)}"
-        return f"{pair}: {self.after.count} transfers ({count:+d}), {self.after.bytes} bytes ({size:+d})"
+        count, size = self.after.number - self.before.number, self.after.bytes - self.before.bytes
+        counts = f"{self.after.number} transfers ({count:+d}), {self.after.bytes} bytes ({size:+d})"
+        return filled("{} -> {}: {}", short_device(self.source), short_device(self.target), counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,3 @@ def enclosing_scopes(name: str) -> Iterator[str]:
     while end >= 0:
         yield name[: end + 1]
         end = name.find("/", end + 1)
-
-
-def _short(device: str) -> str:
-    return device.removeprefix("/job:localhost/replica:0/task:0/device:")

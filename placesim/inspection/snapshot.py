@@ -13,6 +13,7 @@ from placesim.devices.inventory import Device
 from placesim.errors import Location, PlacesimError
 from placesim.graph.graph import Graph
 from placesim.graph.steps import GraphFile
+from placesim.marked import Marked, Role, quoted
 from placesim.placement.placer import Placement
 from placesim.runtime.outcome import Outcome, TransferRow
 from placesim.runtime.prepared import PreparedStep
@@ -39,10 +40,10 @@ class Failure(NamedTuple):
     location: str | None = None
 
     @property
-    def summary(self) -> str:
+    def summary(self) -> Marked:
         """The class and the text's first line, with nodes by their plain names."""
         first, *_ = (*self.message.strip().splitlines(), "")
-        return f"{self.type}: " + _NODE_TAG.sub(r"node \1", first)
+        return Marked(Marked(f"{self.type}:", role=Role.ERROR), " ", quoted(_NODE_TAG.sub(r"node \1", first)))
 
 
 @dataclass(frozen=True)

@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from placesim.devices.inventory import Device
 from placesim.graph.graph import Node, TensorRef
+from placesim.inspection.amounts import Amount, amounts_by
 from placesim.ops.attributes import Shape, TensorValue
 from placesim.ops.categories import VARIABLES
 from placesim.placement.placer import Placement
 from placesim.runtime.outcome import Outcome, TransferRow
-
-
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """How many there are, their bytes, and how many of them have a size that is not known before the graph runs."""
-
-    count: int = 0
-    bytes: int = 0
-    unknown: int = 0
-
-    def plus(self, size: int | None) -> Amount:
-        """One more."""
-        return Amount(self.count + 1, self.bytes + (size or 0), self.unknown + (size is None))
-
-    def document(self) -> dict[str, int]:
-        """For JSON."""
-        return asdict(self)
 
 
 class DeviceSummary(NamedTuple):
@@ -84,33 +67,22 @@ def transferred(transfers: Iterable[TransferRow]) -> tuple[dict[str, Amount], di
     sent: dict[str, Amount] = {}
     received: dict[str, Amount] = {}
     for (source, target), amount in transfers_by_pair(transfers).items():
-        sent[source] = _sum(sent.get(source, Amount()), amount)
-        received[target] = _sum(received.get(target, Amount()), amount)
+        sent[source] = sent.get(source, Amount()).combined(amount)
+        received[target] = received.get(target, Amount()).combined(amount)
     return sent, received
 
 
 def transfers_by_pair(transfers: Iterable[TransferRow]) -> dict[tuple[str, str], Amount]:
     """What passes between each two devices; copies between a device's memory and the host's are no transfers."""
-    found: dict[tuple[str, str], Amount] = {}
-    for row in transfers:
-        if row.src != row.dst:
-            found[row.src, row.dst] = found.get((row.src, row.dst), Amount()).plus(row.bytes)
-    return found
-
-
-def _sum(one: Amount, other: Amount) -> Amount:
-    return Amount(one.count + other.count, one.bytes + other.bytes, one.unknown + other.unknown)
+    return amounts_by(((row.src, row.dst), row.bytes) for row in transfers if row.src != row.dst)
 
 
 def held_amounts(placement: Placement, ops: Sequence[str]) -> dict[str, Amount]:
     """For each device the variables or constants that it holds."""
-    found: dict[str, Amount] = {}
     wanted = {signature for signature in {node.signature for node in placement.graph.nodes} if signature.op in ops}
-    for node in placement.graph.nodes if wanted else ():
-        device = placement.devices[node.id]
-        if node.signature in wanted and device is not None:
-            found[device.name] = found.get(device.name, Amount()).plus(held_bytes(node))
-    return found
+    holders = [node for node in placement.graph.nodes if node.signature in wanted] if wanted else []
+    placed_on = ((placement.devices[node.id], node) for node in holders)
+    return amounts_by((device.name, held_bytes(node)) for device, node in placed_on if device is not None)
 
 
 def held_bytes(node: Node) -> int | None:

@@ -7,11 +7,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from placesim.marked import Marked
 from placesim.placement.placer import Placement
-from placesim.report.complaint import find_locations, format_classic_error, format_error
 from placesim.report.document import device_document, error_document, result_document
-from placesim.report.log import Shows, format_classic_placements, format_mapping, format_placements, mapping_lines
 from placesim.report.results import Results, format_results
+from placesim.report.text.complaint import find_locations, format_classic_error, format_error
+from placesim.report.text.log import (
+    LogLine,
+    Shows,
+    classic_lines,
+    format_lines,
+    format_mapping,
+    mapping_lines,
+    mark_lines,
+    modern_lines,
+)
 from placesim.runtime.outcome import Outcome
 
 
@@ -72,18 +82,30 @@ class Report(Outcome):
 
     def log(self) -> str:
         """The device mapping and the placements, empty where they were not asked for."""
-        if not self.shows_log or not self.devices:
-            return ""
-        if self.style == "classic":
-            return format_mapping(mapping_lines(self.devices, True)) + format_classic_placements(
-                self.placed, self.fetches, self.shows_node
-            )
-        return format_mapping(self.mapping) + format_placements(self.placed, self.shows_node)
+        return self._mapping_text() + format_lines(self._log_lines())
 
-    def error_text(self) -> str:
+    def marked_log(self) -> Marked:
+        """The log with its parts marked; of a large graph it takes many times as long."""
+        return Marked(self._mapping_text(), mark_lines(self._log_lines()))
+
+    def _mapping_text(self) -> Marked:
+        return format_mapping(mapping_lines(self.devices, self.style == "classic")) if self._has_log else Marked()
+
+    def _log_lines(self) -> Iterator[LogLine]:
+        if not self._has_log:
+            return iter(())
+        if self.style == "classic":
+            return classic_lines(self.placed, self.fetches, self.shows_node)
+        return modern_lines(self.placed, self.shows_node)
+
+    @property
+    def _has_log(self) -> bool:
+        return self.shows_log and bool(self.devices)
+
+    def error_text(self) -> Marked:
         """The error as a user reads it: one line, then lines of help; empty where there is none."""
         if self.error is None:
-            return ""
+            return Marked()
         if self.style == "classic" and self.placed:
             classic = format_classic_error(self.error, self.placed[-1], self.fetches)
             if classic is not None:

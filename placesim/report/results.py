@@ -21,6 +21,7 @@ class Result(NamedTuple):
 
     @property
     def array(self) -> np.ndarray[Any, Any]:
+        """The value as an array of its type, of whatever shape it has."""
         from placesim.runtime.printing import as_array
 
         return as_array(self.value, self.dtype)

@@ -10,10 +10,12 @@ from typing import TextIO
 from rich.table import Table
 from rich.text import Text
 
-from placesim.inspection.picture import Picture, PictureNode, Total
-from placesim.inspection.scopes import Scope
-from placesim.report.scope_tree import Row, device_labels, folded_rows, format_bytes
+from placesim.inspection.amounts import Amount
+from placesim.inspection.picturing.picture import Picture, PictureNode
+from placesim.inspection.picturing.scopes import Scope
 from placesim.report.terminal_console import console_into
+from placesim.report.text.amounts import readable_bytes, readable_size
+from placesim.report.text.scopes import Row, device_labels, folded_rows
 
 MIN_ROWS = 6
 BAR_CELLS = 24
@@ -63,17 +65,17 @@ def _tree(picture: Picture, rows: Sequence[Row], labels: dict[int, str], width: 
 
 def _scope_line(row: Row, scope: Scope, labels: dict[int, str], cells: int) -> tuple[Text, ...]:
     total = scope.total
-    size = format_bytes(total.bytes, total.unknown) if total.unknown < total.nodes else ""
+    size = readable_bytes(total) if total.unknown < total.number else ""
     style = "bold" if not row.level else "italic" if scope.is_folded else ""
     name = Text(f"{INDENT * (row.level - 1)}{scope.label or 'everything'}", style)
     if row.is_closed:
         name.append(f"  +{len(scope.scopes)}", "dim")
-    return name, Text(f"{total.nodes:,}"), Text(size), _bar(scope, cells) + _shares(scope, labels)
+    return name, Text(f"{total.number:,}"), Text(size), _bar(scope, cells) + _shares(scope, labels)
 
 
 def _node_line(row: Row, node: PictureNode, labels: dict[int, str]) -> tuple[Text, ...]:
     name = Text(f"{INDENT * (row.level - 1)}{node.name.rpartition('/')[2]} ").append(node.op, "dim")
-    size = "" if node.bytes is None else format_bytes(node.bytes)
+    size = "" if node.bytes is None else readable_size(node.bytes)
     device = Text(_cell(node.device) * 2, _style(node.device)).append(f" {labels[node.device]}", "default")
     return name, Text(), Text(size), device
 
@@ -81,9 +83,9 @@ def _node_line(row: Row, node: PictureNode, labels: dict[int, str]) -> tuple[Tex
 def _bar(scope: Scope, width: int) -> Text:
     """A cell or more for each device, by its part of the nodes."""
     bar = Text()
-    whole, done, cells = scope.total.nodes, 0, 0
-    for device, tally in scope.by_device.items():
-        done += tally.nodes
+    whole, done, cells = scope.total.number, 0, 0
+    for device, amount in scope.by_device.items():
+        done += amount.number
         until = round(done * width / whole)
         bar.append(_cell(device) * (until - cells), _style(device))
         cells = until
@@ -93,7 +95,7 @@ def _bar(scope: Scope, width: int) -> Text:
 def _shares(scope: Scope, labels: dict[int, str]) -> Text:
     if len(scope.by_device) == 1:
         return Text(labels[next(iter(scope.by_device))])
-    return Text(", ".join(f"{labels[device]} {tally.nodes:,}" for device, tally in scope.by_device.items()), "dim")
+    return Text(", ".join(f"{labels[device]} {amount.number:,}" for device, amount in scope.by_device.items()), "dim")
 
 
 def _style(device: int) -> str:
@@ -132,18 +134,18 @@ def _matrix(picture: Picture, labels: dict[int, str], width: int, max_pairs: int
     return found
 
 
-def _pairs(found: Table, totals: Mapping[tuple[int, int], Total], labels: dict[int, str], limit: int) -> Table:
+def _pairs(found: Table, totals: Mapping[tuple[int, int], Amount], labels: dict[int, str], limit: int) -> Table:
     for title in ("copied from", "to"):
         found.add_column(title, no_wrap=True)
     for title in ("tensors", "bytes"):
         found.add_column(title, justify="right", no_wrap=True)
     by_size = sorted(totals.items(), key=lambda item: -item[1].bytes)
     for (src, dst), total in by_size[:limit]:
-        found.add_row(labels[src], labels[dst], f"{total.copies:,}", format_bytes(total.bytes, total.unknown))
+        found.add_row(labels[src], labels[dst], f"{total.number:,}", readable_bytes(total))
     if len(by_size) > limit:
         found.add_row(Text(f"and {len(by_size) - limit} more", "dim"), "", "", "")
     return found
 
 
-def _matrix_cell(total: Total | None) -> Text:
-    return Text("·", "dim") if total is None else Text(f"{format_bytes(total.bytes, total.unknown)} ({total.copies:,})")
+def _matrix_cell(total: Amount | None) -> Text:
+    return Text("·", "dim") if total is None else Text(f"{readable_bytes(total)} ({total.number:,})")

@@ -17,7 +17,7 @@ import yaml
 
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import read_graph_file
-from placesim.report.log import format_placements
+from placesim.report.text.log import format_placements
 from placesim.runtime.session import Session
 
 SIZES = (10_000, 100_000, 1_000_000)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.cli.shell import ROOT, Shell
 
 TOWERS = ("--gpu", "1", "--soft-placement")
@@ -164,3 +166,13 @@ def test_the_guides_advice_on_the_cifar_towers(shell: Shell) -> None:
     assert ended.code == 1
     first = "variables-with-consumers: tower/conv1 reads conv1/weights, and is on GPU:0 while the variable is on CPU:0"
     assert ended.output.splitlines()[0].endswith(first)
+
+
+def test_a_terminal_colours_the_place_the_rule_and_the_devices(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    graph = shell.write("g.yaml", GRAPH)
+    assert shell("check", graph, *TOWERS, "--rule", "no-soft-fallback").output == (
+        "\x1b[34mg.yaml:3:5\x1b[0m: \x1b[1;31mno-soft-fallback\x1b[0m: "
+        "m asked for \x1b[32m/device:GPU:3\x1b[0m and is on \x1b[32mGPU:0\x1b[0m\n"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from typing import Any
 
-from placesim.inspection.picture import Picture, picture_of
+from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.inspection.snapshot import Snapshot, snapshot_of
 from placesim.loading import load
 from placesim.options import make_options

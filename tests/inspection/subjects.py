@@ -8,7 +8,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from placesim.inspection.inquiry import Inquiry, inquire
+from placesim.inspection.explaining.inquiry import Inquiry, inquire
 from placesim.inspection.snapshot import Snapshot, snapshot_of
 from placesim.loading import load
 from placesim.options import make_options

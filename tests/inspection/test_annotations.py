@@ -6,7 +6,7 @@ import pytest
 
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.graph.graph import Graph
-from placesim.inspection.annotations import Annotations, Kind
+from placesim.inspection.explaining.annotations import Annotations, Kind
 
 SCOPES = """devices: {cpu: 4}
 nodes:

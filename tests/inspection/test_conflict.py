@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from placesim.inspection.annotations import Annotation, Annotations
-from placesim.inspection.conflict import find_conflict
-from placesim.inspection.edits import Setting, SwitchSoftPlacement, more_devices
-from placesim.inspection.inquiry import inquire
+from placesim.inspection.explaining.annotations import Annotation, Annotations
+from placesim.inspection.explaining.conflict import find_conflict
+from placesim.inspection.explaining.edits import Setting, SwitchSoftPlacement, more_devices
+from placesim.inspection.explaining.inquiry import inquire
+from placesim.inspection.explaining.trials import Trials, place_setting
 from placesim.inspection.snapshot import Live
-from placesim.inspection.trials import Trials, place_setting
 from tests.inspection.subjects import ROOT, corpus_snapshots, inquiry, snapshot
 
 CASES = [pytest.param(found.live, id=case) for case, found in list(corpus_snapshots("hostile", 40, wants_error=True))[:80]]

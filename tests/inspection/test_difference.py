@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from placesim.inspection.amounts import Amount
 from placesim.inspection.difference import ScopeMove, compare, enclosing_scopes
 from placesim.inspection.snapshot import PlacedNode, Snapshot
-from placesim.inspection.summary import Amount
 from tests.inspection.subjects import CPU, GPU, LOCAL, ROOT, snapshot
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from placesim.errors import GraphFileError, UsageError
 from placesim.inspection.baseline import read_baseline
-from placesim.inspection.findings import Finding
-from placesim.inspection.policy import describe_rules, read_policy, read_rule
-from placesim.inspection.rules import RULES, check_snapshot
+from placesim.inspection.checking.findings import Finding
+from placesim.inspection.checking.policy import describe_rules, read_policy, read_rule
+from placesim.inspection.checking.rules import RULES, check_snapshot
 from placesim.inspection.snapshot import Snapshot
 from placesim.report.document import json_line
 from placesim.simulation import place

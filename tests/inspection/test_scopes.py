@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.inspection.drawing import copies_by_edge, draw
-from placesim.inspection.picture import PictureNode, Source, Total, short_names
-from placesim.inspection.scopes import FOLD_LIMIT, Scope, Tally, opened_to, scope_tree, unfold
+from placesim.inspection.amounts import Amount
+from placesim.inspection.device_names import short_names
+from placesim.inspection.picturing.drawing import copies_by_edge, draw
+from placesim.inspection.picturing.picture import PictureNode, Source
+from placesim.inspection.picturing.scopes import FOLD_LIMIT, Scope, opened_to, scope_tree, unfold
 from tests.inspection.pictures import picture, towers_text
 
 
@@ -59,7 +61,7 @@ def test_a_series_is_no_scope_of_the_graph() -> None:
 def test_many_children_fold_their_long_series_and_keep_the_rest() -> None:
     names = [*(f"other_{chr(97 + i)}" for i in range(32)), "AddN", *(f"AddN_{i}" for i in range(1, 6)), "conv1", "conv2"]
     tree = scope_tree(nodes(*names))
-    assert [(scope.label, scope.total.nodes) for scope in tree.scopes] == [("AddN_*", 6)]
+    assert [(scope.label, scope.total.number) for scope in tree.scopes] == [("AddN_*", 6)]
     assert len(tree.children) == 35
 
 
@@ -84,20 +86,20 @@ def test_the_tree_holds_every_node_once_and_folds_what_is_too_much(names: list[s
     assert sorted(tree.node_ids()) == list(range(len(names)))
     assert all(len(scope.children) <= limit for _, scope in tree.walk())
     for _, scope in tree.walk():
-        assert scope.total == Tally(len(inside := list(scope.node_ids())), 4 * len(inside))
+        assert scope.total == Amount(len(inside := list(scope.node_ids())), 4 * len(inside))
         assert scope.first == min(inside, default=0)
 
 
 def test_scopes_may_be_nested_deeper_than_the_stack() -> None:
     tree = scope_tree(nodes("/".join(["s"] * 5000) + "/a", "s/b"))
-    assert tree.total.nodes == 2
+    assert tree.total.number == 2
 
 
 def test_a_scope_counts_by_device() -> None:
     rows = [PictureNode("s/a", "NoOp", 1, "", 8), PictureNode("s/b", "NoOp", 0, "", None), PictureNode("c", "NoOp", -1, "", 1)]
     tree = scope_tree(rows)
-    assert tree.by_device == {-1: Tally(1, 1), 0: Tally(1, 0, 1), 1: Tally(1, 8)}
-    assert tree.scopes[0].by_device == {0: Tally(1, 0, 1), 1: Tally(1, 8)}
+    assert tree.by_device == {-1: Amount(1, 1), 0: Amount(1, 0, 1), 1: Amount(1, 8)}
+    assert tree.scopes[0].by_device == {0: Amount(1, 0, 1), 1: Amount(1, 8)}
 
 
 def test_whole_levels_are_opened_while_they_fit() -> None:
@@ -125,7 +127,7 @@ def test_links_join_what_is_seen_and_each_copy_counts_once() -> None:
     assert [box.name for box in drawing.boxes if isinstance(box, Scope)] == ["model", "tower_0", "tower_1", "train"]
     # each tower gets two weights of 64 * 64 and two biases of 64 floats, once each though forward and gradients read them
     link = next(link for link in drawing.links if (link.source, link.target) == (0, 1))
-    assert link.copies == Total(4, 2 * (64 * 64 + 64) * 4)
+    assert link.copies == Amount(4, 2 * (64 * 64 + 64) * 4)
     assert link.edges == 6
     assert link.is_data
 

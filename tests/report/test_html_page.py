@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from placesim.inspection.baseline import baseline_snapshot
-from placesim.inspection.picture import Picture, picture_of
-from placesim.inspection.proof_lines import NODE, Proofs
-from placesim.report.html_page import LIBRARIES, SCRIPTS, html_page
-from placesim.report.page_data import page_document
+from placesim.inspection.explaining.paragraphs import NODE, Paragraphs
+from placesim.inspection.picturing.picture import Picture, picture_of
+from placesim.report.pictures.html_page import LIBRARIES, SCRIPTS, html_page
+from placesim.report.pictures.page_data import page_document
 from tests.browser.chromium import Browser, Page, open_browser
 from tests.inspection.pictures import picture, snapshot, towers_text
 
@@ -150,7 +150,7 @@ def test_the_matrix_is_the_pictures(towers: Page) -> None:
     rows = towers.value("[...document.querySelectorAll('#matrix tr')].slice(1).map(r => [...r.cells].map(c => c.textContent))")
     names = ["CPU:0", "GPU:0", "GPU:1"]
     expected = picture(TOWERS, gpu=2).matrix()
-    assert [[names[src], names[dst], str(total.copies)] for (src, dst), total in expected.items()] == [row[:3] for row in rows]
+    assert [[names[src], names[dst], str(total.number)] for (src, dst), total in expected.items()] == [row[:3] for row in rows]
 
 
 @pytest.mark.browser
@@ -245,7 +245,7 @@ def test_a_click_shows_the_placers_reasons(towers: Page) -> None:
     assert live.placement is not None
     graph = live.placement.graph
     shown = " ".join(towers.text("#proof").split())
-    for term, text, nodes in Proofs(live).proof(graph.ids["train/layer_0/apply_weights"]):
+    for term, text, nodes in Paragraphs(live).of(graph.ids["train/layer_0/apply_weights"]):
         for node in nodes:
             text = text.replace(NODE, graph.nodes[node].name, 1)
         assert term in shown

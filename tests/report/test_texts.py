@@ -19,10 +19,10 @@ from placesim.errors import (
     UsageError,
     shown_type,
 )
-from placesim.report.complaint import format_error
 from placesim.report.document import json_line, plain_value, result_document
-from placesim.report.log import classic_order, format_mapping
 from placesim.report.results import Result, Results, format_results, full_name
+from placesim.report.text.complaint import format_error
+from placesim.report.text.log import classic_order, format_mapping
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 

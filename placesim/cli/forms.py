@@ -1,0 +1,37 @@
+"""The forms of a command's output, as one table that `--format`, the endings of files and the writing read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePath
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import click
+
+from placesim.cli.options import Word
+
+Writer = TypeVar("Writer", bound=Callable[..., Any])
+
+
+class Form(NamedTuple, Generic[Writer]):
+    """A form: its word, the function that writes it, and the endings of files that are in it."""
+
+    name: str
+    write: Writer
+    endings: tuple[str, ...] = ()
+
+
+def form_option(forms: Sequence[Form[Any]], help: str, default: str | None = None) -> Callable[[Any], Any]:
+    """`--format`, one of a command's forms."""
+    return click.option("--format", "form", type=Word([form.name for form in forms]), default=default, help=help)
+
+
+def find_form(forms: Iterable[Form[Writer]], name: str) -> Form[Writer]:
+    """The form of that name.  Raises KeyError for another."""
+    return {form.name: form for form in forms}[name]
+
+
+def form_of_file(forms: Iterable[Form[Writer]], path: str) -> str | None:
+    """The form that a path's ending tells; None where it tells none."""
+    ending = PurePath(path).suffix.lower()
+    return next((form.name for form in forms if ending in form.endings), None)

@@ -1,0 +1,67 @@
+"""The GRAPH arguments of commands -> loaded graph files, or snapshots of a graph placed now or a report written before."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from placesim.inspection.snapshot import Snapshot
+    from placesim.loading import Loaded
+    from placesim.options import Options
+
+
+def load_graph(graph: str, options: Options) -> Loaded:
+    """A path, or `-` for standard input; what is wrong with the file is in what was loaded."""
+    from placesim.loading import load
+
+    return load(sys.stdin.buffer, "<stdin>", options) if graph == "-" else load(graph, None, options)
+
+
+def load_graphs(graphs: Sequence[str], options: Options) -> Iterator[tuple[str, Loaded]]:
+    """Each graph with its name; a `.jsonl` file holds one a line."""
+    from placesim.loading import read_lines
+
+    for graph in graphs:
+        if graph.endswith(".jsonl"):
+            yield from read_lines(graph, options)
+        else:
+            yield graph, load_graph(graph, options)
+
+
+def open_subject(graph: str, values: Mapping[str, Any], partitioned: bool = True) -> Snapshot:
+    """The snapshot of a path, or of `-` for standard input; `values` are the options by name.
+
+    What is wrong with the file or the command line is raised; what TensorFlow would raise is in the snapshot.
+    """
+    from placesim.inspection.baseline import read_baseline
+    from placesim.inspection.snapshot import snapshot_of
+    from placesim.loading import is_stream, load, read_bytes
+    from placesim.options import make_options
+    from placesim.simulation import Stage, simulate
+
+    name = "<stdin>" if graph == "-" else graph
+    is_read_once = graph == "-" or is_stream(graph)
+    data = b""
+    if is_read_once or _may_be_report(graph):
+        data = sys.stdin.buffer.read() if graph == "-" else read_bytes(graph)
+    found = read_baseline(data, name) if data else None
+    if found is not None:
+        return found
+    options = make_options(values)
+    loaded = load(BytesIO(data), name, options) if is_read_once else load(graph, None, options)
+    report = simulate(loaded, options, Stage.PARTITIONED if partitioned else Stage.PLACED)
+    if report.error is not None and report.error.exit_code != 1:
+        raise report.error
+    return snapshot_of(name, report, loaded.file)
+
+
+def _may_be_report(path: str) -> bool:
+    """Whether a file begins as a JSON object; what can't be read is left to the loader to complain of."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(64).lstrip()[:1] == b"{"
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,36 @@
+"""Things that are counted together with their bytes: nodes, variables, tensors that are copied."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import NamedTuple, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Amount(NamedTuple):
+    """How many there are, their bytes, and how many of them have a size that is not known before the graph runs."""
+
+    number: int = 0
+    bytes: int = 0
+    unknown: int = 0
+
+    def plus(self, size: int | None) -> Amount:
+        """With one more of so many bytes; None where they are not known."""
+        return Amount(self.number + 1, self.bytes + (size or 0), self.unknown + (size is None))
+
+    def combined(self, other: Amount) -> Amount:
+        """Both together."""
+        return Amount(self.number + other.number, self.bytes + other.bytes, self.unknown + other.unknown)
+
+    def document(self, counted: str = "count") -> dict[str, int]:
+        """For JSON; `counted` is the key of the number."""
+        return {counted: self.number, "bytes": self.bytes, "unknown": self.unknown}
+
+
+def amounts_by(sized: Iterable[tuple[Key, int | None]]) -> dict[Key, Amount]:
+    """The amount of each key, by the bytes of each thing; keys in the order in which they first come."""
+    found: dict[Key, Amount] = {}
+    for key, size in sized:
+        found[key] = found.get(key, Amount()).plus(size)
+    return found

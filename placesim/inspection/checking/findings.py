@@ -1,0 +1,20 @@
+"""What a check finds: one row for each place where a rule is broken."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from placesim.errors import Location
+from placesim.marked import Marked, Role, filled, place
+
+
+class Finding(NamedTuple):
+    """A broken rule: where, which one, and how; `node` is the node that it is about, if one is."""
+
+    location: Location
+    rule: str
+    message: Marked
+    node: str | None = None
+
+    def __str__(self) -> str:
+        return filled("{}: {}: {}", place(self.location), Marked(self.rule, role=Role.RULE), self.message)

@@ -1,0 +1,73 @@
+"""Rules about how much a device has to hold and to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from placesim.devices.names import DeviceSpec
+from placesim.inspection.checking.rule import Breach, Parameter, PolicyRule, Values
+from placesim.inspection.checking.subject import Subject, is_on
+from placesim.inspection.device_names import short_device
+from placesim.inspection.summary import held_amounts, operations
+from placesim.marked import Marked
+from placesim.ops.categories import VARIABLES
+
+
+def _measure(subject: Subject, what: str) -> Mapping[str, int]:
+    if what == "operations":
+        return operations(subject.placement)[0]
+    found = {device.name: 0 for device in subject.snapshot.devices}
+    if what == "bytes":
+        amounts = held_amounts(subject.placement, (*VARIABLES, "Const"))
+        return found | {name: amount.bytes for name, amount in amounts.items()}
+    for node in subject.snapshot.nodes:
+        found[node.device] += 1
+    return found
+
+
+def balance(subject: Subject, values: Values) -> Iterator[Breach]:
+    """Devices of a type that have more or less to do than `within` of the mean."""
+    what = values["of"]
+    measured = _measure(subject, what)
+    names = [device.name for device in subject.snapshot.devices if device.type == values["type"]]
+    mean = sum(measured[name] for name in names) / max(1, len(names))
+    for name in names:
+        if mean and abs(measured[name] - mean) > values["within"] * mean:
+            share = f"{measured[name] / mean - 1:+.0%}"
+            told = f" has {measured[name]} {what}, {share} of the mean of {len(names)} devices ({mean:.0f})"
+            yield Breach(subject.snapshot.start, Marked(short_device(name), told))
+
+
+def memory(subject: Subject, values: Values) -> Iterator[Breach]:
+    """Devices whose variables and constants take more than `bytes`."""
+    spec = values["device"] or DeviceSpec()
+    for name, amount in held_amounts(subject.placement, (*VARIABLES, "Const")).items():
+        if is_on(name, spec) and amount.bytes > values["bytes"]:
+            noted = f" and {amount.unknown} of unknown size" if amount.unknown else ""
+            told = f" holds {amount.bytes} bytes of variables and constants{noted}, at most {values['bytes']} are allowed"
+            yield Breach(subject.snapshot.start, Marked(short_device(name), told))
+
+
+RULES = (
+    PolicyRule(
+        "balance",
+        "The devices of a type have alike much to do.",
+        balance,
+        (
+            Parameter("of", "measure", "`nodes`, `bytes` (of variables and constants) or `operations`", "nodes"),
+            Parameter("type", "text", "the device type", "GPU"),
+            Parameter("within", "fraction", "how far from the mean a device may be (0.1)", 0.1),
+        ),
+        needs_graph=True,
+    ),
+    PolicyRule(
+        "max-memory",
+        "The variables and constants of a device take at most so many bytes.",
+        memory,
+        (
+            Parameter("bytes", "bytes", "how many, with a unit if you like (1GiB)", required=True),
+            Parameter("device", "device", "only of these devices"),
+        ),
+        needs_graph=True,
+    ),
+)

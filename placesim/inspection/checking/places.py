@@ -1,0 +1,119 @@
+"""Rules about where nodes are: on which devices, together or apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from placesim.inspection.checking.rule import DEVICE, NODES, OPS, Breach, PolicyRule, Values
+from placesim.inspection.checking.subject import Subject, is_on
+from placesim.inspection.device_names import short_device
+from placesim.inspection.patterns import matcher
+from placesim.inspection.snapshot import PlacedNode
+from placesim.marked import device, filled
+from placesim.ops.categories import IDENTITIES, VARIABLES
+
+
+def _chosen(subject: Subject, values: Values) -> Iterator[PlacedNode]:
+    ops, names = values["ops"], values["nodes"]
+    is_named = matcher(names)
+    return (n for n in subject.snapshot.nodes if (not ops or n.op in ops) and (not names or is_named(n.name)))
+
+
+def on_device(subject: Subject, values: Values) -> Iterator[Breach]:
+    """Nodes by `ops` and `nodes` that are not on such a device."""
+    for node in _chosen(subject, values):
+        if not is_on(node.device, values["device"]):
+            yield _misplaced(subject, node, "must be on", values)
+
+
+def not_on_device(subject: Subject, values: Values) -> Iterator[Breach]:
+    """Nodes by `ops` and `nodes` that are on such a device."""
+    for node in _chosen(subject, values):
+        if is_on(node.device, values["device"]):
+            yield _misplaced(subject, node, "must not be on", values)
+
+
+def _misplaced(subject: Subject, node: PlacedNode, must: str, values: Values) -> Breach:
+    sentence = "{} ({}) {} {} and is on {}"
+    message = filled(sentence, node.name, node.op, must, device(values["device"]), short_device(node.device))
+    return Breach(subject.at(node), message, node.name)
+
+
+def together(subject: Subject, values: Values) -> Iterator[Breach]:
+    """Nodes that are not where the first of them is."""
+    is_member = matcher(values["nodes"])
+    members = [node for node in subject.snapshot.nodes if is_member(node.name)]
+    for node in members[1:]:
+        if node.device != members[0].device:
+            places = (node.name, short_device(node.device), members[0].name, short_device(members[0].device))
+            message = filled("{} is on {} and {} on {}", *places)
+            yield Breach(subject.at(node), message, node.name)
+
+
+def apart(subject: Subject, values: Values) -> Iterator[Breach]:
+    """The nodes of one pattern may share a device with each other, but with none of another pattern."""
+    holders: dict[str, tuple[int, PlacedNode]] = {}
+    matchers = [matcher([pattern]) for pattern in values["nodes"]]
+    for node in subject.snapshot.nodes:
+        group = next((index for index, matches in enumerate(matchers) if matches(node.name)), None)
+        if group is None:
+            continue
+        other, first = holders.setdefault(node.device, (group, node))
+        if other != group:
+            message = filled("{} and {} are both on {}", node.name, first.name, short_device(node.device))
+            yield Breach(subject.at(node), message, node.name)
+
+
+def variables_with_consumers(subject: Subject, values: Values) -> Iterator[Breach]:
+    """Readers of a variable on another device, also those behind its read op (the first guide's advice 2)."""
+    placement, is_chosen = subject.placement, matcher(values["nodes"])
+    nodes, devices = placement.graph.nodes, placement.devices
+    holder: dict[int, int] = {}
+    for i in placement.order:
+        node = nodes[i]
+        if node.op in VARIABLES:
+            holder[i] = i
+        elif node.op in (*IDENTITIES, "ReadVariableOp") and node.input_nodes and node.input_nodes[0] in holder:
+            holder[i] = holder[node.input_nodes[0]]
+        for source in dict.fromkeys(node.input_nodes):
+            variable = nodes[holder[source]] if source in holder else None
+            if variable is not None and devices[i] != devices[variable.id] and is_chosen(variable.name):
+                yield _apart_from_variable(subject, i, variable.id)
+
+
+def _apart_from_variable(subject: Subject, node_id: int, variable_id: int) -> Breach:
+    graph, devices = subject.placement.graph, subject.placement.devices
+    node, variable = graph.nodes[node_id], graph.nodes[variable_id]
+    places = [short_device(found.name) if (found := devices[i]) is not None else "nowhere" for i in (node_id, variable_id)]
+    message = filled("{} reads {}, and is on {} while the variable is on {}", node.name, variable.name, *places)
+    return Breach(graph.location(node) or subject.snapshot.start, message, node.name)
+
+
+RULES = (
+    PolicyRule(
+        "on-device",
+        "These nodes must be on such a device.",
+        on_device,
+        (DEVICE, OPS, NODES),
+    ),
+    PolicyRule(
+        "not-on-device",
+        "These nodes must not be on such a device.",
+        not_on_device,
+        (DEVICE, OPS, NODES),
+    ),
+    PolicyRule("together", "All these nodes are on one device.", together, (NODES._replace(required=True),)),
+    PolicyRule(
+        "apart",
+        "No device has nodes of two of these patterns.",
+        apart,
+        (NODES._replace(required=True),),
+    ),
+    PolicyRule(
+        "variables-with-consumers",
+        "A variable and all that reads it are on one device.",
+        variables_with_consumers,
+        (NODES._replace(help="which variables", default=("*",)),),
+        needs_graph=True,
+    ),
+)

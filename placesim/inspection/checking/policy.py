@@ -1,0 +1,212 @@
+"""A policy: YAML that says which rules a placement is held to.
+
+    rules:
+      - no-soft-fallback
+      - max-transfers: 10
+      - max-transfer-bytes: {bytes: 4MiB, from: GPU:0, to: CPU:0}
+      - on-device: {ops: [MatMul, Conv2D], device: /gpu:*}
+      - balance: {of: operations, within: 20%}
+
+A rule without what it needs to be told stands as its name; with one thing to tell, that alone; with more, a mapping.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from placesim.devices.names import parse_python_spec, parse_runtime_name
+from placesim.errors import GraphBuildError, GraphFileError, UsageError
+from placesim.formats.graph_file.plain_values import int_value, number_value, size_value, text_value
+from placesim.formats.graph_file.yaml_tree import FIRST_POSITION, decode_utf8, read_tree
+from placesim.formats.problems import Problems, Wrong, key_position, own_position, shown, value_position
+from placesim.inspection.baseline import read_baseline
+from placesim.inspection.checking.rule import Parameter, PolicyRule
+from placesim.inspection.checking.rules import RULES, RuleUse
+from placesim.suggestions import did_you_mean
+
+_KEYS = ("description", "rules")
+_MAX = 1 << 62
+_RULE_NAME = re.compile(r"[a-z][a-z-]*")
+MEASURES = ("nodes", "bytes", "operations")
+
+
+def read_policy(data: bytes, name: str) -> tuple[RuleUse, ...]:
+    """The rules of a policy file; GraphFileError with everything that is wrong with it."""
+    tree = read_tree(decode_utf8(data, name), name)
+    problems = Problems(name)
+    root = problems.mapping({} if tree is None else tree, own_position(tree) or FIRST_POSITION, "a policy")
+    problems.unknown_keys(root, _KEYS, "a policy")
+    if not problems and "rules" not in root:
+        problems.add(own_position(root) or FIRST_POSITION, "no rules: got no key 'rules', expected one")
+    if isinstance(root.get("description", ""), str) is False:
+        problems.add(value_position(root, "description"), f"wrong type of 'description': got {shown(root['description'])}")
+    entries = problems.sequence(root["rules"], value_position(root, "rules"), "'rules'") if "rules" in root else []
+    reader = _RuleReader(problems, Path(name).parent)
+    uses = [reader.read(entry, value_position(entries, index)) for index, entry in enumerate(entries)]
+    problems.raise_if_any()
+    return tuple(use for use in uses if use is not None)
+
+
+def read_rule(text: str) -> RuleUse:
+    """A rule of the command line: what an entry of `rules` says, or `NAME=VALUE`.  Raises UsageError."""
+    name, equals, value = text.partition("=")
+    written = f"{name}: {value}" if equals and _RULE_NAME.fullmatch(name) else text
+    problems = Problems("--rule")
+    try:
+        use = _RuleReader(problems, Path()).read(read_tree(written, "--rule"), FIRST_POSITION)
+        problems.raise_if_any()
+    except GraphFileError as error:
+        raise UsageError("; ".join(problem.message for problem in error.problems) + f" (in --rule '{text}')") from None
+    assert use is not None, "without a problem there is a rule"
+    return use._replace(location=None)
+
+
+class _RuleReader:
+    """Entries of `rules` -> rules with their values; what is wrong is reported."""
+
+    def __init__(self, problems: Problems, directory: Path) -> None:
+        self._problems = problems
+        self._directory = directory
+
+    def read(self, entry: Any, position: int) -> RuleUse | None:
+        """One entry; None where it is wrong."""
+        if isinstance(entry, dict) and len(entry) == 1:
+            ((name, told),) = entry.items()
+            place = value_position(entry, name) or position
+            position = key_position(entry, name) or position
+        elif isinstance(entry, str):
+            name, told, place = entry, None, position
+        else:
+            self._problems.add(position, f"wrong rule: got {shown(entry)}, expected a rule's name, or one with what it is told")
+            return None
+        rule = RULES.get(name) if isinstance(name, str) else None
+        if rule is None:
+            near = did_you_mean(name, RULES) or "; `placesim check --rules` lists them"
+            self._problems.add(position, f"unknown rule: got {shown(name)}, expected one of the rules{near}")
+            return None
+        values = self._values(rule, told, place)
+        return RuleUse(rule, values, self._problems.location(position))
+
+    def _values(self, rule: PolicyRule, told: Any, position: int) -> dict[str, Any]:
+        values = {parameter.name: parameter.default for parameter in rule.parameters}
+        given = self._given(rule, told)
+        self._problems.unknown_keys(given, list(values), f"rule '{rule.name}'")
+        for parameter in rule.parameters:
+            if parameter.name in given:
+                place = value_position(given, parameter.name) or position
+                self._read(rule, parameter, given[parameter.name], place, values)
+            elif parameter.required:
+                message = f"rule '{rule.name}' is not told enough: got no '{parameter.name}', expected {parameter.help}"
+                self._problems.add(position, message)
+        return values
+
+    @staticmethod
+    def _given(rule: PolicyRule, told: Any) -> dict[str, Any]:
+        """What a rule is told by name; a value that is no mapping is the first thing that it can be told."""
+        if told is None or told is True:
+            return {}
+        if isinstance(told, dict):
+            return told
+        return {rule.parameters[0].name: told}
+
+    def _read(self, rule: PolicyRule, parameter: Parameter, value: Any, position: int, values: dict[str, Any]) -> None:
+        try:
+            if parameter.kind == "report":
+                values[parameter.name] = self._report(value)
+            else:
+                values[parameter.name] = READERS[parameter.kind](value, f"'{parameter.name}' of rule '{rule.name}'")
+        except Wrong as wrong:
+            self._problems.add(position, str(wrong))
+
+    def _report(self, value: Any) -> Any:
+        path = self._directory / text_value(value, "a report's path")
+        try:
+            found = read_baseline(path.read_bytes(), str(path))
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise Wrong(f"cannot read the report: got '{reason}' for {path}, expected a readable file") from None
+        except GraphFileError as error:
+            raise Wrong(error.message) from None
+        if found is None:
+            raise Wrong(f"not a report: got {path}, expected what `placesim place --format json` writes")
+        return found
+
+
+# --- what rules are told --------------------------------------------------------------------------------------------
+
+
+def _count(value: Any, what: str) -> int:
+    return int_value(value, 0, _MAX, what)
+
+
+def _bytes(value: Any, what: str) -> int:
+    return 0 if type(value) is int and value == 0 else size_value(value)
+
+
+def _device(value: Any, what: str) -> Any:
+    text = text_value(value, what)
+    spec = parse_runtime_name(text)
+    try:
+        spec = parse_python_spec(text) if spec is None else spec
+    except GraphBuildError:
+        raise Wrong(f"wrong device in {what}: got '{text}', expected one such as GPU:0, /gpu:* or /job:ps/task:0") from None
+    if not spec.has_details:
+        raise Wrong(f"no device in {what}: got '{text}', expected one such as GPU:0, /gpu:* or /job:ps/task:0")
+    return spec
+
+
+def _words(value: Any, what: str) -> tuple[str, ...]:
+    listed = value if isinstance(value, list) else [value]
+    return tuple(text_value(word, f"an entry of {what}") for word in listed)
+
+
+def _fraction(value: Any, what: str) -> float:
+    text = value.strip() if isinstance(value, str) else ""
+    percent = text[:-1].strip() if text.endswith("%") else ""
+    if percent.replace(".", "", 1).isdecimal():
+        return float(percent) / 100
+    number = number_value(value, what)
+    if not 0 <= number < float("inf"):
+        raise Wrong(f"{what} out of range: got {shown(value)}, expected a share such as 0.1 or 10%")
+    return number
+
+
+def _measure(value: Any, what: str) -> str:
+    if value not in MEASURES:
+        raise Wrong(
+            f"unknown measure in {what}: got {shown(value)}, expected {', '.join(MEASURES)}{did_you_mean(value, MEASURES)}"
+        )
+    return str(value)
+
+
+READERS: Mapping[str, Callable[[Any, str], Any]] = {
+    "count": _count,
+    "bytes": _bytes,
+    "device": _device,
+    "patterns": _words,
+    "words": _words,
+    "text": text_value,
+    "measure": _measure,
+    "fraction": _fraction,
+}
+
+
+def describe_rules(rules: Sequence[PolicyRule] = tuple(RULES.values())) -> str:
+    """Every rule with what it can be told, as `check --rules` prints them."""
+    return "\n".join(_described(rule) for rule in rules)
+
+
+def _described(rule: PolicyRule) -> str:
+    lines = [rule.name, f"    {rule.help}" + (" Needs the graph." if rule.needs_graph else "")]
+    for parameter in rule.parameters:
+        need = "required" if parameter.required else f"default {_default(parameter)}"
+        lines.append(f"    {parameter.name:<9}{parameter.help}; {need}")
+    return "\n".join(lines) + "\n"
+
+
+def _default(parameter: Parameter) -> str:
+    value = parameter.default
+    return "none" if value is None or value == () else ", ".join(value) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,50 @@
+"""What a rule is: a name, what it can be told, and the function that finds where it is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from placesim.errors import Location
+from placesim.inspection.checking.subject import Subject
+from placesim.marked import Marked
+
+Values = Mapping[str, Any]
+"""What a rule was told, by parameter; what it was not told has its default."""
+
+
+class Breach(NamedTuple):
+    """A place where a rule is broken, and how; `node` is the node that it is about, if one is."""
+
+    location: Location
+    message: Marked
+    node: str | None = None
+
+
+Check = Callable[[Subject, Values], Iterator[Breach]]
+
+
+class Parameter(NamedTuple):
+    """What a rule is told: `kind` says how it is read (see `policy.READERS`); a rule's first may be given alone."""
+
+    name: str
+    kind: str
+    help: str
+    default: Any = None
+    required: bool = False
+
+
+class PolicyRule(NamedTuple):
+    """A rule: `needs_graph` where a written report does not hold enough for it."""
+
+    name: str
+    help: str
+    check: Check
+    parameters: tuple[Parameter, ...] = ()
+    needs_graph: bool = False
+
+
+EXCEPT = Parameter("except", "patterns", "nodes that may", ())
+NODES = Parameter("nodes", "patterns", "names, patterns or scopes (`a/`)", ())
+OPS = Parameter("ops", "words", "op types", ())
+DEVICE = Parameter("device", "device", "`GPU:0`, `/gpu:*`, `/job:ps`", required=True)

@@ -1,0 +1,62 @@
+"""The rules that a placement can be held to, and what is found where it breaks them.
+
+A rule is a row in the table that its family's module ends in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from placesim.errors import Location, UsageError
+from placesim.inspection.checking import agreement, load, places, requests, transfers
+from placesim.inspection.checking.findings import Finding
+from placesim.inspection.checking.rule import Breach, PolicyRule, Values
+from placesim.inspection.checking.subject import Subject
+from placesim.inspection.patterns import matcher
+from placesim.inspection.snapshot import Snapshot
+from placesim.marked import Marked
+
+_FAMILIES = (requests, transfers, places, load, agreement)
+RULES = {rule.name: rule for family in _FAMILIES for rule in family.RULES}
+"""Every rule by its name, in the order in which `check --rules` lists them."""
+
+
+class RuleUse(NamedTuple):
+    """A rule with what it was told; `location` is its place in the policy, None for one of the command line."""
+
+    rule: PolicyRule
+    values: Values
+    location: Location | None = None
+
+
+def check_snapshot(snapshot: Snapshot, uses: Sequence[RuleUse]) -> tuple[Finding, ...]:
+    """All findings, in the order of the rules; an error of the placement comes first.
+
+    Raises UsageError for a rule that a written report does not hold enough for.
+    """
+    if snapshot.error is not None:
+        return (Finding(_error_place(snapshot), "placeable", snapshot.error.summary, snapshot.error.node),)
+    subject = Subject(snapshot)
+    found: list[Finding] = []
+    for rule, values, location in uses:
+        if rule.needs_graph and snapshot.live is None:
+            raise UsageError(
+                f"rule {rule.name} needs the graph: got the report {snapshot.name}, which does not hold enough for it"
+            )
+        breaches = [*rule.check(subject, values), *_unmatched(snapshot, values, location or snapshot.start)]
+        found += (Finding(breach.location, rule.name, breach.message, breach.node) for breach in breaches)
+    return tuple(dict.fromkeys(found))
+
+
+def _unmatched(snapshot: Snapshot, values: Values, location: Location) -> Iterator[Breach]:
+    """A pattern that no node matches guards nothing: it is a finding, at the policy's line."""
+    for pattern in values.get("nodes", ()):
+        if pattern != "*" and not any(map(matcher([pattern]), (node.name for node in snapshot.nodes))):
+            yield Breach(location, Marked(f"no node matches '{pattern}'"))
+
+
+def _error_place(snapshot: Snapshot) -> Location:
+    text = snapshot.error.location if snapshot.error is not None else None
+    file, line, column = text.rsplit(":", 2) if text and text.count(":") >= 2 else ("", "", "")
+    return Location(file, int(line), int(column)) if line.isdigit() and column.isdigit() else snapshot.start

@@ -1,0 +1,82 @@
+"""What a check looks at: a snapshot, with what several rules ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from placesim.devices.names import DeviceSpec, parse_runtime_name
+from placesim.errors import Location
+from placesim.inspection.snapshot import PlacedNode, Snapshot
+from placesim.placement.placer import Placement
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is checked, with what several rules ask of it."""
+
+    snapshot: Snapshot
+
+    @cached_property
+    def unmet(self) -> tuple[PlacedNode, ...]:
+        """The nodes that are not where they asked to be."""
+        specs: dict[str, DeviceSpec | None] = {device.name: device.spec for device in self.snapshot.devices}
+        found = []
+        for node in self.snapshot.nodes:
+            asked = parse_runtime_name(node.requested) if node.requested else None
+            device = specs.get(node.device)
+            if asked is not None and device is not None and not asked.matches(device):
+                found.append(node)
+        return tuple(found)
+
+    @cached_property
+    def overridden(self) -> Mapping[str, str]:
+        """The nodes whose request lost against a reference or resource edge, each with the node that it lost against."""
+        live = self.snapshot.live
+        if live is None:
+            return _overridden_in(self.snapshot.warnings)
+        return {name: source for placement in live.placements for name, source in self._overridden_by(placement)}
+
+    def _overridden_by(self, placement: Placement) -> Iterator[tuple[str, str]]:
+        """Nodes whose own request lost, and those that asked for the same in the group that lost it."""
+        groups, graph = placement.groups, placement.graph
+        by_group = {groups.root(i): lost for i, lost in groups.overridden.items()}
+        for node in self.unmet if by_group else ():
+            node_id = graph.ids.get(node.name)
+            lost = None if node_id is None else groups.overridden.get(node_id) or by_group.get(groups.root(node_id))
+            asked = parse_runtime_name(node.requested)
+            if lost is not None and asked is not None and lost.ignored.is_compatible_with(asked):
+                yield node.name, graph.nodes[lost.source].name
+
+    @cached_property
+    def by_name(self) -> Mapping[str, PlacedNode]:
+        """The nodes by name."""
+        return {node.name: node for node in self.snapshot.nodes}
+
+    @property
+    def placement(self) -> Placement:
+        """The live placement, which the rules that need the graph are asked about."""
+        live = self.snapshot.live
+        found = None if live is None else live.placement
+        assert found is not None, "a rule that needs the graph is not asked about a report"
+        return found
+
+    def at(self, node: PlacedNode) -> Location:
+        """Where a node stands; in a report it stands nowhere."""
+        return node.location or self.snapshot.start
+
+
+def _overridden_in(warnings: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in warnings:
+        if "Ignoring device specification" in text and " for node '" in text:
+            node = text.split(" for node '", 1)[1].split("'", 1)[0]
+            found[node] = text.split("the input edge from '", 1)[-1].split("'", 1)[0]
+    return found
+
+
+def is_on(device: str, spec: DeviceSpec) -> bool:
+    """Whether a device, by its full name, is such a one."""
+    found = parse_runtime_name(device)
+    return found is not None and spec.matches(found)

@@ -1,0 +1,180 @@
+"""What would change a node's placement: single edits, each tried by placing the edited graph, the smallest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from placesim.devices.inventory import Device, DeviceSet
+from placesim.devices.names import DeviceSpec, parse_runtime_name
+from placesim.dtypes import DType
+from placesim.graph.graph import Graph, Node
+from placesim.inspection.explaining.annotations import Annotation, Kind
+from placesim.inspection.explaining.edits import (
+    AddDevice,
+    ChangeAnnotation,
+    ChangeType,
+    Edit,
+    Setting,
+    SwitchSoftPlacement,
+    drop,
+    more_devices,
+)
+from placesim.inspection.explaining.proof import Proof
+from placesim.inspection.explaining.trials import Trial, Trials
+
+_MAX_DEVICES = 4
+"""So many devices are tried in the place of one that is requested."""
+_PREFERRED_TYPES = ("float", "half", "double", "int64", "int32")
+
+
+class Alternatives(NamedTuple):
+    """The edits that change a placement, the smallest first, and how many more could have been tried."""
+
+    outcomes: tuple[Trial, ...]
+    untried: int
+
+
+def find_alternatives(trials: Trials, found: Proof) -> Alternatives:
+    """The edits that put a node on another device."""
+    outcomes, untried = _try_all(trials, list(candidate_edits(trials.setting, found)), found.node)
+    kept = [outcome for outcome in outcomes if outcome.error is None and outcome.device not in (None, found.device)]
+    return Alternatives(tuple(sorted(kept, key=_size)), untried)
+
+
+def find_remedies(trials: Trials, found: Proof | None, conflict: Sequence[Annotation], node: str | None) -> Alternatives:
+    """The edits that mend a graph that can't be placed; `conflict` are the annotations that contradict each other.
+
+    First those after which it can be placed, and then those after which another node is to blame.
+    """
+    edits = list(dict.fromkeys(_remedies(trials.setting, found, conflict, node)))
+    outcomes, untried = _try_all(trials, edits, node or "")
+    mended = [outcome for outcome in outcomes if outcome.error is None or outcome.error.node != node]
+    return Alternatives(tuple(sorted(mended, key=lambda outcome: (outcome.error is not None, *_size(outcome)))), untried)
+
+
+def _try_all(trials: Trials, edits: Sequence[Edit], node: str) -> tuple[list[Trial], int]:
+    outcomes: list[Trial] = []
+    for edit in edits:
+        if trials.remaining <= 0:
+            break
+        outcomes.append(trials.attempt(edit, node))
+    return outcomes, len(edits) - len(outcomes)
+
+
+def _size(outcome: Trial) -> tuple[int, int, int]:
+    """Smaller edits first: those that reach less far, then those that move fewer nodes, then what is higher up in the file."""
+    location = outcome.edit.location
+    return outcome.edit.reach, outcome.moved, 0 if location is None else location.line
+
+
+# --- candidates -----------------------------------------------------------------------------------------------------
+
+
+def candidate_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
+    """What may change a node's device: first what is at the node, the session and the machine, then the rest of its group."""
+    graph = setting.graph
+    if found.node in graph.ids:
+        yield from _own_edits(setting, graph.node(found.node), found)
+    yield SwitchSoftPlacement(not setting.soft)
+    task = parse_runtime_name(found.device or "") or setting.devices.client.spec
+    for device_type in found.types:
+        if device_type in ("CPU", "GPU"):
+            yield more_devices(setting.devices, task.address_space, device_type)
+    if "GPU" not in setting.devices.types:
+        yield more_devices(setting.devices, task.address_space, "GPU")
+    yield from _type_edits(graph, found)
+    yield from _group_edits(setting, found)
+
+
+def _own_edits(setting: Setting, node: Node, found: Proof) -> Iterator[Edit]:
+    annotations = setting.annotations.of_node(node)
+    for annotation in annotations:
+        yield drop(annotation, node.name)
+    devices = _other_devices(setting.devices, found.types, found.device)
+    for annotation in annotations:
+        if annotation.kind != Kind.LABEL:
+            yield from _changes(annotation, node.name, devices)
+    if not node.device:
+        names = tuple(made.name for made in setting.annotations.entry_nodes(node))
+        yield from (AddDevice(min(names, key=len), names, device, setting.graph.location(node)) for device in devices)
+
+
+def _group_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
+    """Of the other members, and of the node that was followed: devices before labels, of which there may be many."""
+    names = [name for name in found.group.members if name != found.node] if found.group else []
+    if found.followed is not None and found.followed not in names:
+        names.append(found.followed)
+    nodes = [setting.graph.node(name) for name in names if name in setting.graph.ids]
+    own = set(setting.annotations.of_node(setting.graph.node(found.node))) if found.node in setting.graph.ids else set()
+    annotations = list(dict.fromkeys(a for node in nodes for a in setting.annotations.of_node(node) if a not in own))
+    devices = _other_devices(setting.devices, found.types, found.device)
+    for annotation in sorted(annotations, key=lambda annotation: annotation.kind == Kind.LABEL):
+        yield drop(annotation, found.node)
+        if annotation.kind != Kind.LABEL:
+            yield from _changes(annotation, found.node, devices)
+
+
+def _changes(annotation: Annotation, node: str, devices: Sequence[str]) -> Iterator[Edit]:
+    reach = drop(annotation, node).reach
+    return (ChangeAnnotation(annotation, device, reach) for device in devices if device != annotation.text)
+
+
+def _type_edits(graph: Graph, found: Proof) -> Iterator[Edit]:
+    """Another element type, where only that excludes a kernel."""
+    node = graph.nodes[graph.ids[found.node]] if found.node in graph.ids else None
+    for support in found.kernels if node is not None else ():
+        for exclusion in support.exclusions if support.priority is None else ():
+            if isinstance(exclusion.value, DType):
+                dtypes = [dtype for dtype in exclusion.allowed if isinstance(dtype, DType)]
+                best = min(dtypes, key=lambda dtype: (*_PREFERRED_TYPES, dtype.name).index(dtype.name))
+                yield ChangeType(found.node, exclusion.attr, exclusion.value, best, found.location)
+
+
+def _other_devices(devices: DeviceSet, types: Sequence[str], current: str | None) -> list[str]:
+    """Some other devices that the group's kernels allow: the first of each type, and then the rest, as a request names them."""
+    able = [device for device in devices.ordered if device.type in types and device.name != current]
+    firsts = list({(device.type, device.spec.address_space): device for device in reversed(able)}.values())[::-1]
+    chosen = [*firsts, *(device for device in able if device not in firsts)][:_MAX_DEVICES]
+    return [_request(device, devices) for device in chosen]
+
+
+def _request(device: Device, devices: DeviceSet) -> str:
+    """A device as a person asks for it: without the task where there is but one."""
+    spec = device.spec
+    several = len({other.spec.address_space for other in devices.devices}) > 1
+    return str(spec if several else DeviceSpec(type=spec.type, id=spec.id))
+
+
+# --- remedies -------------------------------------------------------------------------------------------------------
+
+
+def _remedies(setting: Setting, found: Proof | None, conflict: Sequence[Annotation], node: str | None) -> Iterator[Edit]:
+    types = found.types if found is not None else setting.devices.types
+    devices = _other_devices(setting.devices, types, None)
+    for annotation in conflict:
+        yield drop(annotation, node or "")
+        if annotation.kind != Kind.LABEL:
+            yield from _changes(annotation, node or "", devices)
+    if not setting.soft:
+        yield SwitchSoftPlacement(True)
+    for spec in (parse_runtime_name(a.text) for a in conflict if a.kind != Kind.LABEL):
+        yield from _missing_devices(setting, spec)
+    if "GPU" not in setting.devices.types:
+        yield more_devices(setting.devices, setting.devices.client.spec.address_space, "GPU")
+    if found is not None:
+        yield from _type_edits(setting.graph, found)
+
+
+def _missing_devices(setting: Setting, spec: DeviceSpec | None) -> Iterator[Edit]:
+    """As many devices as a request counts on, and as many as all requests of its type together do."""
+    if spec is None or spec.type not in ("CPU", "GPU"):
+        return
+    tasks = [d.spec.address_space for d in setting.devices.devices if spec.address_space.matches(d.spec.address_space)]
+    asked = [parse_runtime_name(device) for device in {node.device for node in setting.graph.nodes}]
+    highest = [other.id for other in asked if other is not None and other.type == spec.type and other.id is not None]
+    for task in dict.fromkeys(tasks[:1]):
+        for total in dict.fromkeys(((spec.id or 0) + 1, max(highest, default=0) + 1)):
+            edit = more_devices(setting.devices, task, spec.type, total)
+            if edit.count > 0:
+                yield edit

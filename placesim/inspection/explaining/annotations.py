@@ -1,0 +1,294 @@
+"""What a person wrote into a graph that decides devices: `device` at an entry or a scope, and colocation labels.
+
+One annotation is one line that can be changed.  It may stand for many nodes: a scope's device for all nodes inside, a
+variable's for all that the variable expands to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+from placesim.devices.names import ANY, DeviceSpec, enclose, parse_python_spec, parse_runtime_name
+from placesim.errors import GraphBuildError, Location
+from placesim.graph.graph import COLUMNS, DeviceScope, Graph, Node
+from placesim.marked import device, filled
+from placesim.placement.labels import class_labels
+
+
+class Kind(IntEnum):
+    """What an annotation is: a device at a node's entry, at a scope, or at an entry that makes several nodes; or a label."""
+
+    ENTRY = 0
+    SCOPE = 1
+    LABEL = 2
+    VARIABLE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """One line that asks for something: `text` is a device, or the name in a label; `node` the first node that it is for.
+
+    `position` tells it from others: its packed place in the file, or -1 - the node's id where that has no place of its own.
+    """
+
+    kind: Kind
+    position: int
+    text: str
+    node: str
+    location: Location | None
+
+    def __str__(self) -> str:
+        if self.kind == Kind.LABEL:
+            return f"colocation of {self.node} with {self.text}"
+        around = "the scope around " if self.kind == Kind.SCOPE else ""
+        return filled("device {} of {}{}", device(self.text), around, self.node)
+
+
+Changes = Mapping[Annotation, str]
+"""Annotations with what takes their place; empty where they are dropped."""
+
+
+class Annotations:
+    """The annotations of a graph as it was written; `is_raw` says that its nodes are a GraphDef's, each for itself."""
+
+    def __init__(self, graph: Graph, is_raw: bool = False) -> None:
+        self._graph = graph
+        self._is_raw = is_raw
+        self._known: dict[tuple[Kind, int, str], Annotation] = {}
+        self._of_scopes: dict[DeviceScope, Annotation] = {}
+
+    # --- what there is ----------------------------------------------------------------------------------------------
+
+    def of_node(self, node: Node) -> tuple[Annotation, ...]:
+        """The devices that a node's request was put together from, the innermost first, and then its labels."""
+        return (*self.origins(node), *self.labels(node))
+
+    def origins(self, node: Node) -> tuple[Annotation, ...]:
+        """Where a node's request was written.
+
+        Scopes that give the whole of it are its origin.  Where they do not, its own entry is (it has a `device` or a
+        `colocate_with`), and those scopes that fill in the job, replica or task.
+        """
+        requested = parse_runtime_name(node.device) if node.device else None
+        if requested is None:
+            return (self._entry(node),) if node.device else ()
+        used = self._contributing(node, requested)
+        if used is not None:
+            return tuple(self._scope(scope) for scope in used)
+        outer = [s for s in self._chain(node.id) if (own := _spec(s).address_space) != ANY and own.matches(requested)]
+        return (self._entry(node), *(self._scope(scope) for scope in outer))
+
+    def labels(self, node: Node) -> tuple[Annotation, ...]:
+        """A node's labels, but that with its own name."""
+        value = node.attrs.get("_class")
+        return tuple(self._label(node, label) for label in class_labels(value) if label != node.name) if value else ()
+
+    def all(self) -> list[Annotation]:
+        """Every annotation of the graph, each once, in the order of the first node that it is for."""
+        nodes = self._graph.nodes
+        return list(dict.fromkeys(found for node in nodes if node.device or node.attrs for found in self.of_node(node)))
+
+    def entry_nodes(self, node: Node) -> tuple[Node, ...]:
+        """The nodes that a `device` at a node's entry is for: its literals too, and of a variable all but its initializer."""
+        nodes = self._graph.nodes
+        made = self._by_position.get(node.location, ()) if self._key_position(node.location, node.id) > 0 else ()
+        return tuple(nodes[i] for i in made if "/Initializer/" not in nodes[i].name) or (node,)
+
+    def _contributing(self, node: Node, requested: DeviceSpec) -> list[DeviceScope] | None:
+        """The scopes that alone give the request; None where they do not."""
+        merged, used = ANY, []
+        for scope in self._chain(node.id):
+            widened = enclose(merged, _spec(scope))
+            if widened != merged:
+                used.append(scope)
+                merged = widened
+        return used if merged == requested else None
+
+    def _entry(self, node: Node) -> Annotation:
+        return self._annotation(Kind.ENTRY, node.location, node.device, node)
+
+    def _label(self, node: Node, label: str) -> Annotation:
+        return self._annotation(Kind.LABEL, node.location, label, node)
+
+    def _scope(self, scope: DeviceScope) -> Annotation:
+        found = self._of_scopes.get(scope)
+        if found is None:
+            found = self._of_scopes[scope] = self._read_scope(scope)
+        return found
+
+    def _read_scope(self, scope: DeviceScope) -> Annotation:
+        inside = self._graph.nodes[scope.first : scope.end]
+        if 0 < inside[0].location == inside[-1].location < scope.location:
+            holder = min(inside, key=lambda node: len(node.name))
+            return self._annotation(Kind.VARIABLE, scope.location, scope.device or "", holder, scope.first)
+        return self._annotation(Kind.SCOPE, scope.location, scope.device or "", inside[0])
+
+    def _annotation(self, kind: Kind, position: int, text: str, node: Node, first: int | None = None) -> Annotation:
+        key = (kind, self._key_position(position, node.id if first is None else first), text)
+        found = self._known.get(key)
+        if found is None:
+            location = Location(self._graph.file, *divmod(position, COLUMNS)) if position else None
+            found = self._known[key] = Annotation(kind, key[1], text, node.name, location)
+        return found
+
+    def _key_position(self, position: int, node_id: int) -> int:
+        """A place that tells entries apart; negative for a node by itself.
+
+        That is one without a file, in a GraphDef, or so far out in a long line that its column is not known.
+        """
+        is_exact = position and position % COLUMNS != COLUMNS - 1
+        return position if is_exact and not self._is_raw else -1 - node_id
+
+    # --- scopes -----------------------------------------------------------------------------------------------------
+
+    def _chain(self, node_id: int) -> Iterator[DeviceScope]:
+        """The device scopes around a node from the inside outwards, up to one that clears what encloses it."""
+        innermost, parents = self._nesting
+        index = innermost[node_id] if node_id < len(innermost) else -1
+        while index >= 0:
+            scope = self._graph.device_scopes[index]
+            if scope.device is None:
+                return
+            yield scope
+            index = parents[index]
+
+    @cached_property
+    def _nesting(self) -> tuple[list[int], list[int]]:
+        """For each node its innermost scope, and for each scope the one around it; -1 where there is none."""
+        scopes = self._graph.device_scopes
+        if not scopes:
+            return [], []
+        innermost, parents = [-1] * len(self._graph), [-1] * len(scopes)
+        # a scope is noted when it ends, so that of equal ones the outer comes later
+        for index in sorted(range(len(scopes)), key=lambda i: (scopes[i].first, -scopes[i].end, -i)):
+            first, end = scopes[index].first, scopes[index].end
+            if first < end:
+                parents[index] = innermost[first]
+                innermost[first:end] = [index] * (end - first)
+        return innermost, parents
+
+    # --- what changing them gives -----------------------------------------------------------------------------------
+
+    def changed(self, graph: Graph, now: Iterable[Annotation], changes: Changes) -> Graph:
+        """`graph`, which shares its nodes' ids with the written one, with the nodes of `now` as all `changes` make them."""
+        made: dict[int, Node] = {}
+        for annotation in now:
+            for node_id in self._nodes_of(annotation):
+                written = self._graph.nodes[node_id]
+                node = made.get(node_id) or copied(graph.nodes[node_id])
+                if annotation.kind == Kind.LABEL:
+                    node.attrs = self._without_labels(written, changes)
+                else:
+                    node.device = self._device(written, changes)
+                made[node_id] = node
+        self._follow_colocated(graph, made)
+        return with_nodes(graph, made.values())
+
+    def _without_labels(self, node: Node, changes: Changes) -> dict[str, object]:
+        dropped = {f"loc:@{found.text}" for found in self.labels(node) if found in changes}
+        return {**node.attrs, "_class": tuple(label for label in node.attrs["_class"] if label not in dropped)}
+
+    def _device(self, node: Node, changes: Changes) -> str:
+        before = around = ANY
+        for scope in self._chain(node.id):
+            before = enclose(before, _spec(scope))
+            around = enclose(around, _parsed(changes.get(self._scope(scope), scope.device or "")))
+        entry = next((found for found in self.origins(node) if found.kind == Kind.ENTRY), None)
+        if entry is None:
+            return str(around)
+        if entry in changes:
+            return changes[entry] if self._is_raw else str(enclose(_parsed(changes[entry]), around))
+        return node.device if around == before else str(_refilled(_parsed(node.device), before, around))
+
+    def _nodes_of(self, annotation: Annotation) -> Sequence[int]:
+        if annotation.kind in (Kind.SCOPE, Kind.VARIABLE):
+            alike = [
+                scope
+                for scope in self._graph.device_scopes
+                if scope.device == annotation.text and self._key_position(scope.location, scope.first) == annotation.position
+            ]
+            return [i for s in alike for i in range(s.first, s.end) if annotation in self.origins(self._graph.nodes[i])]
+        if annotation.position < 0:
+            return (-1 - annotation.position,)
+        nodes = self._graph.nodes
+        return [i for i in self._by_position.get(annotation.position, ()) if annotation in self.of_node(nodes[i])]
+
+    @cached_property
+    def _by_position(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for node in self._graph.nodes:
+            if node.location:
+                found.setdefault(node.location, []).append(node.id)
+        return found
+
+    def _follow_colocated(self, graph: Graph, made: dict[int, Node]) -> None:
+        """`colocate_with` copies the request of what it names: what was copied from a changed node changes with it (2.2)."""
+        if self._is_raw:
+            return
+        for holder_id in list(made):
+            written, new = self._graph.nodes[holder_id], made[holder_id]
+            if written.device == new.device:
+                continue
+            for node_id in self._labelled_with.get(written.name, ()):
+                node = self._graph.nodes[node_id]
+                is_copy = (
+                    node.device == written.device and self._contributing(node, parse_runtime_name(node.device) or ANY) is None
+                )
+                if is_copy and node_id not in made and node.location != written.location:
+                    made[node_id] = copied(graph.nodes[node_id])
+                    made[node_id].device = new.device
+
+    @cached_property
+    def _labelled_with(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for node in self._graph.nodes:
+            for label in class_labels(node.attrs["_class"]) if "_class" in node.attrs else ():
+                found.setdefault(label, []).append(node.id)
+        return found
+
+
+def _refilled(requested: DeviceSpec, before: DeviceSpec, around: DeviceSpec) -> DeviceSpec:
+    """A request whose job, replica and task came from the scopes around it, where those have changed."""
+    fields = zip(requested[:3], before[:3], around[:3], strict=True)
+    job, replica, task = (new if mine == old else mine for mine, old, new in fields)
+    return DeviceSpec(job, replica, task, requested.type, requested.id)  # type: ignore[arg-type]
+
+
+def _spec(scope: DeviceScope) -> DeviceSpec:
+    return _parsed(scope.device or "")
+
+
+def _parsed(device: str) -> DeviceSpec:
+    try:
+        return parse_python_spec(device)
+    except GraphBuildError:
+        return parse_runtime_name(device) or ANY
+
+
+def copied(node: Node) -> Node:
+    """A node of its own with the same contents."""
+    return Node(
+        node.id,
+        node.name,
+        node.signature,
+        node.attrs,
+        node.input_nodes,
+        node.input_slots,
+        node.control_inputs,
+        node.device,
+        node.location,
+    )
+
+
+def with_nodes(graph: Graph, replaced: Iterable[Node]) -> Graph:
+    """A graph that shares everything with the given one but these nodes, which take the place of those with their ids."""
+    made = graph.emptied()
+    made.nodes = list(graph.nodes)
+    made.ids = graph.ids
+    made.runtime_ids = graph.runtime_ids
+    for node in replaced:
+        made.nodes[node.id] = node
+    return made

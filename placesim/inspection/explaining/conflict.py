@@ -1,0 +1,99 @@
+"""For a graph that can't be placed: a smallest set of annotations that stand against each other.
+
+Found by deletion: annotations are dropped, in halves and then one by one, and the rest is placed; what may be gone while the
+graph still can't be placed is no part of the conflict.  No annotation of the result can be left out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from placesim.graph.graph import Graph
+from placesim.inspection.explaining.annotations import Annotation
+from placesim.inspection.explaining.trials import Trials
+from placesim.placement.placer import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictSet:
+    """Annotations that contradict each other or the machine; `is_minimal` unless the trials came to an end.
+
+    None of them is to blame where the graph without annotations can't be placed either.
+    """
+
+    annotations: tuple[Annotation, ...]
+    is_minimal: bool = True
+
+
+def find_conflict(trials: Trials) -> ConflictSet:
+    """The conflict behind a placement's error."""
+    setting, placement = trials.setting, trials.placement
+    near = _neighbourhood(placement)
+    graph = setting.graph
+    distance = dict.fromkeys(setting.annotations.all(), 0)
+    for weight, names in ((1, near), (2, [placement.error.node] if placement.error and placement.error.node else [])):
+        for name in names:
+            if name in graph.ids:
+                distance.update(dict.fromkeys(setting.annotations.of_node(graph.node(name)), weight))
+    # what is far from the error is dropped first, so that of several conflicts it is the reported one that is left
+    kept = sorted(distance, key=distance.__getitem__)
+    return _Deletion(trials).run(kept, sum(not weight for weight in distance.values()))
+
+
+class _Deletion:
+    """The graph so far, and what was dropped to come there."""
+
+    def __init__(self, trials: Trials) -> None:
+        self._trials = trials
+        self._graph: Graph = trials.setting.graph
+        self._dropped: dict[Annotation, str] = {}
+
+    def run(self, kept: Sequence[Annotation], far: int) -> ConflictSet:
+        """`kept` from what is farthest from the error to what is nearest; the first `far` of them are tried in one go."""
+        if not self._drop(kept[:far]):
+            kept = kept[far:]
+        if kept and not self._drop(kept):
+            return ConflictSet(())
+        size = max(1, len(kept) // 2)
+        while True:
+            kept = self._sweep(kept, size)
+            if size == 1 or self._trials.remaining <= 0:
+                return ConflictSet(tuple(kept), size == 1 and self._trials.remaining > 0)
+            size = max(1, min(size // 2, len(kept) // 2))
+
+    def _sweep(self, kept: Sequence[Annotation], size: int) -> list[Annotation]:
+        """Drop each run of so many annotations that are not needed; what is left."""
+        left: list[Annotation] = []
+        for start in range(0, len(kept), size):
+            chunk = kept[start : start + size]
+            if self._trials.remaining <= 0 or self._drop(chunk):
+                left += chunk
+        return left
+
+    def _drop(self, chunk: Sequence[Annotation]) -> bool:
+        """Drop annotations for good where the graph still can't be placed; whether they are needed for that."""
+        if not chunk:
+            return False
+        setting = self._trials.setting
+        changes = {**self._dropped, **dict.fromkeys(chunk, "")}
+        graph = setting.annotations.changed(self._graph, chunk, changes)
+        if self._trials.place(replace(setting, graph=graph)).error is None:
+            return True
+        self._graph, self._dropped = graph, changes
+        return False
+
+
+def _neighbourhood(placement: Placement) -> list[str]:
+    """The nodes that the error is about: the groups of the node to blame and of what it reads, and what shares its labels."""
+    error, graph, groups = placement.error, placement.graph, placement.groups
+    if error is None or error.node is None or error.node not in graph.ids:
+        return []
+    node = graph.node(error.node)
+    centre = {groups.root(i) for i in (node.id, *node.input_nodes)}
+    labels = {label for label in node.attrs.get("_class", ()) if isinstance(label, str)} | {f"loc:@{node.name}"}
+    return [
+        other.name
+        for other in graph.nodes
+        if groups.root(other.id) in centre or (other.attrs.get("_class") and not labels.isdisjoint(other.attrs["_class"]))
+    ]

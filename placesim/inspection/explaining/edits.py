@@ -1,0 +1,182 @@
+"""Single edits of a graph, a session or a machine, as values; and the setting that each of them gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from placesim.devices.catalogue import DEFAULT_MODEL
+from placesim.devices.inventory import Device, DeviceSet, describe_gpu, gpu_memory_limit
+from placesim.devices.names import DeviceSpec
+from placesim.dtypes import DType
+from placesim.errors import Location
+from placesim.graph.graph import Graph
+from placesim.inspection.explaining.annotations import Annotation, Annotations, Kind, copied, with_nodes
+from placesim.marked import Marked, device, filled
+
+
+class Reach(IntEnum):
+    """How far an edit reaches; of two, the one that reaches less is the smaller."""
+
+    NODE = 0
+    GROUP = 1
+    SESSION = 2
+    MACHINE = 3
+    PROGRAM = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is placed: a graph as it was written, its annotations, and the devices.
+
+    `sizes` are the numbers of nodes that each placement of the session had: the graph may have grown between steps.
+    """
+
+    graph: Graph
+    annotations: Annotations
+    devices: DeviceSet
+    soft: bool
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeAnnotation:
+    """Give an annotation another device; an empty one drops it."""
+
+    annotation: Annotation
+    device: str
+    reach: Reach
+
+    @property
+    def location(self) -> Location | None:
+        """The line to change."""
+        return self.annotation.location
+
+    @property
+    def text(self) -> Marked:
+        """The edit as an instruction."""
+        if not self.device:
+            return filled("drop the {}", self.annotation)
+        return filled("change the {} to {}", self.annotation, device(self.device))
+
+    def apply(self, setting: Setting) -> Setting:
+        """The setting with the edit made; the given one is not changed."""
+        changes = {self.annotation: self.device}
+        return replace(setting, graph=setting.annotations.changed(setting.graph, changes, changes))
+
+
+@dataclass(frozen=True, slots=True)
+class AddDevice:
+    """Give an entry that asks for nothing a device: `nodes` are what it made, `node` the one that it is called by."""
+
+    node: str
+    nodes: tuple[str, ...]
+    device: str
+    location: Location | None
+    reach: Reach = Reach.NODE
+
+    @property
+    def text(self) -> Marked:
+        """The edit as an instruction."""
+        return filled("give {} the device {}", self.node, device(self.device))
+
+    def apply(self, setting: Setting) -> Setting:
+        """The setting with the edit made."""
+        made = [copied(setting.graph.node(name)) for name in self.nodes]
+        for node in made:
+            node.device = self.device
+        return replace(setting, graph=with_nodes(setting.graph, made))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeType:
+    """Give a node another element type; what it reads and who reads it would have to follow."""
+
+    node: str
+    attr: str
+    before: DType
+    dtype: DType
+    location: Location | None
+    reach: Reach = Reach.PROGRAM
+
+    @property
+    def text(self) -> Marked:
+        """The edit as an instruction."""
+        return Marked(f"change {self.attr} of {self.node} from {self.before.python_name} to {self.dtype.python_name}")
+
+    def apply(self, setting: Setting) -> Setting:
+        """The setting with the edit made."""
+        node = copied(setting.graph.node(self.node))
+        node.attrs = {**node.attrs, self.attr: self.dtype}
+        node.signature = setting.graph.signatures.signature(node.op, node.attrs)
+        return replace(setting, graph=with_nodes(setting.graph, [node]))
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchSoftPlacement:
+    """Turn `allow_soft_placement` on or off."""
+
+    soft: bool
+    location: Location | None = None
+    reach: Reach = Reach.SESSION
+
+    @property
+    def text(self) -> Marked:
+        """The edit as an instruction."""
+        return Marked(f"turn soft placement {'on (--soft-placement)' if self.soft else 'off (--no-soft-placement)'}")
+
+    def apply(self, setting: Setting) -> Setting:
+        """The setting with the edit made."""
+        return replace(setting, soft=self.soft)
+
+
+@dataclass(frozen=True, slots=True)
+class AddHardware:
+    """Give a task more devices of a type, to `total`."""
+
+    task: DeviceSpec
+    device_type: str
+    count: int
+    total: int
+    location: Location | None = None
+    reach: Reach = Reach.MACHINE
+
+    @property
+    def text(self) -> Marked:
+        """The edit as an instruction."""
+        number = "one" if self.count == 1 else str(self.count)
+        where = "" if self.task.job in (None, "localhost") else f" in {self.task}"
+        flag = f" (--{self.device_type.lower()} {self.total})" if self.device_type in ("CPU", "GPU") else ""
+        return Marked(f"{number} more {self.device_type}{where}{flag}")
+
+    def apply(self, setting: Setting) -> Setting:
+        """The setting with the edit made."""
+        old = setting.devices
+        ids = range(self.total - self.count, self.total)
+        added = [_new_device(old, self.task._replace(type=self.device_type, id=i)) for i in ids]
+        return replace(setting, devices=DeviceSet((*old.devices, *added), old.local, old.priorities))
+
+
+Edit = ChangeAnnotation | AddDevice | ChangeType | SwitchSoftPlacement | AddHardware
+
+
+def _new_device(devices: DeviceSet, spec: DeviceSpec) -> Device:
+    """A device like the last of its type; the first GPU of all is of the default model."""
+    alike = [device for device in devices.devices if device.type == spec.type]
+    if alike:
+        return alike[-1]._replace(name=str(spec))
+    return Device(str(spec), "GPU", gpu_memory_limit(DEFAULT_MODEL), describe_gpu(DEFAULT_MODEL, spec.id or 0))
+
+
+def more_devices(devices: DeviceSet, task: DeviceSpec, device_type: str, total: int | None = None) -> AddHardware:
+    """One more device of a type in a task, or as many as make `total`."""
+    present = [d.spec.id or 0 for d in devices.devices if d.type == device_type and d.spec.address_space == task]
+    count = max(present, default=-1) + 1
+    wanted = count + 1 if total is None else total
+    return AddHardware(task, device_type, wanted - count, wanted)
+
+
+def drop(annotation: Annotation, node: str) -> ChangeAnnotation:
+    """The edit that takes an annotation away, as seen from a node."""
+    is_own = annotation.node == node and annotation.kind != Kind.SCOPE
+    return ChangeAnnotation(annotation, "", Reach.NODE if is_own else Reach.GROUP)

@@ -1,0 +1,106 @@
+"""The questions that `explain` answers: why is this node here, what would change that, and why can't the graph be placed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from placesim.errors import UsageError
+from placesim.inspection.explaining.alternatives import Alternatives, find_alternatives, find_remedies
+from placesim.inspection.explaining.annotations import Annotations
+from placesim.inspection.explaining.conflict import ConflictSet, find_conflict
+from placesim.inspection.explaining.edits import Setting
+from placesim.inspection.explaining.proof import Proof, Proofs
+from placesim.inspection.explaining.trials import Trials
+from placesim.inspection.patterns import matcher
+from placesim.inspection.snapshot import Failure, Live, Snapshot, failure_of
+from placesim.placement.placer import Placement
+from placesim.suggestions import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedNode:
+    """A node's proof, and what would change it; None where that was not asked for."""
+
+    proof: Proof
+    alternatives: Alternatives | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedError:
+    """Why a graph can't be placed: the annotations in conflict, and what mends it; None where that was not asked for."""
+
+    failure: Failure
+    conflict: ConflictSet | None = None
+    remedies: Alternatives | None = None
+
+
+def inquire(snapshot: Snapshot) -> Inquiry | None:
+    """The inquiry into a live snapshot; None for a written report and where nothing was placed."""
+    live = snapshot.live
+    return None if live is None or live.placement is None else Inquiry(live, live.placement)
+
+
+class Inquiry:
+    """Questions about one live placement."""
+
+    def __init__(self, live: Live, placement: Placement) -> None:
+        self._placement = placement
+        annotations = Annotations(live.graph, live.is_raw)
+        self._setting = Setting(live.graph, annotations, placement.device_set, placement.groups.soft, live.sizes)
+        self._proofs = Proofs(placement, live.graph, annotations)
+        self._trials: Trials | None = None
+
+    @property
+    def trials(self) -> Trials:
+        """What is left of the trials that one command may make."""
+        if self._trials is None:
+            self._trials = Trials(self._setting, self._placement)
+        return self._trials
+
+    def explain(self, name: str) -> Proof | None:
+        """A node's proof; None where an error came before anything was known of the node."""
+        try:
+            return self._proofs.of(self._placement.graph.node(name).id)
+        except KeyError:
+            return None
+
+    def explained(self, names: Iterable[str], with_edits: bool = True) -> Iterator[ExplainedNode]:
+        """Nodes by name, each with what would change it; without those of which nothing is known yet."""
+        for name in names:
+            found = self.explain(name)
+            if found is not None:
+                wants_edits = with_edits and found.device is not None
+                yield ExplainedNode(found, find_alternatives(self.trials, found) if wants_edits else None)
+
+    def explained_briefly(self) -> Iterator[ExplainedNode]:
+        """All placed nodes in log order."""
+        return (ExplainedNode(self._proofs.of(node_id)) for node_id in self._placement.log)
+
+    def explained_error(self, snapshot: Snapshot, with_edits: bool = True) -> ExplainedError | None:
+        """Why the graph can't be placed; None where it can, and the error alone where it came after placement."""
+        error = self._placement.error
+        if error is None:
+            return None if snapshot.error is None else ExplainedError(snapshot.error)
+        if not with_edits:
+            return ExplainedError(failure_of(error))
+        conflict = find_conflict(self.trials)
+        found = None if error.node is None else self.explain(error.node)
+        remedies = find_remedies(Trials(self._setting, self._placement), found, conflict.annotations, error.node)
+        return ExplainedError(failure_of(error), conflict, remedies)
+
+
+def selected(snapshot: Snapshot, patterns: Sequence[str]) -> list[str]:
+    """The names that the patterns match, in log order; then, where an error came first, those that were not placed.
+
+    Raises UsageError, with the nearest name, for a pattern that matches none.
+    """
+    names = [node.name for node in snapshot.nodes]
+    placement = snapshot.live.placement if snapshot.live is not None else None
+    if placement is not None and placement.error is not None:
+        names = list(dict.fromkeys([*names, *(node.name for node in placement.graph.nodes)]))
+    for pattern in patterns:
+        if not any(map(matcher([pattern]), names)):
+            near = did_you_mean(pattern, names)
+            raise UsageError(f"no such node: got '{pattern}', expected a name, a pattern or a scope that ends in '/'{near}")
+    return list(filter(matcher(patterns), names))

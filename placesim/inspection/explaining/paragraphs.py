@@ -1,0 +1,153 @@
+"""The proof of a node's placement -> a few short paragraphs for the page, from the request to the choice.
+
+Nodes alike in what decided them get equal paragraphs: kept once each, the proofs of a large graph take little room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from placesim.devices.names import ANY
+from placesim.graph.graph import Node, Signature
+from placesim.inspection.device_names import short_names
+from placesim.inspection.explaining.annotations import Kind
+from placesim.inspection.explaining.kernel_support import KernelSupport
+from placesim.inspection.explaining.proof import Proof, proofs_of
+from placesim.inspection.snapshot import Live
+from placesim.marked import listed
+from placesim.placement.colocation import Cause, Union
+from placesim.placement.constraints import SoftStep, SupportedTypes
+from placesim.placement.reasons import Choice, Reason
+
+MAX_SHOWN = 8
+"""Of long lists this many are shown, and how many more there are."""
+
+NODE = "\N{OBJECT REPLACEMENT CHARACTER}"
+"""Where a paragraph's text names a node."""
+
+_CHOICES = {
+    Choice.DEFAULT: "The first candidate.",
+    Choice.ASSIGNED: "It was placed before, and stateful ops stay where they are.",
+    Choice.GENERATOR_FOLLOWS_CONSUMERS: "It has no inputs, and all that read it are on this device: it follows them.",
+    Choice.METADATA_FOLLOWS_INPUT: "It only looks at its input's shape, so it follows the input.",
+    Choice.IDENTITY_FOLLOWS_INPUT: "It only passes its one input on to one reader, so it follows the input.",
+}
+_SOFT_STEPS = {
+    SoftStep.WITHOUT_TYPE_AND_ID: "No device of the request can run it: the request's type and number were given up.",
+    SoftStep.WITHOUT_RESOURCE: "No device of the request or the resource can run it: both were given up, the resource moves.",
+}
+
+
+class Paragraph(NamedTuple):
+    """One step of a proof: what it is about, and a sentence in which each NODE stands for one of `nodes`, by id."""
+
+    term: str
+    text: str
+    nodes: tuple[int, ...] = ()
+
+
+class Paragraphs:
+    """The paragraphs for the nodes of the newest placement; ValueError where there is none."""
+
+    def __init__(self, live: Live) -> None:
+        self._proofs = proofs_of(live)
+        devices = self._proofs.placement.device_set.devices
+        self._short = dict(zip(devices, short_names([device.name for device in devices]), strict=True))
+        self._kernels: dict[Signature, Paragraph] = {}
+
+    def of(self, node_id: int) -> tuple[Paragraph, ...]:
+        """The steps that led to a node's device; only what is known where an error came first."""
+        try:
+            proof = self._proofs.of(node_id)
+        except KeyError:
+            return (Paragraph("Not placed", "An error came before its constraints were known."),)
+        return tuple(self._paragraphs(self._proofs.graph.nodes[node_id], proof))
+
+    def _paragraphs(self, node: Node, proof: Proof) -> Iterator[Paragraph]:
+        reason = proof.reason
+        yield Paragraph("Requested", _requested(proof))
+        yield self._kernels.get(node.signature) or self._kernels.setdefault(node.signature, _kernel_paragraph(proof))
+        if reason.members:
+            yield from _group(node.id, reason)
+        if reason.overridden is not None:
+            lost = reason.overridden
+            text = f"Its request {lost.ignored} lost against a reference to {NODE}, which is for {lost.taken}."
+            yield Paragraph("Overridden", text, (lost.source,))
+        for label in reason.ignored:
+            sentence = label.conflict.reason or "no type of device can run both groups"
+            yield Paragraph("Ignored label", f"Soft placement passed over loc:@{label.label}: {sentence}.")
+        if reason.soft_step:
+            yield Paragraph("Soft placement", _SOFT_STEPS[reason.soft_step])
+        if reason.candidates:
+            yield Paragraph("Candidates", listed([self._short[device] for device in reason.candidates], MAX_SHOWN))
+        yield self._choice(reason)
+
+    def _choice(self, reason: Reason) -> Paragraph:
+        if reason.device is None:
+            return Paragraph("Not placed", "An error came before a device was chosen for it.")
+        device = self._short[reason.device]
+        if reason.followed is None or reason.choice != Choice.DEFAULT:
+            text = "The only candidate." if len(reason.candidates) == 1 and not reason.choice else _CHOICES[reason.choice]
+            return Paragraph("Chosen", f"{device}. {text}")
+        return Paragraph("Chosen", f"{device}. Its group went where {NODE} was placed.", (reason.followed,))
+
+
+def _requested(proof: Proof) -> str:
+    requested = proof.reason.requested
+    if requested == ANY:
+        return "No device."
+    places = [f"the scope at {origin.location}" if origin.kind == Kind.SCOPE else "its own entry" for origin in proof.origins]
+    return f"{requested}" + (f", by {' and '.join(places)}" if places else "")
+
+
+def _kernel_paragraph(proof: Proof) -> Paragraph:
+    fit = ", ".join(support.device_type for support in proof.kernels if support.priority is not None)
+    missing = "".join(f" {_missing(support)}" for support in proof.kernels if support.priority is None)
+    return Paragraph("Kernels", f"{proof.op} has kernels for {fit or 'no type of device here'}.{missing}")
+
+
+def _missing(support: KernelSupport) -> str:
+    if not support.registered:
+        return f"{support.device_type} has none."
+    causes = "; ".join(map(str, support.exclusions)) or "none takes these types"
+    return f"{support.device_type} has none that fits: {causes}."
+
+
+# --- groups ---------------------------------------------------------------------------------------------------------
+
+
+def _group(node_id: int, reason: Reason) -> Iterator[Paragraph]:
+    others = tuple(member for member in reason.members if member != node_id)
+    named = listed([NODE] * len(others), MAX_SHOWN)
+    yield Paragraph("Group", f"{len(reason.members)} ops share a device: this one, {named}", others[:MAX_SHOWN])
+    near = [union for union in reason.unions if node_id in (union.x, union.y)]
+    shown = near[:MAX_SHOWN] or list(reason.unions[:1])
+    for union in shown:
+        yield _merge(union)
+    if len(reason.unions) > len(shown):
+        yield Paragraph("Joined by", f"{len(reason.unions) - len(shown)} merges more, of others in the group.")
+    held = [
+        f"{word} {spec}"
+        for word, spec in (
+            ("requested", reason.group_requested),
+            ("its resource on", reason.group_resource),
+            ("assigned", reason.group_assigned),
+        )
+        if spec != ANY
+    ]
+    types = f"runs on {_types(reason.types)}"
+    yield Paragraph("Group's bounds", "; ".join([*held, types]) + ".")
+
+
+def _merge(union: Union) -> Paragraph:
+    causes = {
+        Cause.EDGE: f"{NODE} → {NODE}, a reference or a resource (input {union.detail}).",
+        Cause.LABEL: f"{NODE} and {NODE}, by the label loc:@{union.detail}.",
+        Cause.FUNCTION: f"{NODE} and {NODE}, through the call {union.detail}.",
+    }
+    return Paragraph("Joined by", causes[union.cause], (union.x, union.y))
+
+
+def _types(types: SupportedTypes) -> str:
+    return ", ".join(device_type for device_type, _ in types)

@@ -1,0 +1,316 @@
+"""The proof of a node's placement: the placer's own reason, read with names and with places in the file.
+
+A proof copies nothing of the reason: each part is looked up when it is asked for.  The text and the JSON object of `explain`
+are readings of it, and so are the paragraphs of the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
+from placesim.errors import Location
+from placesim.graph.graph import Graph, Node, Signature
+from placesim.inspection.explaining.annotations import Annotation, Annotations
+from placesim.inspection.explaining.kernel_support import KernelSupport, kernel_support
+from placesim.inspection.snapshot import Live
+from placesim.marked import Marked, device, filled, joined
+from placesim.placement.colocation import Cause, ColocationGraph, Union
+from placesim.placement.constraints import Constraints, SoftStep, softened
+from placesim.placement.placer import Placement
+from placesim.placement.reasons import Choice, Reason
+
+_SHOWN_REQUESTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """What made one group of two: an edge or a label, or a function, that ties `node` to `other`."""
+
+    node: str
+    other: str
+    cause: str
+    detail: str
+    location: Location | None
+
+    @property
+    def text(self) -> str:
+        """The merge as a sentence."""
+        if self.cause == "edge":
+            return f"{self.node} refers to {self.other} by its input {self.detail}"
+        if self.cause == "label":
+            return f"{self.node} is colocated with {self.other} by the label loc:@{self.detail}"
+        return f"{self.node} is tied to {self.other} by the function call {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A colocation group: its members in the runtime's order, what joined them, and what they are held to together."""
+
+    members: tuple[str, ...]
+    merges: tuple[Merge, ...]
+
+
+class LostRequest(NamedTuple):
+    """A request that lost against a reference or resource edge from `source` (5.6)."""
+
+    source: str
+    ignored: Marked
+    taken: Marked
+
+
+class IgnoredLabel(NamedTuple):
+    """A colocation label that soft placement passed over, and what TensorFlow says of it (5.7)."""
+
+    label: str
+    why: str
+
+
+class Bounds(NamedTuple):
+    """What a node's group was held to before a device was chosen; empty where it was not."""
+
+    requested: str
+    resource: str
+    assigned: str
+
+
+_CHOICES = {
+    "default": "the first of the candidates",
+    "group": "the device of its group, whose first member, {followed}, was placed before",
+    "assigned": "kept from an earlier placement of this session (9.5)",
+    "generator_follows_consumers": "a generator goes where all its consumers are, {followed} the first of them (6.3 A)",
+    "metadata_follows_input": "Shape, Size and Rank go where their input, {followed}, is (6.3 B1)",
+    "identity_follows_input": "an Identity between equal requests goes where its input, {followed}, is (6.3 B2)",
+    "none": "not placed: the error came first",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """Why one node is where it is: the placer's reason, and the proofs of the same placement, which share what they look up."""
+
+    reason: Reason
+    proofs: Proofs
+
+    @property
+    def _node(self) -> Node:
+        return self.proofs.graph.nodes[self.reason.node]
+
+    @property
+    def node(self) -> str:
+        """The node's name."""
+        return self._node.name
+
+    @property
+    def op(self) -> str:
+        """Its op."""
+        return self._node.op
+
+    @property
+    def location(self) -> Location | None:
+        """Where it stands in its file."""
+        return self.proofs.graph.location(self._node)
+
+    @property
+    def device(self) -> str | None:
+        """Where it was placed; None where an error came first."""
+        return None if self.reason.device is None else self.reason.device.name
+
+    @property
+    def requested(self) -> str:
+        """Its own request, as it was written and merged with the scopes around it; empty where there is none."""
+        return self._node.device
+
+    @cached_property
+    def origins(self) -> tuple[Annotation, ...]:
+        """Where its request was written."""
+        return self.proofs.origins(self._node)
+
+    @property
+    def kernels(self) -> tuple[KernelSupport, ...]:
+        """For each type of device whether there is a kernel for it."""
+        return self.proofs.kernels(self._node)
+
+    @property
+    def group(self) -> Group | None:
+        """Its colocation group; None where it is alone."""
+        return self.proofs.group(self.reason)
+
+    @property
+    def held_to(self) -> Bounds:
+        """What the group, or the node alone, was held to."""
+        reason = self.reason
+        return Bounds(*map(str, (reason.group_requested, reason.group_resource, reason.group_assigned)))
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The device types that all of the group has kernels for, the preferred one first."""
+        return tuple(device_type for device_type, _ in self.reason.types)
+
+    @property
+    def overridden(self) -> LostRequest | None:
+        """Its own request, where that lost."""
+        found = self.reason.overridden
+        return found and LostRequest(self.proofs.graph.nodes[found.source].name, device(found.ignored), device(found.taken))
+
+    @property
+    def ignored_labels(self) -> tuple[IgnoredLabel, ...]:
+        """The labels that soft placement passed over."""
+        graph = self.proofs.graph
+        return tuple(IgnoredLabel(ignored.label, ignored.conflict.sentence(graph)) for ignored in self.reason.ignored)
+
+    @property
+    def soft_steps(self) -> tuple[Marked, ...]:
+        """What soft placement gave up, in sentences."""
+        return self.proofs.soft_steps(self._node, self.reason)
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The devices that were left, the preferred one first."""
+        return tuple(device.name for device in self.reason.candidates)
+
+    @property
+    def rule(self) -> str:
+        """How the device was chosen among the candidates: a key of the choices."""
+        reason = self.reason
+        if reason.device is None:
+            return "none"
+        if reason.choice == Choice.DEFAULT:
+            return "default" if reason.followed is None else "group"
+        if reason.choice == Choice.GENERATOR_FOLLOWS_CONSUMERS and reason.followed in reason.members:
+            return "group"
+        return reason.choice.name.lower()
+
+    @property
+    def followed(self) -> str | None:
+        """The node whose device was taken."""
+        followed = self.reason.followed
+        return None if followed is None or self.rule in ("default", "none") else self.proofs.graph.nodes[followed].name
+
+    @property
+    def choice(self) -> str:
+        """How the device was chosen, as a sentence."""
+        return _CHOICES[self.rule].format(followed=self.followed)
+
+
+class Proofs:
+    """The proofs of one placement's nodes, and what they share.
+
+    `written` is the graph as it was written, `annotations` its own; nodes alike share what is known of their kernels.
+    """
+
+    def __init__(self, placement: Placement, written: Graph, annotations: Annotations) -> None:
+        self.placement = placement
+        self.graph = placement.graph
+        self._written = written
+        self._annotations = annotations
+        self._kernels: dict[Signature, tuple[KernelSupport, ...]] = {}
+        self._groups: dict[int, Group] = {}
+        self._steps: dict[int, tuple[Marked, ...]] = {}
+
+    def of(self, node_id: int) -> Proof:
+        """A node's proof.  Raises KeyError where an error came before its constraints were known."""
+        return Proof(self.placement.reason(node_id), self)
+
+    def origins(self, node: Node) -> tuple[Annotation, ...]:
+        """Where a node's request was written; nowhere for a node that a rewrite made."""
+        return self._annotations.origins(self._written.node(node.name)) if node.name in self._written.ids else ()
+
+    def kernels(self, node: Node) -> tuple[KernelSupport, ...]:
+        """The kernels of a node for each type of device that there is."""
+        found = self._kernels.get(node.signature)
+        if found is None:
+            found = kernel_support(self.graph.registry, node, self.placement.device_set.types)
+            self._kernels[node.signature] = found
+        return found
+
+    def group(self, reason: Reason) -> Group | None:
+        """The colocation group of a node, one value for all its members; None for a node alone."""
+        if not reason.members:
+            return None
+        first = reason.members[0]
+        if first not in self._groups:
+            nodes = self.graph.nodes
+            merges = tuple(_merge(self.graph, union) for union in _effective(reason.unions))
+            self._groups[first] = Group(tuple(nodes[i].name for i in reason.members), merges)
+        return self._groups[first]
+
+    def soft_steps(self, node: Node, reason: Reason) -> tuple[Marked, ...]:
+        """What soft placement gave up, which is the same for all of a group."""
+        first = reason.members[0] if reason.members else node.id
+        if first not in self._steps:
+            self._steps[first] = tuple(_soft_steps(self.placement.groups, node, reason))
+        return self._steps[first]
+
+
+def proofs_of(live: Live) -> Proofs:
+    """The proofs of the newest placement.  Raises ValueError where there is none."""
+    if live.placement is None:
+        raise ValueError("nothing was placed")
+    return Proofs(live.placement, live.graph, Annotations(live.graph, live.is_raw))
+
+
+def _effective(unions: Sequence[Union]) -> Iterator[Union]:
+    """Without those between nodes that were in one group already."""
+    parent: dict[int, int] = {}
+
+    def root(i: int) -> int:
+        while parent.setdefault(i, i) != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    for union in unions:
+        x, y = root(union.x), root(union.y)
+        if x != y:
+            parent[x] = y
+            yield union
+
+
+def _merge(graph: Graph, union: Union) -> Merge:
+    x, y = graph.nodes[union.x], graph.nodes[union.y]
+    node, other = (y, x) if union.cause == Cause.EDGE else (x, y)
+    return Merge(node.name, other.name, union.cause.name.lower(), str(union.detail), graph.location(node))
+
+
+# --- what soft placement gave up (7.2) ------------------------------------------------------------------------------
+
+
+def _soft_steps(groups: ColocationGraph, node: Node, reason: Reason) -> Iterator[Marked]:
+    if not groups.soft:
+        return
+    yield from _dropped_in_merges(groups, node, reason)
+    held = Constraints(reason.group_requested, reason.group_assigned, reason.group_resource, reason.types)
+    if reason.soft_step >= SoftStep.WITHOUT_TYPE_AND_ID:
+        left = DeviceSpec(*softened(held, SoftStep.WITHOUT_TYPE_AND_ID))
+        sentence = "no device with a kernel matches {}; without its type and id: {} (7.2c i)"
+        yield filled(sentence, device(reason.group_requested), _anything(left))
+    if reason.soft_step >= SoftStep.WITHOUT_RESOURCE:
+        left = DeviceSpec(*softened(held, SoftStep.WITHOUT_RESOURCE))
+        yield filled("none matches that either; without the resource's device: {} (7.2c ii)", _anything(left))
+
+
+def _anything(left: DeviceSpec) -> str:
+    return device(left) if str(left) else "any device"
+
+
+def _dropped_in_merges(groups: ColocationGraph, node: Node, reason: Reason) -> Iterator[Marked]:
+    """7.2a: requests of members that contradict each other lose the type or id that they differ in."""
+    requests: dict[DeviceSpec, str] = {}
+    for i in reason.members or (node.id,):
+        member = groups.graph.nodes[i]
+        spec = parse_runtime_name(member.device) or ANY
+        if spec != ANY and i not in groups.overridden:
+            requests.setdefault(spec, member.name)
+    lost = [(spec, name) for spec, name in requests.items() if not _is_kept(spec, reason.group_requested)]
+    if lost and len(requests) > 1:
+        named = joined(", ", (filled("{} of {}", device(spec), name) for spec, name in lost[:_SHOWN_REQUESTS]))
+        common = device(reason.group_requested) if str(reason.group_requested) else "nothing"
+        yield filled("requests of the group contradict each other ({}): {} is what they have in common (7.2a)", named, common)
+
+
+def _is_kept(spec: DeviceSpec, group: DeviceSpec) -> bool:
+    return all(mine is None or mine == theirs for mine, theirs in zip(spec, group, strict=True))

@@ -1,0 +1,92 @@
+"""What an edit leads to: the edited graph is placed for real, and compared with how it was placed before.
+
+At 100,000 nodes one placement takes a tenth of a second, so that whole graphs are placed and nothing is assumed about how far
+an edit reaches; the number of trials is bounded by the nodes that they place (`Trials.budget`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from placesim.devices.inventory import Device
+from placesim.errors import OpError
+from placesim.graph.graph import Graph
+from placesim.inspection.explaining.edits import Edit, Reach, Setting
+from placesim.placement.placer import Placement
+from placesim.placement.session_placer import SessionPlacer
+
+NODE_BUDGET = 2_500_000
+"""Nodes that the trials for one explanation may place altogether: some seconds."""
+LEAST_TRIALS = 12
+"""So many trials are made whatever the size of the graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """An edit and what it led to: the device of the node in question, and how many nodes went elsewhere; or an error."""
+
+    edit: Edit
+    device: str | None
+    moved: int
+    error: OpError | None = None
+
+
+class Trials:
+    """Places edited settings and compares them with `placement`, which is what the setting itself gave."""
+
+    def __init__(self, setting: Setting, placement: Placement, budget: int = NODE_BUDGET) -> None:
+        self.setting = setting
+        self.placement = placement
+        size = max(1, sum(setting.sizes))
+        self.remaining = max(LEAST_TRIALS, budget // size)
+        self._before = _by_name(placement)
+        self._general: dict[Edit, Placement] = {}
+
+    def attempt(self, edit: Edit, node: str) -> Trial:
+        """What an edit does to a node, and to how many others."""
+        placement = self._general.get(edit) or self.place(edit.apply(self.setting))
+        if edit.reach in (Reach.SESSION, Reach.MACHINE):
+            self._general[edit] = placement  # asked again for every node
+        device = _device_of(placement, node)
+        return Trial(edit, None if device is None else device.name, self._moved(placement), placement.error)
+
+    def place(self, setting: Setting) -> Placement:
+        """One trial."""
+        self.remaining -= 1
+        return place_setting(setting)
+
+    def _moved(self, placement: Placement) -> int:
+        if placement.error is not None or self.placement.error is not None:
+            return 0
+        if placement.graph.nodes and len(placement.devices) == len(self.placement.devices):
+            pairs = zip(placement.devices, self.placement.devices, strict=True)
+            return sum(one is not other and one != other for one, other in pairs)
+        return sum(self._before.get(name) != device for name, device in _by_name(placement).items())
+
+
+def place_setting(setting: Setting) -> Placement:
+    """Place a setting as its session would: again each time that its graph has grown."""
+    placer = SessionPlacer(setting.devices, setting.soft)
+    for size in setting.sizes or (len(setting.graph),):
+        placement = placer.place(_first_nodes(setting.graph, size))
+        if placement.error is not None:
+            break
+    return placement
+
+
+def _first_nodes(graph: Graph, size: int) -> Graph:
+    if size == len(graph):
+        return graph
+    part = graph.emptied()
+    part.nodes = graph.nodes[:size]
+    part.ids = {node.name: node.id for node in part.nodes}
+    return part
+
+
+def _by_name(placement: Placement) -> dict[str, Device | None]:
+    return {node.name: device for node, device in zip(placement.graph.nodes, placement.devices, strict=True)}
+
+
+def _device_of(placement: Placement, name: str) -> Device | None:
+    graph = placement.graph
+    return placement.devices[graph.ids[name]] if name in graph.ids else None

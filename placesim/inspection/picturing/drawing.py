@@ -1,0 +1,91 @@
+"""A picture and the scopes that are open in it -> what is drawn: boxes, and the links between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from placesim.inspection.amounts import Amount
+from placesim.inspection.picturing.picture import CONTROL_SLOT, Picture
+from placesim.inspection.picturing.scopes import Scope
+
+
+class Link(NamedTuple):
+    """All edges between two boxes: how many, whether they carry tensors, and the copies that they stand for, each once."""
+
+    source: int
+    target: int
+    edges: int
+    is_data: bool
+    copies: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """The boxes of a picture, and the links between them.
+
+    `boxes` are closed scopes and nodes (by id) in the tree's order; links name them by index.
+    """
+
+    boxes: tuple[Scope | int, ...]
+    links: tuple[Link, ...]
+
+
+def draw(picture: Picture, root: Scope, opened: Set[Scope]) -> Drawing:
+    """What is seen of a picture where the scopes in `opened` are open."""
+    boxes: list[Scope | int] = []
+    box_of = [0] * len(picture.nodes)
+    waiting: list[Scope | int] = [root]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Scope) and item in opened:
+            waiting += reversed(item.children)
+            continue
+        for node_id in item.node_ids() if isinstance(item, Scope) else (item,):
+            box_of[node_id] = len(boxes)
+        boxes.append(item)
+    return Drawing(tuple(boxes), tuple(_links(picture, box_of)))
+
+
+def _links(picture: Picture, box_of: Sequence[int]) -> Iterator[Link]:
+    known = copies_by_edge(picture)
+    tallies: dict[tuple[int, int], _LinkTally] = {}
+    for node_id, node in enumerate(picture.nodes):
+        target = box_of[node_id]
+        for source in node.inputs:
+            ends = box_of[source.node], target
+            if ends[0] != target:
+                tally = tallies.setdefault(ends, _LinkTally())
+                tally.edges += 1
+                tally.is_data |= source.slot != CONTROL_SLOT
+                copied = known.get((source.node, source.slot, node.device))
+                if copied is not None:
+                    tally.copies[copied] = None
+    for (origin, target), tally in tallies.items():
+        total = Amount()
+        for index in tally.copies:
+            total = total.plus(picture.copies[index].bytes)
+        yield Link(origin, target, tally.edges, tally.is_data, total)
+
+
+class _LinkTally:
+    __slots__ = ("copies", "edges", "is_data")
+
+    def __init__(self) -> None:
+        self.edges = 0
+        self.is_data = False
+        self.copies: dict[int, None] = {}
+
+
+def copies_by_edge(picture: Picture) -> dict[tuple[int, int, int], int]:
+    """The copy that an edge needs, by producer, slot and the reader's device: an index into the picture's copies.
+
+    All readers on a device share it.  Where several steps make the same copy, it is the first step's; what only passes between
+    a device's memory and the host's belongs to no edge.
+    """
+    found: dict[tuple[int, int, int], int] = {}
+    for index, copy in enumerate(picture.copies):
+        if copy.src != copy.dst:
+            found.setdefault((copy.node, copy.slot, copy.dst), index)
+    return found

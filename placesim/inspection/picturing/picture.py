@@ -1,0 +1,138 @@
+"""A snapshot -> the picture of a placement: nodes with their sizes, the edges between them, copies between devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from placesim.errors import Location
+from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
+from placesim.inspection.amounts import Amount, amounts_by
+from placesim.inspection.snapshot import Live, Snapshot
+
+if TYPE_CHECKING:
+    from placesim.placement.placer import Placement
+    from placesim.runtime.graph_shapes import GraphShapes
+
+CONTROL_SLOT = -1
+UNPLACED = -1
+"""The device of a node before which an error came."""
+
+
+class Source(NamedTuple):
+    """An input: the node that it comes from, and which of its outputs; CONTROL_SLOT where the edge carries no tensor."""
+
+    node: int
+    slot: int
+
+
+class PictureNode(NamedTuple):
+    """A node by its id in the picture; `device` is an index into the picture's devices.
+
+    `bytes` are those of its outputs, or of the memory that it names where it is a variable's handle; None where a shape is not
+    known.
+    """
+
+    name: str
+    op: str
+    device: int
+    requested: str
+    bytes: int | None = None
+    inputs: tuple[Source, ...] = ()
+    location: Location | None = None
+
+
+class Copy(NamedTuple):
+    """A tensor that a step copies between devices, or between a device's memory and the host's.
+
+    `node` is the producer's id, -1 where the picture lacks it.  `bytes` is None where they are not known before the step runs.
+    """
+
+    node: int
+    slot: int
+    src: int
+    dst: int
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What can be seen of a placement.
+
+    `devices` are full names in device-set order.  `live` holds the reasons; it is None, and nodes have neither inputs nor
+    bytes, in a picture of a report that was read back.
+    """
+
+    name: str
+    devices: tuple[str, ...]
+    nodes: tuple[PictureNode, ...] = ()
+    copies: tuple[Copy, ...] = ()
+    live: Live | None = None
+    warnings: tuple[str, ...] = ()
+    error: str = ""
+
+    def matrix(self) -> dict[tuple[int, int], Amount]:
+        """What passes from one device to another in one run of each step, by source and then target."""
+        return dict(sorted(amounts_by(((copy.src, copy.dst), copy.bytes) for copy in self.copies).items()))
+
+
+# --- from a snapshot --------------------------------------------------------------------------------------------------
+
+
+def picture_of(snapshot: Snapshot) -> Picture:
+    """The newest placement of a snapshot, and the copies that one run of each step makes."""
+    devices = tuple(device.name for device in snapshot.devices)
+    indices = {name: index for index, name in enumerate(devices)}
+    live, error = snapshot.live, "" if snapshot.error is None else snapshot.error.summary
+    placement = None if live is None else live.placement
+    if live is None or placement is None:
+        nodes = tuple(PictureNode(node.name, node.op, indices[node.device], node.requested) for node in snapshot.nodes)
+        copies = _written_copies(snapshot, indices)
+    else:
+        nodes, copies = tuple(_nodes(placement, indices)), _live_copies(snapshot, live, placement, indices)
+    return Picture(snapshot.name, devices, nodes, tuple(copies), live, snapshot.warnings, error)
+
+
+def _nodes(placement: Placement, indices: Mapping[str, int]) -> Iterator[PictureNode]:
+    graph = placement.graph
+    by_device = {device: indices[device.name] for device in placement.device_set.devices}
+    for node, device, size in zip(graph.nodes, placement.devices, node_bytes(graph), strict=True):
+        index = UNPLACED if device is None else by_device[device]
+        yield PictureNode(node.name, node.op, index, node.device, size, _sources(node), graph.location(node))
+
+
+def _sources(node: Node) -> tuple[Source, ...]:
+    return (*map(Source, node.input_nodes, node.input_slots), *(Source(i, CONTROL_SLOT) for i in node.control_inputs))
+
+
+def node_bytes(graph: Graph) -> list[int | None]:
+    """For each node the bytes of its outputs by their static shapes; a variable's handle counts as the variable."""
+    from placesim.runtime.costs import total_bytes
+    from placesim.runtime.graph_shapes import GraphShapes
+
+    shapes = GraphShapes(graph)
+    return [total_bytes(*_outputs(node, shapes)) for node in graph.nodes]
+
+
+def _outputs(node: Node, shapes: GraphShapes) -> tuple[list[Any], list[Any]]:
+    if node.op == "VarHandleOp":
+        shape = node.attrs.get("shape")
+        return [getattr(shape, "dims", None)], [node.attrs["dtype"]]
+    dtypes = list(node.signature.output_dtypes)
+    return [shapes.shape(TensorRef(node.id, slot)) for slot in range(len(dtypes))], dtypes
+
+
+def _live_copies(snapshot: Snapshot, live: Live, placement: Placement, indices: Mapping[str, int]) -> Iterator[Copy]:
+    ids, rows = placement.graph.ids, iter(snapshot.transfers)
+    for step in live.prepared:
+        for transfer in step.partitions.transfers:
+            size = next(rows).bytes
+            yield Copy(ids.get(transfer.producer, -1), transfer.slot, indices[transfer.src], indices[transfer.dst], size)
+
+
+def _written_copies(snapshot: Snapshot, indices: Mapping[str, int]) -> Iterator[Copy]:
+    ids = {node.name: index for index, node in enumerate(snapshot.nodes)}
+    for row in snapshot.transfers:
+        name, slot = split_tensor_name(row.tensor)
+        yield Copy(ids.get(name, -1), slot, indices[row.src], indices[row.dst], row.bytes)

@@ -1,0 +1,263 @@
+"""A picture's nodes -> the tree of their name scopes, with what each holds for each device.
+
+`a/b/c` stands in scope `a/b`; a node that has the name of a scope (a variable `v` beside `v/read`) stands in that scope.  A
+scope in which everything stands in one other scope is shown with it, as `a/b`.  Where a scope holds much, what differs
+only in its numbers is folded into a series (`layer_*`), and a series that is still too long into ranges: no scope of the tree
+has more than FOLD_LIMIT children.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+
+from placesim.inspection.amounts import Amount
+from placesim.inspection.picturing.picture import PictureNode
+
+FOLD_LIMIT = 60
+"""The most children of a scope; what fits on a screen."""
+SERIES_FROM = 36
+"""From so many children on, series of at least MIN_SERIES are folded, so that what differs stands out."""
+MIN_SERIES = 4
+_NUMBER = re.compile(r"\d+")
+_COUNTER = re.compile(r"_\d+$")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scope:
+    """A name scope, or a part of one that was folded.
+
+    `name` is its path, empty at the root; `label` what to call it under its parent.  `children` are scopes, and nodes by their
+    ids, in the order in which they first come in the graph; `first` is the id of the first node inside.  `by_device` has the
+    devices by index, in order, each with its nodes and the bytes of their outputs.
+    """
+
+    name: str
+    label: str
+    children: tuple[Scope | int, ...]
+    first: int
+    by_device: dict[int, Amount]
+    is_folded: bool = False
+
+    @property
+    def total(self) -> Amount:
+        """Everything inside, on whatever device."""
+        found = Amount()
+        for amount in self.by_device.values():
+            found = found.combined(amount)
+        return found
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """The children that are scopes."""
+        return tuple(child for child in self.children if isinstance(child, Scope))
+
+    def walk(self, depth: int = 0) -> Iterator[tuple[int, Scope]]:
+        """This scope and all in it with their depths, each before what it holds."""
+        waiting = [(depth, self)]
+        while waiting:
+            level, scope = waiting.pop()
+            yield level, scope
+            waiting += [(level + 1, child) for child in reversed(scope.scopes)]
+
+    def node_ids(self) -> Iterator[int]:
+        """Every node inside, in the order of the tree."""
+        for _, scope in self.walk():
+            yield from (child for child in scope.children if isinstance(child, int))
+
+
+def scope_tree(nodes: Sequence[PictureNode], fold_limit: int | None = FOLD_LIMIT) -> Scope:
+    """The tree of all nodes; without `fold_limit` nothing is folded, and every scope stands by itself."""
+    root = _ScopeDraft("")
+    drafts = {"": root}
+    scopes = _scope_names(nodes)
+    for node_id, node in enumerate(nodes):
+        name = node.name if node.name in scopes else node.name.rpartition("/")[0]
+        _draft_of(name, drafts).children.append(node_id)
+    return _Grower(nodes, fold_limit).grow(root)
+
+
+class _ScopeDraft:
+    """A scope while nodes are added to it."""
+
+    __slots__ = ("children", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.children: list[_ScopeDraft | int] = []
+
+
+def _scope_names(nodes: Sequence[PictureNode]) -> set[str]:
+    """Every scope's name: for a path also those above it."""
+    found: set[str] = set()
+    for node in nodes:
+        name = node.name.rpartition("/")[0]
+        while name and name not in found:
+            found.add(name)
+            name = name.rpartition("/")[0]
+    return found
+
+
+def _draft_of(name: str, drafts: dict[str, _ScopeDraft]) -> _ScopeDraft:
+    """The draft of a scope, made with those above it where it is new."""
+    missing = []
+    while name not in drafts:
+        missing.append(name)
+        name = name.rpartition("/")[0]
+    draft = drafts[name]
+    for new in reversed(missing):
+        child = drafts[new] = _ScopeDraft(new)
+        draft.children.append(child)
+        draft = child
+    return draft
+
+
+class _Grower:
+    """Makes scopes of drafts, the innermost first: nesting may be deeper than Python's stack."""
+
+    def __init__(self, nodes: Sequence[PictureNode], fold_limit: int | None) -> None:
+        self._nodes = nodes
+        self._limit = fold_limit
+
+    def grow(self, root: _ScopeDraft) -> Scope:
+        order, waiting = [], [root]
+        while waiting:
+            draft = waiting.pop()
+            order.append(draft)
+            waiting += [child for child in draft.children if isinstance(child, _ScopeDraft)]
+        made: dict[_ScopeDraft, Scope] = {}
+        for draft in reversed(order):
+            made[draft] = self._scope(
+                draft, [made[child] if isinstance(child, _ScopeDraft) else child for child in draft.children]
+            )
+        return made[root]
+
+    def _scope(self, draft: _ScopeDraft, children: list[Scope | int]) -> Scope:
+        only = children[0] if len(children) == 1 else None
+        label = draft.name.rpartition("/")[2]
+        if self._limit is not None and isinstance(only, Scope) and draft.name and not only.is_folded:
+            return Scope(only.name, f"{label}/{only.label}", only.children, only.first, only.by_device)
+        return self._made(draft.name, label, self._folded(draft.name, children))
+
+    def _made(self, name: str, label: str, children: Sequence[Scope | int], is_folded: bool = False) -> Scope:
+        found: dict[int, Amount] = {}
+        first = min((self._first(child) for child in children), default=0)
+        for child in children:
+            for device, amount in self._amounts(child):
+                found[device] = found.get(device, Amount()).combined(amount)
+        return Scope(name, label, tuple(children), first, dict(sorted(found.items())), is_folded)
+
+    def _first(self, child: Scope | int) -> int:
+        return child if isinstance(child, int) else child.first
+
+    def _amounts(self, child: Scope | int) -> Iterator[tuple[int, Amount]]:
+        if isinstance(child, Scope):
+            yield from child.by_device.items()
+        else:
+            node = self._nodes[child]
+            yield node.device, Amount(1, node.bytes or 0, node.bytes is None)
+
+    # --- folding what is too much
+
+    def _folded(self, name: str, children: list[Scope | int]) -> Sequence[Scope | int]:
+        if self._limit is None or len(children) <= min(SERIES_FROM, self._limit):
+            return children
+        for least in (MIN_SERIES, 2):
+            found = self._with_series(name, children, least)
+            if len(found) == 1 and len(children) <= self._limit:
+                return children
+            if len(found) <= self._limit:
+                return found
+        return self._ranges(name, found)
+
+    def _with_series(self, name: str, children: list[Scope | int], least: int) -> Sequence[Scope | int]:
+        """The children with every series of at least so many folded; a series stands where its first member stood."""
+        series: dict[tuple[bool, str], list[Scope | int]] = {}
+        for child in children:
+            series.setdefault((isinstance(child, Scope), _stem(self._label(child))), []).append(child)
+        found: list[Scope | int] = []
+        for (_, stem), members in series.items():
+            found += [self._series(name, stem, members)] if len(members) >= least else members
+        return sorted(found, key=self._first)
+
+    def _label(self, child: Scope | int) -> str:
+        return child.label if isinstance(child, Scope) else self._nodes[child].name.rpartition("/")[2]
+
+    def _series(self, name: str, stem: str, members: list[Scope | int]) -> Scope:
+        is_counted = any(_COUNTER.search(self._label(member)) for member in members)
+        label = f"{stem}_*" if is_counted else stem
+        return self._made(_under(name, label), label, self._ranges(name, members), True)
+
+    def _ranges(self, name: str, members: Sequence[Scope | int]) -> Sequence[Scope | int]:
+        """At most `limit` ranges of equal length, themselves in ranges where they are still too long."""
+        assert self._limit is not None
+        levels, reach = 1, self._limit
+        while reach < len(members):
+            levels, reach = levels + 1, reach * self._limit
+        if levels == 1:
+            return members
+        length = -(-len(members) // self._branches(len(members), levels))
+        parts = [members[start : start + length] for start in range(0, len(members), length)]
+        return [self._range(name, part) if len(part) > 1 else part[0] for part in parts]
+
+    @staticmethod
+    def _branches(count: int, levels: int) -> int:
+        return next(branches for branches in range(2, count + 1) if branches**levels >= count)
+
+    def _range(self, name: str, part: Sequence[Scope | int]) -> Scope:
+        label = f"{self._label(part[0])} … {self._label(part[-1])}"
+        return self._made(_under(name, label), label, self._ranges(name, part), True)
+
+
+def _stem(label: str) -> str:
+    """What names that differ in numbers have in common: `Mul` and `Mul_3` -> `Mul`, `conv1` and `conv2` -> `conv*`."""
+    return _NUMBER.sub("*", _COUNTER.sub("", label))
+
+
+def _under(scope: str, label: str) -> str:
+    return f"{scope}/{label}" if scope else label
+
+
+# --- which scopes to open -------------------------------------------------------------------------------------------
+
+
+def unfold(root: Scope, limit: int, nodes_count: bool = True) -> set[Scope]:
+    """The scopes to open so that at most `limit` rows or boxes are seen: whole levels, as many as fit.
+
+    `nodes_count` says whether nodes are seen, or only scopes.  The root is always open, and so is what is alone on its level.
+    """
+    opened, level = {root}, list(root.scopes)
+    seen = len(root.children) if nodes_count else len(root.scopes)
+    while level:
+        more = sum(len(scope.children) if nodes_count else len(scope.scopes) for scope in level)
+        if seen + more > limit and seen > 1:
+            break
+        opened |= set(level)
+        seen, level = seen + more, [child for scope in level for child in scope.scopes]
+    return opened
+
+
+def opened_to(root: Scope, depth: int) -> set[Scope]:
+    """The scopes to open so that those of the given depth are seen: 1 shows what stands directly under the root."""
+    return {scope for level, scope in root.walk() if level < depth}
+
+
+def seen_scopes(nodes: Sequence[PictureNode], limit: int, depth: int | None) -> tuple[Scope, set[Scope]]:
+    """The tree and the scopes to open in it: those down to `depth`, or where that is None as many as `limit` boxes allow."""
+    tree = scope_tree(nodes, FOLD_LIMIT if depth is None else None)
+    return tree, unfold(tree, limit) if depth is None else opened_to(tree, depth)
+
+
+def walk(root: Scope, opened: Set[Scope]) -> Iterator[tuple[int, Scope | int | None]]:
+    """What is in sight, in order, each with its level from 1 on; None where an opened scope ends.
+
+    The stack is its own: scopes may be nested deeper than Python's.
+    """
+    waiting: list[tuple[int, Scope | int | None]] = [(1, child) for child in reversed(root.children)]
+    while waiting:
+        level, item = waiting.pop()
+        yield level, item
+        if isinstance(item, Scope) and item in opened:
+            waiting.append((level, None))
+            waiting += [(level + 1, child) for child in reversed(item.children)]

@@ -1,0 +1,118 @@
+"""Texts that know what their parts are: a string to all that read it, and spans with roles to what colours it.
+
+A text is marked where it is made, from what is known there; nothing looks for names in a finished line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+_KINDS = re.compile(r"(?:GPU|CPU):\d+")
+
+
+class Role(Enum):
+    """What a span is."""
+
+    PLAIN = "plain"
+    NODE = "a node that its line is about"
+    OP = "the op of such a node"
+    GPU = "a GPU, or what asks for one"
+    CPU = "a CPU"
+    DEVICE = "any other device"
+    PLACE = "a place in a file"
+    HEAD = "what stands over other lines"
+    TERM = "what a line tells of"
+    RULE = "a rule that is broken"
+    ERROR = "the class of an error"
+    HELP = "what is said under an error"
+    GONE = "what was there before"
+    NEW = "what was not there before"
+
+
+class Span(NamedTuple):
+    """A part of a text that is one thing."""
+
+    text: str
+    role: Role = Role.PLAIN
+
+
+class Marked(str):
+    """A text of parts, which may be marked themselves; what no part says of its spans, `role` says.
+
+    What `+`, `join` and an f-string make of it is a plain string again: put texts together with this, `filled` and `joined`.
+    """
+
+    __slots__ = ("spans",)
+    spans: tuple[Span, ...]
+
+    def __new__(cls, *parts: str, role: Role = Role.PLAIN) -> Marked:
+        spans = tuple(span for part in parts for span in _spans(part, role))
+        text = super().__new__(cls, "".join([span.text for span in spans]))
+        text.spans = spans
+        return text
+
+
+def _spans(part: str, role: Role) -> Iterable[Span]:
+    if not isinstance(part, Marked):
+        return (Span(str(part), role),) if part else ()
+    if role is Role.PLAIN:
+        return part.spans
+    return (Span(span.text, role) if span.role is Role.PLAIN else span for span in part.spans)
+
+
+def filled(template: str, *parts: object) -> Marked:
+    """A sentence with a part in the place of each `{}`.  Raises ValueError where there are more or fewer of them."""
+    texts = template.split("{}")
+    pairs = zip(parts, texts[1:], strict=True)
+    return Marked(texts[0], *(piece for part, text in pairs for piece in (part if isinstance(part, str) else str(part), text)))
+
+
+def joined(separator: str, parts: Iterable[str]) -> Marked:
+    """The parts with a separator between them."""
+    return Marked(*[piece for part in parts for piece in (separator, part)][1:])
+
+
+def listed(names: Sequence[str], limit: int) -> Marked:
+    """The first names, at most `limit`, and how many more there are."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return Marked(joined(", ", names[:limit]), more)
+
+
+def device(name: object) -> Marked:
+    """A device by whatever name: in full, short (`GPU:0`), or as it is asked for."""
+    text = str(name)
+    return Marked(text, role=_device_role(text.rpartition("/")[2]))
+
+
+def _device_role(kind: str) -> Role:
+    return Role.GPU if "GPU" in kind else Role.CPU if "CPU" in kind or "cpu" in kind else Role.DEVICE
+
+
+def place(location: object) -> Marked:
+    """A place in a file (`graph.yaml:12:5`)."""
+    return Marked(str(location), role=Role.PLACE)
+
+
+def quoted(sentence: str) -> Marked:
+    """A sentence in TensorFlow's own words, which come as one string: what names a device in it is marked."""
+    parts, end = [], 0
+    for found in _KINDS.finditer(sentence):
+        parts += [sentence[end : found.start()], device(found[0])]
+        end = found.end()
+    return Marked(*parts, sentence[end:])
+
+
+def lines_of(text: str) -> Iterator[tuple[Span, ...]]:
+    """The spans of each line of a text, marked or not; without line ends."""
+    spans: list[Span] = []
+    for span in Marked(text).spans:
+        first, *rest = span.text.split("\n")
+        spans.append(span._replace(text=first))
+        for line in rest:
+            yield tuple(spans)
+            spans = [span._replace(text=line)]
+    if any(span.text for span in spans):
+        yield tuple(spans)

@@ -1,0 +1,83 @@
+"""A picture -> Graphviz: scopes as clusters, nodes filled by device, links between devices bold and with their bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Set
+
+from placesim.inspection.picturing.drawing import Drawing, Link, draw
+from placesim.inspection.picturing.picture import Picture
+from placesim.inspection.picturing.scopes import Scope, seen_scopes, walk
+from placesim.report.pictures.palette import device_colour, text_colour
+from placesim.report.text.amounts import readable_bytes
+from placesim.report.text.scopes import device_labels
+
+MAX_BOXES = 400
+"""More than Graphviz lays out in a moment; a depth asks for more."""
+
+
+def format_dot(picture: Picture, depth: int | None = None) -> str:
+    """A digraph in which the scopes down to `depth`, or as many as fit, are clusters, and all others boxes."""
+    root, opened = seen_scopes(picture.nodes, MAX_BOXES, depth)
+    drawing = draw(picture, root, opened)
+    return "".join(f"{line}\n" for line in _lines(picture, root, opened, drawing))
+
+
+def _lines(picture: Picture, root: Scope, opened: Set[Scope], drawing: Drawing) -> Iterator[str]:
+    yield f"digraph {_quoted(picture.name)} {{"
+    yield '  graph [rankdir=TB, fontname="Helvetica", labeljust=l, style=rounded, color="#8D96A3"];'
+    yield '  node [shape=box, style="rounded,filled", fontname="Helvetica", fontsize=10];'
+    yield '  edge [color="#5F6B7A", fontname="Helvetica", fontsize=9];'
+    numbers: dict[Scope | int, int] = {box: number for number, box in enumerate(drawing.boxes)}
+    yield from _boxes(picture, root, opened, numbers)
+    yield from (f"  b{link.source} -> b{link.target}{_link_attributes(link)};" for link in drawing.links)
+    yield "}"
+
+
+def _boxes(picture: Picture, root: Scope, opened: Set[Scope], numbers: dict[Scope | int, int]) -> Iterator[str]:
+    """Nested clusters."""
+    clusters = 0
+    for level, item in walk(root, opened):
+        indent = "  " * level
+        if item is None:
+            yield f"{indent}}}"
+        elif isinstance(item, Scope) and item in opened:
+            yield f"{indent}subgraph cluster_{clusters} {{"
+            yield f"{indent}  label={_quoted(item.label)};"
+            clusters += 1
+        else:
+            yield f"{indent}b{numbers[item]} [{_box_attributes(picture, item)}];"
+
+
+def _box_attributes(picture: Picture, item: Scope | int) -> str:
+    labels = device_labels(picture)
+    if isinstance(item, Scope):
+        shares = ", ".join(f"{labels[device]} {amount.number}" for device, amount in item.by_device.items())
+        colours = [device_colour(device) for device in item.by_device]
+        fill, style = (colours[0], "rounded,filled") if len(colours) == 1 else (_shares(item), "striped")
+        ink = text_colour(colours[0]) if len(colours) == 1 else "#000000"
+        label = _quoted(f"{item.label}/ ({item.total.number})", shares)
+        return f'label={label}, style="{style}", fillcolor="{fill}", fontcolor="{ink}"'
+    node = picture.nodes[item]
+    fill = device_colour(node.device)
+    name = node.name.rpartition("/")[2]
+    return f'label={_quoted(name, f"{node.op} on {labels[node.device]}")}, fillcolor="{fill}", fontcolor="{text_colour(fill)}"'
+
+
+def _shares(scope: Scope) -> str:
+    """Stripes as Graphviz takes them: a colour with its part of the whole, for each device."""
+    whole = scope.total.number
+    return ":".join(f"{device_colour(device)};{amount.number / whole:.3f}" for device, amount in scope.by_device.items())
+
+
+def _link_attributes(link: Link) -> str:
+    if link.copies.number:
+        size = readable_bytes(link.copies)
+        # an xlabel takes no part in the layout: Graphviz 2.43 fails ("trouble in init_rank") on labels between nested clusters
+        return f' [xlabel="{size}", color="#B54800", fontcolor="#B54800", penwidth=2.5]'
+    return "" if link.is_data else " [style=dotted]"
+
+
+def _quoted(*lines: str) -> str:
+    """A double-quoted text of Graphviz; lines are separated by its own escape."""
+    return '"' + "\\n".join(json.dumps(line, ensure_ascii=False)[1:-1] for line in lines) + '"'

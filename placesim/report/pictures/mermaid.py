@@ -1,0 +1,76 @@
+"""A picture -> a Mermaid flowchart, as code hosts show it in Markdown: scopes as subgraphs, links between devices thick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+
+from placesim.inspection.picturing.drawing import Drawing, draw
+from placesim.inspection.picturing.picture import Picture
+from placesim.inspection.picturing.scopes import Scope, seen_scopes, walk
+from placesim.report.pictures.palette import device_colour, text_colour
+from placesim.report.text.amounts import readable_bytes
+from placesim.report.text.scopes import device_labels
+
+MAX_BOXES = 80
+"""Mermaid draws at most 500 links, and takes long before that."""
+
+
+def format_mermaid(picture: Picture, depth: int | None = None) -> str:
+    """A flowchart in which the scopes down to `depth`, or as many as fit, are subgraphs, and all others boxes."""
+    root, opened = seen_scopes(picture.nodes, MAX_BOXES, depth)
+    drawing = draw(picture, root, opened)
+    return "".join(f"{line}\n" for line in _lines(picture, root, opened, drawing))
+
+
+def _lines(picture: Picture, root: Scope, opened: Set[Scope], drawing: Drawing) -> Iterator[str]:
+    labels = device_labels(picture)
+    numbers: dict[Scope | int, int] = {box: number for number, box in enumerate(drawing.boxes)}
+    yield "flowchart TD"
+    yield from _boxes(picture, root, opened, numbers, labels)
+    for link in drawing.links:
+        size = readable_bytes(link.copies)
+        arrow = f"== {size} ==>" if link.copies.number else "-->" if link.is_data else "-.->"
+        yield f"  b{link.source} {arrow} b{link.target}"
+    for device in sorted({device for box in drawing.boxes if (device := _device(picture, box)) is not None}):
+        fill = device_colour(device)
+        yield f"  classDef {_class(device)} fill:{fill},color:{text_colour(fill)},stroke:#5F6B7A"
+
+
+def _boxes(
+    picture: Picture, root: Scope, opened: Set[Scope], numbers: dict[Scope | int, int], labels: dict[int, str]
+) -> Iterator[str]:
+    subgraphs = 0
+    for level, item in walk(root, opened):
+        indent = "  " * level
+        if item is None:
+            yield f"{indent}end"
+        elif isinstance(item, Scope) and item in opened:
+            yield f'{indent}subgraph s{subgraphs}["{_escaped(item.label)}"]'
+            subgraphs += 1
+        else:
+            device = _device(picture, item)
+            yield f"{indent}b{numbers[item]}{_box(picture, item, labels)}" + ("" if device is None else f":::{_class(device)}")
+
+
+def _box(picture: Picture, item: Scope | int, labels: dict[int, str]) -> str:
+    if isinstance(item, Scope):
+        shares = ", ".join(f"{labels[device]} {amount.number}" for device, amount in item.by_device.items())
+        return f'[["{_escaped(item.label)}<br>{shares}"]]'
+    node = picture.nodes[item]
+    return f'("{_escaped(node.name.rpartition("/")[2])}<br>{node.op} on {labels[node.device]}")'
+
+
+def _device(picture: Picture, item: Scope | int) -> int | None:
+    """The one device of a box; None where it has several."""
+    if isinstance(item, Scope):
+        return next(iter(item.by_device)) if len(item.by_device) == 1 else None
+    return picture.nodes[item].device
+
+
+def _class(device: int) -> str:
+    return f"d{device}" if device >= 0 else "unplaced"
+
+
+def _escaped(text: str) -> str:
+    """Names as Mermaid shows them in quotes: what it would take for its own signs by number."""
+    return "".join(character if character.isalnum() or character in " _-./()…" else f"#{ord(character)};" for character in text)

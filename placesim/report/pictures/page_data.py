@@ -1,0 +1,99 @@
+"""A picture -> the tables that the page draws from: columns of plain numbers and texts, each distinct text kept once.
+
+Nodes are numbered as in the picture, scopes as the tree is walked (0 is the root); a child of a scope is a node's number, or
+`-1 - n` for scope n.  An input is a pair of node and slot, slot -1 on a control edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from placesim.inspection.device_names import short_names
+from placesim.inspection.explaining.paragraphs import Paragraph, Paragraphs
+from placesim.inspection.picturing.drawing import copies_by_edge
+from placesim.inspection.picturing.picture import Picture
+from placesim.inspection.picturing.scopes import Scope, scope_tree, unfold
+
+FIRST_BOXES = 24
+"""How many boxes the first picture may have."""
+Value = TypeVar("Value")
+
+
+class _Table(dict[Value, int]):
+    """Numbers values in the order in which they first come."""
+
+    def number(self, value: Value) -> int:
+        return self.setdefault(value, len(self))
+
+
+def page_document(picture: Picture) -> dict[str, Any]:
+    """Everything that the page shows."""
+    root = scope_tree(picture.nodes)
+    ops, requests = _Table[str](), _Table[str]()
+    nodes = {
+        "name": [node.name for node in picture.nodes],
+        "op": [ops.number(node.op) for node in picture.nodes],
+        "device": [node.device for node in picture.nodes],
+        "requested": [requests.number(node.requested) for node in picture.nodes],
+        "bytes": [node.bytes for node in picture.nodes],
+        "place": [f"{node.location}" if node.location else "" for node in picture.nodes],
+        "inputs": [[number for source in node.inputs for number in source] for node in picture.nodes],
+    }
+    return {
+        "title": picture.name,
+        "devices": _devices(picture),
+        "ops": list(ops),
+        "requests": list(requests),
+        "nodes": nodes,
+        "scopes": _scopes(root),
+        "copies": [list(copy) for copy in picture.copies],
+        "edge_copies": [[*key, copy] for key, copy in copies_by_edge(picture).items()],
+        "proofs": _proofs(picture),
+        "warnings": list(picture.warnings),
+        "error": picture.error,
+        "has_graph": picture.live is not None,
+    }
+
+
+def _devices(picture: Picture) -> list[dict[str, str]]:
+    short = short_names(picture.devices)
+    return [{"name": name, "short": label} for name, label in zip(picture.devices, short, strict=True)]
+
+
+def _scopes(root: Scope) -> dict[str, list[Any]]:
+    scopes = [scope for _, scope in root.walk()]
+    numbers = {scope: number for number, scope in enumerate(scopes)}
+    opened = unfold(root, FIRST_BOXES)
+    return {
+        "name": [scope.name for scope in scopes],
+        "label": [scope.label for scope in scopes],
+        "folded": [int(scope.is_folded) for scope in scopes],
+        "children": [[_child(child, numbers) for child in scope.children] for scope in scopes],
+        "opened": [number for number, scope in enumerate(scopes) if scope in opened],
+    }
+
+
+def _child(child: Scope | int, numbers: dict[Scope, int]) -> int:
+    return -1 - numbers[child] if isinstance(child, Scope) else child
+
+
+def _proofs(picture: Picture) -> dict[str, Any]:
+    """The distinct paragraphs, the distinct proofs as lists of them, and each node's proof."""
+    if picture.live is None or picture.live.placement is None:
+        return {"paragraphs": [], "proofs": [], "of_node": []}
+    paragraphs, proofs = _Table[Paragraph](), _Table[tuple[int, ...]]()
+    source = Paragraphs(picture.live)
+    of_node = [
+        proofs.number(tuple(paragraphs.number(paragraph) for paragraph in source.of(node_id)))
+        for node_id in range(len(picture.nodes))
+    ]
+    return {
+        "paragraphs": [_row(paragraph) for paragraph in paragraphs],
+        "proofs": [list(p) for p in proofs],
+        "of_node": of_node,
+    }
+
+
+def _row(paragraph: Paragraph) -> Sequence[Any]:
+    return [paragraph.term, paragraph.text, *paragraph.nodes]

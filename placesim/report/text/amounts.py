@@ -1,0 +1,32 @@
+"""Counted bytes as text: in full for programs, in units for people; `+` follows where some are not known."""
+
+from __future__ import annotations
+
+from placesim.inspection.amounts import Amount
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def plain_bytes(amount: Amount) -> str:
+    """`1536`, `1536+`."""
+    return _open_ended(f"{amount.bytes}", amount)
+
+
+def readable_bytes(amount: Amount) -> str:
+    """`1.5 KiB`, `1.5 KiB+`."""
+    return _open_ended(readable_size(amount.bytes), amount)
+
+
+def _open_ended(shown: str, amount: Amount) -> str:
+    return f"{shown}+" if amount.unknown else shown
+
+
+def readable_size(size: int) -> str:
+    """`1536` -> `1.5 KiB`."""
+    value, unit = float(size), _UNITS[0]
+    for unit in _UNITS:
+        if value < 1024 or unit == _UNITS[-1]:
+            break
+        value /= 1024
+    shown = f"{value:.1f}" if unit != "B" and value < 9.95 else f"{value:.0f}"
+    return f"{shown} {unit}"

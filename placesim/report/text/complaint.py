@@ -1,0 +1,121 @@
+"""An error -> the text on standard error: one line `ErrorType: message`, then indented lines of help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from placesim.devices.inventory import DeviceSet
+from placesim.devices.names import parse_runtime_name
+from placesim.errors import GraphFileError, InvalidArgumentError, Location, OpError, PlacesimError, shown_type
+from placesim.graph.graph import Graph, Node
+from placesim.graph.node_text import format_attrs, node_tag, replace_tags
+from placesim.marked import Marked, Role
+from placesim.ops.attributes import TensorValue, format_attr_value, format_elements
+from placesim.placement.placer import Placement
+from placesim.report.text.log import classic_order
+
+Locate = Callable[[str], Location | None]
+
+_TAIL = re.compile(r"\s*\[\[[^\n]*\]\]\s*\Z")
+_INDENT = "  "
+_HINTS = (
+    (
+        r"was explicitly assigned to .* but available devices are",
+        "--soft-placement lets another device take its place; --cpu and --gpu change the machine",
+    ),
+    (r"Attempting to use uninitialized value", "run the variable's initializer in a step before this one"),
+    (r"You must feed a value for placeholder", "give it one: --feed NAME=VALUE, or `feed:` in the step"),
+)
+"""What to try, for errors in TensorFlow's own words."""
+
+
+def format_error(error: PlacesimError, locate: Locate = lambda name: None) -> Marked:
+    """The error as lines; `locate` says where a node stands, None where that is not known."""
+    lines = [*_message_lines(error, locate), *error.help, *_hints(error)]
+    return _told(shown_type(error), f" {lines[0]}", [_INDENT + line for line in lines[1:]])
+
+
+def _told(type_name: str, said: str, more: Sequence[str]) -> Marked:
+    """The class of an error, the rest of its first line, and the lines below."""
+    helps = Marked(*(f"{line}\n" for line in more), role=Role.HELP)
+    return Marked(Marked(f"{type_name}:", role=Role.ERROR), f"{said}\n", helps)
+
+
+def _message_lines(error: PlacesimError, locate: Locate) -> Iterator[str]:
+    if isinstance(error, GraphFileError):
+        yield from map(str, error.problems)
+        return
+    message = _TAIL.sub("", error.message)
+    text = replace_tags(message, lambda name: _place(name, locate))
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+    yield from lines
+    if error.node is not None and isinstance(error, OpError) and node_tag(error.node) not in message:
+        yield _place(error.node, locate) + (f" on {error.device}" if error.device else "")
+    elif error.location is not None and error.node is None:
+        yield f"at {error.location}"
+
+
+def _place(name: str, locate: Locate) -> str:
+    location = locate(name)
+    return f"node {name} (defined at {location.file}:{location.line})" if location is not None else f"node {name}"
+
+
+def _hints(error: PlacesimError) -> Iterator[str]:
+    for pattern, hint in _HINTS:
+        if re.search(pattern, error.message):
+            yield hint
+
+
+def find_locations(placements: Sequence[Placement], error: PlacesimError) -> Locate:
+    """Where nodes stand, by the newest placement's graph; the error's own place counts for its own node."""
+
+    def locate(name: str) -> Location | None:
+        if name == error.node and error.location is not None:
+            return error.location
+        graph = placements[-1].graph if placements else None
+        return graph.location(graph.node(name)) if graph is not None and name in graph.ids else None
+
+    return locate
+
+
+# --- the first guides' words ----------------------------------------------------------------------------------------
+
+
+def format_classic_error(error: PlacesimError, placement: Placement, fetches: Sequence[str]) -> Marked | None:
+    """The text of TensorFlow 0.5 for a device that does not exist; None for any other error.
+
+    It placed node by node in the order of its log, so it names the first node there that asks for what is not there.
+    """
+    if not isinstance(error, InvalidArgumentError) or "was explicitly assigned to" not in error.message:
+        return None
+    nodes = (placement.graph.nodes[i] for i in classic_order(placement.graph, fetches))
+    node = next((node for node in nodes if not _is_satisfiable(node, placement.device_set)), None)
+    if node is None:
+        return None
+    said = (
+        f" Invalid argument: Cannot assign a device to node '{node.name}': "
+        f"Could not satisfy explicit device specification '{node.device}'"
+    )
+    return _told(error.type_name, said, [f"   [[Node: {_classic_summary(placement.graph, node)}]]"])
+
+
+def _is_satisfiable(node: Node, devices: DeviceSet) -> bool:
+    spec = parse_runtime_name(node.device)
+    return spec is None or bool(devices.matching(spec))
+
+
+def _classic_summary(graph: Graph, node: Node) -> str:
+    """A node as TensorFlow 0.5 to 1.11 printed it (5.9)."""
+    tensors = {name: value for name, value in node.attrs.items() if isinstance(value, TensorValue)}
+    shown = format_attrs(node.attrs)
+    for value in tensors.values():
+        shown = shown.replace(format_attr_value(value), _flat_tensor(value))
+    device = f'_device="{node.device}"'
+    return f"{node.name} = {node.op}[{shown}, {device}]({', '.join(graph.input_texts(node))})"
+
+
+def _flat_tensor(tensor: TensorValue) -> str:
+    flat = TensorValue(tensor.dtype, tensor.array.reshape(-1))
+    shape = ",".join(map(str, tensor.array.shape))
+    return f"Tensor<type: {tensor.dtype.name} shape: [{shape}] values: {format_elements(flat)}>"

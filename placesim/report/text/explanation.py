@@ -1,0 +1,266 @@
+"""Proofs of placements, and what would change them -> text and JSON: two readings of one record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from operator import attrgetter
+from typing import Any
+
+from placesim.devices.names import parse_runtime_name
+from placesim.errors import Location
+from placesim.inspection.device_names import short_device
+from placesim.inspection.explaining.alternatives import Alternatives
+from placesim.inspection.explaining.annotations import Annotation, Kind
+from placesim.inspection.explaining.inquiry import ExplainedError, ExplainedNode
+from placesim.inspection.explaining.kernel_support import Exclusion, KernelSupport
+from placesim.inspection.explaining.proof import Bounds, Group, IgnoredLabel, LostRequest, Merge, Proof
+from placesim.inspection.explaining.trials import Trial
+from placesim.inspection.snapshot import Failure, PlacedNode, failure_of
+from placesim.marked import Marked, Role, device, filled, joined, listed, place, quoted
+
+MAX_LISTED = 8
+"""A text lists so many members, merges or candidates, and counts the rest; JSON has all."""
+_WIDTH = 13
+
+
+# --- text -----------------------------------------------------------------------------------------------------------
+
+
+def format_explained(explained: ExplainedNode, limit: int = MAX_LISTED) -> Marked:
+    """One node: a line that says where it is, then a line for each part of the proof, then at most `limit` edits."""
+    found = explained.proof
+    lines = [Marked(_head(found), "" if found.location is None else filled(" at {}", place(found.location)))]
+    lines += [_row(title, text) for title, texts in _parts(found) for title, text in _titled(title, texts)]
+    if explained.alternatives is not None:
+        lines += _format_alternatives("what would change it", explained.alternatives, found.device, limit)
+    return _ended(lines)
+
+
+def _head(found: Proof | PlacedNode) -> Marked:
+    """The log's line."""
+    name = found.node if isinstance(found, Proof) else found.name
+    node = Marked(f"{name}: ({found.op}):", role=Role.NODE)
+    return Marked(node, " ", device(found.device) if found.device else "not placed")
+
+
+def _ended(lines: Sequence[str]) -> Marked:
+    return Marked(joined("\n", lines), "\n")
+
+
+def _titled(title: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The title beside the first line only."""
+    return ((title if not index else "", text) for index, text in enumerate(texts))
+
+
+def _row(title: str, text: str) -> Marked:
+    return Marked("  ", Marked(f"{title:<{_WIDTH}}", role=Role.TERM), text)
+
+
+def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
+    yield "requested", [_requested(found)]
+    yield "kernels", [_kernels(support) for support in found.kernels]
+    yield "group", list(_group(found.group))
+    held = found.held_to
+    if found.group is not None:
+        yield "held to", [filled("{} {}", what, device(spec)) for what, spec in held._asdict().items() if spec] or ["nothing"]
+        yield "", [f"device types that all of it has kernels for: {', '.join(found.types)}"]
+    elif held.assigned:
+        yield "assigned", [device(held.assigned)]
+    if found.overridden is not None:
+        lost = found.overridden
+        sentence = "the request {} lost against {}: {} is read by reference (5.6)"
+        yield "overridden", [filled(sentence, lost.ignored, lost.taken, lost.source)]
+    yield "ignored", [filled("the label loc:@{}: {}", label, quoted(why)) for label, why in found.ignored_labels]
+    yield "soft steps", list(found.soft_steps)
+    yield "candidates", [listed([short_device(name) for name in found.candidates], MAX_LISTED) or "none"]
+    yield "chosen", [found.choice]
+
+
+def _requested(found: Proof) -> str:
+    return Marked(device(found.requested), _by(found.origins)) if found.requested else "nothing"
+
+
+def _by(origins: Sequence[Annotation]) -> str:
+    located = [origin for origin in origins if origin.location is not None]
+    places = [Marked("the scope at " if origin.kind == Kind.SCOPE else "", place(origin.location)) for origin in located]
+    return filled(" by {}", joined(" and ", places)) if places else ""
+
+
+def _kernels(support: KernelSupport) -> str:
+    if support.priority is not None:
+        return f"{support.device_type}: yes" + (f", priority {support.priority}" if support.priority else "")
+    if not support.registered:
+        return f"{support.device_type}: none for this op"
+    why = "; ".join(map(str, support.exclusions)) or "no single attr excludes them"
+    return f"{support.device_type}: none for these types: {why}"
+
+
+def _group(group: Group | None) -> Iterator[str]:
+    if group is None:
+        yield "alone"
+        return
+    yield f"{len(group.members)} nodes: {listed(group.members, MAX_LISTED)}"
+    for merge in group.merges[:MAX_LISTED]:
+        yield Marked(merge.text, "" if merge.location is None else filled(" ({})", place(merge.location)))
+    if len(group.merges) > MAX_LISTED:
+        yield f"and {len(group.merges) - MAX_LISTED} more merges"
+
+
+def _format_alternatives(title: str, found: Alternatives, before: str | None, limit: int) -> list[Marked]:
+    lines = [Marked(f"  {title}", role=Role.HEAD)]
+    lines += [_format_trial(trial, before) for trial in found.outcomes[:limit]]
+    if not found.outcomes:
+        lines.append(Marked("    no single edit that was tried"))
+    if len(found.outcomes) > limit:
+        lines.append(Marked(f"    and {len(found.outcomes) - limit} more (--edits)"))
+    if found.untried:
+        lines.append(Marked(f"    {found.untried} more edits were not tried: the graph is large"))
+    return lines
+
+
+def _format_trial(trial: Trial, before: str | None) -> Marked:
+    led_to: str = short_device(trial.device) if trial.device else "placed"
+    if trial.error is not None:
+        led_to = f"then {trial.error.node or 'the graph'} can't be placed"
+    others = max(0, trial.moved - 1)
+    moved = f", with {others} other node{'s' * (others != 1)}" if before is not None and others else ""
+    return filled("    {}{} -> {}{}", _at(trial.edit.location), trial.edit.text, led_to, moved)
+
+
+def format_error_explained(explained: ExplainedError, limit: int = MAX_LISTED) -> Marked:
+    """The error's first line, the annotations in conflict, and the edits that mend it."""
+    lines = [explained.failure.summary]
+    conflict = explained.conflict
+    if conflict is not None and conflict.annotations:
+        found = conflict.annotations
+        one = "this annotation alone is" if len(found) == 1 else f"these {len(found)} annotations are"
+        lines.append(Marked(f"  {one} in conflict{'' if conflict.is_minimal else ' (not all was tried: the graph is large)'}"))
+        lines += [filled("    {}{}", _at(annotation.location), annotation) for annotation in found[:limit]]
+        if len(found) > limit:
+            lines.append(Marked(f"    and {len(found) - limit} more"))
+    elif conflict is not None:
+        lines.append(Marked("  no annotation is to blame: without any of them it can't be placed either"))
+    if explained.remedies is not None:
+        lines += _format_alternatives("what would mend it", explained.remedies, None, limit)
+    return _ended(lines)
+
+
+def _at(location: Location | None) -> str:
+    return filled("{}: ", place(location)) if location is not None else ""
+
+
+def format_brief(found: Proof) -> Marked:
+    """One node in one line: the log's line, and why."""
+    return Marked(_head(found), ": ", brief_reason(found), "\n")
+
+
+def brief_reason(found: Proof) -> str:
+    """Why, in some words."""
+    if found.rule not in ("default", "none"):
+        return found.choice
+    if found.overridden is not None:
+        return filled("its request {} lost against {}", found.overridden.ignored, found.overridden.source)
+    if found.soft_steps:
+        return filled("soft placement: {} can't be had", device(found.requested or found.held_to.requested))
+    if found.requested:
+        return Marked("requested ", device(found.requested), _by(found.origins))
+    if found.held_to.requested:
+        return filled("its group is held to {}", device(found.held_to.requested))
+    excluded = [support.device_type for support in found.kernels if support.priority is None]
+    if excluded:
+        return f"the first device with a kernel; none for {', '.join(excluded)}"
+    return "the preferred device"
+
+
+def format_recorded(node: PlacedNode) -> Marked:
+    """A node of a report, which holds no reasons."""
+    spec, placed_on = parse_runtime_name(node.requested), parse_runtime_name(node.device)
+    lost = spec is not None and placed_on is not None and not spec.matches(placed_on)
+    asked = device(node.requested) if node.requested else "nothing was requested"
+    return _ended([_head(node), _row("requested", Marked(asked, ", which it did not get" if lost else ""))])
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------------
+
+
+def explained_document(nodes: Sequence[ExplainedNode], error: ExplainedError | None) -> dict[str, Any]:
+    """`nodes`, the `groups` that they are in (each once, by number), and the `error`."""
+    groups: dict[int, tuple[int, Group]] = {}
+    for node in nodes:
+        group = node.proof.group
+        if group is not None:
+            groups.setdefault(id(group), (len(groups), group))
+    return {
+        "nodes": [_node_document(node, groups) for node in nodes],
+        "groups": [_plain(group) for _, group in groups.values()],
+        "error": None if error is None else _error_document(error),
+    }
+
+
+def _node_document(explained: ExplainedNode, groups: Mapping[int, tuple[int, Group]]) -> dict[str, Any]:
+    group = explained.proof.group
+    number = None if group is None else groups[id(group)][0]
+    return {**_plain(explained.proof), "group": number, **_edits_document(explained.alternatives)}
+
+
+def _error_document(error: ExplainedError) -> dict[str, Any]:
+    conflict = error.conflict
+    return {
+        **_plain(error.failure),
+        "conflict": None if conflict is None else _plain(conflict.annotations),
+        "conflict_is_minimal": conflict is not None and conflict.is_minimal,
+        **_edits_document(error.remedies),
+    }
+
+
+def _edits_document(found: Alternatives | None) -> dict[str, Any]:
+    return {"edits": _plain(found and found.outcomes), "untried_edits": 0 if found is None else found.untried}
+
+
+def _same(*names: str) -> dict[str, Callable[[Any], Any]]:
+    return {name: attrgetter(name) for name in names}
+
+
+_READINGS: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
+    Proof: _same("node", "op", "location", "device")
+    | {"reason": brief_reason}
+    | _same("requested", "origins", "kernels")
+    | {"group": lambda proof: None}  # by its number, which only the whole document knows
+    | _same("held_to", "types", "overridden", "ignored_labels", "soft_steps", "candidates", "rule", "followed"),
+    Annotation: _same("kind", "text", "node", "location"),
+    KernelSupport: {"type": attrgetter("device_type")}
+    | _same("priority", "registered")
+    | {"excluded_by": attrgetter("exclusions")},
+    Group: _same("members", "merges"),
+    Merge: _same("node", "other", "cause", "detail", "location"),
+    Bounds: _same(*Bounds._fields),
+    LostRequest: _same(*LostRequest._fields),
+    IgnoredLabel: _same(*IgnoredLabel._fields),
+    Failure: _same(*Failure._fields),
+    Trial: {"edit": attrgetter("edit.text")}
+    | {"location": attrgetter("edit.location"), "reach": attrgetter("edit.reach")}
+    | _same("device", "moved")
+    | {"next_error": lambda trial: trial.error and failure_of(trial.error)},
+}
+"""For each record the keys of its JSON object in order, each with how it is read."""
+
+
+def _plain(value: Any) -> Any:
+    """A record as an object, a tuple as a list; places, types and the words of enumerations as text."""
+    if value is None or isinstance(value, str):
+        return value
+    readings = _READINGS.get(type(value))
+    if readings is not None:
+        return {key: _plain(read(value)) for key, read in readings.items()}
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if isinstance(value, (Location, Exclusion)):
+        return str(value)
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value
+
+
+def recorded_document(nodes: Sequence[PlacedNode], failure: Failure | None) -> dict[str, Any]:
+    """What a written report says of nodes."""
+    rows = [{"node": n.name, "op": n.op, "device": n.device, "requested": n.requested} for n in nodes]
+    return {"nodes": rows, "groups": [], "error": _plain(failure)}

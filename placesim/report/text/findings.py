@@ -1,0 +1,50 @@
+"""Findings -> text, JSON, and GitHub's annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from placesim.inspection.checking.findings import Finding
+from placesim.marked import Marked
+
+
+def format_findings(findings: Sequence[Finding]) -> Marked:
+    """`FILE:LINE:COL: rule: message`, one a line."""
+    return Marked(*(part for finding in findings for part in (str(finding), "\n")))
+
+
+def findings_document(findings: Sequence[Finding]) -> dict[str, Any]:
+    """The JSON object."""
+    return {"findings": [_row(finding) for finding in findings]}
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    return {
+        "file": finding.location.file,
+        "line": finding.location.line,
+        "column": finding.location.column,
+        "rule": finding.rule,
+        "message": finding.message,
+        "node": finding.node,
+    }
+
+
+def format_github(findings: Sequence[Finding]) -> str:
+    """One workflow command a line, which GitHub shows at the line of the file."""
+    return "".join(map(_annotation, findings))
+
+
+def _annotation(finding: Finding) -> str:
+    place = finding.location
+    fields = f"file={_property(place.file)},line={place.line},col={place.column},title={_property(finding.rule)}"
+    return f"::error {fields}::{_data(finding.message)}\n"
+
+
+def _data(text: str) -> str:
+    """GitHub's escapes for what stands after the second pair of colons."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

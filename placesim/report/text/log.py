@@ -1,0 +1,111 @@
+"""Placements -> the lines that TensorFlow logs: the device mapping, and one line for each node.
+
+Two styles: `modern` is TensorFlow 2.x's text; `classic` that of the first guides, which has no op types and no compute
+capability, spells a CPU `/cpu:0`, and takes the nodes in post-order from the fetches, each one's inputs from last to first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from placesim.devices.inventory import Device
+from placesim.graph.graph import Graph
+from placesim.marked import Marked, Role, device
+from placesim.placement.placer import Placement
+
+Shows = Callable[[str], bool]
+LogLine = tuple[str, str, str]
+"""A node with its colon, its op with what stands around it, and its device."""
+_NO_DEVICES = "Device mapping: no known devices."
+
+
+def format_mapping(lines: Sequence[str]) -> Marked:
+    """The mapping's lines under their head; of a machine with CPUs alone TensorFlow says that it knows no devices (9.1)."""
+    head = Marked("Device mapping:" if lines else _NO_DEVICES, role=Role.HEAD)
+    return Marked(head, "\n", *(f"{line}\n" for line in lines))
+
+
+def mapping_lines(devices: Iterable[Device], classic: bool = False) -> tuple[str, ...]:
+    """One line for each device with a physical description, in creation order."""
+    lines = (device.mapping_line for device in devices if device.physical_device_desc)
+    return tuple(line.partition(", compute capability")[0] if classic else line for line in lines)
+
+
+def format_placements(placements: Iterable[Placement], shows: Shows | None = None) -> str:
+    """One line for each node of each placement, in TensorFlow's order (9.2); `shows` says of a name whether it is wanted."""
+    return format_lines(modern_lines(placements, shows))
+
+
+def format_lines(lines: Iterable[LogLine]) -> str:
+    """The lines as they are logged."""
+    return "".join([f"{node}{op} {device}\n" for node, op, device in lines])
+
+
+def mark_lines(lines: Iterable[LogLine]) -> Marked:
+    """The same with their parts marked."""
+    return Marked(*[part for line in lines for part in _marked_parts(*line)])
+
+
+def _marked_parts(node: str, op: str, name: str) -> Iterator[str]:
+    yield Marked(node, role=Role.NODE)
+    yield Marked(op, role=Role.OP)
+    yield from (" ", device(name), "\n")
+
+
+def modern_lines(placements: Iterable[Placement], shows: Shows | None = None) -> Iterator[LogLine]:
+    """A line for each node, as TensorFlow 2.x logs it."""
+    for placement in placements:
+        nodes, devices = placement.graph.nodes, placement.devices
+        named = {device: device.name for device in placement.device_set.devices}
+        shown = placement.log if shows is None else [i for i in placement.log if shows(nodes[i].name)]
+        yield from [(f"{nodes[i].name}:", f" ({nodes[i].signature.op}):", named[devices[i]]) for i in shown]  # type: ignore[index]
+
+
+def classic_lines(placements: Iterable[Placement], fetches: Sequence[str], shows: Shows | None = None) -> Iterator[LogLine]:
+    """The same as the first guides show it, without ops; `fetches` are the names of the fetched nodes."""
+    for placement in placements:
+        nodes, devices = placement.graph.nodes, placement.devices
+        named = {device: classic_name(device) for device in placement.device_set.devices}
+        placed = ((nodes[i].name, devices[i]) for i in classic_order(placement.graph, fetches))
+        yield from (
+            (f"{name}:", "", named[device]) for name, device in placed if device is not None and (shows is None or shows(name))
+        )
+
+
+def classic_name(device: Device) -> str:
+    """A CPU's name in its short form, as up to TensorFlow 1.3 (0.5)."""
+    return device.name.replace("/device:CPU:", "/cpu:")
+
+
+def classic_order(graph: Graph, fetches: Sequence[str]) -> list[int]:
+    """Every node after its inputs, which are visited from last to first: from the fetches, then from all other nodes."""
+    order: list[int] = []
+    visited = bytearray(len(graph))
+    fetched = [graph.ids[name] for name in fetches if name in graph.ids]
+    for start in (*fetched, *_sinks(graph), *range(len(graph))):
+        if not visited[start]:
+            _visit(graph, start, visited, order)
+    return order
+
+
+def _sinks(graph: Graph) -> list[int]:
+    return [node_id for node_id, consumers in enumerate(graph.consumers()) if not consumers]
+
+
+def _visit(graph: Graph, start: int, visited: bytearray, order: list[int]) -> None:
+    visited[start] = 1
+    waiting: list[tuple[int, Iterator[int]]] = [(start, _inputs_from_last(graph, start))]
+    while waiting:
+        node_id, inputs = waiting[-1]
+        following = next((i for i in inputs if not visited[i]), None)
+        if following is None:
+            order.append(node_id)
+            waiting.pop()
+        else:
+            visited[following] = 1
+            waiting.append((following, _inputs_from_last(graph, following)))
+
+
+def _inputs_from_last(graph: Graph, node_id: int) -> Iterator[int]:
+    node = graph.nodes[node_id]
+    return reversed((*node.input_nodes, *node.control_inputs))

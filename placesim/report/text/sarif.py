@@ -1,0 +1,43 @@
+"""Findings -> SARIF 2.1.0, which code scanning tools read (OASIS standard, sections 3.13 to 3.27)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from placesim.inspection.checking.findings import Finding
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+VERSION = "2.1.0"
+
+
+def sarif_document(findings: Sequence[Finding], rules: Mapping[str, str], version: str) -> dict[str, Any]:
+    """A log of one run; `rules` are the rules that were checked with what each says."""
+    known = {**rules, **{f.rule: "The graph can be placed on this machine." for f in findings if f.rule not in rules}}
+    numbers = {name: number for number, name in enumerate(known)}
+    driver = {
+        "name": "placesim",
+        "version": version,
+        "rules": [{"id": name, "shortDescription": {"text": text}} for name, text in known.items()],
+    }
+    results = [_result(finding, numbers[finding.rule]) for finding in findings]
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return {"$schema": SCHEMA, "version": VERSION, "runs": [run]}
+
+
+def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
+    place = finding.location
+    region = {"startLine": max(1, place.line), "startColumn": max(1, place.column)}
+    location: dict[str, Any] = {
+        "physicalLocation": {"artifactLocation": {"uri": quote(place.file.replace("\\", "/"))}, "region": region}
+    }
+    if finding.node is not None:
+        location["logicalLocations"] = [{"fullyQualifiedName": finding.node, "kind": "element"}]
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": rule_index,
+        "level": "error",
+        "message": {"text": finding.message},
+        "locations": [location],
+    }

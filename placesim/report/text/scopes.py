@@ -1,0 +1,104 @@
+"""A picture -> its tree of name scopes and its matrix of copies, as text for a pipe, for a terminal, and as a JSON object.
+
+In a pipe every line begins with what it is, and has tabs between its parts: `scope`, path, nodes, bytes, and `DEVICE=nodes` for
+each device; then `transfers`, source, target, tensors, bytes.  Bytes are those that are known; where some are not, `+` follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Any, NamedTuple
+
+from placesim.inspection.device_names import short_names
+from placesim.inspection.picturing.picture import Picture
+from placesim.inspection.picturing.scopes import Scope, opened_to, scope_tree, unfold
+from placesim.report.text.amounts import plain_bytes
+
+NOT_PLACED = "not-placed"
+ROOT = "."
+"""The path of the scope that holds everything."""
+
+
+def device_labels(picture: Picture) -> dict[int, str]:
+    """What to call each device, by index, and nodes that are on none."""
+    return {-1: NOT_PLACED, **dict(enumerate(short_names(picture.devices)))}
+
+
+# --- in a pipe ------------------------------------------------------------------------------------------------------
+
+
+def format_lines(picture: Picture, depth: int | None = None) -> str:
+    """Every scope, down to `depth` where that is given, and every pair of devices between which something passes."""
+    labels = device_labels(picture)
+    tree = scope_tree(picture.nodes, fold_limit=None)
+    rows = [_scope_row(scope, labels) for level, scope in tree.walk() if depth is None or level <= depth]
+    rows += [
+        ("transfers", labels[src], labels[dst], f"{total.number}", plain_bytes(total))
+        for (src, dst), total in picture.matrix().items()
+    ]
+    return "".join("\t".join(row) + "\n" for row in rows)
+
+
+def _scope_row(scope: Scope, labels: dict[int, str]) -> Sequence[str]:
+    total = scope.total
+    devices = " ".join(f"{labels[device]}={amount.number}" for device, amount in scope.by_device.items())
+    return "scope", scope.name or ROOT, f"{total.number}", plain_bytes(total), devices
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------------
+
+
+def scopes_document(picture: Picture, depth: int | None = None) -> dict[str, Any]:
+    """`scopes`, each before those in it, and `transfers` between devices; devices by their full names, null for none."""
+    names: dict[int, str | None] = {-1: None, **dict(enumerate(picture.devices))}
+    tree = scope_tree(picture.nodes, fold_limit=None)
+    return {
+        "devices": list(picture.devices),
+        "scopes": [_scope_document(scope, names) for level, scope in tree.walk() if depth is None or level <= depth],
+        "transfers": [
+            {"src": names[src], "dst": names[dst], **total.document("tensors")}
+            for (src, dst), total in picture.matrix().items()
+        ],
+        "warnings": list(picture.warnings),
+        "error": picture.error or None,
+    }
+
+
+def _scope_document(scope: Scope, names: dict[int, str | None]) -> dict[str, Any]:
+    by_device = [{"device": names[device], **amount.document("nodes")} for device, amount in scope.by_device.items()]
+    return {"scope": scope.name, **scope.total.document("nodes"), "by_device": by_device}
+
+
+# --- which rows a terminal shows ------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """A row of the tree: a scope, or a node by its id; `is_closed` where scopes in it are left out."""
+
+    level: int
+    item: Scope | int
+    is_closed: bool = False
+
+
+def folded_rows(picture: Picture, limit: int, depth: int | None = None) -> list[Row]:
+    """The scopes that fit into `limit` rows, or those down to `depth`; nodes too where a small graph fits as a whole."""
+    tree = scope_tree(picture.nodes)
+    scopes = [scope for _, scope in tree.walk()]
+    if depth is None and len(scopes) + len(picture.nodes) <= limit:
+        return _rows(tree, set(scopes), with_nodes=True)
+    opened = unfold(tree, limit, nodes_count=False) if depth is None else opened_to(tree, depth)
+    return _rows(tree, opened, with_nodes=False)
+
+
+def _rows(tree: Scope, opened: Set[Scope], with_nodes: bool) -> list[Row]:
+    rows: list[Row] = []
+    waiting: list[tuple[int, Scope | int]] = [(0, tree)]
+    while waiting:
+        level, item = waiting.pop()
+        if isinstance(item, Scope):
+            rows.append(Row(level, item, bool(item.scopes) and item not in opened))
+            shown = item.children if with_nodes else item.scopes
+            waiting += [(level + 1, child) for child in reversed(shown)] if item in opened else []
+        else:
+            rows.append(Row(level, item))
+    return rows

@@ -1,0 +1,48 @@
+"""The summary of each device -> a table with one line for each, and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from placesim.inspection.amounts import Amount
+from placesim.inspection.summary import DeviceSummary
+
+_COLUMNS = ("device", "nodes", "variables", "constants", "sent", "received")
+
+
+def format_summary(summaries: Sequence[DeviceSummary]) -> str:
+    """Columns under their names: nodes, and for the others the number and the bytes."""
+    rows = [_COLUMNS, *map(_row, summaries)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    return "".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows
+    )
+
+
+def _row(summary: DeviceSummary) -> tuple[str, ...]:
+    amounts = (summary.variables, summary.constants, summary.sent, summary.received)
+    return (summary.device, str(summary.nodes), *map(_amount, amounts))
+
+
+def _amount(amount: Amount | None) -> str:
+    if amount is None:
+        return "?"
+    unknown = f" + {amount.unknown} unknown" if amount.unknown else ""
+    return f"{amount.number} ({amount.bytes} bytes{unknown})" if amount.number else "0"
+
+
+def summary_document(summaries: Sequence[DeviceSummary]) -> list[dict[str, Any]]:
+    """The rows of the JSON object's `summary`."""
+    return [
+        {
+            "device": summary.device,
+            "nodes": summary.nodes,
+            **{name: _document(getattr(summary, name)) for name in _COLUMNS[2:]},
+        }
+        for summary in summaries
+    ]
+
+
+def _document(amount: Amount | None) -> dict[str, int] | None:
+    return None if amount is None else amount.document()
