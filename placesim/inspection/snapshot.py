@@ -5,20 +5,18 @@ A live one also holds the placement itself, with the reasons and the graph; a wr
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from placesim.devices.inventory import Device
 from placesim.errors import Location, PlacesimError
 from placesim.graph.graph import Graph
+from placesim.graph.node_text import replace_tags
 from placesim.graph.steps import GraphFile
 from placesim.marked import Marked, Role, quoted
 from placesim.placement.placer import Placement
 from placesim.runtime.outcome import Outcome, TransferRow
 from placesim.runtime.prepared import PreparedStep
-
-_NODE_TAG = re.compile(r"\{\{(?:colocation_)?node ([^}]*)\}\}")
 
 
 class PlacedNode(NamedTuple):
@@ -43,7 +41,11 @@ class Failure(NamedTuple):
     def summary(self) -> Marked:
         """The class and the text's first line, with nodes by their plain names."""
         first, *_ = (*self.message.strip().splitlines(), "")
-        return Marked(Marked(f"{self.type}:", role=Role.ERROR), " ", quoted(_NODE_TAG.sub(r"node \1", first)))
+        return Marked(
+            Marked(f"{self.type}:", role=Role.ERROR),
+            " ",
+            quoted(replace_tags(first, "node {}".format, ("node", "colocation_node"))),
+        )
 
 
 @dataclass(frozen=True)
