@@ -92,7 +92,7 @@ def stack_elements(elements: Sequence[Element], dtypes: Sequence[DType]) -> Elem
     return tuple(found)
 
 
-# --- padding ----------------------------------------------------------------------------------------------------------
+# --- padding --------------------------------------------------------------------------------------------------------
 
 
 class _Padding(NamedTuple):
@@ -159,7 +159,7 @@ def _padded(component: int, values: Sequence[Any], padding: _Padding) -> Any:
     return found
 
 
-# --- windows ----------------------------------------------------------------------------------------------------------
+# --- windows --------------------------------------------------------------------------------------------------------
 
 
 class _Windows:
@@ -208,7 +208,7 @@ def windowed(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dat
     return Dataset(*signature(attrs), lambda: _Windows(source, size, shift, stride, drop), total)
 
 
-# --- back to single elements ------------------------------------------------------------------------------------------
+# --- back to single elements ----------------------------------------------------------------------------------------
 
 
 class _Unbatched:

@@ -33,7 +33,7 @@ from placesim.runtime.kernels.named_resources import shape_of, slices, types_tex
 from placesim.runtime.kernels.string_tensors import flat_strings
 from placesim.runtime.shapes import scalar
 
-# --- sources ----------------------------------------------------------------------------------------------------------
+# --- sources --------------------------------------------------------------------------------------------------------
 
 
 def tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
@@ -76,7 +76,7 @@ def numbers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Data
     return Dataset(dtypes, shapes, lambda: zip(map(cast, values)), len(values))
 
 
-# --- parts and repetitions --------------------------------------------------------------------------------------------
+# --- parts and repetitions ------------------------------------------------------------------------------------------
 
 
 class _Repeated:
@@ -167,7 +167,7 @@ def sharded(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Data
     return _derived(source, lambda: itertools.islice(source.start(), index, None, count), total)
 
 
-# --- several datasets -------------------------------------------------------------------------------------------------
+# --- several datasets -----------------------------------------------------------------------------------------------
 
 
 def zipped(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
@@ -219,7 +219,7 @@ class _Chained:
                 self._current = self._starts.pop(0)()
 
 
-# --- the same elements ------------------------------------------------------------------------------------------------
+# --- the same elements ----------------------------------------------------------------------------------------------
 
 
 def _derived(source: Dataset, start: Start, cardinality: int) -> Dataset:

@@ -49,7 +49,7 @@ def _unless_out_of_range(call: Call, element: Element, keeps_count: bool) -> Ele
         raise StopIteration from None
 
 
-# --- map --------------------------------------------------------------------------------------------------------------
+# --- map ------------------------------------------------------------------------------------------------------------
 
 
 class _Mapped:
@@ -91,7 +91,7 @@ def mapped_batches(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
     return Dataset(*signature(attrs), start, UNKNOWN)
 
 
-# --- filter -----------------------------------------------------------------------------------------------------------
+# --- filter ---------------------------------------------------------------------------------------------------------
 
 
 def _is_kept(result: Sequence[Any], otherwise: str = "Filter predicate `f` must return a scalar bool.") -> bool:
@@ -132,7 +132,7 @@ def taken_while(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     return Dataset(*signature(attrs), lambda: _TakenWhile(source.start(), call), UNKNOWN)
 
 
-# --- datasets of elements ---------------------------------------------------------------------------------------------
+# --- datasets of elements -------------------------------------------------------------------------------------------
 
 
 class _Interleaved:
@@ -205,7 +205,7 @@ def interleaved(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     return Dataset(*signature(attrs), lambda: _Interleaved(source.start(), call, cycle, block), UNKNOWN)
 
 
-# --- state ------------------------------------------------------------------------------------------------------------
+# --- state ----------------------------------------------------------------------------------------------------------
 
 
 class _Scanned:

@@ -120,7 +120,7 @@ def _begun(attrs: Attrs, context: KernelContext) -> IteratorResource:
     return found
 
 
-# --- elements ---------------------------------------------------------------------------------------------------------
+# --- elements -------------------------------------------------------------------------------------------------------
 
 
 def get_next(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -198,7 +198,7 @@ def value_of(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return element
 
 
-# --- handles as strings -----------------------------------------------------------------------------------------------
+# --- handles as strings ---------------------------------------------------------------------------------------------
 
 
 def to_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:

@@ -83,7 +83,7 @@ def maker_kernel(make: Maker, shape: ShapeFunction) -> Kernel:
     return Kernel(compute, shape, needs_context=True)
 
 
-# --- checks -----------------------------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------------------------
 
 
 def check_types(expected: Sequence[DType], found: Sequence[DType]) -> None:
@@ -123,7 +123,7 @@ def element_shapes(element: Element) -> list[Dims]:
     return [shape_of(value) for value in element]
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def scalars_at(*indexes: int) -> ShapeFunction:

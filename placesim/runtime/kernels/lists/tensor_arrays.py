@@ -28,7 +28,7 @@ STEP_CONTAINER = "__per_step_0"
 RESOURCE_TYPE = "N10tensorflow11TensorArrayE"
 
 
-# --- the array --------------------------------------------------------------------------------------------------------
+# --- the array ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -175,7 +175,7 @@ def rows_of(tensor: Tensor) -> list[Tensor]:
     return [tensor[index, ...] for index in range(len(tensor))]
 
 
-# --- handles ----------------------------------------------------------------------------------------------------------
+# --- handles --------------------------------------------------------------------------------------------------------
 
 
 def _make_handle(form: str, container: str, array: TensorArray, context: KernelContext) -> Any:
@@ -267,7 +267,7 @@ def _gradients_of(forward: TensorArray, name: str, prefix: tuple[int, ...]) -> T
     )
 
 
-# --- one element ------------------------------------------------------------------------------------------------------
+# --- one element ----------------------------------------------------------------------------------------------------
 
 
 def _scalar_index(index: Any) -> int:
@@ -295,7 +295,7 @@ def read_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     return (array.read(index),)
 
 
-# --- the array as a whole ---------------------------------------------------------------------------------------------
+# --- the array as a whole -------------------------------------------------------------------------------------------
 
 
 def tell_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:

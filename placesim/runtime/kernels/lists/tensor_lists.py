@@ -104,7 +104,7 @@ def zeros_like_list(given: TensorList) -> TensorList:
     return TensorList(given.dtype, given.element_shape, elements)
 
 
-# --- making -----------------------------------------------------------------------------------------------------------
+# --- making ---------------------------------------------------------------------------------------------------------
 
 
 def make_empty(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
@@ -240,7 +240,7 @@ def scatter_into(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return (replace(found, elements=_place_rows([*found.elements, *longer], places, tensor)),)
 
 
-# --- changing ---------------------------------------------------------------------------------------------------------
+# --- changing -------------------------------------------------------------------------------------------------------
 
 
 def push_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:

@@ -16,7 +16,7 @@ from placesim.runtime.kernels.nn.windows import Window, check_entries, check_fil
 from placesim.runtime.kernels.precision import lowest
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, as_second, format_dims, merge_dim, unchanged, with_rank
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def dilate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -118,7 +118,7 @@ def _back_windows(tensor: Tensor, filters: Tensor, grads: Tensor, attrs: Attrs) 
     return windows
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
@@ -139,7 +139,7 @@ def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
     return ((dims[0], *(window.outputs for window in windows), depth),)
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:

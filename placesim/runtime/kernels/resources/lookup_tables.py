@@ -51,7 +51,7 @@ find_table: Callable[[Any, KernelContext], Table] = finder(RESOURCE_TYPE)
 Maker = Callable[[Sequence[Any], Attrs], Table]
 
 
-# --- making -----------------------------------------------------------------------------------------------------------
+# --- making ---------------------------------------------------------------------------------------------------------
 
 
 def _fixed(inputs: Sequence[Any], attrs: Attrs) -> Table:
@@ -117,7 +117,7 @@ def anonymous_maker(make: Maker) -> Callable[..., Sequence[Any]]:
     return make_new
 
 
-# --- use --------------------------------------------------------------------------------------------------------------
+# --- use ------------------------------------------------------------------------------------------------------------
 
 
 def _arrays(table: Table, keys: Any, values: Any) -> tuple[Tensor, Tensor]:
@@ -176,7 +176,7 @@ def export(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
     return find_table(inputs[0], context).export()
 
 
-# --- initializing -----------------------------------------------------------------------------------------------------
+# --- initializing ---------------------------------------------------------------------------------------------------
 
 
 def find_initializable(holder: Any, context: KernelContext) -> FixedTable:
@@ -278,7 +278,7 @@ def _field(line: bytes, fields: Sequence[bytes], column: int, number: int, dtype
         raise InvalidArgumentError(f"Field {shown} in line {number} is not a valid {dtype.name}.") from None
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_handle(context: ShapeContext) -> Sequence[Dims]:

@@ -57,7 +57,7 @@ PADDING = "PaddingFIFOQueue"
 find_queue: Callable[[Any, KernelContext], Queue] = finder(RESOURCE_TYPE)
 
 
-# --- making -----------------------------------------------------------------------------------------------------------
+# --- making ---------------------------------------------------------------------------------------------------------
 
 
 def _capacity(attrs: Attrs) -> int:
@@ -165,7 +165,7 @@ def fake_queue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
     return (strings_of(inputs[0]),)
 
 
-# --- checks -----------------------------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------------------------
 
 
 def _check_timeout(attrs: Attrs) -> None:
@@ -206,7 +206,7 @@ def _check_batch(queue: Queue, values: Sequence[Any]) -> int:
     return count
 
 
-# --- putting in and taking out ----------------------------------------------------------------------------------------
+# --- putting in and taking out --------------------------------------------------------------------------------------
 
 
 def enqueue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -273,7 +273,7 @@ def _batch(queue: Queue, index: int, values: Sequence[Any]) -> Any:
     return stack_values(values, dtype, [max(dim, 0) for dim in dims])
 
 
-# --- state ------------------------------------------------------------------------------------------------------------
+# --- state ----------------------------------------------------------------------------------------------------------
 
 
 def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -296,7 +296,7 @@ def tell_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
     return (np.int32(len(find_queue(inputs[0], context).elements)),)
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_many(context: ShapeContext) -> Sequence[Dims]:

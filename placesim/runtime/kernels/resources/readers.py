@@ -77,7 +77,7 @@ class Reader:
 find_reader: Callable[[Any, KernelContext], Reader] = finder(RESOURCE_TYPE)
 
 
-# --- kinds ------------------------------------------------------------------------------------------------------------
+# --- kinds ----------------------------------------------------------------------------------------------------------
 
 
 def _numbered(name: str, records: Iterator[bytes], first: int) -> Records:
@@ -130,7 +130,7 @@ def reader_maker(kind: ReaderKind) -> Callable[..., ResourceHandle]:
     return make
 
 
-# --- reading ----------------------------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------------------------
 
 
 def _next_work(inputs: Sequence[Any], context: KernelContext) -> bytes:
@@ -176,7 +176,7 @@ def read_up_to(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
     return string_array(keys, (len(keys),)), string_array(values, (len(values),))
 
 
-# --- state ------------------------------------------------------------------------------------------------------------
+# --- state ----------------------------------------------------------------------------------------------------------
 
 
 def tell_produced(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -224,7 +224,7 @@ def restore_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     return ()
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _build_infer(is_strings: bool, outputs: tuple[Dims, ...], handles: int, scalars: int = 0) -> Callable[..., Sequence[Dims]]:

@@ -52,7 +52,7 @@ def _double_field(number: int, value: float) -> bytes:
     return b"" if struct.pack("<d", value) == bytes(8) else encode_varint(number << 3 | FIXED_64) + struct.pack("<d", value)
 
 
-# --- numbers ----------------------------------------------------------------------------------------------------------
+# --- numbers --------------------------------------------------------------------------------------------------------
 
 
 def summarize_scalars(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
@@ -105,7 +105,7 @@ def summarize_histogram(inputs: Sequence[Any], attrs: Attrs, context: KernelCont
     return _summary([_tag_field(flat_strings(inputs[0])[0]) + message_field(HISTOGRAM, histogram_message(values))])
 
 
-# --- tensors ----------------------------------------------------------------------------------------------------------
+# --- tensors --------------------------------------------------------------------------------------------------------
 
 
 def summarize_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
@@ -149,7 +149,7 @@ def _tag_of(value: bytes) -> list[bytes]:
     return [part for field, part in read_fields(value) if field == TAG and isinstance(part, bytes)]
 
 
-# --- sounds and pictures ----------------------------------------------------------------------------------------------
+# --- sounds and pictures --------------------------------------------------------------------------------------------
 
 
 def _numbered(tag: bytes, kind: str, index: int, limit: int) -> bytes:

@@ -19,7 +19,7 @@ _DTYPE, _SHAPE, _CONTENT = 0x08, 0x12, 0x22
 _DIM, _SIZE = 0x12, 0x08
 """Tags of a shape's dimension and of its size."""
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def serialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -90,7 +90,7 @@ def _encode_varint(number: int) -> bytes:
     return bytes(encoded) + bytes([number])
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _check_shapes(context: ShapeContext) -> None:

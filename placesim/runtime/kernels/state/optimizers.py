@@ -49,7 +49,7 @@ class Rule(NamedTuple):
         return next(i for i, name in enumerate(self.inputs) if name in ("grad", "delta"))
 
 
-# --- checks -----------------------------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------------------------
 
 SCALAR_NAMES = {
     # what messages call an input that must be a scalar, where it is not its name
@@ -119,7 +119,7 @@ def same_shapes(names: str) -> tuple[Check, ...]:
     return tuple(map(same_shape, names.split()))
 
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def training_values(rule: Rule, inputs: Sequence[Any], context: KernelContext) -> dict[str, Tensor]:
@@ -170,7 +170,7 @@ def _update_in_parts(rule: Rule, attrs: Attrs, values: Sequence[Tensor]) -> Sequ
     return [result.reshape(shape) for result in results]
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def build_infer_apply(rule: Rule, is_resource: bool, merge_gradient: MergeGradient) -> ShapeFunction:
@@ -206,7 +206,7 @@ def _pass_gradient(context: ShapeContext, index: int, dims: Dims) -> Dims:
     return dims
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def build_flops(rule: Rule) -> Flops:
@@ -214,7 +214,7 @@ def build_flops(rule: Rule) -> Flops:
     return lambda inputs, outputs, attrs: rule.operations * elements(inputs[rule.gradient])
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------------------------
 
 _ADAM_SCALARS = (
     *scalars("beta1_power beta2_power"),
