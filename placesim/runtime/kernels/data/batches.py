@@ -33,7 +33,7 @@ Join = Callable[[Sequence[Element]], Element]
 """Makes one element of several."""
 
 
-class Grouped:
+class Grouped(Iterator[Element]):
     """Every `size` elements of an iteration as one; the last ones, which are fewer, unless they are dropped."""
 
     def __init__(self, source: Iterator[Element], size: int, drop_remainder: bool, join: Join) -> None:
@@ -41,9 +41,6 @@ class Grouped:
         self._size = size
         self._drop_remainder = drop_remainder
         self._join = join
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         found = list(itertools.islice(self._source, self._size))
@@ -162,7 +159,7 @@ def _padded(component: int, values: Sequence[Any], padding: _Padding) -> Any:
 # --- windows --------------------------------------------------------------------------------------------------------
 
 
-class _Windows:
+class _Windows(Iterator[Element]):
     """Stretches of an iteration, each a dataset for every component."""
 
     def __init__(self, source: Dataset, size: int, shift: int, stride: int, drop_remainder: bool) -> None:
@@ -173,9 +170,6 @@ class _Windows:
         self._span = (size - 1) * stride + 1
         self._drop_remainder = drop_remainder
         self._buffer: list[Element] = []
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         self._buffer += itertools.islice(self._source, self._span - len(self._buffer))
@@ -211,16 +205,13 @@ def windowed(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dat
 # --- back to single elements ----------------------------------------------------------------------------------------
 
 
-class _Unbatched:
+class _Unbatched(Iterator[Element]):
     """The slices of every element along the first axis."""
 
     def __init__(self, source: Iterator[Element], dtypes: Sequence[DType]) -> None:
         self._source = source
         self._dtypes = dtypes
         self._slices: Iterator[Element] = iter(())
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         while True:

@@ -79,7 +79,7 @@ def numbers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Data
 # --- parts and repetitions ------------------------------------------------------------------------------------------
 
 
-class _Repeated:
+class _Repeated(Iterator[Element]):
     """Iterations one after the other, at most `count` (-1: for ever, but not of nothing)."""
 
     def __init__(self, start: Start, count: int) -> None:
@@ -87,9 +87,6 @@ class _Repeated:
         self._left = count
         self._current: Iterator[Element] | None = None
         self._is_fresh = True
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         while True:
@@ -127,15 +124,12 @@ def taken(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Datase
     return _derived(source, lambda: itertools.islice(source.start(), count), total)
 
 
-class _Skipped:
+class _Skipped(Iterator[Element]):
     """An iteration behind its first elements."""
 
     def __init__(self, source: Iterator[Element], count: int) -> None:
         self._source = source
         self._left = count
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         while self._left:
@@ -199,15 +193,12 @@ def concatenated(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     return Dataset(*signature(attrs), lambda: _Chained([one.start, two.start]), total)
 
 
-class _Chained:
+class _Chained(Iterator[Element]):
     """Iterations one after the other, each started when the one before has ended."""
 
     def __init__(self, starts: Sequence[Start]) -> None:
         self._starts = list(starts)
         self._current: Iterator[Element] = iter(())
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         while True:
@@ -238,16 +229,13 @@ def prefetched(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> D
     return unchanged(inputs, attrs, context)
 
 
-class _Recorded:
+class _Recorded(Iterator[Element]):
     """An iteration that keeps its elements, and leaves them to others when it has come to its end."""
 
     def __init__(self, source: Iterator[Element], memory: list[tuple[Element, ...]]) -> None:
         self._source = source
         self._memory = memory
         self._seen: list[Element] = []
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         try:
@@ -272,14 +260,11 @@ def cached(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Datas
     return _derived(source, start, source.cardinality)
 
 
-class _Undaunted:
+class _Undaunted(Iterator[Element]):
     """An iteration that goes on behind what fails."""
 
     def __init__(self, source: Iterator[Element]) -> None:
         self._source = source
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         while True:

@@ -36,16 +36,13 @@ Read = Callable[[str], Iterator[bytes]]
 """The records of a file."""
 
 
-class _FileRecords:
+class _FileRecords(Iterator[Element]):
     """The records of files, one file after the other; a file that cannot be read is left behind."""
 
     def __init__(self, names: Sequence[str], read: Read) -> None:
         self._names = iter(names)
         self._read = read
         self._records: Iterator[bytes] = iter(())
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         while True:

@@ -52,16 +52,13 @@ def _unless_out_of_range(call: Call, element: Element, keeps_count: bool) -> Ele
 # --- map ------------------------------------------------------------------------------------------------------------
 
 
-class _Mapped:
+class _Mapped(Iterator[Element]):
     """A function of every element; one that is out of range ends the iteration, unless the number of elements must stay."""
 
     def __init__(self, source: Iterator[Element], call: Call, keeps_count: bool) -> None:
         self._source = source
         self._call = call
         self._keeps_count = keeps_count
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         element = next(self._source)
@@ -107,15 +104,12 @@ def filtered(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dat
     return Dataset(*signature(attrs), lambda: filter(lambda element: _is_kept(call(element)), source.start()), UNKNOWN)
 
 
-class _TakenWhile:
+class _TakenWhile(Iterator[Element]):
     """The elements before the first of which something is not true."""
 
     def __init__(self, source: Iterator[Element], call: Call) -> None:
         self._source: Iterator[Element] = source
         self._call = call
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         element = next(self._source)
@@ -135,7 +129,7 @@ def taken_while(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 # --- datasets of elements -------------------------------------------------------------------------------------------
 
 
-class _Interleaved:
+class _Interleaved(Iterator[Element]):
     """Elements of the datasets that a function gives: `block` of one, then of the next, `cycle` of them open at a time."""
 
     def __init__(self, source: Iterator[Element], call: Call, cycle: int, block: int) -> None:
@@ -145,9 +139,6 @@ class _Interleaved:
         self._block = block
         self._at, self._given = 0, 0
         self._has_ended = False
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         while not self._has_ended or any(self._open):
@@ -208,7 +199,7 @@ def interleaved(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 # --- state ----------------------------------------------------------------------------------------------------------
 
 
-class _Scanned:
+class _Scanned(Iterator[Element]):
     """A function of state and element, which gives the next state and an element."""
 
     def __init__(self, source: Iterator[Element], call: Call, state: Element, keeps_count: bool) -> None:
@@ -216,9 +207,6 @@ class _Scanned:
         self._call = call
         self._state = state
         self._keeps_count = keeps_count
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         element = next(self._source)

@@ -26,7 +26,7 @@ from placesim.runtime.kernels.data.values import (
     fits,
 )
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
-from placesim.runtime.kernels.named_resources import DEFAULT_CONTAINER, finder, name_resource
+from placesim.runtime.kernels.named_resources import DEFAULT_CONTAINER, build_finder, name_resource
 from placesim.runtime.kernels.string.tensor_serialization import message_field, read_fields
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.resources import ResourceHandle
@@ -61,7 +61,7 @@ class IteratorResource:
         return next(self.iteration, None)
 
 
-find_iterator: Callable[[Any, KernelContext], IteratorResource] = finder(RESOURCE_TYPE)
+find_iterator: Callable[[Any, KernelContext], IteratorResource] = build_finder(RESOURCE_TYPE)
 
 
 def _new_iterator(attrs: Attrs) -> IteratorResource:

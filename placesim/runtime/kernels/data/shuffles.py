@@ -59,7 +59,7 @@ class _Slice:
         self.is_whole = False
 
 
-class Shuffled:
+class Shuffled(Iterator[Element]):
     """An iteration in random order: each element is drawn from a buffer of those that come next.
 
     `size` None means a buffer of a whole epoch; `count` epochs, -1 for ever.
@@ -77,9 +77,6 @@ class Shuffled:
         self._slices: deque[_Slice] = deque()
         self._has_given = False
         self._reseed()
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def _reseed(self) -> None:
         self._random = WordStream(seeded_philox(*self._seeds.next_seeds()))

@@ -17,9 +17,9 @@ from placesim.errors import CancelledError, InvalidArgumentError, OutOfRangeErro
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
 from placesim.runtime.kernels.named_resources import (
+    build_finder,
     check_signature,
     check_two_strings,
-    finder,
     infer_scalar_of_two_strings,
     infer_takes_two_strings,
     infer_two_strings,
@@ -61,7 +61,7 @@ class Barrier:
     cancelled: bool = False
 
 
-find_barrier: Callable[[Any, KernelContext], Barrier] = finder(RESOURCE_TYPE)
+find_barrier: Callable[[Any, KernelContext], Barrier] = build_finder(RESOURCE_TYPE)
 
 
 def make_barrier(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:

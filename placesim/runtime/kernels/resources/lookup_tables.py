@@ -17,9 +17,9 @@ from placesim.runtime.kernels.kernel import Kernel, KernelContext, Tensor
 from placesim.runtime.kernels.kernel import Table as KernelTable
 from placesim.runtime.kernels.named_resources import (
     DEFAULT_CONTAINER,
+    build_finder,
     check_signature,
     check_two_strings,
-    finder,
     handle_of,
     makers,
     name_resource,
@@ -46,7 +46,7 @@ RESOURCE_TYPE = "N10tensorflow6lookup15LookupInterfaceE"
 LINE_NUMBER, WHOLE_LINE = -1, -2
 """Columns of a text file that are none."""
 
-find_table: Callable[[Any, KernelContext], Table] = finder(RESOURCE_TYPE)
+find_table: Callable[[Any, KernelContext], Table] = build_finder(RESOURCE_TYPE)
 
 Maker = Callable[[Sequence[Any], Attrs], Table]
 

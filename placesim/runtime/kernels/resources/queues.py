@@ -17,8 +17,8 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
 from placesim.runtime.kernels.named_resources import (
+    build_finder,
     check_signature,
-    finder,
     infer_scalar_of_two_strings,
     infer_takes_two_strings,
     infer_two_strings,
@@ -54,7 +54,7 @@ from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims,
 RESOURCE_TYPE = "N10tensorflow14QueueInterfaceE"
 PADDING = "PaddingFIFOQueue"
 
-find_queue: Callable[[Any, KernelContext], Queue] = finder(RESOURCE_TYPE)
+find_queue: Callable[[Any, KernelContext], Queue] = build_finder(RESOURCE_TYPE)
 
 
 # --- making ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs, c_escape
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Compute, KernelContext, Table
-from placesim.runtime.kernels.named_resources import check_two_strings, finder, makers, name_resource, users
+from placesim.runtime.kernels.named_resources import build_finder, check_two_strings, makers, name_resource, users
 from placesim.runtime.kernels.resources.file_access import decompress, fixed_records, read_bytes, text_lines, tf_records
 from placesim.runtime.kernels.resources.queue_attempts import Dequeue, attempt
 from placesim.runtime.kernels.resources.queues import find_queue
@@ -74,7 +74,7 @@ class Reader:
         self.work, self.started, self.finished, self.produced, self.records = b"", 0, 0, 0, None
 
 
-find_reader: Callable[[Any, KernelContext], Reader] = finder(RESOURCE_TYPE)
+find_reader: Callable[[Any, KernelContext], Reader] = build_finder(RESOURCE_TYPE)
 
 
 # --- kinds ----------------------------------------------------------------------------------------------------------
