@@ -1,6 +1,7 @@
 """Datasets whose elements are several elements of another: batches, padded batches, windows; and their reverse.
 
-Source: TensorFlow's `batch_dataset_op.cc`, `padded_batch_dataset_op.cc`, `window_dataset_op.cc`, `unbatch_dataset_op.cc`.
+All raise InvalidArgumentError for an input that is no dataset where one is expected, or no scalar.  Source: TensorFlow's
+`batch_dataset_op.cc`, `padded_batch_dataset_op.cc`, `window_dataset_op.cc`, `unbatch_dataset_op.cc`.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from placesim.runtime.kernels.data.values import (
     Element,
     Maker,
     as_dataset,
-    maker_kernel,
+    build_dataset,
+    build_infer_dataset,
     scalar_argument,
-    scalars_at,
     signature,
 )
 from placesim.runtime.kernels.kernel import KernelContext, Table
@@ -63,8 +64,11 @@ def _grouped(source: Dataset, attrs: Attrs, size: int, drop_remainder: bool, joi
     return Dataset(*signature(attrs), lambda: Grouped(source.start(), size, drop_remainder, join), total)
 
 
-def batch_maker(drop_at: int | None) -> Maker:
-    """What makes batches; `drop_at` is the place of the input that says whether to drop a last, smaller one."""
+def build_batches(drop_at: int | None = None) -> Maker:
+    """What makes batches `[size, ...]`; `drop_at` is the place of the scalar that says whether to drop a last, smaller one.
+
+    It raises InvalidArgumentError for a size that is not positive; an iteration does so for elements of several shapes.
+    """
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
         source = as_dataset(inputs[0])
@@ -75,7 +79,7 @@ def batch_maker(drop_at: int | None) -> Maker:
 
 
 def stack_elements(elements: Sequence[Element], dtypes: Sequence[DType]) -> Element:
-    """Elements as one, each component stacked; InvalidArgumentError where shapes differ."""
+    """n elements as one, each component stacked, `[n, ...]`; InvalidArgumentError where shapes differ."""
     found = []
     for component, (values, dtype) in enumerate(zip(zip(*elements, strict=True), dtypes, strict=True)):
         first = shape_of(values[0])
@@ -100,8 +104,13 @@ class _Padding(NamedTuple):
     dtype: DType
 
 
-def padded_batch_maker(has_drop: bool) -> Maker:
-    """What makes batches of elements that are padded to one shape first."""
+def build_padded_batches(has_drop: bool) -> Maker:
+    """What makes batches of elements that are padded to one shape first; the last input is `drop_remainder` where it has one.
+
+    It raises InvalidArgumentError for a size that is not positive, and for shapes that are no vectors, values that are no
+    scalars, or either not one for each component.  An iteration raises InvalidArgumentError for an element of another rank,
+    and DataLossError for one that is larger.
+    """
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
         source, size, count = as_dataset(inputs[0]), _batch_size(inputs[1]), attrs["N"]
@@ -176,6 +185,7 @@ class _Windows(Iterator[Element]):
         if not self._buffer or (self._drop_remainder and len(self._buffer) < self._span):
             raise StopIteration
         window = self._buffer[:: self._stride]
+        # windows that lie apart leave out what is between them
         for _ in itertools.islice(self._source, max(self._shift - len(self._buffer), 0)):
             pass
         del self._buffer[: self._shift]
@@ -186,8 +196,11 @@ class _Windows(Iterator[Element]):
         return Dataset(dtypes, shapes, lambda: zip(values, strict=True), len(values))
 
 
-def windowed(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """Windows of `size` elements, `stride` apart, each beginning `shift` elements behind the one before."""
+def make_windows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """Windows of `size` elements, `stride` apart, each beginning `shift` elements behind the one before.
+
+    All three are scalars, as is whether to drop a last, smaller window.  InvalidArgumentError for one that is not positive.
+    """
     source = as_dataset(inputs[0])
     found = []
     for value, name in zip(inputs[1:4], ("size", "shift", "stride"), strict=True):
@@ -234,18 +247,21 @@ class _Unbatched(Iterator[Element]):
         return [slices(value, dtype) for value, dtype in zip(element, self._dtypes, strict=True)]
 
 
-def unbatched(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """The slices of all elements."""
+def unbatch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The slices of all elements along their first axis.
+
+    An iteration raises InvalidArgumentError for scalars, and for components that are not equally long.
+    """
     source = as_dataset(inputs[0])
     return Dataset(*signature(attrs), lambda: _Unbatched(source.start(), source.dtypes), UNKNOWN)
 
 
 TABLE: Table = {
-    "BatchDataset": maker_kernel(batch_maker(None), scalars_at(1)),
-    "BatchDatasetV2": maker_kernel(batch_maker(2), scalars_at(1, 2)),
-    "ParallelBatchDataset": maker_kernel(batch_maker(3), scalars_at(1, 2, 3)),
-    "PaddedBatchDataset": maker_kernel(padded_batch_maker(False), scalars_at(1)),
-    "PaddedBatchDatasetV2": maker_kernel(padded_batch_maker(True), scalars_at(1, -1)),
-    "WindowDataset": maker_kernel(windowed, scalars_at(1, 2, 3, 4)),
-    **dict.fromkeys(("UnbatchDataset", "ExperimentalUnbatchDataset"), maker_kernel(unbatched, scalars_at())),
+    "BatchDataset": build_dataset(build_batches(), build_infer_dataset(1)),
+    "BatchDatasetV2": build_dataset(build_batches(drop_at=2), build_infer_dataset(1, 2)),
+    "ParallelBatchDataset": build_dataset(build_batches(drop_at=3), build_infer_dataset(1, 2, 3)),
+    "PaddedBatchDataset": build_dataset(build_padded_batches(has_drop=False), build_infer_dataset(1)),
+    "PaddedBatchDatasetV2": build_dataset(build_padded_batches(has_drop=True), build_infer_dataset(1, -1)),
+    "WindowDataset": build_dataset(make_windows, build_infer_dataset(1, 2, 3, 4)),
+    **dict.fromkeys(("UnbatchDataset", "ExperimentalUnbatchDataset"), build_dataset(unbatch)),
 }
