@@ -114,6 +114,7 @@ FAMILIES: tuple[str, ...] = (
     "resources.staging",
     "resources.barriers",
     "resources.lookup_tables",
+    "resources.table_initialization",
     "data.datasets",
     "data.batches",
     "data.tables",

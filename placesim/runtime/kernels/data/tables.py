@@ -12,7 +12,7 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.data.values import as_dataset
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
 from placesim.runtime.kernels.partial_shapes import is_compatible
-from placesim.runtime.kernels.resources.lookup_tables import find_initializable
+from placesim.runtime.kernels.resources.table_initialization import find_initializable
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, with_rank
 
 

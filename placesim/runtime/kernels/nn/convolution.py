@@ -1,4 +1,4 @@
-"""Conv, Conv2D, Conv3D and their gradients: TensorFlow's checks, static shapes and costs around `correlation`.
+"""Conv, Conv2D and Conv3D: TensorFlow's checks, static shapes and costs around `correlation`.
 
 On the CPU TensorFlow convolves channels-last tensors only; grouped convolutions go forward but have no gradients.
 """
@@ -260,7 +260,7 @@ def _static_groups(depth: int, part: int) -> int:
 
 
 def infer_any_convolution(context: ShapeContext) -> Sequence[Dims]:
-    """Conv: the rank of the input or of the filter tells how many spatial axes there are."""
+    """Conv: the rank of the input or of the filter tells how many spatial axes there are; ShapeError where they do not fit."""
     attrs, (dims, filters) = context.attrs, context.shapes
     batch_axes = attrs["batch_dims"]
     if batch_axes < 0:

@@ -188,7 +188,10 @@ def _check_back_shapes_3d(inputs: Sequence[int], filters: Sequence[int], grads: 
 
 
 def infer_input_gradient_2d(context: ShapeContext) -> Sequence[Dims]:
-    """Conv2DBackpropInput: what `input_sizes` says, all of the shape or its rows and columns, and the gradient's batch."""
+    """Conv2DBackpropInput: what `input_sizes` says, all of the shape or its rows and columns, and the gradient's batch.
+
+    ShapeError where the shapes do not fit, and for another number of sizes.
+    """
     layout = layout_of(context.attrs["data_format"])
     grads, filters = with_rank(context.shapes[2], 4), with_rank(context.shapes[1], 4)
     batch = grads[0]

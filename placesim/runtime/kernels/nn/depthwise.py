@@ -363,7 +363,10 @@ def _back_windows(
 
 
 def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
-    """The batch, the windows and channels * multiplier; unlike the kernel it reckons with dilations."""
+    """The batch, the windows and channels * multiplier; unlike the kernel it reckons with dilations.
+
+    ShapeError for shapes or attrs that do not fit.
+    """
     attrs = context.attrs
     layout = layout_of(attrs["data_format"])
     dims, filters = with_rank(context.shapes[0], 4), with_rank(context.shapes[1], 4)

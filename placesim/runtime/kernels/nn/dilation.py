@@ -122,7 +122,10 @@ def _back_windows(tensor: Tensor, filters: Tensor, grads: Tensor, attrs: Attrs) 
 
 
 def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
-    """`[batch, windows, windows, channels]`; no window is known where a size of the input or of the filter is not."""
+    """`[batch, windows, windows, channels]`; no window is known where a size of the input or of the filter is not.
+
+    ShapeError for shapes or attrs that do not fit.
+    """
     attrs = context.attrs
     dims, filters = with_rank(context.shapes[0], 4), with_rank(context.shapes[1], 3)
     for what, name in (("stride", "strides"), ("rates", "rates")):

@@ -107,7 +107,10 @@ def _summary(paddings: Tensor) -> str:
 
 
 def infer_padded(context: ShapeContext, is_resized: bool) -> Sequence[Dims]:
-    """`[batch, windows, windows, outputs]` from the padded size, as far as paddings and the new size are constants."""
+    """`[batch, windows, windows, outputs]` from the padded size, as far as paddings and the new size are constants.
+
+    ShapeError for shapes or attrs that do not fit.
+    """
     dims = list(with_rank(context.shapes[0], 4))
     index = 2 if is_resized else 1
     if is_resized:

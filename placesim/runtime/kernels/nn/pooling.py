@@ -224,7 +224,7 @@ def _merge_second(context: ShapeContext, found: Dims) -> None:
 
 
 def infer_pool_with_places(context: ShapeContext) -> Sequence[Dims]:
-    """The shape of the windows, twice: for the maxima and for their places."""
+    """The shape of the windows, twice: for the maxima and for their places; ShapeError for windows that do not fit."""
     for size in context.attrs["ksize"]:
         if size <= 0:
             raise ShapeError(f"ksize must be a positive int32 value, got:{size}")

@@ -158,7 +158,8 @@ def _check_shapes(pool: Pool, inputs: Sequence[int], output: Sequence[int], grad
 def maximum_back_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """MaxPoolGradGrad, MaxPoolGradGradV2: (input, output, gradients of the input's gradient) -> of the output's gradient.
 
-    The gradients that are given are shaped as the input, those that are found as the output.  Raises as `maximum_back`.
+    The gradients that are given are shaped as the input, those that are found as the output.  InvalidArgumentError and
+    UnimplementedError as of `maximum_back`.
     """
     (tensor, output, grads), sized = take_sizes(inputs, attrs, 3)
     _check_gradient(tensor, output, grads, attrs, sized, ("MaxPoolingGradGradOp", "MaxPoolingGradGrad", "out_grad_backprop"))

@@ -143,7 +143,7 @@ class Progress(Enum):
 
 
 class Attempt:
-    """An op at a queue; `advance` does what can be done now."""
+    """An op at a queue; `advance` does what can be done now, and keeps an error for the op to raise."""
 
     def __init__(self) -> None:
         self.done = False
@@ -202,10 +202,12 @@ class Dequeue(Attempt):
                 f"{queue.kind} '{queue.name}' is closed and has insufficient elements "
                 f"(requested {self._remaining}, current size {available})"
             )
+            # what was taken bit by bit goes back, for others that ask for less
             queue.elements.give_back(self.taken)
             self.taken = []
             available = len(queue.elements)
             if not self._allow_fewer or not available:
+                # it yields to those who wait to put something in, as TensorFlow does
                 if self._allow_fewer and lines.putting:
                     return Progress.SOME
                 self.error = error

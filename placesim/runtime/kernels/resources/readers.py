@@ -58,6 +58,7 @@ class Reader:
         return self.finished != self.started
 
     def start(self, work: bytes) -> None:
+        """Begin with a file; what the system says where it cannot be read (NotFoundError, ...)."""
         self.work = work
         self.records = self.kind.read(work.decode(), self.attrs)
         self.started += 1
@@ -71,6 +72,7 @@ class Reader:
         return found
 
     def reset(self) -> None:
+        """Forget the file at work and all counts."""
         self.work, self.started, self.finished, self.produced, self.records = b"", 0, 0, 0, None
 
 
@@ -116,8 +118,8 @@ FIXED_RECORDS = ReaderKind("FixedLengthRecordReader", _read_fixed)
 TF_RECORDS = ReaderKind("TFRecordReader", _read_tf_records)
 
 
-def reader_maker(kind: ReaderKind) -> Callable[..., ResourceHandle]:
-    """What finds or makes a reader of a kind, `(inputs, attrs, context) -> handle`."""
+def build_reader(kind: ReaderKind) -> Callable[..., ResourceHandle]:
+    """What finds or makes a reader of a kind, `(inputs, attrs, context) -> handle`; InvalidArgumentError for negative attrs."""
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ResourceHandle:
         for name in ("skip_header_lines", "header_bytes", "record_bytes", "footer_bytes", "hop_bytes"):
@@ -156,13 +158,20 @@ def _next_record(reader: Reader, inputs: Sequence[Any], context: KernelContext) 
 
 
 def read(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The key and the value of the next record; OutOfRangeError where the queue is closed and has no name left."""
+    """(reader, queue) -> the key and the value of the next record, scalars.
+
+    OutOfRangeError where the queue is closed and has no name left; InvalidArgumentError where it holds no single strings; what
+    the system says of a file that cannot be read (NotFoundError, ...).
+    """
     key, value = _next_record(find_reader(inputs[0], context), inputs, context)
     return string_array([key], ()), string_array([value], ())
 
 
 def read_up_to(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The keys and values of the next records, at most as many as asked for, and of one file only, `[records]` each."""
+    """(reader, queue, number) -> keys and values of the next records, `[records]` each, at most so many and of one file only.
+
+    OutOfRangeError and InvalidArgumentError as of `read`.
+    """
     reader, count = find_reader(inputs[0], context), int(inputs[2])
     found: list[tuple[bytes, bytes]] = []
     if count > 0:
@@ -190,12 +199,16 @@ def tell_finished(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def reset(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Forget the file at work and all counts."""
     find_reader(inputs[0], context).reset()
     return ()
 
 
 def save_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar string: the counts and the file at work, as a `ReaderBaseState` message."""
+    """A scalar string: the counts and the file at work, as a `ReaderBaseState` message.
+
+    UnimplementedError for readers of files of many records.
+    """
     reader = find_reader(inputs[0], context)
     if not reader.kind.is_single:
         raise UnimplementedError("Reader SerializeState")
@@ -205,10 +218,14 @@ def save_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 
 
 def restore_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Take counts and file from what `save_state` gave."""
+    """Take counts and file from what `save_state` gave, a scalar string.
+
+    InvalidArgumentError for no scalar and no such message; UnimplementedError for readers of files of many records.
+    """
     if np.ndim(inputs[1]):
         raise InvalidArgumentError(f"Reader state must be scalar, but had shape: {shape_text(inputs[1])}")
     reader, state = find_reader(inputs[0], context), flat_strings(inputs[1])[0]
+    # it is reset also where it cannot be restored
     reader.reset()
     if not reader.kind.is_single:
         raise UnimplementedError("Reader RestoreState")
@@ -227,13 +244,16 @@ def restore_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _build_infer(is_strings: bool, outputs: tuple[Dims, ...], handles: int, scalars: int = 0) -> Callable[..., Sequence[Dims]]:
+def _build_infer_use(
+    is_strings: bool, outputs: tuple[Dims, ...] = (), handles: int = 1, scalars: int = 0
+) -> Callable[[ShapeContext], Sequence[Dims]]:
     """The outputs' shapes, where the first inputs are handles of a form and further ones scalars."""
 
     def infer(context: ShapeContext) -> Sequence[Dims]:
         for index in range(handles + scalars):
             is_pair = is_strings and index < handles
             dims = with_rank(context.shapes[index], 1 if is_pair else 0)
+            # ReaderReadUpTo does not look at how many strings there are
             if is_pair and not scalars:
                 with_value(dims[0], 2)
         return outputs
@@ -247,20 +267,23 @@ def _infer_restore_by_strings(context: ShapeContext) -> Sequence[Dims]:
     return ()
 
 
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
 def _users(
     older: str, newer: str, compute: Compute, outputs: tuple[Dims, ...] = (), handles: int = 1, scalars: int = 0
 ) -> Table:
-    return users(
-        older, newer, compute, _build_infer(True, outputs, handles, scalars), _build_infer(False, outputs, handles, scalars)
-    )
+    """The rows of the two ops that compute alike, by either form of the handle."""
+    by_strings, by_handles = (_build_infer_use(is_strings, outputs, handles, scalars) for is_strings in (True, False))
+    return users(older, newer, compute, by_strings, by_handles)
 
 
 TABLE: Table = {
-    **makers("WholeFileReader", "WholeFileReaderV2", reader_maker(WHOLE_FILES)),
-    **makers("TextLineReader", "TextLineReaderV2", reader_maker(TEXT_LINES)),
-    **makers("FixedLengthRecordReader", "FixedLengthRecordReaderV2", reader_maker(FIXED_RECORDS)),
-    **makers("TFRecordReader", "TFRecordReaderV2", reader_maker(TF_RECORDS)),
-    **makers("IdentityReader", "IdentityReaderV2", reader_maker(IDENTITIES)),
+    **makers("WholeFileReader", "WholeFileReaderV2", build_reader(WHOLE_FILES)),
+    **makers("TextLineReader", "TextLineReaderV2", build_reader(TEXT_LINES)),
+    **makers("FixedLengthRecordReader", "FixedLengthRecordReaderV2", build_reader(FIXED_RECORDS)),
+    **makers("TFRecordReader", "TFRecordReaderV2", build_reader(TF_RECORDS)),
+    **makers("IdentityReader", "IdentityReaderV2", build_reader(IDENTITIES)),
     **_users("ReaderRead", "ReaderReadV2", read, outputs=((), ()), handles=2),
     **_users("ReaderReadUpTo", "ReaderReadUpToV2", read_up_to, outputs=((-1,), (-1,)), handles=2, scalars=1),
     **_users("ReaderNumRecordsProduced", "ReaderNumRecordsProducedV2", tell_produced, outputs=((),)),
@@ -272,6 +295,6 @@ TABLE: Table = {
         "ReaderRestoreStateV2",
         restore_state,
         _infer_restore_by_strings,
-        _build_infer(False, (), handles=1, scalars=1),
+        _build_infer_use(is_strings=False, scalars=1),
     ),
 }
