@@ -149,12 +149,14 @@ def _pad_and_stack(elements: Sequence[Element], paddings: Sequence[_Padding]) ->
 def _padded(component: int, values: Sequence[Any], padding: _Padding) -> Any:
     arrays = [np.asarray(value, padding.dtype.numpy) for value in values]
     for array in arrays:
+        # TensorFlow's text has no blank before the number of the component
         if array.ndim != len(padding.shape):
             raise InvalidArgumentError(
                 "All elements in a batch must have the same rank as the padded shape for component"
                 f"{component}: expected rank {len(padding.shape)} but got element with rank {array.ndim}"
             )
     largest = [max(sizes) for sizes in zip(*(array.shape for array in arrays), strict=True)]
+    # the whole batch fails where one element is too large
     if any(0 <= dim < size for dim, size in zip(padding.shape, largest, strict=True)):
         raise DataLossError("Attempted to pad to a smaller size than the input element.")
     shape = [size if dim < 0 else dim for dim, size in zip(padding.shape, largest, strict=True)]
@@ -210,6 +212,7 @@ def make_windows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     size, shift, stride = found
     drop = bool(scalar_argument(inputs[4], "drop_remainder"))
     total, span = source.cardinality, (size - 1) * stride + 1
+    # without dropping, a window begins wherever an element is left
     if total >= 0:
         total = max((total - span) // shift + 1, 0) if drop else -(-total // shift)
     return Dataset(*signature(attrs), lambda: _Windows(source, size, shift, stride, drop), total)
@@ -239,6 +242,7 @@ class _Unbatched(Iterator[Element]):
             raise InvalidArgumentError("Input element must have a non-scalar value in each component.")
         sizes = [shape_of(value)[0] for value in element]
         for index, size in enumerate(sizes):
+            # the comma stands so in TensorFlow's text
             if size != sizes[0]:
                 raise InvalidArgumentError(
                     "Input element must have the same batch size in each component. "

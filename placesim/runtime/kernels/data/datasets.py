@@ -124,6 +124,7 @@ def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset
     source, count = as_dataset(inputs[0]), scalar_argument(inputs[1], "count")
     if count < 0:
         return _derived(source, source.start, source.cardinality)
+    # of unknown many it may be fewer than asked for
     total = {INFINITE: count, UNKNOWN: UNKNOWN}.get(source.cardinality, min(source.cardinality, count))
     return _derived(source, lambda: itertools.islice(source.start(), count), total)
 
@@ -261,6 +262,7 @@ def cache(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Datase
     source = as_dataset(inputs[0])
     if flat_strings(scalar_argument(inputs[1], "filename"))[0]:
         raise UnimplementedError("placesim caches datasets in memory only, not in files")
+    # it belongs to the dataset, not to an iteration; a dataset made anew begins with none
     memory: list[tuple[Element, ...]] = []
 
     def start() -> Iterator[Element]:
@@ -287,6 +289,7 @@ class _Undaunted(Iterator[Element]):
 def ignore_errors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
     """The elements that do not fail."""
     source = as_dataset(inputs[0])
+    # nobody knows which will fail
     return _derived(source, lambda: _Undaunted(source.start()), UNKNOWN)
 
 

@@ -106,6 +106,7 @@ def filter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
     """The elements of which `predicate` is true; an iteration raises InvalidArgumentError where that gives no scalar bool."""
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["predicate"], _captured(inputs, attrs)[0])
+    # Python's own filter goes on after an error of the predicate
     return Dataset(*signature(attrs), lambda: filter(lambda element: _is_kept(call(element)), source.start()), UNKNOWN)
 
 

@@ -217,6 +217,7 @@ def to_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
     """A scalar string: the handle as a `ResourceHandleProto`; NotFoundError where it leads to no iterator."""
     find_iterator(inputs[0], context)
     handle: ResourceHandle = inputs[0]
+    # field 4, a hash of the C++ type, means something in TensorFlow's own process only
     parts = ((1, handle.device), (2, handle.container), (3, handle.name), (5, "tensorflow::data::IteratorResource"))
     return (string_array([b"".join(message_field(field, text.encode()) for field, text in parts)], ()),)
 

@@ -46,6 +46,7 @@ Maker = Callable[[Sequence[Any], Attrs, KernelContext], Dataset]
 
 def as_dataset(value: Any) -> Dataset:
     """The dataset of a variant; InvalidArgumentError for any other value."""
+    # a scalar variant may come boxed in an array
     found = value.item() if isinstance(value, np.ndarray) and not value.ndim else value
     if not isinstance(found, Dataset):
         raise InvalidArgumentError("Tensor must be a Dataset object.")
@@ -74,6 +75,7 @@ def function_caller(
     call, device = context.call_function, context.device
     if call is None:
         raise InternalError(f"Function {function.name} cannot be called outside a session")
+    # what was captured stands behind the element, as it was when the dataset was made
     behind = tuple(captured)
     return lambda element: call(function, (*element, *behind), device)
 

@@ -44,6 +44,7 @@ def infer_gradients(context: ShapeContext) -> Sequence[Dims]:
     handle = context.handles[0]
     if handle is not None:
         prepended: Dims = ()
+        # of the shape to prepend only the rank is read, even where its values are known
         if len(context.shapes) > 2:
             prefix = context.shapes[2]
             prepended = (-1,) * prefix[0] if prefix and prefix[0] >= 0 else None
@@ -90,6 +91,7 @@ def infer_scatter(context: ShapeContext) -> Sequence[Dims]:
     indices = with_rank(context.shapes[1], 1)
     check_two_strings(context)
     with_rank(context.shapes[3], 0)
+    # the elements' shape is compared only, and not learnt from the value
     value, _ = merge_prefix(context.shapes[2], indices)
     is_known, shape = _known_shape(context)
     if is_known:

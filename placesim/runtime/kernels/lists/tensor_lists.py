@@ -318,6 +318,7 @@ def pop_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     if not found.elements:
         raise InvalidArgumentError("Trying to pop from an empty list.")
     last = found.elements[-1]
+    # the other elements are not asked for the shape, as TensorListGetItem asks them
     if last is None:
         shape = merge_partial(partial_shape_of(inputs[1]), found.element_shape)
         if shape is None or not is_full(shape):
@@ -341,6 +342,7 @@ def set_item(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
             "Tried to set a tensor with incompatible shape at a list index. Item element shape: "
             f"{format_dims(np.shape(item))} list shape: {show_partial(found.element_shape)}"
         )
+    # in between there are missing elements
     index, size = int(index_tensor), len(found.elements)
     may_grow = attrs["resize_if_index_out_of_bounds"]
     if index < 0 or (index >= size and not may_grow):

@@ -201,6 +201,7 @@ def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequen
     barrier = find_barrier(inputs[0], context)
     if barrier.closed:
         raise CancelledError(f"Barrier '{barrier.name}' is already closed.")
+    # what is complete can still be taken
     barrier.closed, barrier.cancelled = True, attrs["cancel_pending_enqueues"]
     if barrier.cancelled:
         barrier.incomplete.clear()

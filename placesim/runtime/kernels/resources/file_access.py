@@ -94,6 +94,7 @@ def tf_records(data: bytes, start: int = 0) -> Iterator[tuple[int, bytes]]:
 
 
 def _checked(data: bytes, at: int, size: int) -> bytes:
+    # only the first record can tell that it is no such file
     hint = " (Is this even a TFRecord file?)" if at == 0 else ""
     end = at + size
     if end + CHECKSUM_BYTES > len(data):

@@ -140,6 +140,7 @@ def _check_shared_shuffle(queue: Queue, attrs: Attrs, has: str) -> None:
             f"{has} min_after_dequeue {queue.min_after_dequeue} but requested min_after_dequeue was "
             f"{attrs['min_after_dequeue']}."
         )
+    # two zeros ask for any seeds
     seeds = (attrs["seed"], attrs["seed2"])
     if seeds not in ((0, 0), queue.seeds):
         raise InvalidArgumentError(f"{has} random seeds {queue.seeds} but requested seeds are {seeds}.")
@@ -283,6 +284,7 @@ def _batch(queue: Queue, index: int, values: Sequence[Any]) -> Any:
     dtype, dims = queue.dtypes[index], queue.shapes[index] or ()
     if -1 in dims and values:
         return pad_stack(values, dtype, dims)
+    # of no elements a dimension that is not known is 0
     return stack_values(values, dtype, [max(dim, 0) for dim in dims])
 
 
@@ -292,6 +294,7 @@ def _batch(queue: Queue, index: int, values: Sequence[Any]) -> Any:
 def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Let nothing more in; CancelledError where the queue is closed already, unless it is to cancel who waits."""
     queue = find_queue(inputs[0], context)
+    # to cancel is no attempt: it does not wait for its turn, and may come twice
     if attrs["cancel_pending_enqueues"]:
         cancel_puts(queue, lines_of(queue, context))
     else:

@@ -66,6 +66,7 @@ class Reader:
     def next_record(self) -> tuple[bytes, bytes] | None:
         """The next record of the file at work; None where there is none, and then the file is used up."""
         found = None if self.records is None else next(self.records, None)
+        # the one record of a file uses it up at once, other files only the search for one more
         if found is None or self.kind.is_single:
             self.finished = self.started
         self.produced += found is not None
@@ -96,6 +97,7 @@ def _read_name(name: str, attrs: Attrs) -> Records:
 
 
 def _read_lines(name: str, attrs: Attrs) -> Records:
+    # lines count from 1, and those that are skipped count as well
     skipped = attrs["skip_header_lines"]
     return _numbered(name, iter(text_lines(read_bytes(name))[skipped:]), skipped + 1)
 
@@ -173,6 +175,7 @@ def read_up_to(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
     OutOfRangeError and InvalidArgumentError as of `read`.
     """
     reader, count = find_reader(inputs[0], context), int(inputs[2])
+    # only for the first record it waits for a file
     found: list[tuple[bytes, bytes]] = []
     if count > 0:
         found.append(_next_record(reader, inputs, context))

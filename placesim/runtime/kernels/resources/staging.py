@@ -183,6 +183,7 @@ def _take(staging: StagingMap, key: int, indices: list[int], stays: bool = False
         found.append(present[index])
         if not stays:
             present[index] = None
+    # a tuple of which all was taken makes room
     if all(value is None for value in present):
         del staging.complete[key]
     return found

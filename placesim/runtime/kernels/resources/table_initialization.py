@@ -108,6 +108,7 @@ def _check_column(dtype: DType, column: int, side: str, what: str, whole: str) -
 def _columns(table: Table, name: str, lines: Sequence[bytes], attrs: Attrs) -> Iterator[tuple[Any, Any]]:
     columns, size = (attrs["key_index"], attrs["value_index"]), attrs["vocab_size"]
     position = 0
+    # the position that is told is behind the line and its end
     for number, line in enumerate(lines):
         position += len(line) + 1
         if 0 <= size <= number:
@@ -125,6 +126,7 @@ def _columns(table: Table, name: str, lines: Sequence[bytes], attrs: Attrs) -> I
 
 
 def _split(line: bytes, delimiter: bytes, least: int, name: str, number: int) -> list[bytes]:
+    # a line is not taken apart where only its number or the whole of it counts
     fields = line.split(delimiter) if least > 0 else []
     if len(fields) < least:
         raise InvalidArgumentError(

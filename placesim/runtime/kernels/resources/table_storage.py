@@ -174,6 +174,7 @@ class FixedTable(Table):
 
 
 def _shown(value: Any) -> str:
+    # as C++ writes them: six digits of a float, truth values as numbers
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return f"{value:g}" if isinstance(value, float) else str(int(value) if isinstance(value, bool) else value)
@@ -281,6 +282,7 @@ class DenseTable(Table):
         # keys that are there already count as new ones
         while len(self) + len(names) > buckets * self._max_load:
             buckets <<= 1
+        # it grows before the keys are looked at, also where one is refused then
         if buckets != len(self._keys):
             self._grow(buckets)
         rows = values.reshape(len(names), elements(self.value_shape))
@@ -304,6 +306,7 @@ class DenseTable(Table):
 
     def _free_bucket(self, key: tuple[Any, ...]) -> int:
         mask = len(self._keys) - 1
+        # each step is one longer than the one before, so that every bucket of a power of 2 is seen
         place, probes = _hash_key(key) & mask, 0
         while self._keys[place] not in (self._empty, self._deleted):
             probes += 1
@@ -339,6 +342,7 @@ class DenseTable(Table):
 
 
 def _hash_key(key: tuple[Any, ...]) -> int:
+    # numbers are their own hash
     parts = [murmur_hash64(part) if isinstance(part, bytes) else int(part) & MASK_64 for part in key]
     if len(parts) == 1:
         return parts[0]
