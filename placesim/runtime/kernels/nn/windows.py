@@ -62,6 +62,7 @@ class Window(NamedTuple):
 
     @property
     def after(self) -> int:
+        """The cells of padding behind the input; negative where windows leave out its last cells."""
         return self.extent - self.before - self.input
 
     def reach(self, outputs: int) -> int:

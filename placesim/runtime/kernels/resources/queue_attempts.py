@@ -34,8 +34,12 @@ class Order(Protocol):
     """Elements in the order in which a kind of queue gives them out."""
 
     def __len__(self) -> int: ...
-    def put(self, element: Element) -> None: ...
-    def take(self) -> Element: ...
+    def put(self, element: Element) -> None:
+        """Put an element in; InvalidArgumentError for one that has no place in the order."""
+
+    def take(self) -> Element:
+        """Take the next element out, of which there is one at least."""
+
     def give_back(self, elements: Sequence[Element]) -> None:
         """Put back what was taken last, in the order in which it was taken."""
 
@@ -151,6 +155,7 @@ class Attempt:
         self.taken: list[Element] = []
 
     def advance(self, queue: Queue, lines: Lines) -> Progress:
+        """Do what can be done now."""
         raise NotImplementedError
 
 

@@ -55,6 +55,7 @@ class Reader:
 
     @property
     def is_working(self) -> bool:
+        """Whether a file is not used up yet."""
         return self.finished != self.started
 
     def start(self, work: bytes) -> None:

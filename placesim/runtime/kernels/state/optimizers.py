@@ -141,6 +141,8 @@ def set_values(holders: Sequence[Variable | ResourceHandle], values: Sequence[Te
 
 
 def _build_apply(rule: Rule) -> Callable[..., Sequence[Any]]:
+    """The kernel of a rule: (variables, ...) -> the first variable's ref where it is one; raises what the checks do."""
+
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         named = training_values(rule, inputs, context)
         # all checks come before the first change: a refused op leaves its variables as they were

@@ -79,6 +79,11 @@ def _rows_not_empty(inputs: Mapping[str, Tensor]) -> None:
 
 
 def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
+    """The kernel of a rule: (variables `[rows, ...]`, ..., gradient `[n, ...]`, indices `[n]`) -> the first one's ref, if any.
+
+    It raises what the checks do, and InvalidArgumentError for an index out of bounds.
+    """
+
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         named = training_values(rule, inputs, context)
         for check in rule.checks:
