@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import RESOURCE, STRING, VARIANT, DType
-from placesim.errors import InvalidArgumentError
+from placesim.errors import InvalidArgumentError, NotFoundError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.resources import ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, format_dims, scalar, with_rank, with_value
 
-DEFAULT_CONTAINER = "localhost"
+DEFAULT_CONTAINER, STEP_CONTAINER = "localhost", "__per_step_0"
+"""Where resources are that name no container, and those that are gone when the step ends."""
 VALID_CONTAINER = re.compile(r"[A-Za-z0-9.][A-Za-z0-9\-./]*")
 
 Finder = Callable[[Any, KernelContext], Any]
@@ -68,17 +69,33 @@ def handle_of(holder: Any, kind: str, device: str) -> ResourceHandle:
         return found
     if strings.size != 2:
         raise InvalidArgumentError(f"Resource handle must have 2 elements, but had shape: {format_dims(strings.shape)}")
+    # strings do not tell the device: it is the one that asks
     container, name = (text.decode() for text in flat_strings(strings))
     return ResourceHandle(device, container, name, kind)
 
 
-def finder(kind: str) -> Finder:
+def build_finder(kind: str) -> Finder:
     """What looks up the resource of this C++ type by a handle of either form; NotFoundError where there is none."""
 
     def find(holder: Any, context: KernelContext) -> Any:
         return context.resources.lookup(handle_of(holder, kind, context.device))
 
     return find
+
+
+def make_anonymous(context: KernelContext, kind: str, label: str, make: Callable[[], Any]) -> ResourceHandle:
+    """The handle of a new resource of this C++ type that no name leads to."""
+    handle = ResourceHandle(context.device, DEFAULT_CONTAINER, context.resources.private_name(label), kind)
+    context.resources.lookup_or_create(handle, make)
+    return handle
+
+
+def find_in_step(key: str, kind: str, context: KernelContext) -> Any:
+    """The resource that this step keeps under a key, its container and its name in one; NotFoundError where there is none."""
+    found = context.step_resources.get(key)
+    if found is None:
+        raise NotFoundError(f"Resource {STEP_CONTAINER}/{key}/{kind} does not exist.")
+    return found
 
 
 def both_forms(make: Callable[..., ResourceHandle]) -> tuple[Compute, Compute]:
@@ -132,6 +149,11 @@ def types_text(dtypes: Sequence[DType]) -> str:
     return ", ".join(dtype.name for dtype in dtypes)
 
 
+def shapes_text(shapes: Sequence[Dims]) -> str:
+    """`[[2,?], []]`."""
+    return "[" + ", ".join(map(format_dims, shapes)) + "]"
+
+
 # --- values of any type in collections ------------------------------------------------------------------------------
 
 
@@ -146,6 +168,7 @@ def stack_values(values: Sequence[Any], dtype: DType, shape: Sequence[int] = ())
     """Equally shaped values as one tensor with a new first axis; `shape` is an element's where there are none."""
     if not values:
         return np.empty((0, *shape), dtype.numpy)
+    # numpy would take apart an object that looks like a sequence
     if dtype in (RESOURCE, VARIANT) and not isinstance(values[0], np.ndarray):
         boxed = np.empty(len(values), object)
         for index, value in enumerate(values):

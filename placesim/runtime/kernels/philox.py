@@ -37,6 +37,7 @@ class Philox:
         self.counter = counter & MASK_128
 
     def copy(self) -> Philox:
+        """One that gives the same numbers from here on."""
         return Philox(self.key, self.counter)
 
     def skip(self, blocks: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from placesim.runtime.kernels.integers import truncated_quotient
 from placesim.runtime.kernels.kernel import Tensor
 
 Combine = Callable[[Tensor, Tensor, Tensor], None]
@@ -74,10 +75,7 @@ def _subtract_rows(rows: Tensor, index: Tensor, updates: Tensor) -> None:
 def _quotient(dividend: Tensor, divisor: Tensor) -> Tensor:
     if dividend.dtype.kind not in "iu":
         return np.asarray(dividend / divisor)
-    # C rounds toward zero, numpy down
-    quotient = dividend // divisor
-    inexact = (quotient * divisor != dividend) & ((dividend < 0) != (divisor < 0))
-    return np.asarray(quotient + inexact.astype(quotient.dtype))
+    return truncated_quotient(dividend, divisor)
 
 
 COMBINATIONS: dict[str, Combine] = {

@@ -1,6 +1,7 @@
 """Datasets whose elements are several elements of another: batches, padded batches, windows; and their reverse.
 
-Source: TensorFlow's `batch_dataset_op.cc`, `padded_batch_dataset_op.cc`, `window_dataset_op.cc`, `unbatch_dataset_op.cc`.
+All raise InvalidArgumentError for an input that is no dataset where one is expected, or no scalar.  Source: TensorFlow's
+`batch_dataset_op.cc`, `padded_batch_dataset_op.cc`, `window_dataset_op.cc`, `unbatch_dataset_op.cc`.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from placesim.runtime.kernels.data.values import (
     Element,
     Maker,
     as_dataset,
-    maker_kernel,
+    build_dataset,
+    build_infer_dataset,
     scalar_argument,
-    scalars_at,
     signature,
 )
 from placesim.runtime.kernels.kernel import KernelContext, Table
@@ -33,7 +34,7 @@ Join = Callable[[Sequence[Element]], Element]
 """Makes one element of several."""
 
 
-class Grouped:
+class Grouped(Iterator[Element]):
     """Every `size` elements of an iteration as one; the last ones, which are fewer, unless they are dropped."""
 
     def __init__(self, source: Iterator[Element], size: int, drop_remainder: bool, join: Join) -> None:
@@ -41,9 +42,6 @@ class Grouped:
         self._size = size
         self._drop_remainder = drop_remainder
         self._join = join
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         found = list(itertools.islice(self._source, self._size))
@@ -66,8 +64,11 @@ def _grouped(source: Dataset, attrs: Attrs, size: int, drop_remainder: bool, joi
     return Dataset(*signature(attrs), lambda: Grouped(source.start(), size, drop_remainder, join), total)
 
 
-def batch_maker(drop_at: int | None) -> Maker:
-    """What makes batches; `drop_at` is the place of the input that says whether to drop a last, smaller one."""
+def build_batches(drop_at: int | None = None) -> Maker:
+    """What makes batches `[size, ...]`; `drop_at` is the place of the scalar that says whether to drop a last, smaller one.
+
+    It raises InvalidArgumentError for a size that is not positive; an iteration does so for elements of several shapes.
+    """
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
         source = as_dataset(inputs[0])
@@ -78,7 +79,7 @@ def batch_maker(drop_at: int | None) -> Maker:
 
 
 def stack_elements(elements: Sequence[Element], dtypes: Sequence[DType]) -> Element:
-    """Elements as one, each component stacked; InvalidArgumentError where shapes differ."""
+    """n elements as one, each component stacked, `[n, ...]`; InvalidArgumentError where shapes differ."""
     found = []
     for component, (values, dtype) in enumerate(zip(zip(*elements, strict=True), dtypes, strict=True)):
         first = shape_of(values[0])
@@ -92,7 +93,7 @@ def stack_elements(elements: Sequence[Element], dtypes: Sequence[DType]) -> Elem
     return tuple(found)
 
 
-# --- padding ----------------------------------------------------------------------------------------------------------
+# --- padding --------------------------------------------------------------------------------------------------------
 
 
 class _Padding(NamedTuple):
@@ -103,8 +104,13 @@ class _Padding(NamedTuple):
     dtype: DType
 
 
-def padded_batch_maker(has_drop: bool) -> Maker:
-    """What makes batches of elements that are padded to one shape first."""
+def build_padded_batches(has_drop: bool) -> Maker:
+    """What makes batches of elements that are padded to one shape first; the last input is `drop_remainder` where it has one.
+
+    It raises InvalidArgumentError for a size that is not positive, and for shapes that are no vectors, values that are no
+    scalars, or either not one for each component.  An iteration raises InvalidArgumentError for an element of another rank,
+    and DataLossError for one that is larger.
+    """
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
         source, size, count = as_dataset(inputs[0]), _batch_size(inputs[1]), attrs["N"]
@@ -143,12 +149,14 @@ def _pad_and_stack(elements: Sequence[Element], paddings: Sequence[_Padding]) ->
 def _padded(component: int, values: Sequence[Any], padding: _Padding) -> Any:
     arrays = [np.asarray(value, padding.dtype.numpy) for value in values]
     for array in arrays:
+        # TensorFlow's text has no blank before the number of the component
         if array.ndim != len(padding.shape):
             raise InvalidArgumentError(
                 "All elements in a batch must have the same rank as the padded shape for component"
                 f"{component}: expected rank {len(padding.shape)} but got element with rank {array.ndim}"
             )
     largest = [max(sizes) for sizes in zip(*(array.shape for array in arrays), strict=True)]
+    # the whole batch fails where one element is too large
     if any(0 <= dim < size for dim, size in zip(padding.shape, largest, strict=True)):
         raise DataLossError("Attempted to pad to a smaller size than the input element.")
     shape = [size if dim < 0 else dim for dim, size in zip(padding.shape, largest, strict=True)]
@@ -159,10 +167,10 @@ def _padded(component: int, values: Sequence[Any], padding: _Padding) -> Any:
     return found
 
 
-# --- windows ----------------------------------------------------------------------------------------------------------
+# --- windows --------------------------------------------------------------------------------------------------------
 
 
-class _Windows:
+class _Windows(Iterator[Element]):
     """Stretches of an iteration, each a dataset for every component."""
 
     def __init__(self, source: Dataset, size: int, shift: int, stride: int, drop_remainder: bool) -> None:
@@ -174,14 +182,12 @@ class _Windows:
         self._drop_remainder = drop_remainder
         self._buffer: list[Element] = []
 
-    def __iter__(self) -> Iterator[Element]:
-        return self
-
     def __next__(self) -> Element:
         self._buffer += itertools.islice(self._source, self._span - len(self._buffer))
         if not self._buffer or (self._drop_remainder and len(self._buffer) < self._span):
             raise StopIteration
         window = self._buffer[:: self._stride]
+        # windows that lie apart leave out what is between them
         for _ in itertools.islice(self._source, max(self._shift - len(self._buffer), 0)):
             pass
         del self._buffer[: self._shift]
@@ -192,8 +198,11 @@ class _Windows:
         return Dataset(dtypes, shapes, lambda: zip(values, strict=True), len(values))
 
 
-def windowed(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """Windows of `size` elements, `stride` apart, each beginning `shift` elements behind the one before."""
+def make_windows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """Windows of `size` elements, `stride` apart, each beginning `shift` elements behind the one before.
+
+    All three are scalars, as is whether to drop a last, smaller window.  InvalidArgumentError for one that is not positive.
+    """
     source = as_dataset(inputs[0])
     found = []
     for value, name in zip(inputs[1:4], ("size", "shift", "stride"), strict=True):
@@ -203,24 +212,22 @@ def windowed(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dat
     size, shift, stride = found
     drop = bool(scalar_argument(inputs[4], "drop_remainder"))
     total, span = source.cardinality, (size - 1) * stride + 1
+    # without dropping, a window begins wherever an element is left
     if total >= 0:
         total = max((total - span) // shift + 1, 0) if drop else -(-total // shift)
     return Dataset(*signature(attrs), lambda: _Windows(source, size, shift, stride, drop), total)
 
 
-# --- back to single elements ------------------------------------------------------------------------------------------
+# --- back to single elements ----------------------------------------------------------------------------------------
 
 
-class _Unbatched:
+class _Unbatched(Iterator[Element]):
     """The slices of every element along the first axis."""
 
     def __init__(self, source: Iterator[Element], dtypes: Sequence[DType]) -> None:
         self._source = source
         self._dtypes = dtypes
         self._slices: Iterator[Element] = iter(())
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         while True:
@@ -235,6 +242,7 @@ class _Unbatched:
             raise InvalidArgumentError("Input element must have a non-scalar value in each component.")
         sizes = [shape_of(value)[0] for value in element]
         for index, size in enumerate(sizes):
+            # the comma stands so in TensorFlow's text
             if size != sizes[0]:
                 raise InvalidArgumentError(
                     "Input element must have the same batch size in each component. "
@@ -243,18 +251,21 @@ class _Unbatched:
         return [slices(value, dtype) for value, dtype in zip(element, self._dtypes, strict=True)]
 
 
-def unbatched(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """The slices of all elements."""
+def unbatch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The slices of all elements along their first axis.
+
+    An iteration raises InvalidArgumentError for scalars, and for components that are not equally long.
+    """
     source = as_dataset(inputs[0])
     return Dataset(*signature(attrs), lambda: _Unbatched(source.start(), source.dtypes), UNKNOWN)
 
 
 TABLE: Table = {
-    "BatchDataset": maker_kernel(batch_maker(None), scalars_at(1)),
-    "BatchDatasetV2": maker_kernel(batch_maker(2), scalars_at(1, 2)),
-    "ParallelBatchDataset": maker_kernel(batch_maker(3), scalars_at(1, 2, 3)),
-    "PaddedBatchDataset": maker_kernel(padded_batch_maker(False), scalars_at(1)),
-    "PaddedBatchDatasetV2": maker_kernel(padded_batch_maker(True), scalars_at(1, -1)),
-    "WindowDataset": maker_kernel(windowed, scalars_at(1, 2, 3, 4)),
-    **dict.fromkeys(("UnbatchDataset", "ExperimentalUnbatchDataset"), maker_kernel(unbatched, scalars_at())),
+    "BatchDataset": build_dataset(build_batches(), build_infer_dataset(1)),
+    "BatchDatasetV2": build_dataset(build_batches(drop_at=2), build_infer_dataset(1, 2)),
+    "ParallelBatchDataset": build_dataset(build_batches(drop_at=3), build_infer_dataset(1, 2, 3)),
+    "PaddedBatchDataset": build_dataset(build_padded_batches(has_drop=False), build_infer_dataset(1)),
+    "PaddedBatchDatasetV2": build_dataset(build_padded_batches(has_drop=True), build_infer_dataset(1, -1)),
+    "WindowDataset": build_dataset(make_windows, build_infer_dataset(1, 2, 3, 4)),
+    **dict.fromkeys(("UnbatchDataset", "ExperimentalUnbatchDataset"), build_dataset(unbatch)),
 }

@@ -1,6 +1,7 @@
 """Datasets made of tensors and of other datasets: ranges, slices, parts, repetitions, concatenations.
 
-Source: TensorFlow's `kernels/data/*_dataset_op.cc` of these names.
+All raise InvalidArgumentError for an input that is no dataset where one is expected, or no scalar.  Source: TensorFlow's
+`kernels/data/*_dataset_op.cc` of these names.
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ from placesim.runtime.kernels.data.values import (
     UNKNOWN,
     Dataset,
     Element,
-    Maker,
     Start,
     as_dataset,
+    build_dataset,
+    build_infer_dataset,
     check_shapes,
     element_shapes,
-    maker_kernel,
     scalar_argument,
-    scalars_at,
     signature,
 )
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
@@ -33,19 +33,22 @@ from placesim.runtime.kernels.named_resources import shape_of, slices, types_tex
 from placesim.runtime.kernels.string_tensors import flat_strings
 from placesim.runtime.shapes import scalar
 
-# --- sources ----------------------------------------------------------------------------------------------------------
+# --- sources --------------------------------------------------------------------------------------------------------
 
 
-def tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """One element: the inputs."""
+def hold_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """One element: the inputs; InvalidArgumentError where they have other shapes than attr `output_shapes`."""
     dtypes, shapes = signature(attrs)
     element = tuple(inputs)
     check_shapes(shapes, element_shapes(element))
     return Dataset(dtypes, shapes, lambda: iter((element,)), 1)
 
 
-def tensor_slices(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """The slices of the inputs along their first axis."""
+def slice_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The slices of the inputs, each `[n, ...]`, along their first axis: n elements.
+
+    InvalidArgumentError for scalars, inputs that are not equally long, and other shapes than attr `output_shapes`.
+    """
     dtypes, shapes = signature(attrs)
     if not all(map(shape_of, inputs)):
         raise InvalidArgumentError("All components must be at least 1-dimensional")
@@ -56,16 +59,16 @@ def tensor_slices(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     return Dataset(dtypes, shapes, lambda: zip(*components, strict=True), len(components[0]))
 
 
-def listed(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """Elements given one after the other, each with all its components."""
+def list_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """Elements given one after the other, each with all its components, of any shapes."""
     dtypes, shapes = signature(attrs)
     width = len(dtypes)
     elements = [tuple(inputs[at : at + width]) for at in range(0, len(inputs), width)]
     return Dataset(dtypes, shapes, lambda: iter(elements), len(elements))
 
 
-def numbers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """The numbers from `start` to before `stop`, `step` apart."""
+def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The numbers from `start` to before `stop`, `step` apart; all are scalars.  InvalidArgumentError for a step of zero."""
     names = ("start", "stop", "step")
     start, stop, step = (scalar_argument(value, name) for value, name in zip(inputs, names, strict=True))
     if not step:
@@ -76,10 +79,10 @@ def numbers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Data
     return Dataset(dtypes, shapes, lambda: zip(map(cast, values)), len(values))
 
 
-# --- parts and repetitions --------------------------------------------------------------------------------------------
+# --- parts and repetitions ------------------------------------------------------------------------------------------
 
 
-class _Repeated:
+class _Repeated(Iterator[Element]):
     """Iterations one after the other, at most `count` (-1: for ever, but not of nothing)."""
 
     def __init__(self, start: Start, count: int) -> None:
@@ -87,9 +90,6 @@ class _Repeated:
         self._left = count
         self._current: Iterator[Element] | None = None
         self._is_fresh = True
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         while True:
@@ -102,6 +102,7 @@ class _Repeated:
             except StopIteration:
                 self._current = None
                 self._left -= 1
+                # for ever, but of a dataset that gave nothing: it would never give anything
                 if self._left < 0 and self._is_fresh:
                     self._left = 0
                 continue
@@ -109,8 +110,8 @@ class _Repeated:
             return found
 
 
-def repeated(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """The dataset `count` times; for ever where it is negative."""
+def repeat(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The dataset `count` times, a scalar; for ever where it is negative."""
     source, count = as_dataset(inputs[0]), scalar_argument(inputs[1], "count")
     if count < 0:
         return _derived(source, lambda: _Repeated(source.start, -1), 0 if source.cardinality == 0 else INFINITE)
@@ -118,24 +119,22 @@ def repeated(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dat
     return _derived(source, lambda: _Repeated(source.start, count), total)
 
 
-def taken(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """The first `count` elements; all where it is negative."""
+def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The first `count` elements, a scalar; all where it is negative."""
     source, count = as_dataset(inputs[0]), scalar_argument(inputs[1], "count")
     if count < 0:
         return _derived(source, source.start, source.cardinality)
+    # of unknown many it may be fewer than asked for
     total = {INFINITE: count, UNKNOWN: UNKNOWN}.get(source.cardinality, min(source.cardinality, count))
     return _derived(source, lambda: itertools.islice(source.start(), count), total)
 
 
-class _Skipped:
+class _Skipped(Iterator[Element]):
     """An iteration behind its first elements."""
 
     def __init__(self, source: Iterator[Element], count: int) -> None:
         self._source = source
         self._left = count
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         while self._left:
@@ -144,8 +143,8 @@ class _Skipped:
         return next(self._source)
 
 
-def skipped(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """All but the first `count` elements; none where it is negative."""
+def skip(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """All but the first `count` elements, a scalar; none where it is negative."""
     source, count = as_dataset(inputs[0]), scalar_argument(inputs[1], "count")
     if count < 0:
         return _derived(source, lambda: iter(()), 0)
@@ -153,8 +152,11 @@ def skipped(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Data
     return _derived(source, lambda: _Skipped(source.start(), count), total)
 
 
-def sharded(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """Every `num_shards`-th element, from `index` on."""
+def shard(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """Every `num_shards`-th element, from `index` on, both scalars.
+
+    InvalidArgumentError for no shards, and an index that is not among them.
+    """
     source = as_dataset(inputs[0])
     count, index = scalar_argument(inputs[1], "num_shards"), scalar_argument(inputs[2], "index")
     if count <= 0:
@@ -167,10 +169,10 @@ def sharded(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Data
     return _derived(source, lambda: itertools.islice(source.start(), index, None, count), total)
 
 
-# --- several datasets -------------------------------------------------------------------------------------------------
+# --- several datasets -----------------------------------------------------------------------------------------------
 
 
-def zipped(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def zip_datasets(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
     """The components of one element of each, as long as there is one of each."""
     sources = [as_dataset(value) for value in inputs]
     known = [source.cardinality for source in sources if source.cardinality >= 0]
@@ -187,10 +189,11 @@ def _joined(parts: Sequence[Element]) -> Element:
     return tuple(itertools.chain.from_iterable(parts))
 
 
-def concatenated(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """The elements of the one, then those of the other."""
+def concatenate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The elements of the one, then those of the other; InvalidArgumentError where their types differ."""
     one, two = map(as_dataset, inputs)
     if one.dtypes != two.dtypes:
+        # TensorFlow's text never gets its first two values
         raise InvalidArgumentError(
             f"input dataset and dataset to concatenate have different output_types %s and %s{types_text(two.dtypes)}"
         )
@@ -199,15 +202,12 @@ def concatenated(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     return Dataset(*signature(attrs), lambda: _Chained([one.start, two.start]), total)
 
 
-class _Chained:
+class _Chained(Iterator[Element]):
     """Iterations one after the other, each started when the one before has ended."""
 
     def __init__(self, starts: Sequence[Start]) -> None:
         self._starts = list(starts)
         self._current: Iterator[Element] = iter(())
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         while True:
@@ -219,26 +219,26 @@ class _Chained:
                 self._current = self._starts.pop(0)()
 
 
-# --- the same elements ------------------------------------------------------------------------------------------------
+# --- the same elements ----------------------------------------------------------------------------------------------
 
 
 def _derived(source: Dataset, start: Start, cardinality: int) -> Dataset:
     return Dataset(source.dtypes, source.shapes, start, cardinality)
 
 
-def unchanged(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def pass_on(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
     """The dataset itself: options, threads and models do not change what it gives."""
     return as_dataset(inputs[0])
 
 
-def prefetched(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """The dataset itself, as no element is made before it is asked for."""
+def prefetch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The dataset itself, as no element is made before it is asked for; InvalidArgumentError for a buffer below -1."""
     if scalar_argument(inputs[1], "buffer_size") < -1:
         raise InvalidArgumentError("buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning")
-    return unchanged(inputs, attrs, context)
+    return pass_on(inputs, attrs, context)
 
 
-class _Recorded:
+class _Recorded(Iterator[Element]):
     """An iteration that keeps its elements, and leaves them to others when it has come to its end."""
 
     def __init__(self, source: Iterator[Element], memory: list[tuple[Element, ...]]) -> None:
@@ -246,24 +246,23 @@ class _Recorded:
         self._memory = memory
         self._seen: list[Element] = []
 
-    def __iter__(self) -> Iterator[Element]:
-        return self
-
     def __next__(self) -> Element:
         try:
             self._seen.append(next(self._source))
         except StopIteration:
+            # of several iterations at a time the first to end is remembered
             if not self._memory:
                 self._memory.append(tuple(self._seen))
             raise
         return self._seen[-1]
 
 
-def cached(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """The same elements, which are remembered from the first whole iteration on."""
+def cache(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The same elements, which are remembered from the first whole iteration on; UnimplementedError for a file to keep them."""
     source = as_dataset(inputs[0])
     if flat_strings(scalar_argument(inputs[1], "filename"))[0]:
         raise UnimplementedError("placesim caches datasets in memory only, not in files")
+    # it belongs to the dataset, not to an iteration; a dataset made anew begins with none
     memory: list[tuple[Element, ...]] = []
 
     def start() -> Iterator[Element]:
@@ -272,26 +271,25 @@ def cached(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Datas
     return _derived(source, start, source.cardinality)
 
 
-class _Undaunted:
+class _Undaunted(Iterator[Element]):
     """An iteration that goes on behind what fails."""
 
     def __init__(self, source: Iterator[Element]) -> None:
         self._source = source
 
-    def __iter__(self) -> Iterator[Element]:
-        return self
-
     def __next__(self) -> Element:
         while True:
             try:
                 return next(self._source)
+            # an iteration lives on after an error, so that this comes to its end
             except OpError:
                 continue
 
 
-def without_errors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def ignore_errors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
     """The elements that do not fail."""
     source = as_dataset(inputs[0])
+    # nobody knows which will fail
     return _derived(source, lambda: _Undaunted(source.start()), UNKNOWN)
 
 
@@ -305,38 +303,27 @@ def wrap(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return (as_dataset(inputs[0]),)
 
 
-ROWS: tuple[tuple[str, Maker, tuple[int, ...]], ...] = (
-    # op, what makes the dataset, which inputs are scalars
-    ("TensorDataset", tensors, ()),
-    ("TensorSliceDataset", tensor_slices, ()),
-    ("ListDataset", listed, ()),
-    ("RangeDataset", numbers, (0, 1, 2)),
-    ("RepeatDataset", repeated, (1,)),
-    ("TakeDataset", taken, (1,)),
-    ("SkipDataset", skipped, (1,)),
-    ("ShardDataset", sharded, (1, 2)),
-    ("ZipDataset", zipped, ()),
-    ("ConcatenateDataset", concatenated, ()),
-    ("PrefetchDataset", prefetched, (1,)),
-    ("CacheDataset", cached, (1,)),
-    ("CacheDatasetV2", cached, (1, 2)),
-    *((op, without_errors, ()) for op in ("IgnoreErrorsDataset", "ExperimentalIgnoreErrorsDataset")),
-    *(
-        (op, unchanged, ())
-        for op in ("OptionsDataset", "ModelDataset", "OptimizeDataset", "OptimizeDatasetV2", "FinalizeDataset")
-    ),
-    *(
-        (op, unchanged, ())
-        for op in (
-            *("MaxIntraOpParallelismDataset", "ExperimentalMaxIntraOpParallelismDataset"),
-            *("PrivateThreadPoolDataset", "ExperimentalPrivateThreadPoolDataset"),
-            *("NonSerializableDataset", "ExperimentalNonSerializableDataset"),
-        )
-    ),
-)
-
 TABLE: Table = {
-    **{op: maker_kernel(make, scalars_at(*places)) for op, make, places in ROWS},
+    "TensorDataset": build_dataset(hold_tensors),
+    "TensorSliceDataset": build_dataset(slice_tensors),
+    "ListDataset": build_dataset(list_elements),
+    "RangeDataset": build_dataset(count_up, build_infer_dataset(0, 1, 2)),
+    "RepeatDataset": build_dataset(repeat, build_infer_dataset(1)),
+    "TakeDataset": build_dataset(take, build_infer_dataset(1)),
+    "SkipDataset": build_dataset(skip, build_infer_dataset(1)),
+    "ShardDataset": build_dataset(shard, build_infer_dataset(1, 2)),
+    "ZipDataset": build_dataset(zip_datasets),
+    "ConcatenateDataset": build_dataset(concatenate),
+    "PrefetchDataset": build_dataset(prefetch, build_infer_dataset(1)),
+    "CacheDataset": build_dataset(cache, build_infer_dataset(1)),
+    "CacheDatasetV2": build_dataset(cache, build_infer_dataset(1, 2)),
+    **dict.fromkeys(("IgnoreErrorsDataset", "ExperimentalIgnoreErrorsDataset"), build_dataset(ignore_errors)),
+    **dict.fromkeys(
+        ("OptionsDataset", "ModelDataset", "OptimizeDataset", "OptimizeDatasetV2", "FinalizeDataset"), build_dataset(pass_on)
+    ),
+    **dict.fromkeys(("MaxIntraOpParallelismDataset", "ExperimentalMaxIntraOpParallelismDataset"), build_dataset(pass_on)),
+    **dict.fromkeys(("PrivateThreadPoolDataset", "ExperimentalPrivateThreadPoolDataset"), build_dataset(pass_on)),
+    **dict.fromkeys(("NonSerializableDataset", "ExperimentalNonSerializableDataset"), build_dataset(pass_on)),
     **dict.fromkeys(("DatasetCardinality", "ExperimentalDatasetCardinality"), Kernel(tell_cardinality, scalar)),
     **dict.fromkeys(("WrapDatasetVariant", "UnwrapDatasetVariant"), Kernel(wrap, scalar)),
 }

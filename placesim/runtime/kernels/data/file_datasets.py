@@ -17,8 +17,8 @@ from placesim.runtime.kernels.data.values import (
     UNKNOWN,
     Dataset,
     Element,
-    maker_kernel,
-    names_then_scalars,
+    build_dataset,
+    build_infer_records,
     scalar_argument,
 )
 from placesim.runtime.kernels.kernel import KernelContext, Table
@@ -36,16 +36,13 @@ Read = Callable[[str], Iterator[bytes]]
 """The records of a file."""
 
 
-class _FileRecords:
+class _FileRecords(Iterator[Element]):
     """The records of files, one file after the other; a file that cannot be read is left behind."""
 
     def __init__(self, names: Sequence[str], read: Read) -> None:
         self._names = iter(names)
         self._read = read
         self._records: Iterator[bytes] = iter(())
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         while True:
@@ -69,14 +66,18 @@ def _compression(value: Any) -> str:
     return found
 
 
-def lines(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """The lines of text files."""
+def read_lines(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The lines of text files, scalars; errors as of `read_fixed_records`."""
     kind = _compression(inputs[1])
     return _of_files(inputs[0], lambda name: iter(text_lines(decompress(read_bytes(name), kind))))
 
 
-def fixed(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """Records of one length, between headers and footers that are left out."""
+def read_fixed_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """Records of one length, scalars, between headers and footers that are left out.
+
+    InvalidArgumentError for file names of a rank above 1, lengths out of range, or an unknown compression.  An iteration raises
+    what a file that cannot be read gives (NotFoundError), and InvalidArgumentError for one that is not made of whole records.
+    """
     names = ("header_bytes", "record_bytes", "footer_bytes")
     header, size, footer = (int(scalar_argument(value, name)) for value, name in zip(inputs[1:4], names, strict=True))
     for name, value, least in zip(names, (header, size, footer), (0, 1, 0), strict=True):
@@ -98,8 +99,13 @@ def fixed(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Datase
     return _of_files(inputs[0], read)
 
 
-def records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """The records of TFRecord files, from an offset on where offsets are given."""
+def read_tf_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The records of TFRecord files, scalars, from an offset on where offsets are given, one for each file.
+
+    InvalidArgumentError for file names of a rank above 1.  An iteration raises what a file that cannot be read gives
+    (NotFoundError), and DataLossError for one that is damaged.
+    """
+    # other than the readers of lines and of fixed records it takes any compression for none
     kind = flat_strings(scalar_argument(inputs[1], "compression_type"))[0].decode()
     names = [name.decode() for name in flat_strings(inputs[0])]
     starts = dict(zip(names, map(int, np.asarray(inputs[3]).reshape(-1)), strict=True)) if len(inputs) > 3 else {}
@@ -111,8 +117,8 @@ def records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Data
     return _of_files(inputs[0], read)
 
 
-def matching(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """The names of the files that fit patterns."""
+def match_files(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The names of the files that fit patterns, of any shape, sorted; those that are there when an iteration begins."""
     patterns = [pattern.decode() for pattern in flat_strings(inputs[0])]
 
     def start() -> Iterator[Element]:
@@ -123,12 +129,13 @@ def matching(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dat
 
 
 TABLE: Table = {
-    "TextLineDataset": maker_kernel(lines, names_then_scalars(2)),
-    "FixedLengthRecordDataset": maker_kernel(fixed, names_then_scalars(4)),
-    "FixedLengthRecordDatasetV2": maker_kernel(fixed, names_then_scalars(4)),
-    "TFRecordDataset": maker_kernel(records, names_then_scalars(2)),
-    "TFRecordDatasetV2": maker_kernel(records, names_then_scalars(2)),
+    "TextLineDataset": build_dataset(read_lines, build_infer_records(scalars=2)),
+    "FixedLengthRecordDataset": build_dataset(read_fixed_records, build_infer_records(scalars=4)),
+    "FixedLengthRecordDatasetV2": build_dataset(read_fixed_records, build_infer_records(scalars=4)),
+    "TFRecordDataset": build_dataset(read_tf_records, build_infer_records(scalars=2)),
+    "TFRecordDatasetV2": build_dataset(read_tf_records, build_infer_records(scalars=2)),
     **dict.fromkeys(
-        ("MatchingFilesDataset", "ExperimentalMatchingFilesDataset"), maker_kernel(matching, names_then_scalars(0))
+        ("MatchingFilesDataset", "ExperimentalMatchingFilesDataset"),
+        build_dataset(match_files, build_infer_records(scalars=0)),
     ),
 }

@@ -1,6 +1,7 @@
 """Datasets that call functions: mapped, filtered, interleaved, scanned; and the reduction of one to a value.
 
-What TensorFlow does in parallel is done here in the order in which it would be given out.  Source: TensorFlow's
+What TensorFlow does in parallel is done here in the order in which it would be given out.  All raise InvalidArgumentError for
+an input that is no dataset where one is expected, or no scalar, and InternalError outside of a session.  Source: TensorFlow's
 `map_dataset_op.cc`, `filter_dataset_op.cc`, `flat_map_dataset_op.cc`, `interleave_dataset_op.cc`, `scan_dataset_op.cc`,
 `reduce_dataset_op.cc`.
 """
@@ -19,12 +20,10 @@ from placesim.runtime.kernels.data.values import (
     UNKNOWN,
     Dataset,
     Element,
-    Maker,
     as_dataset,
+    build_dataset,
     function_caller,
-    maker_kernel,
     scalar_argument,
-    scalars_at,
     signature,
 )
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
@@ -49,10 +48,10 @@ def _unless_out_of_range(call: Call, element: Element, keeps_count: bool) -> Ele
         raise StopIteration from None
 
 
-# --- map --------------------------------------------------------------------------------------------------------------
+# --- map ------------------------------------------------------------------------------------------------------------
 
 
-class _Mapped:
+class _Mapped(Iterator[Element]):
     """A function of every element; one that is out of range ends the iteration, unless the number of elements must stay."""
 
     def __init__(self, source: Iterator[Element], call: Call, keeps_count: bool) -> None:
@@ -60,16 +59,16 @@ class _Mapped:
         self._call = call
         self._keeps_count = keeps_count
 
-    def __iter__(self) -> Iterator[Element]:
-        return self
-
     def __next__(self) -> Element:
         element = next(self._source)
         return _unless_out_of_range(self._call, element, self._keeps_count)
 
 
-def mapped(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """`f` of every element."""
+def map_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """`f` of every element.
+
+    An iteration raises InvalidArgumentError for an OutOfRangeError of `f` where attr `preserve_cardinality`; else it ends.
+    """
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["f"], _captured(inputs, attrs)[0])
     keeps_count = bool(attrs.get("preserve_cardinality"))
@@ -77,13 +76,16 @@ def mapped(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Datas
     return Dataset(*signature(attrs), lambda: _Mapped(source.start(), call, keeps_count), total)
 
 
-def mapped_batches(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """`f` of every element, in batches."""
+def map_and_batch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """`f` of every element, in batches `[batch_size, ...]`; InvalidArgumentError for a size that is not positive.
+
+    An iteration raises it for results of several shapes.
+    """
     rest = _captured(inputs, attrs)[1]
     size, drop = scalar_argument(rest[0], "batch_size"), bool(scalar_argument(rest[2], "drop_remainder"))
     if size <= 0:
         raise InvalidArgumentError("batch_size must be greater than zero.")
-    source, dtypes = mapped(inputs, attrs, context), attrs["output_types"]
+    source, dtypes = map_elements(inputs, attrs, context), attrs["output_types"]
 
     def start() -> Iterator[Element]:
         return Grouped(source.start(), int(size), drop, lambda elements: stack_elements(elements, dtypes))
@@ -91,7 +93,7 @@ def mapped_batches(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
     return Dataset(*signature(attrs), start, UNKNOWN)
 
 
-# --- filter -----------------------------------------------------------------------------------------------------------
+# --- filter ---------------------------------------------------------------------------------------------------------
 
 
 def _is_kept(result: Sequence[Any], otherwise: str = "Filter predicate `f` must return a scalar bool.") -> bool:
@@ -100,42 +102,41 @@ def _is_kept(result: Sequence[Any], otherwise: str = "Filter predicate `f` must 
     return bool(result[0])
 
 
-def filtered(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """The elements of which `predicate` is true."""
+def filter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The elements of which `predicate` is true; an iteration raises InvalidArgumentError where that gives no scalar bool."""
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["predicate"], _captured(inputs, attrs)[0])
+    # Python's own filter goes on after an error of the predicate
     return Dataset(*signature(attrs), lambda: filter(lambda element: _is_kept(call(element)), source.start()), UNKNOWN)
 
 
-class _TakenWhile:
+class _TakenWhile(Iterator[Element]):
     """The elements before the first of which something is not true."""
 
     def __init__(self, source: Iterator[Element], call: Call) -> None:
         self._source: Iterator[Element] = source
         self._call = call
 
-    def __iter__(self) -> Iterator[Element]:
-        return self
-
     def __next__(self) -> Element:
         element = next(self._source)
         if _is_kept(self._call(element), "`predicate` must returns a scalar bool tensor."):
             return element
+        # it has ended for good, also where it is asked again
         self._source = iter(())
         raise StopIteration
 
 
-def taken_while(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """The elements before the first of which `predicate` is false."""
+def take_while(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The elements before the first of which `predicate` is false; errors as of `filter_elements`."""
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["predicate"], _captured(inputs, attrs)[0])
     return Dataset(*signature(attrs), lambda: _TakenWhile(source.start(), call), UNKNOWN)
 
 
-# --- datasets of elements ---------------------------------------------------------------------------------------------
+# --- datasets of elements -------------------------------------------------------------------------------------------
 
 
-class _Interleaved:
+class _Interleaved(Iterator[Element]):
     """Elements of the datasets that a function gives: `block` of one, then of the next, `cycle` of them open at a time."""
 
     def __init__(self, source: Iterator[Element], call: Call, cycle: int, block: int) -> None:
@@ -145,9 +146,6 @@ class _Interleaved:
         self._block = block
         self._at, self._given = 0, 0
         self._has_ended = False
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         while not self._has_ended or any(self._open):
@@ -184,15 +182,18 @@ class _Interleaved:
         self._at = (self._at + 1) % len(self._open)
 
 
-def flat_mapped(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def flat_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
     """The elements of the dataset that `f` gives for each element, one dataset after the other."""
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["f"], _captured(inputs, attrs)[0])
     return Dataset(*signature(attrs), lambda: _Interleaved(source.start(), call, 1, 1), UNKNOWN)
 
 
-def interleaved(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
-    """The elements of the datasets that `f` gives, of several in turn."""
+def interleave(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+    """The elements of the datasets that `f` gives, `block_length` of one, then of the next, of `cycle_length` datasets in turn.
+
+    InvalidArgumentError for either, scalars both, that is not positive.
+    """
     source = as_dataset(inputs[0])
     captured, rest = _captured(inputs, attrs)
     call = function_caller(context, attrs["f"], captured)
@@ -205,10 +206,10 @@ def interleaved(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     return Dataset(*signature(attrs), lambda: _Interleaved(source.start(), call, cycle, block), UNKNOWN)
 
 
-# --- state ------------------------------------------------------------------------------------------------------------
+# --- state ----------------------------------------------------------------------------------------------------------
 
 
-class _Scanned:
+class _Scanned(Iterator[Element]):
     """A function of state and element, which gives the next state and an element."""
 
     def __init__(self, source: Iterator[Element], call: Call, state: Element, keeps_count: bool) -> None:
@@ -216,9 +217,6 @@ class _Scanned:
         self._call = call
         self._state = state
         self._keeps_count = keeps_count
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
 
     def __next__(self) -> Element:
         element = next(self._source)
@@ -228,7 +226,7 @@ class _Scanned:
         return found[width:]
 
 
-def scanned(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
+def scan(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
     """What `f` gives beside the next state, for every element in turn."""
     source, width = as_dataset(inputs[0]), len(attrs["Tstate"])
     call = function_caller(context, attrs["f"], _captured(inputs, attrs, 1 + width)[0])
@@ -239,7 +237,10 @@ def scanned(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Data
 
 
 def reduce(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The state that is left when `f` of state and element was taken for every element."""
+    """The state that is left when `f` of state and element was taken for every element.
+
+    InvalidArgumentError where `f` gives another number of components than the state has.
+    """
     source, width = as_dataset(inputs[0]), len(attrs["Tstate"])
     call = function_caller(context, attrs["f"], _captured(inputs, attrs, 1 + width)[0])
     state = tuple(inputs[1 : 1 + width])
@@ -254,8 +255,11 @@ def reduce(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
     return state
 
 
-def single_element(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The one element of a dataset."""
+# --- one value ------------------------------------------------------------------------------------------------------
+
+
+def take_single_element(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """The one element of a dataset; InvalidArgumentError where it has none, or more."""
     iteration = as_dataset(inputs[0]).start()
     found = next(iteration, None)
     if found is None:
@@ -265,28 +269,34 @@ def single_element(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return found
 
 
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def infer_components(context: ShapeContext) -> Sequence[Dims]:
-    """The shapes in `output_shapes`, one for each output; the first input is a scalar."""
+    """The shapes in `output_shapes`, one for each output.
+
+    ShapeError for another number of them, and for a first input that is no scalar.
+    """
     with_rank(context.shapes[0], 0)
     shapes, count = context.attrs["output_shapes"], len(context.attrs["output_types"])
     if len(shapes) != count:
+        # TensorFlow's text opens a bracket only
         raise ShapeError(f"`output_shapes` must be the same length as `output_types` ({len(shapes)} vs. {count}")
     return [shape.dims for shape in shapes]
 
 
-ROWS: tuple[tuple[Maker, tuple[str, ...]], ...] = (
-    (mapped, ("MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2", "ExperimentalMapDataset")),
-    (mapped_batches, ("MapAndBatchDataset", "ExperimentalMapAndBatchDataset")),
-    (filtered, ("FilterDataset", "ParallelFilterDataset")),
-    (taken_while, ("TakeWhileDataset", "ExperimentalTakeWhileDataset")),
-    (flat_mapped, ("FlatMapDataset",)),
-    (interleaved, ("InterleaveDataset", "ParallelInterleaveDataset", "ParallelInterleaveDatasetV2")),
-    (interleaved, ("ParallelInterleaveDatasetV3", "ParallelInterleaveDatasetV4", "ExperimentalParallelInterleaveDataset")),
-    (scanned, ("ScanDataset", "ExperimentalScanDataset")),
-)
-
 TABLE: Table = {
-    **{op: maker_kernel(make, scalars_at()) for make, ops in ROWS for op in ops},
+    **dict.fromkeys(
+        ("MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2", "ExperimentalMapDataset"), build_dataset(map_elements)
+    ),
+    **dict.fromkeys(("MapAndBatchDataset", "ExperimentalMapAndBatchDataset"), build_dataset(map_and_batch)),
+    **dict.fromkeys(("FilterDataset", "ParallelFilterDataset"), build_dataset(filter_elements)),
+    **dict.fromkeys(("TakeWhileDataset", "ExperimentalTakeWhileDataset"), build_dataset(take_while)),
+    "FlatMapDataset": build_dataset(flat_map),
+    **dict.fromkeys(("InterleaveDataset", "ExperimentalParallelInterleaveDataset"), build_dataset(interleave)),
+    **dict.fromkeys(("ParallelInterleaveDataset", "ParallelInterleaveDatasetV2"), build_dataset(interleave)),
+    **dict.fromkeys(("ParallelInterleaveDatasetV3", "ParallelInterleaveDatasetV4"), build_dataset(interleave)),
+    **dict.fromkeys(("ScanDataset", "ExperimentalScanDataset"), build_dataset(scan)),
     "ReduceDataset": Kernel(reduce, infer_components, needs_context=True),
-    "DatasetToSingleElement": Kernel(single_element, infer_components),
+    "DatasetToSingleElement": Kernel(take_single_element, infer_components),
 }

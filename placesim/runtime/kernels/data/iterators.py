@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import DType
-from placesim.errors import FailedPreconditionError, InternalError, InvalidArgumentError, OpError, OutOfRangeError
+from placesim.errors import FailedPreconditionError, InvalidArgumentError, OpError, OutOfRangeError
 from placesim.ops.attributes import Attrs, Shape
 from placesim.runtime.kernels.data.functions import infer_components
-from placesim.runtime.kernels.data.shuffles import Deleter, delete_resource
+from placesim.runtime.kernels.data.shuffles import Deleter, delete_resource, infer_handle_and_deleter
 from placesim.runtime.kernels.data.values import (
     Dataset,
     Element,
@@ -23,16 +23,20 @@ from placesim.runtime.kernels.data.values import (
     check_shapes,
     check_types,
     element_shapes,
-    fits,
+    function_caller,
 )
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
-from placesim.runtime.kernels.named_resources import DEFAULT_CONTAINER, finder, name_resource
+from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table
+from placesim.runtime.kernels.named_resources import build_finder, make_anonymous, name_resource
+from placesim.runtime.kernels.partial_shapes import is_compatible
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.resources import ResourceHandle
-from placesim.runtime.shapes import Dims, ShapeContext, format_dims, no_outputs, scalar
+from placesim.runtime.shapes import format_dims, no_outputs, scalar
 from placesim.wire import WireError, field_values, message_field
 
 RESOURCE_TYPE = "N10tensorflow4data16IteratorResourceE"
+
+
+# --- iterators ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -61,7 +65,7 @@ class IteratorResource:
         return next(self.iteration, None)
 
 
-find_iterator: Callable[[Any, KernelContext], IteratorResource] = finder(RESOURCE_TYPE)
+find_iterator: Callable[[Any, KernelContext], IteratorResource] = build_finder(RESOURCE_TYPE)
 
 
 def _new_iterator(attrs: Attrs) -> IteratorResource:
@@ -69,34 +73,40 @@ def _new_iterator(attrs: Attrs) -> IteratorResource:
 
 
 def make_handle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The handle of this node's iterator, or of the one that it shares."""
+    """The handle of this node's iterator, or of the one that it shares; InvalidArgumentError for names not allowed."""
     handle = name_resource(attrs, context, RESOURCE_TYPE)
     context.resources.lookup_or_create(handle, lambda: _new_iterator(attrs))
     return (handle,)
 
 
-def anonymous_maker(has_deleter: bool) -> Callable[..., Sequence[Any]]:
-    """What makes a new iterator at every run."""
+def build_anonymous(has_deleter: bool = False) -> Compute:
+    """What makes a new iterator at every run: its handle, and where it `has_deleter` what would delete it."""
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-        name = context.resources.private_name("AnonymousIterator")
-        handle = ResourceHandle(context.device, DEFAULT_CONTAINER, name, RESOURCE_TYPE)
-        context.resources.lookup_or_create(handle, lambda: _new_iterator(attrs))
+        handle = make_anonymous(context, RESOURCE_TYPE, "AnonymousIterator", lambda: _new_iterator(attrs))
         return (handle, Deleter(handle)) if has_deleter else (handle,)
 
     return make
 
 
 def begin(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Let an iterator begin an iteration of a dataset."""
+    """(dataset, iterator) -> nothing: an iteration of the dataset begins.
+
+    InvalidArgumentError for no dataset, or one of another signature; NotFoundError for no iterator.
+    """
     find_iterator(inputs[1], context).begin(as_dataset(inputs[0]))
     return ()
 
 
 def make_one_shot(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The handle of an iterator of the dataset that a function gives; it is made and begun once."""
+    """The handle of an iterator of the dataset that a function gives; it is made and begun once.
+
+    InvalidArgumentError for attr `shared_name`, and for a function that gives no dataset; an error of the first run is raised
+    by all others too.
+    """
     if attrs["shared_name"]:
         raise InvalidArgumentError("OneShotIteratorOp does not currently support the 'shared_name' attr.")
+    # the function is called once only, also where it fails
     failure: OpError | None = context.node_state.get("failure")
     if failure is not None:
         raise type(failure)(failure.message)
@@ -110,9 +120,7 @@ def make_one_shot(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def _begun(attrs: Attrs, context: KernelContext) -> IteratorResource:
-    if context.call_function is None:
-        raise InternalError(f"Function {attrs['dataset_factory'].name} cannot be called outside a session")
-    made = context.call_function(attrs["dataset_factory"], (), context.device)
+    made = function_caller(context, attrs["dataset_factory"], ())(())
     if len(made) != 1:
         raise InvalidArgumentError("The `dataset_factory` function must return a single scalar of dtype DT_VARIANT.")
     found = _new_iterator(attrs)
@@ -120,11 +128,15 @@ def _begun(attrs: Attrs, context: KernelContext) -> IteratorResource:
     return found
 
 
-# --- elements ---------------------------------------------------------------------------------------------------------
+# --- elements -------------------------------------------------------------------------------------------------------
 
 
 def get_next(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The components of the next element; OutOfRangeError behind the last one."""
+    """The components of the next element.
+
+    OutOfRangeError behind the last one; FailedPreconditionError where no iteration has begun; InvalidArgumentError for other
+    shapes than attr `output_shapes`; NotFoundError for no iterator.
+    """
     element = find_iterator(inputs[0], context).next_element()
     if element is None:
         raise OutOfRangeError("End of sequence")
@@ -140,7 +152,7 @@ class Optional:
 
 
 def get_next_as_optional(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """An optional with the next element; an empty one behind the last."""
+    """An optional with the next element; an empty one behind the last.  Errors otherwise as of `get_next`, of types as well."""
     element = find_iterator(inputs[0], context).next_element()
     if element is not None:
         _check_optional(element, attrs)
@@ -156,7 +168,7 @@ def _check_optional(element: Element, attrs: Attrs) -> None:
                 f"Actual: {value.dtype}."
             )
         found = element_shapes((value,))[0]
-        if not fits(shape.dims, found):
+        if not is_compatible(shape.dims, found):
             raise InvalidArgumentError(
                 f"The given optional does not match the expected shape for component {index}. "
                 f"Expected: {format_dims(shape.dims)}. Actual: {format_dims(found)}."
@@ -183,7 +195,7 @@ def empty_optional(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def has_value(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A scalar: whether an optional holds something."""
+    """A scalar: whether an optional holds something; InvalidArgumentError for no optional."""
     return (np.bool_(_as_optional(inputs[0], "OptionalHasValue").element is not None),)
 
 
@@ -198,19 +210,20 @@ def value_of(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return element
 
 
-# --- handles as strings -----------------------------------------------------------------------------------------------
+# --- handles as strings ---------------------------------------------------------------------------------------------
 
 
 def to_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar string: the handle as a `ResourceHandleProto`."""
+    """A scalar string: the handle as a `ResourceHandleProto`; NotFoundError where it leads to no iterator."""
     find_iterator(inputs[0], context)
     handle: ResourceHandle = inputs[0]
+    # field 4, a hash of the C++ type, means something in TensorFlow's own process only
     parts = ((1, handle.device), (2, handle.container), (3, handle.name), (5, "tensorflow::data::IteratorResource"))
     return (string_array([b"".join(message_field(field, text.encode()) for field, text in parts)], ()),)
 
 
 def from_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The handle behind its string; InvalidArgumentError where it is none, or of another device or signature."""
+    """The handle behind its string, a scalar; InvalidArgumentError where it is none, or of another device or signature."""
     if np.ndim(inputs[0]):
         raise InvalidArgumentError("string_handle must be a scalar")
     try:
@@ -232,21 +245,17 @@ def from_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 
 def tell_device(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar string: the device of an iterator."""
+    """A scalar string: the device of an iterator; NotFoundError for none."""
     find_iterator(inputs[0], context)
     return (string_array([context.device.encode()], ()),)
-
-
-def _infer_handle_and_deleter(context: ShapeContext) -> Sequence[Dims]:
-    return (), ()
 
 
 TABLE: Table = {
     **dict.fromkeys(("Iterator", "IteratorV2"), Kernel(make_handle, scalar, needs_context=True)),
     "OneShotIterator": Kernel(make_one_shot, scalar, needs_context=True),
-    "AnonymousIterator": Kernel(anonymous_maker(False), scalar, needs_context=True),
-    "AnonymousIteratorV2": Kernel(anonymous_maker(True), _infer_handle_and_deleter, needs_context=True),
-    "AnonymousIteratorV3": Kernel(anonymous_maker(False), scalar, needs_context=True),
+    "AnonymousIterator": Kernel(build_anonymous(), scalar, needs_context=True),
+    "AnonymousIteratorV2": Kernel(build_anonymous(has_deleter=True), infer_handle_and_deleter, needs_context=True),
+    "AnonymousIteratorV3": Kernel(build_anonymous(), scalar, needs_context=True),
     "DeleteIterator": Kernel(delete_resource, no_outputs, needs_context=True),
     "MakeIterator": Kernel(begin, no_outputs, needs_context=True),
     **dict.fromkeys(("IteratorGetNext", "IteratorGetNextSync"), Kernel(get_next, infer_components, needs_context=True)),

@@ -19,21 +19,24 @@ from placesim.runtime.kernels.data.values import (
     Element,
     Maker,
     as_dataset,
-    maker_kernel,
+    build_dataset,
+    build_infer_dataset,
     scalar_argument,
-    scalars_at,
     signature,
 )
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
-from placesim.runtime.kernels.named_resources import DEFAULT_CONTAINER
+from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table
+from placesim.runtime.kernels.named_resources import DEFAULT_CONTAINER, make_anonymous
 from placesim.runtime.kernels.philox import WordStream, seeded_philox
 from placesim.runtime.resources import ResourceHandle
-from placesim.runtime.shapes import no_outputs, scalar
+from placesim.runtime.shapes import Dims, ShapeContext, no_outputs, scalar
 
 SEEDS_TYPE = "N10tensorflow4data20SeedGeneratorManagerE"
 CACHE_TYPE = "N10tensorflow4data18MemoryCacheManagerE"
 MAX_SLICES = 3
 """Epochs that may stand in a buffer at a time."""
+
+
+# --- seeds ----------------------------------------------------------------------------------------------------------
 
 
 class SeedGenerator:
@@ -46,9 +49,13 @@ class SeedGenerator:
         self._words = WordStream(seeded_philox(seed, seed2)) if reshuffles else None
 
     def next_seeds(self) -> tuple[int, int]:
+        """Those of the next iteration."""
         if self._words is None:
             return self._seeds
         return self._words.word(), self._words.word()
+
+
+# --- shuffling ------------------------------------------------------------------------------------------------------
 
 
 class _Slice:
@@ -59,7 +66,7 @@ class _Slice:
         self.is_whole = False
 
 
-class Shuffled:
+class Shuffled(Iterator[Element]):
     """An iteration in random order: each element is drawn from a buffer of those that come next.
 
     `size` None means a buffer of a whole epoch; `count` epochs, -1 for ever.
@@ -78,9 +85,6 @@ class Shuffled:
         self._has_given = False
         self._reseed()
 
-    def __iter__(self) -> Iterator[Element]:
-        return self
-
     def _reseed(self) -> None:
         self._random = WordStream(seeded_philox(*self._seeds.next_seeds()))
 
@@ -88,6 +92,7 @@ class Shuffled:
         self._fill()
         if not self._held:
             raise StopIteration
+        # each epoch is drawn from by seeds of its own
         while self._slices[0].start == self._slices[0].end:
             self._slices.popleft()
             self._reseed()
@@ -96,6 +101,7 @@ class Shuffled:
         index = (first.start + self._random.word() % (first.end - first.start)) % capacity
         place = first.start % capacity
         found = self._buffer[index]
+        # the first of the epoch moves into the gap, so that what is left stands together
         self._buffer[index] = self._buffer[place]
         first.start += 1
         self._held -= 1
@@ -106,6 +112,7 @@ class Shuffled:
             return False
         if len(self._slices) > MAX_SLICES and self._held:
             return False
+        # a buffer that holds everything begins the next epoch while it still serves one
         if self._size is None:
             serving = next((part for part in self._slices if part.start != part.end), None)
             return serving is None or not serving.is_whole or self._held < len(self._buffer)
@@ -122,6 +129,7 @@ class Shuffled:
             except StopIteration:
                 self._slices[-1].is_whole = True
                 self._source = None
+                # for ever, but not of nothing
                 if not self._has_given and self._count == -1:
                     return
                 continue
@@ -138,10 +146,11 @@ class Shuffled:
         last.end += 1
 
 
-def shuffle_maker(seeds_at: int | None, generator_at: int | None, count_at: int | None) -> Maker:
+def build_shuffle(seeds_at: int | None = None, generator_at: int | None = None, count_at: int | None = None) -> Maker:
     """What makes a shuffled dataset.
 
-    The places are those of the first of two seeds, of the handle of a generator of seeds, and of the number of epochs.
+    The places are those of the first of two seeds, of the handle of a generator of seeds, and of the number of epochs, scalars.
+    It raises InvalidArgumentError for a size or a number of epochs that is none.
     """
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
@@ -170,12 +179,14 @@ def _found_generator(handle: ResourceHandle, context: KernelContext) -> SeedGene
     return found
 
 
+# --- handles --------------------------------------------------------------------------------------------------------
+
+
 def make_generator(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The handle of a new generator of seeds, and what would delete it."""
+    """(two seeds, and for one op whether it reshuffles, scalars) -> a new generator's handle, and what would delete it."""
     reshuffles = bool(inputs[2]) if len(inputs) > 2 else True
-    handle = ResourceHandle(context.device, DEFAULT_CONTAINER, context.resources.private_name("SeedGenerator"), SEEDS_TYPE)
     seeds = (int(inputs[0]), int(inputs[1]))
-    context.resources.lookup_or_create(handle, lambda: SeedGenerator(*seeds, reshuffles))
+    handle = make_anonymous(context, SEEDS_TYPE, "SeedGenerator", lambda: SeedGenerator(*seeds, reshuffles))
     return handle, Deleter(handle)
 
 
@@ -187,42 +198,47 @@ class Deleter:
 
 
 def delete_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Forget the resource of a handle."""
+    """Forget the resource of a handle; NotFoundError where there is none."""
     context.resources.delete(inputs[0])
     return ()
 
 
-def dummy_maker(kind: str) -> Any:
-    """What gives a handle without a resource behind it."""
+def build_dummy(kind: str) -> Compute:
+    """What gives a handle without a resource of this C++ type behind it."""
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-        return (ResourceHandle(context.device, "localhost", "dummy", kind),)
+        return (ResourceHandle(context.device, DEFAULT_CONTAINER, "dummy", kind),)
 
     return make
 
 
 def make_memory(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The handle of a new cache, and what would delete it."""
-    handle = ResourceHandle(context.device, DEFAULT_CONTAINER, context.resources.private_name("MemoryCache"), CACHE_TYPE)
-    context.resources.lookup_or_create(handle, list)
+    handle = make_anonymous(context, CACHE_TYPE, "MemoryCache", list)
     return handle, Deleter(handle)
 
 
-def _two_scalars(context: Any) -> Sequence[tuple[int, ...]]:
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
+def infer_handle_and_deleter(context: ShapeContext) -> Sequence[Dims]:
+    """Two scalars."""
     return (), ()
 
 
 TABLE: Table = {
-    "ShuffleDataset": maker_kernel(shuffle_maker(2, None, None), scalars_at(1, 2, 3)),
-    "ShuffleDatasetV2": maker_kernel(shuffle_maker(None, 2, None), scalars_at(1, 2)),
-    "ShuffleDatasetV3": maker_kernel(shuffle_maker(2, 4, None), scalars_at(1, 2, 3, 4)),
-    "ShuffleAndRepeatDataset": maker_kernel(shuffle_maker(2, None, 4), scalars_at(1, 2, 3, 4)),
-    "ShuffleAndRepeatDatasetV2": maker_kernel(shuffle_maker(2, 5, 4), scalars_at(1, 2, 3, 4, 5)),
-    "AnonymousSeedGenerator": Kernel(make_generator, _two_scalars, needs_context=True),
-    "AnonymousRandomSeedGenerator": Kernel(make_generator, _two_scalars, needs_context=True),
-    "AnonymousMemoryCache": Kernel(make_memory, _two_scalars, needs_context=True),
-    "DummySeedGenerator": Kernel(dummy_maker(SEEDS_TYPE), scalar, needs_context=True),
-    "DummyMemoryCache": Kernel(dummy_maker(CACHE_TYPE), scalar, needs_context=True),
+    "ShuffleDataset": build_dataset(build_shuffle(seeds_at=2), build_infer_dataset(1, 2, 3)),
+    "ShuffleDatasetV2": build_dataset(build_shuffle(generator_at=2), build_infer_dataset(1, 2)),
+    "ShuffleDatasetV3": build_dataset(build_shuffle(seeds_at=2, generator_at=4), build_infer_dataset(1, 2, 3, 4)),
+    "ShuffleAndRepeatDataset": build_dataset(build_shuffle(seeds_at=2, count_at=4), build_infer_dataset(1, 2, 3, 4)),
+    "ShuffleAndRepeatDatasetV2": build_dataset(
+        build_shuffle(seeds_at=2, generator_at=5, count_at=4), build_infer_dataset(1, 2, 3, 4, 5)
+    ),
+    "AnonymousSeedGenerator": Kernel(make_generator, infer_handle_and_deleter, needs_context=True),
+    "AnonymousRandomSeedGenerator": Kernel(make_generator, infer_handle_and_deleter, needs_context=True),
+    "AnonymousMemoryCache": Kernel(make_memory, infer_handle_and_deleter, needs_context=True),
+    "DummySeedGenerator": Kernel(build_dummy(SEEDS_TYPE), scalar, needs_context=True),
+    "DummyMemoryCache": Kernel(build_dummy(CACHE_TYPE), scalar, needs_context=True),
     **dict.fromkeys(
         ("DeleteSeedGenerator", "DeleteRandomSeedGenerator", "DeleteMemoryCache"),
         Kernel(delete_resource, no_outputs, needs_context=True),

@@ -9,14 +9,19 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.data.values import as_dataset, fits
+from placesim.runtime.kernels.data.values import as_dataset
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
-from placesim.runtime.kernels.resources.lookup_tables import find_initializable
+from placesim.runtime.kernels.partial_shapes import is_compatible
+from placesim.runtime.kernels.resources.table_initialization import find_initializable
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, with_rank
 
 
 def initialize_from_dataset(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Fill a table with the elements of a dataset, each a key and a value; one that is filled already stays as it is."""
+    """Fill a table with the elements of a dataset, each a key and a value, scalars; one that is filled already stays as it is.
+
+    InvalidArgumentError for another number of components, other types, no scalars, and a table that is not filled once;
+    FailedPreconditionError for two values of one key.
+    """
     table, dataset = find_initializable(inputs[0], context), as_dataset(inputs[1])
     if len(dataset.dtypes) != 2:
         raise InvalidArgumentError("Dataset should have two output types only")
@@ -24,7 +29,7 @@ def initialize_from_dataset(inputs: Sequence[Any], attrs: Attrs, context: Kernel
         if wants is not has:  # TensorFlow tells the numbers of the types here
             raise InvalidArgumentError(f"{what} dtype expected: {wants.number} but obtained: {has.number} from the dataset")
     for shape in dataset.shapes:
-        if not fits(shape.dims, ()):
+        if not is_compatible(shape.dims, ()):
             raise InvalidArgumentError(f"Expected scalar for key. Obtained: {format_dims(shape.dims)}")
     if not table.is_initialized:
         pairs = [tuple(map(_scalar, element)) for element in dataset.start()]
@@ -34,6 +39,9 @@ def initialize_from_dataset(inputs: Sequence[Any], attrs: Attrs, context: Kernel
 
 def _scalar(value: Any) -> Any:
     return value.item() if isinstance(value, np.ndarray | np.generic) else value
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_initialize(context: ShapeContext) -> Sequence[Dims]:

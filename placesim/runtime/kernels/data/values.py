@@ -17,7 +17,8 @@ from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs, FunctionName, Shape
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.kernels.named_resources import shape_of
-from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, format_dims, with_rank, with_rank_at_most
+from placesim.runtime.kernels.partial_shapes import is_compatible, show_partial
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, scalar, with_rank, with_rank_at_most
 
 INFINITE, UNKNOWN = -1, -2
 """Cardinalities that are no number."""
@@ -45,6 +46,7 @@ Maker = Callable[[Sequence[Any], Attrs, KernelContext], Dataset]
 
 def as_dataset(value: Any) -> Dataset:
     """The dataset of a variant; InvalidArgumentError for any other value."""
+    # a scalar variant may come boxed in an array
     found = value.item() if isinstance(value, np.ndarray) and not value.ndim else value
     if not isinstance(found, Dataset):
         raise InvalidArgumentError("Tensor must be a Dataset object.")
@@ -57,7 +59,7 @@ def signature(attrs: Attrs) -> tuple[tuple[DType, ...], tuple[Shape, ...]]:
 
 
 def scalar_argument(value: Any, name: str) -> Any:
-    """A scalar input as a Python value; InvalidArgumentError where it is none."""
+    """A scalar input as a Python value; InvalidArgumentError where it is no scalar."""
     if np.ndim(value):
         raise InvalidArgumentError(f"{name} must be a scalar")
     return np.asarray(value).item()
@@ -66,28 +68,23 @@ def scalar_argument(value: Any, name: str) -> Any:
 def function_caller(
     context: KernelContext, function: FunctionName, captured: Sequence[Any]
 ) -> Callable[[Element], Sequence[Any]]:
-    """What calls a function with an element and the values captured when the dataset was made."""
+    """What calls a function with an element and the values captured when the dataset was made.
+
+    InternalError outside of a session, which has the functions.
+    """
     call, device = context.call_function, context.device
     if call is None:
         raise InternalError(f"Function {function.name} cannot be called outside a session")
+    # what was captured stands behind the element, as it was when the dataset was made
     behind = tuple(captured)
     return lambda element: call(function, (*element, *behind), device)
 
 
-def maker_kernel(make: Maker, shape: ShapeFunction) -> Kernel:
-    """The kernel of an op that gives one dataset."""
-
-    def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-        return (make(inputs, attrs, context),)
-
-    return Kernel(compute, shape, needs_context=True)
-
-
-# --- checks -----------------------------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------------------------
 
 
 def check_types(expected: Sequence[DType], found: Sequence[DType]) -> None:
-    """Whether components have the types that are expected of them."""
+    """InvalidArgumentError unless components have the types that are expected of them."""
     if len(expected) != len(found):
         raise InvalidArgumentError(f"Number of components does not match: expected {len(expected)} types but got {len(found)}.")
     for index, (want, got) in enumerate(zip(expected, found, strict=True)):
@@ -95,55 +92,57 @@ def check_types(expected: Sequence[DType], found: Sequence[DType]) -> None:
             raise InvalidArgumentError(f"Data type mismatch at component {index}: expected {want} but got {got}.")
 
 
-def fits(dims: Dims, shape: Dims) -> bool:
-    """Whether two shapes, which may be partly known, can be one."""
-    if dims is None or shape is None:
-        return True
-    return len(dims) == len(shape) and all(a == b or -1 in (a, b) for a, b in zip(dims, shape, strict=True))
-
-
 def check_shapes(expected: Sequence[Shape], found: Sequence[Dims]) -> None:
-    """Whether components have the shapes that are expected of them."""
+    """InvalidArgumentError unless components have the shapes that are expected of them, which may be partly known."""
     if len(expected) != len(found):
         raise InvalidArgumentError(
             f"Number of components does not match: expected {len(expected)} shapes but got {len(found)}."
         )
     for index, (want, got) in enumerate(zip(expected, found, strict=True)):
-        if not fits(want.dims, got):
+        if not is_compatible(want.dims, got):
             raise InvalidArgumentError(
-                f"Incompatible shapes at component {index}: expected {_shown(want.dims)} but got {_shown(got)}."
+                f"Incompatible shapes at component {index}: expected {show_partial(want.dims)} but got {show_partial(got)}."
             )
 
 
-def _shown(dims: Dims) -> str:
-    return "<unknown>" if dims is None else format_dims(dims)
-
-
 def element_shapes(element: Element) -> list[Dims]:
+    """The shape of each component."""
     return [shape_of(value) for value in element]
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def scalars_at(*indexes: int) -> ShapeFunction:
+def build_infer_dataset(*scalars: int) -> ShapeFunction:
     """One scalar output, where the inputs at these places are scalars (-1 is the last)."""
 
     def infer(context: ShapeContext) -> Sequence[Dims]:
-        for index in indexes:
+        for index in scalars:
             with_rank(context.shapes[index], 0)
         return ((),)
 
     return infer
 
 
-def names_then_scalars(count: int) -> ShapeFunction:
+def build_infer_records(scalars: int) -> ShapeFunction:
     """One scalar output, where the first input is at most a vector and the next ones are scalars."""
 
     def infer(context: ShapeContext) -> Sequence[Dims]:
         with_rank_at_most(context.shapes[0], 1)
-        for dims in context.shapes[1 : count + 1]:
+        for dims in context.shapes[1 : scalars + 1]:
             with_rank(dims, 0)
         return ((),)
 
     return infer
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def build_dataset(make: Maker, infer: ShapeFunction = scalar) -> Kernel:
+    """The row of an op that gives one dataset."""
+
+    def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+        return (make(inputs, attrs, context),)
+
+    return Kernel(compute, infer, needs_context=True)

@@ -33,7 +33,7 @@ DEFAULT_COLORS = (
     *((0.5, 0.5, 0, 1), (0.5, 0, 0, 1), (0, 0, 0.5, 1), (0, 1, 1, 1), (1, 0, 1, 1)),
 )
 
-# --- crops ------------------------------------------------------------------------------------------------------------
+# --- crops ----------------------------------------------------------------------------------------------------------
 
 
 class Places(NamedTuple):
@@ -202,7 +202,7 @@ def _grad_ends(by_place: Tensor, image_size: int) -> tuple[Tensor, Tensor]:
     return (by_place * (last - far)).sum(1), (by_place * far).sum(1)
 
 
-# --- what crops check -------------------------------------------------------------------------------------------------
+# --- what crops check -----------------------------------------------------------------------------------------------
 
 
 def _check_image(image: Tensor) -> None:
@@ -265,7 +265,7 @@ def _read_image_size(image_size: Tensor) -> tuple[int, ...]:
     return dims
 
 
-# --- outlines ---------------------------------------------------------------------------------------------------------
+# --- outlines -------------------------------------------------------------------------------------------------------
 
 
 def compute_outlines(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
@@ -323,7 +323,7 @@ def _outline(box: Tensor, height: int, width: int) -> Iterator[tuple[int | slice
     yield from ((rows, column) for column in (left, right) if 0 <= column < width)
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_crops(context: ShapeContext) -> tuple[Dims]:
@@ -355,7 +355,7 @@ def _infer_colored_outlines(context: ShapeContext) -> tuple[Dims]:
     return (with_rank_at_least(context.shapes[0], 3),)
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _build_sample_flops(index_of_crops: int) -> Flops:

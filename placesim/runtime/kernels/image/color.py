@@ -26,7 +26,7 @@ from placesim.runtime.shapes import (
 SECTORS = 6
 """Sectors of the circle of hues, between red, yellow, green, cyan, blue and magenta."""
 
-# --- color spaces -----------------------------------------------------------------------------------------------------
+# --- color spaces ---------------------------------------------------------------------------------------------------
 
 
 def _check_colors(images: Tensor) -> None:
@@ -80,7 +80,7 @@ def compute_hsv_to_rgb(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     return (np.stack(channels, -1).astype(images.dtype, copy=False),)
 
 
-# --- adjustments ------------------------------------------------------------------------------------------------------
+# --- adjustments ----------------------------------------------------------------------------------------------------
 
 
 def _check_images(images: Tensor, **scalars: Tensor) -> None:
@@ -187,7 +187,7 @@ def compute_saturation(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     return ((np.where(gray, 0, colors) + least[..., None]).astype(np.float32, copy=False),)
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_colors(context: ShapeContext) -> tuple[Dims]:

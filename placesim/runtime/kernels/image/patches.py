@@ -30,7 +30,7 @@ from placesim.runtime.shapes import (
 _FAR = 1 << 31
 """From here on a place has no 32 bits."""
 
-# --- windows ----------------------------------------------------------------------------------------------------------
+# --- windows --------------------------------------------------------------------------------------------------------
 
 
 def _window_output(size: int, window: int, stride: int, padding: str) -> tuple[int, int]:
@@ -104,7 +104,7 @@ def _window_slice(
     return (slice(None), *(slice(start, start + stride * (count - 1) + 1, stride) for start, stride, count in steps))
 
 
-# --- glimpses ---------------------------------------------------------------------------------------------------------
+# --- glimpses -------------------------------------------------------------------------------------------------------
 
 
 def _build_extract_glimpses(version: int) -> Compute:
@@ -199,7 +199,7 @@ def _fill_noise(glimpse: Tensor, image: Tensor, noise: str) -> None:
         glimpse[...] = np.clip(image.mean((0, 1)) + spread, image.min((0, 1)), image.max((0, 1)))
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _build_infer_patches(rank: int, op: str) -> ShapeFunction:

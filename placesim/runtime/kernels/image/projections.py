@@ -64,7 +64,7 @@ def _project(transforms: Tensor, height: int, width: int) -> tuple[Tensor, Tenso
     return x, (b0 * columns + b1 * rows + b2) / depth, depth != 0
 
 
-# --- outside the image ------------------------------------------------------------------------------------------------
+# --- outside the image ----------------------------------------------------------------------------------------------
 
 
 def _keep(where: Tensor, size: int) -> Tensor:
@@ -105,7 +105,7 @@ FILL_MODES: dict[str, Callable[[Tensor, int], Tensor]] = {
     "WRAP": _wrap,
 }
 
-# --- between pixels ---------------------------------------------------------------------------------------------------
+# --- between pixels -------------------------------------------------------------------------------------------------
 
 
 def _read(images: Tensor, y: Tensor, x: Tensor, fill: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ def _bilinear(images: Tensor, y: Tensor, x: Tensor, fill: Tensor) -> Tensor:
 
 INTERPOLATIONS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {"NEAREST": _nearest, "BILINEAR": _bilinear}
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_projection(context: ShapeContext) -> tuple[Dims]:
@@ -153,7 +153,7 @@ def _infer_projection(context: ShapeContext) -> tuple[Dims]:
     return ((images[0], *infer_size(context, 2), images[3]),)
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _projection_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
@@ -162,7 +162,7 @@ def _projection_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: At
     return 14 * pixels + (9 * elements(outputs[0]) if attrs["interpolation"] == "BILINEAR" else 0)
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------------------------
 
 _PROJECTION = Kernel(compute_projection, _infer_projection, _projection_flops)
 

@@ -71,7 +71,7 @@ def _add_at(images: Tensor, y: Tensor, x: Tensor, values: Tensor) -> None:
     np.add.at(images, place, values.astype(images.dtype, copy=False))
 
 
-# --- where samples are ------------------------------------------------------------------------------------------------
+# --- where samples are ----------------------------------------------------------------------------------------------
 
 
 def _scale(in_size: int, out_size: int, align_corners: bool) -> np.float32:
@@ -186,7 +186,7 @@ def sample_translated(in_size: int, out_size: int, attrs: Attrs, scale: float, t
     return Samples(np.minimum(inputs, in_size - 1), np.where(used, _normalize(weights), FLOAT(0)))
 
 
-# --- what the ops check -----------------------------------------------------------------------------------------------
+# --- what the ops check ---------------------------------------------------------------------------------------------
 
 
 def _check_centers(attrs: Attrs) -> None:
@@ -241,7 +241,7 @@ def _check_grads(grads: Tensor, original: Tensor, attrs: Attrs) -> None:
         raise InvalidArgumentError("original dimensions must be positive")
 
 
-# --- the ops ----------------------------------------------------------------------------------------------------------
+# --- the ops --------------------------------------------------------------------------------------------------------
 
 
 def _build_resize(sampler: Sampler) -> Compute:
@@ -361,7 +361,7 @@ def _translated_axes(
     return rows, columns
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_resized(context: ShapeContext) -> tuple[Dims]:
@@ -377,7 +377,7 @@ def infer_size(context: ShapeContext, index: int) -> tuple[int, int]:
     return (-1, -1) if size is None else (int(size[0]), int(size[1]))
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _build_tap_flops(taps: int) -> Flops:

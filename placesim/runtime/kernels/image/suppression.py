@@ -108,7 +108,7 @@ def _select_softly(scores: Tensor, limits: Limits, similarity: Similarity) -> tu
     return selected, kept
 
 
-# --- the ops ----------------------------------------------------------------------------------------------------------
+# --- the ops --------------------------------------------------------------------------------------------------------
 
 
 def _read_scalar(tensor: Tensor, name: str, shows_rank: bool = False) -> Any:
@@ -204,7 +204,7 @@ def compute_with_overlaps(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tenso
     return (np.array(chosen[0], np.int32),)
 
 
-# --- many classes at once ---------------------------------------------------------------------------------------------
+# --- many classes at once -------------------------------------------------------------------------------------------
 
 
 class Detections(NamedTuple):
@@ -277,7 +277,7 @@ def _check_combined(boxes: Tensor, scores: Tensor) -> None:
         raise InvalidArgumentError("boxes and scores must have same batch size")
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _build_infer_suppression(outputs: str) -> ShapeFunction:

@@ -42,6 +42,7 @@ class Band(NamedTuple):
 
     @property
     def size(self) -> int:
+        """The number of diagonals."""
         return self.upper - self.lower + 1
 
     def longest(self, rows: int, columns: int) -> int:

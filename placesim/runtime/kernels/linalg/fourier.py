@@ -27,6 +27,7 @@ def _check_rank(signal: Tensor, rank: int) -> None:
 
 
 def _transform_complex(transform: Transform, rank: int) -> Compute:
+    """The transform of the last `rank` axes, shaped as the signal; InvalidArgumentError for fewer axes."""
     axes = tuple(range(-rank, 0))
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
@@ -42,6 +43,7 @@ def _transform_complex(transform: Transform, rank: int) -> Compute:
 
 
 def _transform_real(transform: Transform, rank: int, is_forward: bool) -> Compute:
+    """(signal, lengths `[rank]`) -> the transform of the last `rank` axes; InvalidArgumentError for what does not fit."""
     axes = tuple(range(-rank, 0))
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:

@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import STRING, DType
-from placesim.errors import InvalidArgumentError, NotFoundError
+from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, undeclared_type
-from placesim.runtime.kernels.named_resources import infer_two_strings
+from placesim.runtime.kernels.named_resources import STEP_CONTAINER, find_in_step, infer_takes_two_strings, infer_two_strings
 from placesim.runtime.resources import ResourceHandle, Variable
-from placesim.runtime.shapes import Dims, ShapeContext, as_second, format_dims, unknown_shape, with_rank, with_value
+from placesim.runtime.shapes import as_second, format_dims, unknown_shape
 
 CONTAINER = "_stacks"
-STEP_CONTAINER = "__per_step_0"
 RESOURCE_TYPE = "N10tensorflow5StackE"
 
 
@@ -35,12 +34,14 @@ class Stack:
     closed: bool = False
 
     def push(self, tensor: Tensor) -> None:
+        """Lay a tensor on top; InvalidArgumentError where the stack is full or closed."""
         self._check_open()
         if self.max_size is not None and len(self.tensors) >= self.max_size:
             raise InvalidArgumentError(f"Stack[{self.name}] overflowed its max_size ({self.max_size})")
         self.tensors.append(tensor)
 
     def pop(self) -> Tensor:
+        """Take the tensor on top; InvalidArgumentError where the stack is empty or closed."""
         self._check_open()
         if not self.tensors:
             raise InvalidArgumentError(f"Stack[{self.name}] is empty when calling Pop().")
@@ -51,7 +52,11 @@ class Stack:
             raise InvalidArgumentError(f"Stack[{self.name}] has already been closed.")
 
 
+# --- making ---------------------------------------------------------------------------------------------------------
+
+
 def _make_stack(attrs: Attrs, context: KernelContext, max_size: int | None) -> Stack:
+    # the number keeps apart the stacks that a node makes in the turns of a loop
     count = sum(isinstance(resource, Stack) for resource in context.step_resources.values())
     stack = Stack(f"{attrs['stack_name'] or context.node}_{count}", attrs["elem_type"], max_size)
     context.step_resources[CONTAINER + stack.name] = stack
@@ -59,7 +64,7 @@ def _make_stack(attrs: Attrs, context: KernelContext, max_size: int | None) -> S
 
 
 def make_stack(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A new stack's resource; a negative `max_size` means no limit."""
+    """The resource of a new stack; a negative `max_size`, a scalar, means no limit.  InvalidArgumentError for no scalar."""
     size = np.asarray(inputs[0])
     if size.ndim:
         raise InvalidArgumentError(f"Stack size must be a scalar, but had shape: {format_dims(size.shape)}")
@@ -68,7 +73,7 @@ def make_stack(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 
 
 def make_ref_stack(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A ref to the two strings that name a new stack."""
+    """A ref to the two strings `[2]` that name a new stack without a limit."""
     stack = _make_stack(attrs, context, None)
     return (Variable(stack.name, STRING, np.array([CONTAINER.encode(), stack.name.encode()], object)),)
 
@@ -76,9 +81,7 @@ def make_ref_stack(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 def find_stack(handle: Any, context: KernelContext) -> Stack:
     """The stack of a handle of either form; NotFoundError where the step has none."""
     key = handle.name if isinstance(handle, ResourceHandle) else _strings_key(handle)
-    found: Stack | None = context.step_resources.get(key)
-    if found is None:
-        raise NotFoundError(f"Resource {STEP_CONTAINER}/{key}/{RESOURCE_TYPE} does not exist.")
+    found: Stack = find_in_step(key, RESOURCE_TYPE, context)
     return found
 
 
@@ -89,8 +92,11 @@ def _strings_key(handle: Any) -> str:
     return "".join(part.decode() for part in strings.reshape(-1))
 
 
+# --- use ------------------------------------------------------------------------------------------------------------
+
+
 def push(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Push a tensor, and give it on."""
+    """Push a tensor of any shape, and give it on; InvalidArgumentError for another type, and a full or a closed stack."""
     stack = find_stack(inputs[0], context)
     if attrs["T"] is not stack.dtype:
         raise InvalidArgumentError(f"Must have type {stack.dtype.number} but got {attrs['T'].number}")
@@ -99,7 +105,10 @@ def push(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 
 
 def pop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The tensor that was pushed last of those still there."""
+    """The tensor that was pushed last of those still there.
+
+    InvalidArgumentError for an empty or a closed stack; InternalError for another type, where the tensor is gone all the same.
+    """
     stack = find_stack(inputs[0], context)
     found = stack.pop()
     if attrs["elem_type"] is not stack.dtype:
@@ -108,21 +117,17 @@ def pop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence
 
 
 def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Let go of all tensors; every later push or pop is an error."""
+    """Let go of all tensors; every later push or pop is an InvalidArgumentError."""
     stack = find_stack(inputs[0], context)
     stack.tensors, stack.closed = [], True
     return ()
 
 
-def _infer_close(context: ShapeContext) -> Sequence[Dims]:
-    with_value(with_rank(context.shapes[0], 1)[0], 2)
-    return ()
-
-
 TABLE: Table = {
     "Stack": Kernel(make_ref_stack, infer_two_strings, needs_context=True),
+    # TensorFlow gives the newer form the older one's shape, although it is a scalar
     "StackV2": Kernel(make_stack, infer_two_strings, needs_context=True),
     **dict.fromkeys(("StackPush", "StackPushV2"), Kernel(push, as_second, needs_context=True)),
     **dict.fromkeys(("StackPop", "StackPopV2"), Kernel(pop, unknown_shape, needs_context=True)),
-    **dict.fromkeys(("StackClose", "StackCloseV2"), Kernel(close, _infer_close, needs_context=True)),
+    **dict.fromkeys(("StackClose", "StackCloseV2"), Kernel(close, infer_takes_two_strings, needs_context=True)),
 }

@@ -11,24 +11,24 @@ from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, zeros
 from placesim.runtime.kernels.lists import tensor_array_shapes as shapes
-from placesim.runtime.kernels.lists.tensor_arrays import TensorArray, find_array, rows_of, three_forms
+from placesim.runtime.kernels.lists.tensor_arrays import TensorArray, find_array, indices_of, rows_of, three_forms
 from placesim.runtime.kernels.partial_shapes import is_compatible, is_full, merge_partial, show_partial
 from placesim.runtime.shapes import Dims, format_dims
 
-
-def _vector_of_indices(indices: Any) -> list[int]:
-    if np.ndim(indices) != 1:
-        raise InvalidArgumentError(f"Expected indices to be a vector, but received shape: {format_dims(np.shape(indices))}")
-    return [int(index) for index in indices]
+# --- reading --------------------------------------------------------------------------------------------------------
 
 
 def gather_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The tensors at `indices`, stacked."""
-    return (_stack(find_array(inputs[0], context), attrs, lambda: _vector_of_indices(inputs[1])),)
+    """The tensors at `indices` `[n]`, stacked: `[n, ...]`.
+
+    InvalidArgumentError for indices that are no vector, and for tensors of several shapes, of another than attr
+    `element_shape` or of another type; UnimplementedError for no tensors of a shape not fully known.
+    """
+    return (_stack(find_array(inputs[0], context), attrs, lambda: indices_of(inputs[1])),)
 
 
 def pack_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """All tensors, stacked."""
+    """All tensors, stacked; errors as of `gather_elements`."""
     array = find_array(inputs[0], context)
     return (_stack(array, attrs, lambda: range(array.joined_size())),)
 
@@ -36,6 +36,7 @@ def pack_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 def _stack(array: TensorArray, attrs: Attrs, find_indices: Callable[[], Iterable[int]]) -> Tensor:
     array.check_dtype(attrs["dtype"], "requested")
     shape: Dims = attrs["element_shape"].dims
+    # the array keeps what the op says of the shape, also where the op then fails
     array.element_shape = merge_partial(array.element_shape, shape)
     indices = list(find_indices())
     if not indices:
@@ -53,6 +54,7 @@ def _stack(array: TensorArray, attrs: Attrs, find_indices: Callable[[], Iterable
             f"{format_dims(first)}"
         )
     for position, value in enumerate(values):
+        # a result without elements is given before the others are looked at
         if value.shape != first and 0 not in first:
             raise InvalidArgumentError(
                 f"TensorArray has inconsistent shapes.  Index 0 has shape: {format_dims(first)} "
@@ -62,7 +64,11 @@ def _stack(array: TensorArray, attrs: Attrs, find_indices: Callable[[], Iterable
 
 
 def concat_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """All tensors, joined along their first dimension, and the lengths that they had."""
+    """All tensors, joined along their first dimension: `[sum of n, ...]`, and the lengths n that they had, a vector.
+
+    InvalidArgumentError for scalars, for tensors of which the other dimensions differ, among them or from attr
+    `element_shape_except0`, and for another type; UnimplementedError for no tensors of a shape not fully known.
+    """
     array = find_array(inputs[0], context)
     array.check_dtype(attrs["dtype"], "requested")
     rest: Dims = attrs["element_shape_except0"].dims
@@ -97,12 +103,19 @@ def _check_joinable(position: int, shape: tuple[int, ...], first: tuple[int, ...
         )
 
 
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
 def scatter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Write the rows of `value` at `indices`."""
+    """Write the rows of `value` `[n, ...]` at `indices` `[n]`, and give the flow on.
+
+    InvalidArgumentError for another number of indices, one outside of an array that does not grow, a scalar value, another
+    type, and as of `TensorArray.write`.
+    """
     handle, indices_tensor, value, flow = inputs
     array = find_array(handle, context)
     _check_rows(array, attrs, value)
-    indices = _vector_of_indices(indices_tensor)
+    indices = indices_of(indices_tensor)
     if len(indices) != len(value):
         raise InvalidArgumentError(f"Expected len(indices) == values.shape[0], but saw: {len(indices)} vs. {len(value)}")
     size, highest = array.size(), max(indices, default=-1)
@@ -114,7 +127,11 @@ def scatter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
 
 
 def unpack_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Write the rows of `value`, one in each place."""
+    """Write the rows of `value` `[places, ...]`, one in each place, and give the flow on.
+
+    InvalidArgumentError for another number of rows than places, where the array does not grow, a scalar value, another type,
+    and as of `TensorArray.write`.
+    """
     handle, value, flow = inputs
     array = find_array(handle, context)
     _check_rows(array, attrs, value)
@@ -136,7 +153,11 @@ def _check_rows(array: TensorArray, attrs: Attrs, value: Any) -> None:
 
 
 def split_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Write pieces of `value`, of these lengths along its first dimension, one in each place."""
+    """Write pieces of `value`, of `lengths` `[places]` along its first dimension, one in each place, and give the flow on.
+
+    InvalidArgumentError for lengths that are no vector, have another sum, or are not as many as places where the array does
+    not grow, for a scalar value, another type, and as of `TensorArray.write`.
+    """
     handle, value, lengths, flow = inputs
     array = find_array(handle, context)
     if np.ndim(lengths) != 1:
@@ -160,19 +181,38 @@ def split_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
         )
     array.check_dtype(attrs["T"], "is trying to write")
     array.mark_size(size)
+    # of no lengths numpy makes one piece
     for index, piece in enumerate(np.split(value, ends[:-1])[:size]):
         array.write(index, piece)
     return (flow,)
 
 
 TABLE: Table = {
-    **three_forms(("TensorArrayGather", "TensorArrayGatherV2", "TensorArrayGatherV3"), gather_elements, shapes.infer_gather, 1),
+    **three_forms(
+        *("TensorArrayGather", "TensorArrayGatherV2", "TensorArrayGatherV3"),
+        compute=gather_elements,
+        infer=shapes.infer_gather,
+        outputs=1,
+    ),
     "TensorArrayGatherV2": Kernel(gather_elements, shapes.infer_gather_v2, needs_context=True),
     **three_forms(
-        ("TensorArrayScatter", "TensorArrayScatterV2", "TensorArrayScatterV3"), scatter_elements, shapes.infer_scatter, 1
+        *("TensorArrayScatter", "TensorArrayScatterV2", "TensorArrayScatterV3"),
+        compute=scatter_elements,
+        infer=shapes.infer_scatter,
+        outputs=1,
     ),
-    **three_forms(("TensorArrayConcat", "TensorArrayConcatV2", "TensorArrayConcatV3"), concat_elements, shapes.infer_concat, 2),
-    **three_forms(("TensorArraySplit", "TensorArraySplitV2", "TensorArraySplitV3"), split_elements, shapes.infer_split, 1),
-    "TensorArrayPack": Kernel(pack_elements, shapes.unknown_outputs(1), needs_context=True),
-    "TensorArrayUnpack": Kernel(unpack_elements, shapes.unknown_outputs(1), needs_context=True),
+    **three_forms(
+        *("TensorArrayConcat", "TensorArrayConcatV2", "TensorArrayConcatV3"),
+        compute=concat_elements,
+        infer=shapes.infer_concat,
+        outputs=2,
+    ),
+    **three_forms(
+        *("TensorArraySplit", "TensorArraySplitV2", "TensorArraySplitV3"),
+        compute=split_elements,
+        infer=shapes.infer_split,
+        outputs=1,
+    ),
+    "TensorArrayPack": Kernel(pack_elements, shapes.build_infer_unknown(1), needs_context=True),
+    "TensorArrayUnpack": Kernel(unpack_elements, shapes.build_infer_unknown(1), needs_context=True),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from placesim.ops.attributes import Shape
+from placesim.runtime.kernels.named_resources import check_two_strings
 from placesim.runtime.kernels.partial_shapes import is_full
 from placesim.runtime.shapes import (
     Dims,
@@ -19,12 +20,7 @@ from placesim.runtime.shapes import (
     merge_prefix,
     subshape,
     with_rank,
-    with_value,
 )
-
-
-def _check_handle(context: ShapeContext) -> None:
-    with_value(with_rank(context.shapes[0], 1)[0], 2)
 
 
 def _known_shape(context: ShapeContext) -> tuple[bool, Dims]:
@@ -36,6 +32,7 @@ def infer_array(context: ShapeContext) -> Sequence[Dims]:
     """TensorArrayV3: the handle, and a scalar flow."""
     with_rank(context.shapes[0], 0)
     shape: Shape = context.attrs["element_shape"]
+    # of other arrays elements may differ, so that nothing is told
     if is_full(shape.dims) or context.attrs.get("identical_element_shapes", False):
         context.output_handles[0] = HandleShape(context.attrs["dtype"], shape.dims)
     return ((2,), ())
@@ -43,10 +40,11 @@ def infer_array(context: ShapeContext) -> Sequence[Dims]:
 
 def infer_gradients(context: ShapeContext) -> Sequence[Dims]:
     """TensorArrayGradV3: the handle of the gradients, and a scalar flow."""
-    _check_handle(context)
+    check_two_strings(context)
     handle = context.handles[0]
     if handle is not None:
         prepended: Dims = ()
+        # of the shape to prepend only the rank is read, even where its values are known
         if len(context.shapes) > 2:
             prefix = context.shapes[2]
             prepended = (-1,) * prefix[0] if prefix and prefix[0] >= 0 else None
@@ -56,7 +54,7 @@ def infer_gradients(context: ShapeContext) -> Sequence[Dims]:
 
 def infer_write(context: ShapeContext) -> Sequence[Dims]:
     """TensorArrayWriteV3: a scalar flow."""
-    _check_handle(context)
+    check_two_strings(context)
     with_rank(context.shapes[1], 0)
     with_rank(context.shapes[3], 0)
     merge(_known_shape(context)[1], context.shapes[2])
@@ -65,7 +63,7 @@ def infer_write(context: ShapeContext) -> Sequence[Dims]:
 
 def infer_read(context: ShapeContext) -> Sequence[Dims]:
     """TensorArrayReadV3: an element."""
-    _check_handle(context)
+    check_two_strings(context)
     with_rank(context.shapes[1], 0)
     with_rank(context.shapes[2], 0)
     return (_known_shape(context)[1],)
@@ -75,7 +73,7 @@ def infer_gather(context: ShapeContext) -> Sequence[Dims]:
     """TensorArrayGatherV3: some elements along a new first axis."""
     with_rank(context.shapes[0], 1)
     indices = with_rank(context.shapes[1], 1)
-    _check_handle(context)
+    check_two_strings(context)
     with_rank(context.shapes[2], 0)
     is_known, shape = _known_shape(context)
     return (concatenate(indices, shape if is_known else context.attrs["element_shape"].dims),)
@@ -91,8 +89,9 @@ def infer_scatter(context: ShapeContext) -> Sequence[Dims]:
     """TensorArrayScatterV3: a scalar flow."""
     with_rank(context.shapes[0], 1)
     indices = with_rank(context.shapes[1], 1)
-    _check_handle(context)
+    check_two_strings(context)
     with_rank(context.shapes[3], 0)
+    # the elements' shape is compared only, and not learnt from the value
     value, _ = merge_prefix(context.shapes[2], indices)
     is_known, shape = _known_shape(context)
     if is_known:
@@ -102,36 +101,24 @@ def infer_scatter(context: ShapeContext) -> Sequence[Dims]:
 
 def infer_concat(context: ShapeContext) -> Sequence[Dims]:
     """TensorArrayConcatV3: the elements along their first axis, and their lengths."""
-    _check_handle(context)
+    check_two_strings(context)
     with_rank(context.shapes[1], 0)
     return (None, (-1,))
 
 
 def infer_split(context: ShapeContext) -> Sequence[Dims]:
     """TensorArraySplitV3: a scalar flow."""
-    _check_handle(context)
+    check_two_strings(context)
     with_rank(context.shapes[2], 1)
     with_rank(context.shapes[3], 0)
     return ((),)
 
 
-def infer_size(context: ShapeContext) -> Sequence[Dims]:
-    """TensorArraySizeV3: a scalar."""
-    _check_handle(context)
-    return ((),)
-
-
-def infer_close(context: ShapeContext) -> Sequence[Dims]:
-    """TensorArrayCloseV3: nothing."""
-    _check_handle(context)
-    return ()
-
-
-def first_output_of(infer: ShapeFunction) -> ShapeFunction:
+def build_infer_first(infer: ShapeFunction) -> ShapeFunction:
     """The same for the older form of an op, which has the first output only."""
     return lambda context: infer(context)[:1]
 
 
-def unknown_outputs(count: int) -> ShapeFunction:
+def build_infer_unknown(count: int) -> ShapeFunction:
     """For the oldest form of an op, of which nothing is known."""
     return lambda context: (None,) * count

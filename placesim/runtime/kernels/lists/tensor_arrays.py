@@ -15,20 +15,25 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import BOOL, FLOAT, STRING, VARIANT, DType
-from placesim.errors import InvalidArgumentError, NotFoundError
+from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, zeros
 from placesim.runtime.kernels.lists import tensor_array_shapes as shapes
+from placesim.runtime.kernels.named_resources import (
+    STEP_CONTAINER,
+    find_in_step,
+    infer_scalar_of_two_strings,
+    infer_takes_two_strings,
+)
 from placesim.runtime.kernels.partial_shapes import is_compatible, is_full, show_partial
 from placesim.runtime.resources import ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeFunction, concatenate, format_dims
 
 FORWARD, GRADIENTS = "_tensor_arrays", "_tensor_array_grads"
-STEP_CONTAINER = "__per_step_0"
 RESOURCE_TYPE = "N10tensorflow11TensorArrayE"
 
 
-# --- the array --------------------------------------------------------------------------------------------------------
+# --- the array ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -68,11 +73,13 @@ class TensorArray:
         return len(self.elements)
 
     def joined_size(self) -> int:
-        """The number of places that pack and concat join."""
+        """The number of places that pack and concat join; InvalidArgumentError once the array is closed."""
         size = self.size()
+        # gradients join as many as were split, also where others were written
         return self.marked_size if self.is_gradient else size
 
     def mark_size(self, size: int) -> None:
+        """Keep in mind how many a split or unpack writes; InvalidArgumentError once the array is closed."""
         self.size()
         if not self.is_gradient:
             self.marked_size = size
@@ -83,7 +90,10 @@ class TensorArray:
             raise InvalidArgumentError(f"TensorArray dtype is {self.dtype.name} but Op {what} dtype {dtype.name}.")
 
     def write(self, index: int, value: Tensor) -> None:
-        """Put a tensor in a place that has none; gradients add up."""
+        """Put a tensor in a place that has none; gradients add up.
+
+        InvalidArgumentError for a place that is not there, one that was read or written, another shape, a closed array.
+        """
         size = self.size()
         if index < 0 or (not self.dynamic_size and index >= size):
             raise InvalidArgumentError(
@@ -104,6 +114,7 @@ class TensorArray:
                 f"{place}the value shape is {format_dims(shape)} which is incompatible with the TensorArray's inferred "
                 f"element shape: {show_partial(self.element_shape)} (consider setting infer_shape=False)."
             )
+        # the first tensor decides for all others
         if self.identical_shapes and not is_full(self.element_shape):
             self.element_shape = shape
         if self.elements[index].read:
@@ -127,8 +138,12 @@ class TensorArray:
         self.added_up = True
 
     def read(self, index: int) -> Tensor:
-        """Take the tensor of a place; zeros of the element shape where nothing was written."""
+        """Take the tensor of a place; zeros of the element shape where nothing was written.
+
+        InvalidArgumentError for a place that is not there or was cleared, an unknown shape of zeros, a closed array.
+        """
         size = self.size()
+        # what got no gradient has a gradient of zeros, also behind the last place
         if index < 0 or (not self.is_gradient and index >= size):
             raise InvalidArgumentError(f"Tried to read from index {index} but array size is: {size}")
         if index >= size or not self.elements[index].written:
@@ -167,6 +182,7 @@ class TensorArray:
         self.elements[index].shape, self.elements[index].written = shape, True
 
     def close(self) -> None:
+        """Let go of all tensors."""
         self.elements, self.closed = [], True
 
 
@@ -175,7 +191,7 @@ def rows_of(tensor: Tensor) -> list[Tensor]:
     return [tensor[index, ...] for index in range(len(tensor))]
 
 
-# --- handles ----------------------------------------------------------------------------------------------------------
+# --- handles --------------------------------------------------------------------------------------------------------
 
 
 def _make_handle(form: str, container: str, array: TensorArray, context: KernelContext) -> Any:
@@ -198,20 +214,25 @@ def _handle_key(handle: Any) -> tuple[str, str]:
 
 
 def find_array(handle: Any, context: KernelContext) -> TensorArray:
-    """The tensor array of a handle; NotFoundError where the step has none."""
-    key = "".join(_handle_key(handle))
-    found: TensorArray | None = context.step_resources.get(key)
-    if found is None:
-        raise NotFoundError(f"Resource {STEP_CONTAINER}/{key}/{RESOURCE_TYPE} does not exist.")
+    """The tensor array of a handle of any form; NotFoundError where the step has none."""
+    found: TensorArray = find_in_step("".join(_handle_key(handle)), RESOURCE_TYPE, context)
     return found
 
 
-def _make_array(form: str, inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+# --- making ---------------------------------------------------------------------------------------------------------
+
+
+def _make_array(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, form: str) -> Sequence[Any]:
+    """The handle of a new array of `size` places, and in the newest form a flow, a scalar.
+
+    InvalidArgumentError for a size that is no scalar or negative.
+    """
     size = np.asarray(inputs[0])
     if size.ndim:
         raise InvalidArgumentError(f"TensorArray size must be scalar, but had shape: {format_dims(size.shape)}")
     if size < 0:
         raise InvalidArgumentError("Size should be >= 0.")
+    # the number keeps apart the arrays that a node makes in the turns of a loop
     count = sum(isinstance(resource, TensorArray) and not resource.is_gradient for resource in context.step_resources.values())
     array = TensorArray(
         name=f"{attrs['tensor_array_name'] or context.node}_{count}",
@@ -229,13 +250,18 @@ def _with_flow(form: str, handle: Any) -> Sequence[Any]:
     return (handle, np.zeros((), FLOAT.numpy)) if form == "V3" else (handle,)
 
 
-def _make_gradients(form: str, inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+def _make_gradients(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, form: str) -> Sequence[Any]:
+    """The handle of the gradients of an array, which ops of one attr `source` share, and in the newest form a flow, a scalar.
+
+    InvalidArgumentError for gradients of gradients, and for an array that is closed or has places that were added up.
+    """
     container, name = _handle_key(inputs[0])
     if container and container != FORWARD:
         raise InvalidArgumentError(f"Input container should be '{FORWARD}',  but received '{container}'")
     if not container and not name.startswith(FORWARD):
         raise InvalidArgumentError(f"Wrong input container. {name}")
     forward = find_array(inputs[0], context)
+    # the gradients have as many places as there are now
     forward.dynamic_size = False
     forward.size()
     if forward.added_up:
@@ -267,7 +293,14 @@ def _gradients_of(forward: TensorArray, name: str, prefix: tuple[int, ...]) -> T
     )
 
 
-# --- one element ------------------------------------------------------------------------------------------------------
+# --- one element ----------------------------------------------------------------------------------------------------
+
+
+def indices_of(indices: Any) -> list[int]:
+    """The places that a vector names; InvalidArgumentError for no vector."""
+    if np.ndim(indices) != 1:
+        raise InvalidArgumentError(f"Expected indices to be a vector, but received shape: {format_dims(np.shape(indices))}")
+    return [int(index) for index in indices]
 
 
 def _scalar_index(index: Any) -> int:
@@ -277,7 +310,10 @@ def _scalar_index(index: Any) -> int:
 
 
 def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Write `value` at `index`; gives the flow on."""
+    """Write `value` at `index`, a scalar, and give the flow on.
+
+    InvalidArgumentError for an index that is no scalar, another type, and as of `TensorArray.write`.
+    """
     handle, index_tensor, value, flow = inputs
     index = _scalar_index(index_tensor)
     array = find_array(handle, context)
@@ -287,7 +323,10 @@ def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def read_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The tensor at `index`."""
+    """The tensor at `index`, a scalar.
+
+    InvalidArgumentError for an index that is no scalar, another type, and as of `TensorArray.read`.
+    """
     handle, index_tensor, _ = inputs
     index = _scalar_index(index_tensor)
     array = find_array(handle, context)
@@ -295,11 +334,11 @@ def read_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     return (array.read(index),)
 
 
-# --- the array as a whole ---------------------------------------------------------------------------------------------
+# --- the array as a whole -------------------------------------------------------------------------------------------
 
 
 def tell_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The number of places, as a scalar."""
+    """A scalar: the number of places; InvalidArgumentError once the array is closed."""
     return (np.int32(find_array(inputs[0], context).size()),)
 
 
@@ -309,25 +348,48 @@ def close_array(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     return ()
 
 
-def three_forms(ops: tuple[str, str, str], compute: Compute, infer: ShapeFunction, outputs: int) -> Table:
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def three_forms(*ops: str, compute: Compute, infer: ShapeFunction, outputs: int) -> Table:
     """The rows of an op that takes a handle, from the oldest form, which tells nothing of its `outputs`, to the newest."""
     oldest, older, newest = ops
     kernel = Kernel(compute, infer, needs_context=True)
-    return {oldest: kernel._replace(shape=shapes.unknown_outputs(outputs)), older: kernel, newest: kernel}
+    return {oldest: kernel._replace(shape=shapes.build_infer_unknown(outputs)), older: kernel, newest: kernel}
 
 
 TABLE: Table = {
-    "TensorArrayV3": Kernel(partial(_make_array, "V3"), shapes.infer_array, needs_context=True),
-    "TensorArrayV2": Kernel(partial(_make_array, "V2"), shapes.first_output_of(shapes.infer_array), needs_context=True),
-    "TensorArray": Kernel(partial(_make_array, ""), shapes.unknown_outputs(1), needs_context=True),
-    "TensorArrayGradWithShape": Kernel(partial(_make_gradients, "V3"), shapes.infer_gradients, needs_context=True),
-    "TensorArrayGradV3": Kernel(partial(_make_gradients, "V3"), shapes.infer_gradients, needs_context=True),
+    "TensorArrayV3": Kernel(partial(_make_array, form="V3"), shapes.infer_array, needs_context=True),
+    "TensorArrayV2": Kernel(partial(_make_array, form="V2"), shapes.build_infer_first(shapes.infer_array), needs_context=True),
+    "TensorArray": Kernel(partial(_make_array, form=""), shapes.build_infer_unknown(1), needs_context=True),
+    "TensorArrayGradWithShape": Kernel(partial(_make_gradients, form="V3"), shapes.infer_gradients, needs_context=True),
+    "TensorArrayGradV3": Kernel(partial(_make_gradients, form="V3"), shapes.infer_gradients, needs_context=True),
     "TensorArrayGradV2": Kernel(
-        partial(_make_gradients, "V2"), shapes.first_output_of(shapes.infer_gradients), needs_context=True
+        partial(_make_gradients, form="V2"), shapes.build_infer_first(shapes.infer_gradients), needs_context=True
     ),
-    "TensorArrayGrad": Kernel(partial(_make_gradients, ""), shapes.unknown_outputs(1), needs_context=True),
-    **three_forms(("TensorArrayWrite", "TensorArrayWriteV2", "TensorArrayWriteV3"), write_element, shapes.infer_write, 1),
-    **three_forms(("TensorArrayRead", "TensorArrayReadV2", "TensorArrayReadV3"), read_element, shapes.infer_read, 1),
-    **three_forms(("TensorArraySize", "TensorArraySizeV2", "TensorArraySizeV3"), tell_size, shapes.infer_size, 1),
-    **three_forms(("TensorArrayClose", "TensorArrayCloseV2", "TensorArrayCloseV3"), close_array, shapes.infer_close, 0),
+    "TensorArrayGrad": Kernel(partial(_make_gradients, form=""), shapes.build_infer_unknown(1), needs_context=True),
+    **three_forms(
+        *("TensorArrayWrite", "TensorArrayWriteV2", "TensorArrayWriteV3"),
+        compute=write_element,
+        infer=shapes.infer_write,
+        outputs=1,
+    ),
+    **three_forms(
+        *("TensorArrayRead", "TensorArrayReadV2", "TensorArrayReadV3"),
+        compute=read_element,
+        infer=shapes.infer_read,
+        outputs=1,
+    ),
+    **three_forms(
+        *("TensorArraySize", "TensorArraySizeV2", "TensorArraySizeV3"),
+        compute=tell_size,
+        infer=infer_scalar_of_two_strings,
+        outputs=1,
+    ),
+    **three_forms(
+        *("TensorArrayClose", "TensorArrayCloseV2", "TensorArrayCloseV3"),
+        compute=close_array,
+        infer=infer_takes_two_strings,
+        outputs=0,
+    ),
 }

@@ -17,20 +17,29 @@ from placesim.runtime.kernels.lists.tensor_lists import NEVER_SET, list_of, type
 from placesim.runtime.kernels.partial_shapes import is_full, merge_partial, merge_shapes, partial_shape_of, show_partial
 from placesim.runtime.shapes import Dims, format_dims, scalar
 
+# --- what it is -----------------------------------------------------------------------------------------------------
+
 
 def tell_length(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The number of elements, as a scalar."""
+    """A scalar: the number of elements; InvalidArgumentError for no list."""
     return (np.int32(len(list_of(inputs[0]).elements)),)
 
 
 def tell_element_shape(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The element shape as a vector with -1 for unknown dimensions, or the scalar -1."""
+    """The element shape as a vector with -1 for unknown dimensions, or the scalar -1; InvalidArgumentError for no list."""
     shape = list_of(inputs[0]).element_shape
     return (np.array(-1 if shape is None else shape, attrs["shape_type"].numpy),)
 
 
+# --- elements -------------------------------------------------------------------------------------------------------
+
+
 def take_item(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The element at `index`; zeros where it is missing."""
+    """(list, index, shape of the elements) -> the element there; zeros where it is missing.
+
+    InvalidArgumentError for another type, an index out of bounds, and a missing element of a shape not fully known;
+    InternalError for a place that a scatter never set.
+    """
     found, index = typed_list(inputs[0], attrs), int(np.reshape(inputs[1], -1)[0])
     if not 0 <= index < len(found.elements):
         raise InvalidArgumentError(f"Trying to access element {index} in a list with {len(found.elements)} elements.")
@@ -40,6 +49,7 @@ def take_item(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
     if element is not None:
         return (element,)
     shape = merge_partial(partial_shape_of(inputs[2]), found.element_shape)
+    # the other elements may tell the shape
     if not is_full(shape):
         shape = merge_shapes(shape, found.elements)
     if shape is None or not is_full(shape):
@@ -51,7 +61,11 @@ def take_item(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
 
 
 def stack(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """All elements, stacked; missing ones are zeros."""
+    """(list, shape of the elements) -> all n elements, stacked, `[n, ...]`; missing ones are zeros.
+
+    InvalidArgumentError for another type, another number than attr `num_elements`, and shapes that differ or are not fully
+    known.
+    """
     found, count = typed_list(inputs[0], attrs), attrs["num_elements"]
     if count not in (-1, len(found.elements)):
         raise InvalidArgumentError(
@@ -89,7 +103,10 @@ def _shaped(element: Tensor | None, shape: tuple[int, ...], dtype: DType) -> Ten
 
 
 def gather(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The elements at `indices`, stacked; missing ones are zeros."""
+    """(list, n indices, shape of the elements) -> the elements there, stacked, `[n, ...]`; missing ones are zeros.
+
+    InvalidArgumentError for another type, an index out of bounds, and shapes that differ or are not fully known.
+    """
     found, size = typed_list(inputs[0], attrs), len(list_of(inputs[0]).elements)
     places = [int(index) for index in np.reshape(inputs[1], -1)]
     shape = merge_partial(partial_shape_of(inputs[2]), found.element_shape)
@@ -106,18 +123,22 @@ def gather(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
         raise InvalidArgumentError(
             f"Tried to gather uninitialized tensors from a list with non-fully-defined element_shape: {show_partial(shape)}"
         )
+    # without elements nothing is read, so that no index is looked at
     if 0 in shape:
         return (zeros((len(places), *shape), found.dtype),)
     for place in places:
         if not 0 <= place < size:
+            # TensorFlow's spelling
             raise InvalidArgumentError(f"Index {place} out o range; list only has {size} elements.")
     return (_stack([found.elements[place] for place in places], shape, found.dtype),)
 
 
 def concat(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """All elements, joined along their first dimension, and the lengths that they had.
+    """(list, ...) -> all elements, joined along their first dimension, `[sum of n, ...]`, and the lengths n that they had.
 
-    With `leading_dims` (the second version of the op) missing elements are zeros of these lengths.
+    The second version of the op has a shape of the elements and `leading_dims`, a vector: missing elements are zeros of these
+    lengths.  InvalidArgumentError for another type, scalars, shapes that differ or are not fully known, and for a missing
+    element that has no length.
     """
     first, rest = -1, None
     if len(inputs) == 1 and attrs["element_shape"].dims is not None:
@@ -167,6 +188,7 @@ def _agree(elements: Sequence[Tensor | None], first: int, rest: Dims) -> tuple[i
                 f"{position} Expected: {first} Actual: {shape[0]}"
             )
         seen.append(shape[0])
+    # missing elements can be as long as all others only where these agree
     return (seen[0] if first == -1 and len(set(seen)) == 1 else first), rest
 
 
@@ -174,6 +196,7 @@ def _length(position: int, element: Tensor | None, first: int, leading_dims: Seq
     if element is not None:
         return len(element)
     given = leading_dims[0] if leading_dims else ()
+    # a length that all elements share stands in for one that is not given
     if position >= len(given) and first != -1:
         return first
     if not leading_dims:

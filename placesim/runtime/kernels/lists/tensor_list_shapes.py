@@ -37,6 +37,7 @@ def _element_shape(context: ShapeContext, text: str) -> Dims:
     return handle.shape
 
 
+# TensorFlow's texts: that of a pop speaks of pushing
 _PUSHES = "Trying to push to list with wrong element dtype. List has type {held} but trying to push element with type {given}"
 _POPS = "Trying to read from list with wrong element dtype. List has type {held} but trying to push element with type {given}"
 _READS = "Trying to read from list with wrong element dtype. List has type {held} but expected type {given}"
@@ -71,6 +72,7 @@ def infer_pop(context: ShapeContext) -> Sequence[Dims]:
 
 def infer_set_item(context: ShapeContext) -> Sequence[Dims]:
     """TensorListSetItem."""
+    # the type is not looked at here
     handle = context.handles[0]
     if handle is None:
         return _hold(context, None)
@@ -123,6 +125,7 @@ def infer_from_tensor(context: ShapeContext) -> Sequence[Dims]:
     """TensorListFromTensor."""
     rows = subshape(context.shapes[0], 1)
     shape = context.shape_value(1)
+    # what the rows tell beyond the shape is not held
     merge(rows, shape)
     return _hold(context, shape)
 
@@ -141,6 +144,7 @@ def infer_scatter_into(context: ShapeContext) -> Sequence[Dims]:
 
 def infer_element_shape(context: ShapeContext) -> Sequence[Dims]:
     """TensorListElementShape: a vector of dimensions."""
+    # an unknown rank is spelled as a scalar, a known one as a vector
     handle = context.handles[0]
     return (None if handle is None or handle.shape is None else (len(handle.shape),),)
 

@@ -16,7 +16,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, zeros
 from placesim.runtime.kernels.lists import tensor_list_shapes as shapes
-from placesim.runtime.kernels.lists.tensor_arrays import rows_of
+from placesim.runtime.kernels.lists.tensor_arrays import indices_of, rows_of
 from placesim.runtime.kernels.partial_shapes import (
     is_compatible,
     is_full,
@@ -39,12 +39,13 @@ class TensorList:
     elements: tuple[Tensor | None, ...] = ()
     max_elements: int = -1
 
+    # as messages show a list where another is expected
     def __repr__(self) -> str:
         return "TensorList"
 
 
 def list_of(value: Any) -> TensorList:
-    """The list that a variant input is; InvalidArgumentError where it is none."""
+    """The list that a variant input, a scalar, is; InvalidArgumentError where it is none."""
     if isinstance(value, np.ndarray):
         if value.ndim:
             raise InvalidArgumentError(f"Input list must be a scalar saw: {format_dims(value.shape)}")
@@ -55,7 +56,7 @@ def list_of(value: Any) -> TensorList:
 
 
 def typed_list(value: Any, attrs: Attrs) -> TensorList:
-    """The list that a variant input is, of elements of attr `element_dtype`."""
+    """The list that a variant input is; InvalidArgumentError where it is none, or its type is not attr `element_dtype`."""
     found = list_of(value)
     if found.dtype is not attrs["element_dtype"]:
         raise InvalidArgumentError(
@@ -69,7 +70,10 @@ NEVER_SET: Tensor = np.zeros(0, np.float32)
 
 
 def add_lists(one: TensorList, two: TensorList) -> TensorList:
-    """Element by element; a missing element is nothing to add.  AddN of variants."""
+    """AddN of variants: the sum element by element, where a missing one is nothing to add.
+
+    InvalidArgumentError for lists of other types, shapes or lengths, and for elements that are truth values or strings.
+    """
     if one.dtype is not two.dtype:
         raise InvalidArgumentError(
             f"Trying to add two lists of tensors of different dtypes. One is {one.dtype.name} and the other is {two.dtype.name}"
@@ -97,18 +101,18 @@ def _add_elements(dtype: DType, one: Tensor | None, two: Tensor | None) -> Tenso
 
 
 def zeros_like_list(given: TensorList) -> TensorList:
-    """Zeros for every element; a missing one stays missing.  ZerosLike of a variant."""
+    """ZerosLike of a variant: zeros for every element; a missing one stays missing.  InvalidArgumentError for strings."""
     if given.dtype is STRING and any(element is not None for element in given.elements):
         raise InvalidArgumentError("Trying to compute zeros_like for unsupported dtype string")
     elements = tuple(None if element is None else zeros(np.shape(element), given.dtype) for element in given.elements)
     return TensorList(given.dtype, given.element_shape, elements)
 
 
-# --- making -----------------------------------------------------------------------------------------------------------
+# --- making ---------------------------------------------------------------------------------------------------------
 
 
 def make_empty(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A list of no elements."""
+    """(shape of the elements, the most of them, a scalar) -> a list of none; InvalidArgumentError for no scalar or no shape."""
     shape, most = inputs
     if np.ndim(most):
         raise InvalidArgumentError(f"max_num_elements expected to be a scalar but got shape: {format_dims(np.shape(most))}")
@@ -116,7 +120,10 @@ def make_empty(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def reserve(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A list of missing elements."""
+    """(shape of the elements, their number, a scalar) -> a list of missing elements.
+
+    InvalidArgumentError for a number that is no scalar or negative, and for no shape.
+    """
     shape, count = inputs
     element_shape = partial_shape_of(shape)
     if np.ndim(count):
@@ -129,7 +136,7 @@ def reserve(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def from_tensor(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A list of the rows of a tensor."""
+    """(tensor `[n, ...]`, shape of the elements) -> a list of its n rows; InvalidArgumentError where they do not fit."""
     tensor, shape = inputs
     if np.ndim(shape) > 1:
         raise InvalidArgumentError(
@@ -155,12 +162,16 @@ def _check_has_rows(tensor: Tensor) -> None:
 
 
 def split(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A list of pieces of a tensor, of these lengths along its first dimension."""
+    """(tensor, shape of the elements, lengths, a vector) -> a list of its pieces, so long along the first dimension.
+
+    InvalidArgumentError for a scalar, a shape that does not fit, and lengths that are negative or of another sum.
+    """
     tensor, shape, lengths = inputs
     element_shape = partial_shape_of(shape)
     if element_shape == ():
         raise InvalidArgumentError("TensorListSplit requires element_shape to be at least of rank 1, but saw: []")
     _check_has_rows(tensor)
+    # the lengths may differ from each other, and from the first dimension that elements are said to have
     if element_shape is not None and not is_compatible(element_shape[1:], np.shape(tensor)[1:]):
         raise InvalidArgumentError(
             f"tensor shape {format_dims(np.shape(tensor))} is not compatible with element_shape {show_partial(element_shape)}"
@@ -186,7 +197,11 @@ def _cut(tensor: Tensor, lengths: Sequence[int]) -> tuple[Tensor, ...]:
 
 
 def scatter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A list with the rows of a tensor at `indices`; the other elements are missing."""
+    """(tensor `[n, ...]`, indices `[n]`, shape of the elements, ...) -> a list with the rows there; other elements are missing.
+
+    The second version of the op has the number of elements, a scalar, -1 for as many as needed.  InvalidArgumentError for rows
+    that do not fit or are not as many as indices, and for an index that is negative or not below that number.
+    """
     tensor, indices, shape = inputs[:3]
     if np.ndim(shape) > 1:
         raise InvalidArgumentError(
@@ -224,27 +239,28 @@ def _place_rows(elements: list[Tensor | None], places: Sequence[int], rows: Tens
 
 
 def scatter_into(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The list with the rows of a tensor at `indices`, longer where it must be."""
+    """(list, tensor `[n, ...]`, indices `[n]`) -> the list with the rows there, longer where it must be.
+
+    InvalidArgumentError for another type, a scalar tensor, and indices that are no vector or not as many as rows.
+    """
     found, (tensor, indices) = list_of(inputs[0]), inputs[1:]
     if found.dtype is not attrs["element_dtype"]:
         raise InvalidArgumentError(
             f"Invalid data types; input tensor type: {attrs['element_dtype'].name} list element_type: {found.dtype.name}"
         )
     _check_has_rows(tensor)
-    if np.ndim(indices) != 1:
-        raise InvalidArgumentError(f"Expected indices to be a vector, but received shape: {format_dims(np.shape(indices))}")
-    if len(indices) != len(tensor):
-        raise InvalidArgumentError(f"Expected len(indices) == tensor.shape[0], but saw: {len(indices)} vs. {len(tensor)}")
-    places = [int(index) for index in indices]
+    places = indices_of(indices)
+    if len(places) != len(tensor):
+        raise InvalidArgumentError(f"Expected len(indices) == tensor.shape[0], but saw: {len(places)} vs. {len(tensor)}")
     longer = [NEVER_SET] * (max(places, default=-1) + 1 - len(found.elements))
     return (replace(found, elements=_place_rows([*found.elements, *longer], places, tensor)),)
 
 
-# --- changing ---------------------------------------------------------------------------------------------------------
+# --- changing -------------------------------------------------------------------------------------------------------
 
 
 def push_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The list with one element more."""
+    """(list, tensor) -> the list with one element more; InvalidArgumentError for another shape or type, and a full list."""
     found, tensor = list_of(inputs[0]), inputs[1]
     if not is_compatible(found.element_shape, np.shape(tensor)):
         raise InvalidArgumentError(
@@ -260,7 +276,10 @@ def push_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def push_back_batch(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A vector of lists, each with a row of the tensor as one element more."""
+    """(lists `[n]`, tensor `[n, ...]`) -> the lists, each with a row of the tensor as one element more.
+
+    InvalidArgumentError for no vector of lists, another number of rows, and rows of another shape or type.
+    """
     lists, tensor = np.asarray(inputs[0], object), inputs[1]
     if not np.ndim(tensor):
         raise InvalidArgumentError(f"Expected tensor to be at least a vector, but saw shape: {format_dims(np.shape(tensor))}")
@@ -270,6 +289,7 @@ def push_back_batch(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
         raise InvalidArgumentError(f"Expected tensor.shape[0] == input_handles.size, but saw {len(tensor)} vs. {len(lists)}")
     for position, found in enumerate(lists):
         _check_batch_entry(position, found, np.shape(tensor)[1:], attrs["element_dtype"])
+    # unlike PushBack it lets full lists grow
     longer = np.empty(len(lists), object)
     longer[:] = [replace(found, elements=(*found.elements, row)) for found, row in zip(lists, rows_of(tensor), strict=True)]
     return (longer,)
@@ -290,11 +310,15 @@ def _check_batch_entry(position: int, found: Any, shape: tuple[int, ...], dtype:
 
 
 def pop_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The list without its last element, and that element."""
+    """(list, shape of the elements) -> the list without its last element, and that element, zeros where it is missing.
+
+    InvalidArgumentError for another type, an empty list, and a missing element of a shape not fully known.
+    """
     found = typed_list(inputs[0], attrs)
     if not found.elements:
         raise InvalidArgumentError("Trying to pop from an empty list.")
     last = found.elements[-1]
+    # the other elements are not asked for the shape, as TensorListGetItem asks them
     if last is None:
         shape = merge_partial(partial_shape_of(inputs[1]), found.element_shape)
         if shape is None or not is_full(shape):
@@ -306,7 +330,10 @@ def pop_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def set_item(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The list with another element at `index`."""
+    """(list, index, a scalar, tensor) -> the list with the tensor there, longer where attr `resize_if_index_out_of_bounds`.
+
+    InvalidArgumentError for an index that is no scalar or out of bounds, and for another shape or type.
+    """
     found, (index_tensor, item) = typed_list(inputs[0], attrs), inputs[1:]
     if np.ndim(index_tensor):
         raise InvalidArgumentError("Expected argument 1 to be a scalar. Received" + _debug_text(index_tensor))
@@ -315,6 +342,7 @@ def set_item(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
             "Tried to set a tensor with incompatible shape at a list index. Item element shape: "
             f"{format_dims(np.shape(item))} list shape: {show_partial(found.element_shape)}"
         )
+    # in between there are missing elements
     index, size = int(index_tensor), len(found.elements)
     may_grow = attrs["resize_if_index_out_of_bounds"]
     if index < 0 or (index >= size and not may_grow):
@@ -331,18 +359,25 @@ def _debug_text(tensor: Tensor) -> str:
 
 
 def resize(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The list with `size` elements: the first of it, and missing ones where it has fewer."""
+    """(list, size, a scalar) -> a list of so many elements: the first of it, and missing ones where it has fewer.
+
+    InvalidArgumentError for a size that is no scalar or negative.
+    """
     found, size = list_of(inputs[0]), inputs[1]
     if np.ndim(size):
         raise InvalidArgumentError("size must be a scalar")
     if size < 0:
+        # TensorFlow's text names an op that there is not
         raise InvalidArgumentError(f"TensorListSlice expects size to be non-negative. Got: {int(size)}")
     missing = (None,) * (int(size) - len(found.elements))
     return (replace(found, elements=found.elements[: int(size)] + missing),)
 
 
 def concat_lists(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The elements of the first list, then those of the second; for tensors of lists pair by pair."""
+    """(lists, lists) of one shape -> the elements of the first list, then those of the second, pair by pair.
+
+    InvalidArgumentError for tensors of other shapes, and for lists of other types or shapes of elements.
+    """
     one, two = (np.asarray(value, object) for value in inputs)
     if one.shape != two.shape:
         raise InvalidArgumentError(
@@ -361,6 +396,7 @@ def _join_pair(position: int, one: Any, two: Any, dtype: DType) -> TensorList:
     for name, found in (("input_a", one), ("input_b", two)):
         if not isinstance(found, TensorList):
             raise InvalidArgumentError(f"{name} is not a TensorList at index {position}.  Saw: '{found!r}'")
+    # both are looked at for being lists before either for its type
     for name, found in (("input_a", one), ("input_b", two)):
         if found.dtype is not dtype:
             raise InvalidArgumentError(f"{name}[{position}].dtype != element_dtype.  Saw: {found.dtype.name} vs. {dtype.name}")
@@ -369,6 +405,7 @@ def _join_pair(position: int, one: Any, two: Any, dtype: DType) -> TensorList:
             f"input_a and input_b TensorList element shapes are not identical at index {position}.  "
             f"Saw {show_partial(one.element_shape)} vs. {show_partial(two.element_shape)}"
         )
+    # the limit of the first list stays, however long it is now
     joined: TensorList = replace(one, elements=one.elements + two.elements)
     return joined
 

@@ -12,6 +12,7 @@ from placesim.dtypes import VARIANT
 from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.broadcasting import binary, check_broadcast
+from placesim.runtime.kernels.integers import truncated_quotient
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements, one_per_output
 from placesim.runtime.kernels.precision import widened
 from placesim.runtime.shapes import (
@@ -56,11 +57,6 @@ def divide(x: Tensor, y: Tensor) -> Any:
     """x / y of real or complex numbers, broadcast; a complex divisor of zero gives NaN in both parts, as it is scaled first."""
     quotient = np.divide(x, y)
     return np.where(y == 0, complex(np.nan, np.nan), quotient).astype(x.dtype) if x.dtype.kind == "c" else quotient
-
-
-def _truncated_quotient(x: Tensor, y: Tensor) -> Any:
-    """C's division of integers: the remainder has the sign of x, so taking it off first leaves an exact division."""
-    return np.floor_divide(x - np.fmod(x, y), y)
 
 
 def _floored_quotient(x: Tensor, y: Tensor) -> Any:
@@ -245,10 +241,10 @@ TABLE: Table = {
     "AddV2": binary(np.add),
     "Sub": binary(np.subtract),
     "Mul": binary(np.multiply),
-    "Div": binary(_checked(_truncated_quotient, divide)),
+    "Div": binary(_checked(truncated_quotient, divide)),
     "RealDiv": binary(divide),
     "FloorDiv": binary(_checked(np.floor_divide, _floored_quotient)),
-    "TruncateDiv": binary(_unchecked(_truncated_quotient, _truncated_real_quotient)),
+    "TruncateDiv": binary(_unchecked(truncated_quotient, _truncated_real_quotient)),
     "DivNoNan": binary(divide_or_zero),
     "Mod": binary(_checked(np.fmod, np.fmod)),
     "FloorMod": binary(_checked(np.remainder, widened(_floored_remainder))),

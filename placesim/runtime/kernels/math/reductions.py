@@ -9,6 +9,7 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.integers import truncated_quotient
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, per_element
 from placesim.runtime.kernels.math.casts import cast
 from placesim.runtime.kernels.precision import highest, is_floating, is_narrow, lowest, wide_dtype
@@ -68,9 +69,8 @@ def _mean(x: Tensor, axes: Axes, keep: bool) -> Any:
     total = _fold(np.add, x, axes, keep, dtype=wide)
     if not count:
         return np.zeros_like(total, x.dtype)
-    # the mean of integers is cut off towards zero, as C divides
-    divisor = wide(count)
-    return ((total - np.fmod(total, divisor)) // divisor).astype(x.dtype)
+    # the mean of integers is cut off towards zero, as C++ divides
+    return truncated_quotient(total, np.asarray(count, wide)).astype(x.dtype)
 
 
 def _largest(x: Tensor, axes: Axes, keep: bool) -> Any:

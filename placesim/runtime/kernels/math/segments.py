@@ -10,6 +10,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.array.indices import position_text
+from placesim.runtime.kernels.integers import truncated_quotient
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
 from placesim.runtime.kernels.precision import highest, is_floating, lowest, packet_size, wide_dtype
 from placesim.runtime.shapes import (
@@ -66,9 +67,8 @@ def _mean(rows: Tensor, starts: Tensor) -> Any:
     counts = np.diff(np.append(starts, len(rows))).reshape((-1,) + (1,) * (rows.ndim - 1))
     if rows.dtype.kind not in "iu":
         return (total / counts).astype(rows.dtype)
-    counts = counts.astype(rows.dtype)
-    # cut off towards zero, as C divides integers
-    return (total - np.fmod(total, counts)) // counts
+    # cut off towards zero, as C++ divides integers
+    return truncated_quotient(total, counts.astype(rows.dtype))
 
 
 def _starts(ids: Tensor) -> Tensor:

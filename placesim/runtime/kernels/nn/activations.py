@@ -22,7 +22,7 @@ SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 """Klambauer et al., Self-Normalizing Neural Networks, 2017: lambda, and lambda times alpha."""
 
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def relu(features: Tensor) -> Any:
@@ -138,7 +138,7 @@ def _apply_same_shapes(function: Callable[..., Any]) -> Callable[..., Any]:
     return applied
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------------------------
 
 
 def _build_activation(function: Callable[..., Any], needs_attrs: bool = False) -> Kernel:

@@ -27,7 +27,7 @@ SERIES = np.array(
 )
 """Coefficients of `log((1 + s) / (1 - s))`, the highest power first."""
 
-# --- loss -------------------------------------------------------------------------------------------------------------
+# --- loss -----------------------------------------------------------------------------------------------------------
 
 
 def measure_loss(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -210,7 +210,7 @@ def _check_labels(batch: int, labels: Sequence[int], length: int, classes: int, 
     return target
 
 
-# --- decoding ---------------------------------------------------------------------------------------------------------
+# --- decoding -------------------------------------------------------------------------------------------------------
 
 
 def decode_greedily(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -387,7 +387,7 @@ def _is_candidate(total: float, leaves: Sequence[_Beam], width: int) -> bool:
     return total > -math.inf and (len(leaves) < width or total > leaves[-1].total)
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_loss(context: ShapeContext) -> Sequence[Dims]:

@@ -18,7 +18,7 @@ from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.intra_op import spread
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
-from placesim.runtime.kernels.nn.convolution import infer_from_sizes
+from placesim.runtime.kernels.nn.convolution_gradients import infer_from_sizes
 from placesim.runtime.kernels.nn.patches import Block, rows_of, whole
 from placesim.runtime.kernels.nn.windows import (
     UNSTRIDED,
@@ -172,7 +172,7 @@ def correlate_channels_filter(tensor: Tensor, grads: Tensor, windows: Sequence[W
     return found
 
 
-# --- half precision: each product is added and the sum rounded, in TensorFlow's order ---------------------------------
+# --- half precision: each product is added and the sum rounded, in TensorFlow's order -------------------------------
 
 
 def add_rounded(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
@@ -229,7 +229,7 @@ def add_one_by_one(tensor: Tensor) -> Tensor:
     return total
 
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def convolve_depthwise(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -359,11 +359,14 @@ def _back_windows(
     return windows
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
-    """The batch, the windows and channels * multiplier; unlike the kernel it reckons with dilations."""
+    """The batch, the windows and channels * multiplier; unlike the kernel it reckons with dilations.
+
+    ShapeError for shapes or attrs that do not fit.
+    """
     attrs = context.attrs
     layout = layout_of(attrs["data_format"])
     dims, filters = with_rank(context.shapes[0], 4), with_rank(context.shapes[1], 4)
@@ -377,7 +380,7 @@ def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
     return (arrange(dims[0], outputs, multiply_dims(depth, filters[3]), layout),)
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:

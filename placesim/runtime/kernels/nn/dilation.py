@@ -16,7 +16,7 @@ from placesim.runtime.kernels.nn.windows import Window, check_entries, check_fil
 from placesim.runtime.kernels.precision import lowest
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, as_second, format_dims, merge_dim, unchanged, with_rank
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def dilate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -118,11 +118,14 @@ def _back_windows(tensor: Tensor, filters: Tensor, grads: Tensor, attrs: Attrs) 
     return windows
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
-    """`[batch, windows, windows, channels]`; no window is known where a size of the input or of the filter is not."""
+    """`[batch, windows, windows, channels]`; no window is known where a size of the input or of the filter is not.
+
+    ShapeError for shapes or attrs that do not fit.
+    """
     attrs = context.attrs
     dims, filters = with_rank(context.shapes[0], 4), with_rank(context.shapes[1], 3)
     for what, name in (("stride", "strides"), ("rates", "rates")):
@@ -139,7 +142,7 @@ def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
     return ((dims[0], *(window.outputs for window in windows), depth),)
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:

@@ -25,7 +25,7 @@ SAME = "tensor_out_dup is not the same as tensor_out"
 _Reduce = Callable[..., Any]
 """A ufunc's `reduce`, of a window and an axis."""
 
-# --- windows ----------------------------------------------------------------------------------------------------------
+# --- windows --------------------------------------------------------------------------------------------------------
 
 
 def _window_sizes(size: int, count: int, attrs: Attrs, context: KernelContext) -> list[int]:
@@ -81,7 +81,7 @@ def _reduce_windows(value: Tensor, sequences: Sequence[Tensor], overlapping: boo
     return value
 
 
-# --- pooling ----------------------------------------------------------------------------------------------------------
+# --- pooling --------------------------------------------------------------------------------------------------------
 
 
 def _build_pool(noun: str, finish: Callable[[Tensor, Sequence[Tensor], bool], Tensor]) -> Compute:
@@ -147,7 +147,7 @@ def _lengths(sequence: Tensor, size: int, overlapping: bool) -> Tensor:
     return np.array([window.stop - window.start for window in _windows(sequence, size, overlapping)], np.int64)
 
 
-# --- gradients --------------------------------------------------------------------------------------------------------
+# --- gradients ------------------------------------------------------------------------------------------------------
 
 
 def pool_max_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -262,7 +262,7 @@ def _aligned(sequence: Tensor) -> list[str]:
     return [text.rjust(max(map(len, texts))) for text in texts]
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_pool(context: ShapeContext) -> Sequence[Dims]:
@@ -290,7 +290,7 @@ def _infer_average_gradient(context: ShapeContext) -> Sequence[Dims]:
     return (tuple(value.tolist()),)
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _one_per_cell(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:

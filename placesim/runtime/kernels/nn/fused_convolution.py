@@ -23,7 +23,7 @@ from placesim.runtime.kernels.nn.windows import (
 from placesim.runtime.kernels.precision import wide_dtype
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, add_dims, format_dims, merge_dim, with_rank, with_value
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def convolve_padded(inputs: Sequence[Tensor], attrs: Attrs, is_resized: bool) -> Sequence[Tensor]:
@@ -103,11 +103,14 @@ def _summary(paddings: Tensor) -> str:
     return f"Tensor<type: int32 shape: {format_dims(paddings.shape)} values: {rows}...>"
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_padded(context: ShapeContext, is_resized: bool) -> Sequence[Dims]:
-    """`[batch, windows, windows, outputs]` from the padded size, as far as paddings and the new size are constants."""
+    """`[batch, windows, windows, outputs]` from the padded size, as far as paddings and the new size are constants.
+
+    ShapeError for shapes or attrs that do not fit.
+    """
     dims = list(with_rank(context.shapes[0], 4))
     index = 2 if is_resized else 1
     if is_resized:
@@ -137,7 +140,7 @@ def _padded(dim: int, pair: Tensor) -> int:
     return add_dims(dim, before + after)
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
@@ -145,7 +148,7 @@ def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs)
     return 2 * elements(outputs[0]) * elements((inputs[-1] or ())[:-1])
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------------------------
 
 
 def _build_row(is_resized: bool) -> Kernel:

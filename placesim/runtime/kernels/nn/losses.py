@@ -24,7 +24,7 @@ from placesim.runtime.shapes import (
     with_rank_at_least,
 )
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def shifted(logits: Tensor) -> Tensor:
@@ -126,7 +126,7 @@ def square_loss(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return ((np.dot(wide, wide) / 2).astype(flat.dtype),)
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_softmax(context: ShapeContext) -> Sequence[Dims]:

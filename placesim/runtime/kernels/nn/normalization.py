@@ -33,7 +33,7 @@ def widened(tensor: Tensor) -> Tensor:
     return tensor.astype(np.float32) if is_narrow(tensor.dtype) else tensor
 
 
-# --- biases -----------------------------------------------------------------------------------------------------------
+# --- biases ---------------------------------------------------------------------------------------------------------
 
 
 def _channel_axis(tensor: Tensor, attrs: Attrs) -> int:
@@ -73,7 +73,7 @@ def sum_over_batch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (np.sum(wide, axis=others, dtype=wide.dtype).astype(grads.dtype),)
 
 
-# --- batch normalization ----------------------------------------------------------------------------------------------
+# --- batch normalization --------------------------------------------------------------------------------------------
 
 
 def sums(matrix: Tensor) -> Tensor:
@@ -216,7 +216,7 @@ def _check_normalized_back(inputs: Sequence[Tensor], attrs: Attrs) -> int:
     return channel
 
 
-# --- the removed BatchNormWithGlobalNormalization ---------------------------------------------------------------------
+# --- the removed BatchNormWithGlobalNormalization -------------------------------------------------------------------
 
 
 def normalize_globally(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -268,7 +268,7 @@ def normalize_globally_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[
     return [value.astype(dtype) for value in found]
 
 
-# --- local response normalization -------------------------------------------------------------------------------------
+# --- local response normalization -----------------------------------------------------------------------------------
 
 
 def _window_sums(tensor: Tensor, radius: int) -> Tensor:
@@ -336,7 +336,7 @@ def normalize_local_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Ten
     return (found.astype(grads.dtype),)
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_bias(context: ShapeContext) -> Sequence[Dims]:
@@ -400,7 +400,7 @@ def _infer_local(context: ShapeContext) -> Sequence[Dims]:
     return (found,)
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------------------------
 
 _NORMALIZATION = Kernel(normalize_batch, _infer_batch_normalization, per_element(0, 6))
 _GRADIENT = Kernel(normalize_batch_back, _infer_batch_normalization_gradient, per_element(0, 8))

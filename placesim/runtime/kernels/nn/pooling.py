@@ -1,4 +1,4 @@
-"""AvgPool and MaxPool, over two or three spatial axes, and their gradients: checks, static shapes and costs around `pools`.
+"""AvgPool and MaxPool, over two or three spatial axes: checks, static shapes and costs around `pools`.
 
 On the CPU TensorFlow pools channels-last tensors only.
 """
@@ -13,22 +13,16 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor, elements
-from placesim.runtime.kernels.nn.convolution import infer_as_input, infer_from_sizes
+from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.nn.pools import (
     Pool,
     flat_places,
     largest_taps,
     pool_max,
     pool_mean,
-    spread_max,
-    spread_max_to_equals,
-    spread_mean,
-    take_at_max,
 )
 from placesim.runtime.kernels.nn.windows import (
     Layout,
-    Window,
     arrange,
     check_entries,
     check_padding,
@@ -39,23 +33,12 @@ from placesim.runtime.kernels.nn.windows import (
     static_windows,
     windows_of,
 )
-from placesim.runtime.kernels.precision import wide_dtype
-from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge, multiply_dims, with_rank, with_value
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, merge, multiply_dims, with_rank, with_value
 
 NO_BATCH = "Pooling is not yet supported on the batch dimension."
 
-# --- checks -----------------------------------------------------------------------------------------------------------
 
-
-def _check_layout(attrs: Attrs, spatial: int, name: str) -> None:
-    data_format = "NHWC" if spatial == 2 else "NDHWC"
-    if layout_of(attrs.get("data_format", data_format), spatial).channel == 1:
-        raise InvalidArgumentError(f"Default {name} only supports {data_format} on device type CPU")
-
-
-def _check_sizes(attrs: Attrs, spatial: int, strides_field: str = "stride") -> None:
-    check_entries(attrs["ksize"], "ksize", spatial + 2)
-    check_entries(attrs["strides"], strides_field, spatial + 2)
+# --- windows --------------------------------------------------------------------------------------------------------
 
 
 def check_batch(attrs: Attrs) -> None:
@@ -64,9 +47,37 @@ def check_batch(attrs: Attrs) -> None:
         raise UnimplementedError(NO_BATCH)
 
 
-def _check_no_depth(attrs: Attrs, message: str) -> None:
+def check_layout(attrs: Attrs, spatial: int, name: str) -> None:
+    """InvalidArgumentError for channels first; `name` is the kernel's in the text."""
+    data_format = "NHWC" if spatial == 2 else "NDHWC"
+    if layout_of(attrs.get("data_format", data_format), spatial).channel == 1:
+        raise InvalidArgumentError(f"Default {name} only supports {data_format} on device type CPU")
+
+
+def check_window_sizes(attrs: Attrs, spatial: int, strides_field: str = "stride") -> None:
+    """InvalidArgumentError unless attrs `ksize` and `strides` have an entry for each axis."""
+    check_entries(attrs["ksize"], "ksize", spatial + 2)
+    check_entries(attrs["strides"], strides_field, spatial + 2)
+
+
+def check_no_depth(attrs: Attrs, message: str) -> None:
+    """UnimplementedError with this text where the attrs `ksize` or `strides` pool the channels."""
     if attrs["ksize"][-1] != 1 or attrs["strides"][-1] != 1:
         raise UnimplementedError(message)
+
+
+def check_3d(attrs: Attrs, name: str) -> None:
+    """The attrs of an op with three spatial axes, in TensorFlow's order.
+
+    InvalidArgumentError for channels first and for windows that are none; UnimplementedError for pooling of batch or channels.
+    """
+    check_layout(attrs, 3, name)
+    check_window_sizes(attrs, 3)
+    if min(attrs["ksize"]) <= 0:
+        # 0 is refused with this text too
+        raise InvalidArgumentError("Sliding window ksize field must have non-negative dimensions")
+    check_batch(attrs)
+    check_no_depth(attrs, "Pooling is not yet supported on the depth dimension.")
 
 
 def pool_2d(dims: Sequence[int], attrs: Attrs) -> Pool:
@@ -95,22 +106,14 @@ def pool_2d(dims: Sequence[int], attrs: Attrs) -> Pool:
     return Pool(windows_of(dims[1:3], (1, 1), (1, 1), (1, 1), "VALID"), depth)
 
 
-def _pool_3d(dims: Sequence[int], attrs: Attrs) -> Pool:
+def pool_3d(dims: Sequence[int], attrs: Attrs) -> Pool:
+    """The windows over an input `[batch, planes, rows, columns, channels]` of this shape; errors as of `windows_of`."""
     layout = layout_of("NDHWC", 3)
     sizes, strides = layout.pick(attrs["ksize"]), layout.pick(attrs["strides"])
     return Pool(windows_of(layout.pick(dims), sizes, strides, (1, 1, 1), attrs["padding"]))
 
 
-def _check_shapes(pool: Pool, inputs: Sequence[int], output: Sequence[int], grads: Sequence[int]) -> None:
-    expected = pool.shape(inputs)
-    for name, shape in (("orig_output", output), ("grad", grads)):
-        if shape != expected:
-            raise InvalidArgumentError(
-                f"Expected {name} shape to be {format_dims(expected)}, but got {format_dims(tuple(shape))}"
-            )
-
-
-def _sized(inputs: Sequence[Tensor], attrs: Attrs, first: int) -> tuple[Sequence[Tensor], Attrs]:
+def take_sizes(inputs: Sequence[Tensor], attrs: Attrs, first: int) -> tuple[Sequence[Tensor], Attrs]:
     """The inputs without window sizes and strides, and the attrs with them: the V2 ops take these as tensors."""
     if len(inputs) == first:
         return inputs, attrs
@@ -118,7 +121,7 @@ def _sized(inputs: Sequence[Tensor], attrs: Attrs, first: int) -> tuple[Sequence
     return inputs[:first], {**attrs, "ksize": sizes, "strides": strides}
 
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -126,8 +129,8 @@ def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
     InvalidArgumentError for attrs or an input that do not fit; UnimplementedError for pooling of batch or channels.
     """
-    _check_layout(attrs, 2, "AvgPoolingOp")
-    _check_sizes(attrs, 2)
+    check_layout(attrs, 2, "AvgPoolingOp")
+    check_window_sizes(attrs, 2)
     check_batch(attrs)
     for size in attrs["ksize"]:
         if size <= 0:
@@ -138,68 +141,6 @@ def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (pool_mean(inputs[0], pool),)
 
 
-def average_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """AvgPoolGrad: (the input's shape, gradients of the output) -> gradients of the input `[batch, rows, columns, channels]`.
-
-    InvalidArgumentError for attrs or inputs that do not fit; UnimplementedError for pooling of batch or channels.
-    """
-    sizes, grads = inputs
-    _check_layout(attrs, 2, "AvgPoolingGradOp")
-    _check_sizes(attrs, 2, "strides")
-    check_batch(attrs)
-    # TensorFlow's text names the other input
-    if sizes.shape != (4,):
-        raise InvalidArgumentError("out_backprop must be 1-dimensional and 4 elements")
-    if grads.ndim != 4:
-        raise InvalidArgumentError("out_backprop must be 4-dimensional")
-    shape = _size_values(sizes)
-    if prod(shape) == 0:
-        return (np.zeros(shape, grads.dtype),)
-    if attrs["ksize"][3] != 1:
-        raise UnimplementedError("Non-spatial pooling is not yet supported. Volunteers? :)")
-    pool = pool_2d(shape, attrs)
-    # TensorFlow does not compare the gradients' shape with that of the output
-    if grads.shape == pool.shape(shape):
-        return (spread_mean(grads, pool),)
-    return (_spread_mean_of_any(grads, pool, shape),)
-
-
-def _size_values(sizes: Tensor) -> tuple[int, ...]:
-    for size in sizes.tolist():
-        if size < 0:
-            raise InvalidArgumentError(f"Expected a non-negative size, got {size}")
-    return tuple(sizes.tolist())
-
-
-def _spread_mean_of_any(grads: Tensor, pool: Pool, shape: Sequence[int]) -> Tensor:
-    """`spread_mean` for gradients of another shape: by their images, windows and channels, in the memory of the input."""
-    # a window's number in the gradients, not in the output, says where it lies: there may be more or fewer of them
-    output = np.zeros(prod(shape), wide_dtype(grads.dtype))
-    covered = [
-        [_covered_cells(window, index) for index in range(count)]
-        for window, count in zip(pool.windows, grads.shape[1:3], strict=True)
-    ]
-    cells = np.arange(len(grads) * prod(shape[1:3]) * grads.shape[3]).reshape(len(grads), *shape[1:3], grads.shape[3])
-    for row, rows in enumerate(covered[0]):
-        for column, columns in enumerate(covered[1]):
-            places = cells[:, rows.start : rows.stop, columns.start : columns.stop]
-            last = places.max(initial=-1)
-            if last >= output.size:
-                raise InvalidArgumentError(
-                    f"Output only has {output.size} elements but computation requested would use element with index={last}"
-                )
-            output[places] += (grads[:, row, column] / max(len(rows) * len(columns), 1))[:, None, None]
-    return output.reshape(shape).astype(grads.dtype)
-
-
-def _covered_cells(window: Window, index: int) -> range:
-    """The cells of the input that lie in a window, which may be one too many."""
-    if index * window.stride > window.input:
-        raise InvalidArgumentError("index * stride must be less than or equal to input size")
-    start = index * window.stride - window.before
-    return range(max(start, 0), max(min(start + window.kernel, window.input), start, 0))
-
-
 def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """MaxPool, MaxPoolV2: `[batch, rows, columns, channels]` -> `[batch, windows, windows, groups of channels]`.
 
@@ -207,15 +148,15 @@ def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     columns and channels.
     """
     # the second version has sizes as inputs, looks at no layout first, and does not show its sizes
-    (tensor,), sized = _sized(inputs, attrs, 1)
+    (tensor,), sized = take_sizes(inputs, attrs, 1)
     shown = ""
     if sized is attrs:
-        _check_layout(attrs, 2, "MaxPoolingOp")
+        check_layout(attrs, 2, "MaxPoolingOp")
         shown = f" The specified or inferred ksize is: {','.join(map(str, attrs['ksize']))}"
     data_format = attrs["data_format"]
     if data_format not in ("NHWC", "NCHW_VECT_C"):
         raise InvalidArgumentError(f"MaxPoolingV2Op only supports NHWC or NCHW_VECT_C. Got: {data_format}")
-    _check_sizes(sized, 2)
+    check_window_sizes(sized, 2)
     if min(sized["ksize"]) <= 0:
         raise InvalidArgumentError("Sliding window ksize must be positive." + shown)
     check_batch(sized)
@@ -230,7 +171,7 @@ def maximum_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
     do not fit, another rank or no elements; UnimplementedError for pooling of batch or channels.
     """
     (tensor,) = inputs
-    _check_sizes(attrs, 2)
+    check_window_sizes(attrs, 2)
     check_batch(attrs)
     if tensor.ndim != 4:
         raise InvalidArgumentError("tensor_in must be 4-dimensional (2)")
@@ -247,157 +188,19 @@ def maximum_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
     return values, np.where(taps < 0, -1, places).astype(attrs["Targmax"].numpy)
 
 
-def maximum_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """MaxPoolGrad, MaxPoolGradV2: (input, output, gradients of the output, ...) -> gradients of the input, shaped as it.
-
-    InvalidArgumentError for attrs or shapes that do not fit; UnimplementedError for pooling of batch or channels.
-    """
-    (tensor, output, grads), sized = _sized(inputs, attrs, 3)
-    _check_gradient(tensor, output, grads, attrs, sized, ("MaxPoolingGradOp", "MaxPoolingGrad", "out_backprop"))
-    pool = pool_2d(tensor.shape, sized)
-    _check_shapes(pool, tensor.shape, output.shape, grads.shape)
-    # TensorFlow looks for the maxima again: of the output that is given only the shape counts
-    return (spread_max(tensor, grads, pool),)
-
-
-def maximum_back_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """MaxPoolGradGrad, MaxPoolGradGradV2: (input, output, gradients of the input's gradient) -> of the output's gradient.
-
-    The gradients that are given are shaped as the input, those that are found as the output.  Raises as `maximum_back`.
-    """
-    (tensor, output, grads), sized = _sized(inputs, attrs, 3)
-    _check_gradient(tensor, output, grads, attrs, sized, ("MaxPoolingGradGradOp", "MaxPoolingGradGrad", "out_grad_backprop"))
-    pool = pool_2d(tensor.shape, sized)
-    expected = pool.shape(tensor.shape)
-    if output.shape != expected:
-        raise InvalidArgumentError(
-            f"Expected orig_output shape to be {format_dims(expected)}, but got {format_dims(output.shape)}"
-        )
-    if grads.shape != tensor.shape:
-        raise InvalidArgumentError(f"Expected grad shape to be {format_dims(tensor.shape)}, but got {format_dims(grads.shape)}")
-    return (take_at_max(tensor, output, grads, pool),)
-
-
-def _check_gradient(
-    tensor: Tensor, output: Tensor, grads: Tensor, attrs: Attrs, sized: Attrs, names: tuple[str, str, str]
-) -> None:
-    """The attrs, then the ranks of the inputs; sizes that are inputs come last."""
-    kernel, op, grads_name = names
-    _check_layout(attrs, 2, kernel)
-    if sized is attrs:
-        _check_gradient_sizes(sized, op)
-        check_padding(attrs, layout_of("NHWC"))
-    for name, given in (("tensor_in", tensor), ("tensor_out", output), (grads_name, grads)):
-        if given.ndim != 4:
-            raise InvalidArgumentError(f"{name} must be 4-dimensional")
-    if sized is not attrs:
-        _check_gradient_sizes(sized, "MaxPoolingGrad")
-
-
-def _check_gradient_sizes(sized: Attrs, op: str) -> None:
-    _check_sizes(sized, 2, "strides")
-    check_batch(sized)
-    _check_no_depth(sized, f"{op} is not yet supported on the depth dimension.")
-
-
-def _check_3d(attrs: Attrs, name: str) -> None:
-    _check_layout(attrs, 3, name)
-    _check_sizes(attrs, 3)
-    if min(attrs["ksize"]) <= 0:
-        # 0 is refused with this text too
-        raise InvalidArgumentError("Sliding window ksize field must have non-negative dimensions")
-    check_batch(attrs)
-    _check_no_depth(attrs, "Pooling is not yet supported on the depth dimension.")
-
-
-def pool_3d(inputs: Sequence[Tensor], attrs: Attrs, function: Callable[[Tensor, Pool], Tensor]) -> Sequence[Tensor]:
+def pool_volumes(inputs: Sequence[Tensor], attrs: Attrs, function: Callable[[Tensor, Pool], Tensor]) -> Sequence[Tensor]:
     """AvgPool3D, MaxPool3D: `[batch, planes, rows, columns, channels]`, pooled over the three in the middle.
 
     InvalidArgumentError for attrs or an input that do not fit; UnimplementedError for pooling of batch or channels.
     """
     (tensor,) = inputs
-    _check_3d(attrs, "Pooling3DOp")
+    check_3d(attrs, "Pooling3DOp")
     if tensor.ndim != 5:
         raise InvalidArgumentError("tensor_in must be 5-dimensional")
-    return (function(tensor, _pool_3d(tensor.shape, attrs)),)
+    return (function(tensor, pool_3d(tensor.shape, attrs)),)
 
 
-def average_back_3d(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """AvgPool3DGrad: (the input's shape, gradients of the output) -> gradients of the input `[batch, planes, ..., channels]`.
-
-    InvalidArgumentError for attrs or shapes that do not fit; UnimplementedError for pooling of batch or channels.
-    """
-    sizes, grads = inputs
-    _check_3d(attrs, "AvgPooling3dGradOp")
-    if sizes.shape != (5,):
-        raise InvalidArgumentError("tensor_in must be 1-dimensional and 5 elements")
-    if grads.ndim != 5:
-        raise InvalidArgumentError("out_backprop must be 5-dimensional")
-    shape = _size_values(sizes)
-    for which, axis in (("first", 0), ("last", 4)):
-        if shape[axis] != grads.shape[axis]:
-            raise InvalidArgumentError(
-                f"Expected {which} dimension of tensor_in_shape and out_backprop to match, "
-                f"got {shape[axis]} and {grads.shape[axis]}"
-            )
-    pool = _pool_3d(shape, attrs)
-    expected = pool.shape(shape)
-    if grads.shape != expected:
-        raise InvalidArgumentError(f"Expected grad shape to be {format_dims(expected)}, but got {format_dims(grads.shape)}")
-    return (spread_mean(grads, pool),)
-
-
-def maximum_back_3d(inputs: Sequence[Tensor], attrs: Attrs, is_second: bool) -> Sequence[Tensor]:
-    """MaxPool3DGrad, MaxPool3DGradGrad: (input, output, gradients) -> gradients of the input, or of the output's gradient.
-
-    The gradients are shaped as the output and give one shaped as the input, or the reverse.  InvalidArgumentError for attrs or
-    shapes that do not fit; UnimplementedError for pooling of batch or channels.
-    """
-    tensor, output, grads = inputs
-    _check_3d(attrs, "MaxPooling3dGradGradOp" if is_second else "MaxPooling3dGradOp")
-    names = ("tensor_in", "tensor_out", "out_grad_backprop" if is_second else "out_backprop")
-    for name, given in zip(names, inputs, strict=True):
-        if given.ndim != 5:
-            raise InvalidArgumentError(f"{name} must be 5-dimensional")
-    pool = _pool_3d(tensor.shape, attrs)
-    expected = pool.shape(tensor.shape)
-    if output.shape != expected:
-        raise InvalidArgumentError(
-            f"Expected orig_output shape to be {format_dims(expected)}, but got {format_dims(output.shape)}"
-        )
-    wanted = tensor.shape if is_second else expected
-    if grads.shape != wanted:
-        raise InvalidArgumentError(f"Expected grad shape to be {format_dims(wanted)}, but got {format_dims(grads.shape)}")
-    return ((take_at_max if is_second else spread_max_to_equals)(tensor, output, grads, pool),)
-
-
-def maximum_back_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """MaxPoolGradWithArgmax: (input, gradients of the output, where the maxima lie) -> gradients of the input, shaped as it.
-
-    InvalidArgumentError for attrs or shapes that do not fit, and for a place outside of the input; UnimplementedError for
-    pooling of the batch.
-    """
-    tensor, grads, places = inputs
-    _check_sizes(attrs, 2)
-    check_batch(attrs)
-    expected = pool_2d(tensor.shape, attrs).shape(tensor.shape)
-    for name, given in (("grad", grads), ("argmax", places)):
-        if given.shape != expected:
-            raise InvalidArgumentError(
-                f"Expected {name} shape to be {format_dims(expected)}, but got {format_dims(given.shape)}"
-            )
-    flat = places.astype(np.int64)
-    if not attrs["include_batch_in_index"]:
-        flat = flat + np.arange(len(tensor)).reshape(-1, 1, 1, 1) * prod(tensor.shape[1:])
-    if flat.size and (flat.min() < 0 or flat.max() >= tensor.size):
-        # TensorFlow prints the smallest place also where it is the largest that is wrong
-        raise InvalidArgumentError(f"Invalid input_backprop_index: {flat.min()}, {tensor.size}")
-    output = np.zeros(tensor.size, tensor.dtype)
-    np.add.at(output, flat.reshape(-1), grads.reshape(-1))
-    return (output.reshape(tensor.shape),)
-
-
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_pool(context: ShapeContext, op: str, spatial: int = 2, outputs: int = 1, is_second: bool = False) -> Sequence[Dims]:
@@ -421,7 +224,7 @@ def _merge_second(context: ShapeContext, found: Dims) -> None:
 
 
 def infer_pool_with_places(context: ShapeContext) -> Sequence[Dims]:
-    """The shape of the windows, twice: for the maxima and for their places."""
+    """The shape of the windows, twice: for the maxima and for their places; ShapeError for windows that do not fit."""
     for size in context.attrs["ksize"]:
         if size <= 0:
             raise ShapeError(f"ksize must be a positive int32 value, got:{size}")
@@ -462,7 +265,7 @@ def _static_pool(dims: Sequence[int], attrs: Attrs, layout: Layout, op: str) -> 
     return arrange(dims[0], outputs, channels, layout)
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def window_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
@@ -470,40 +273,11 @@ def window_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) 
     return elements(outputs[0]) * prod(attrs.get("ksize", ()))
 
 
-def gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs, index: int) -> int:
-    """One operation for each gradient and each cell of a window."""
-    return elements(inputs[index]) * prod(attrs.get("ksize", ()))
-
-
-# --- rows -------------------------------------------------------------------------------------------------------------
-
-
-def _build_shaped_as(compute: Compute, index: int, rank: int, grads: int = 2) -> Kernel:
-    """The row of a gradient that is shaped as one of its inputs."""
-    return Kernel(compute, partial(infer_as_input, index=index, rank=rank), partial(gradient_flops, index=grads))
-
-
-def _build_sized_by(compute: Compute, rank: int) -> Kernel:
-    """The row of a gradient whose shape is the value of its first input."""
-    return Kernel(compute, partial(infer_from_sizes, index=0, rank=rank), partial(gradient_flops, index=1))
-
-
 TABLE: Table = {
     "AvgPool": Kernel(average, partial(infer_pool, op="AvgPool"), window_flops),
-    "AvgPoolGrad": _build_sized_by(average_back, 4),
-    "AvgPool3D": Kernel(partial(pool_3d, function=pool_mean), partial(infer_pool, op="AvgPool", spatial=3), window_flops),
-    "AvgPool3DGrad": _build_sized_by(average_back_3d, 5),
+    "AvgPool3D": Kernel(partial(pool_volumes, function=pool_mean), partial(infer_pool, op="AvgPool", spatial=3), window_flops),
     "MaxPool": Kernel(maximum, partial(infer_pool, op="MaxPool"), window_flops),
     "MaxPoolV2": Kernel(maximum, partial(infer_sized_pool, first=1), window_flops),
     "MaxPoolWithArgmax": Kernel(maximum_with_places, infer_pool_with_places, window_flops),
-    "MaxPoolGrad": _build_shaped_as(maximum_back, 0, 4),
-    "MaxPoolGradV2": _build_shaped_as(maximum_back, 0, 4),
-    "MaxPoolGradWithArgmax": _build_shaped_as(maximum_back_with_places, 0, 4, grads=1),
-    "MaxPoolGradGrad": Kernel(maximum_back_back, partial(infer_pool, op="MaxPool", is_second=True), window_flops),
-    "MaxPoolGradGradV2": Kernel(maximum_back_back, partial(infer_sized_pool, first=3, is_second=True), window_flops),
-    "MaxPool3D": Kernel(partial(pool_3d, function=pool_max), partial(infer_pool, op="MaxPool", spatial=3), window_flops),
-    "MaxPool3DGrad": _build_shaped_as(partial(maximum_back_3d, is_second=False), 0, 5),
-    "MaxPool3DGradGrad": Kernel(
-        partial(maximum_back_3d, is_second=True), partial(infer_pool, op="MaxPool", spatial=3, is_second=True), window_flops
-    ),
+    "MaxPool3D": Kernel(partial(pool_volumes, function=pool_max), partial(infer_pool, op="MaxPool", spatial=3), window_flops),
 }

@@ -62,6 +62,7 @@ class Window(NamedTuple):
 
     @property
     def after(self) -> int:
+        """The cells of padding behind the input; negative where windows leave out its last cells."""
         return self.extent - self.before - self.input
 
     def reach(self, outputs: int) -> int:
@@ -155,7 +156,7 @@ def explicit_pairs(attrs: Attrs, layout: Layout) -> tuple[tuple[int, int], ...]:
     return tuple((paddings[2 * axis], paddings[2 * axis + 1]) for axis in layout.spatial)
 
 
-# --- checks -----------------------------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------------------------
 
 
 def check_entries(values: Sequence[int], field: str, axes: int) -> None:
@@ -200,7 +201,7 @@ def _padding_problem(attrs: Attrs, layout: Layout) -> str | None:
     return None
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def check_static_padding(attrs: Attrs, layout: Layout) -> None:

@@ -34,7 +34,7 @@ SUM_STEPS = 1 << 14
 """The range of a sum is this many times that of its terms, so that its steps are fine enough."""
 
 
-# --- ranges -----------------------------------------------------------------------------------------------------------
+# --- ranges ---------------------------------------------------------------------------------------------------------
 
 
 def _with_range(output: Tensor, found: Range) -> Sequence[Tensor]:
@@ -58,7 +58,7 @@ def _pairs(bounds: Sequence[Tensor]) -> list[Range]:
     return list(zip(values[::2], values[1::2], strict=True))
 
 
-# --- activations ------------------------------------------------------------------------------------------------------
+# --- activations ----------------------------------------------------------------------------------------------------
 
 
 def _build_clamp(highest: float | None) -> Compute:
@@ -76,7 +76,7 @@ def _build_clamp(highest: float | None) -> Compute:
     return compute
 
 
-# --- elementwise ------------------------------------------------------------------------------------------------------
+# --- elementwise ----------------------------------------------------------------------------------------------------
 
 
 def add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -154,7 +154,7 @@ def _centred(value: Tensor, found: Range, source: DType) -> Tensor:
     return value.astype(np.int64) - quantize_unclamped(0.0, *found, source)
 
 
-# --- products ---------------------------------------------------------------------------------------------------------
+# --- products -------------------------------------------------------------------------------------------------------
 
 
 def convolve(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -237,7 +237,7 @@ def _read_matrix_ranges(bounds: Sequence[Tensor]) -> list[Range]:
     return ranges
 
 
-# --- pooling ----------------------------------------------------------------------------------------------------------
+# --- pooling --------------------------------------------------------------------------------------------------------
 
 
 def _read_pooled_range(bounds: Sequence[Tensor]) -> Range:
@@ -278,7 +278,7 @@ def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return _with_range(pool_max(value, pool_2d(value.shape, attrs)), found)
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _check_bounds(context: ShapeContext, operands: int) -> None:
@@ -324,7 +324,7 @@ def _infer_pooled(context: ShapeContext, op: str) -> Sequence[Dims]:
     return output, (), ()
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _convolve_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:

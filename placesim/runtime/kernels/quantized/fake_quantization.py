@@ -40,7 +40,7 @@ class _Range(NamedTuple):
     empty: Tensor
 
 
-# --- ranges -----------------------------------------------------------------------------------------------------------
+# --- ranges ---------------------------------------------------------------------------------------------------------
 
 
 def _round_away(x: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ def _is_inside(value: Tensor, moved: _Range) -> Tensor:
     return moved.empty | ((value >= moved.low) & (value <= moved.high))
 
 
-# --- range in attrs ---------------------------------------------------------------------------------------------------
+# --- range in attrs -------------------------------------------------------------------------------------------------
 
 
 def _range_of_attrs(attrs: Attrs) -> _Range:
@@ -116,7 +116,7 @@ def quantize_by_attrs_gradient(inputs: Sequence[Tensor], attrs: Attrs, context: 
     return (gradient * _is_inside(value, moved),)
 
 
-# --- range in tensors -------------------------------------------------------------------------------------------------
+# --- range in tensors -----------------------------------------------------------------------------------------------
 
 
 def _check_range(value: Tensor, low: Tensor, high: Tensor, rank: int) -> None:
@@ -165,7 +165,7 @@ def _build_quantize_gradient(rank: int) -> Callable[[Sequence[Tensor], Attrs], S
     return compute
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _last_dim(dims: Dims) -> Dims:
@@ -195,7 +195,7 @@ def _infer_channels_gradient(context: ShapeContext) -> Sequence[Dims]:
     return value, bound, bound
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 _FOUR_PER_ELEMENT = per_element(0, 4)
 

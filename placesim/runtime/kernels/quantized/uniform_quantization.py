@@ -14,7 +14,7 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_outpu
 from placesim.runtime.kernels.quantized.ranges import cast_to_integer
 from placesim.runtime.shapes import format_dims, unchanged
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def quantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:

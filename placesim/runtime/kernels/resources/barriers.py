@@ -17,20 +17,21 @@ from placesim.errors import CancelledError, InvalidArgumentError, OutOfRangeErro
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
 from placesim.runtime.kernels.named_resources import (
+    build_finder,
     check_signature,
     check_two_strings,
-    finder,
     infer_scalar_of_two_strings,
     infer_takes_two_strings,
     infer_two_strings,
     name_resource,
     shape_of,
+    shapes_text,
     slices,
     strings_of,
     types_text,
 )
 from placesim.runtime.kernels.resources.queue_attempts import UNBOUNDED, ByPriority, Queue, advance_all, cancel_puts, lines_of
-from placesim.runtime.kernels.resources.queues import check_element, take_batch
+from placesim.runtime.kernels.resources.queues import check_element, check_timeout, take_batch
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, merge_dim, with_rank, with_rank_at_least
 
@@ -61,11 +62,17 @@ class Barrier:
     cancelled: bool = False
 
 
-find_barrier: Callable[[Any, KernelContext], Barrier] = finder(RESOURCE_TYPE)
+find_barrier: Callable[[Any, KernelContext], Barrier] = build_finder(RESOURCE_TYPE)
+
+
+# --- making ---------------------------------------------------------------------------------------------------------
 
 
 def make_barrier(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The two strings that name this node's barrier, or the one that it shares."""
+    """The two strings `[2]` that name this node's barrier, or the one that it shares.
+
+    InvalidArgumentError for shapes that are not one for each component, a capacity, and a shared barrier of another signature.
+    """
     dtypes, shapes = attrs["component_types"], tuple(shape.dims for shape in attrs["shapes"])
     if len(shapes) != len(dtypes):
         raise InvalidArgumentError("All of the component shapes must be specified")
@@ -77,7 +84,7 @@ def make_barrier(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     barrier = context.resources.lookup_or_create(handle, lambda: _new_barrier(handle.name, dtypes, shapes))
     for what, has, wants in (
         ("types", types_text(barrier.dtypes), types_text(dtypes)),
-        ("shapes", _shapes_text(barrier.shapes), _shapes_text(shapes)),
+        ("shapes", shapes_text(barrier.shapes), shapes_text(shapes)),
     ):
         if has != wants:
             raise InvalidArgumentError(
@@ -86,17 +93,20 @@ def make_barrier(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     return (strings_of(handle),)
 
 
-def _shapes_text(shapes: Sequence[Dims]) -> str:
-    return "[" + ", ".join(map(format_dims, shapes)) + "]"
-
-
 def _new_barrier(name: str, dtypes: tuple[DType, ...], shapes: tuple[Dims, ...]) -> Barrier:
     types, dims = (INT64, STRING, *dtypes), ((), (), *shapes)
     return Barrier(name, dtypes, shapes, Queue("PriorityQueue", name + "_queue", UNBOUNDED, types, dims, ByPriority()))
 
 
+# --- elements -------------------------------------------------------------------------------------------------------
+
+
 def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Give a component of the elements of some keys; those that are complete then can be taken."""
+    """Give keys `[n]` a component, values `[n, ...]`; elements that are complete then can be taken.
+
+    InvalidArgumentError for a component that there is not or a key has already, another type, and values without elements;
+    CancelledError where the barrier is closed to the key.
+    """
     barrier, component = find_barrier(inputs[0], context), attrs["component_index"]
     if component >= len(barrier.dtypes):
         raise InvalidArgumentError(f"The component ID is out of range {component} > num_components (= {len(barrier.dtypes)})")
@@ -110,6 +120,7 @@ def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
     had_new = False
     for position, (key, value) in enumerate(zip(keys, slices(inputs[2], dtype), strict=True)):
         had_new |= _insert_one(barrier, component, key, value, position)
+    # all keys that come new in one call have one priority
     barrier.next_index += had_new
     _close_when_complete(barrier)
     advance_all(barrier.ready, lines_of(barrier.ready, context))
@@ -155,9 +166,12 @@ def _close_when_complete(barrier: Barrier) -> None:
 
 
 def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Priorities, keys and values of several complete elements; of a closed barrier fewer, where that is allowed."""
-    if attrs["timeout_ms"] != -1:
-        raise InvalidArgumentError("Timeout not supported yet.")
+    """Priorities `[n]`, keys `[n]` and values of n complete elements; of a closed barrier fewer, where that is allowed.
+
+    InvalidArgumentError for a timeout, a number n that is no scalar, and other types; OutOfRangeError where the barrier is
+    closed and has too few.
+    """
+    check_timeout(attrs)
     barrier = find_barrier(inputs[0], context)
     if np.ndim(inputs[1]):
         raise InvalidArgumentError("num_elements must be a scalar.")
@@ -167,6 +181,7 @@ def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
     if barrier.closed:
         available = len(barrier.ready.elements)
         count = min(count, available) if allows_fewer else count
+        # those that may still be completed count as well, but not for a small batch
         available += 0 if allows_fewer else len(barrier.incomplete)
         if available < max(count, 1):
             raise OutOfRangeError(
@@ -175,11 +190,18 @@ def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
     return take_batch(barrier.ready, context, inputs, count, allows_fewer)
 
 
+# --- state ----------------------------------------------------------------------------------------------------------
+
+
 def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Let no new key in; incomplete elements may still be completed, unless they are to be dropped."""
+    """Let no new key in; incomplete elements may still be completed, unless they are to be dropped.
+
+    CancelledError where the barrier is closed already.
+    """
     barrier = find_barrier(inputs[0], context)
     if barrier.closed:
         raise CancelledError(f"Barrier '{barrier.name}' is already closed.")
+    # what is complete can still be taken
     barrier.closed, barrier.cancelled = True, attrs["cancel_pending_enqueues"]
     if barrier.cancelled:
         barrier.incomplete.clear()
@@ -197,6 +219,9 @@ def tell_ready(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 def tell_incomplete(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """A scalar: the number of elements that are not complete."""
     return (np.int32(len(find_barrier(inputs[0], context).incomplete)),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_insert(context: ShapeContext) -> Sequence[Dims]:

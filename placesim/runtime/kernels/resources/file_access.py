@@ -22,7 +22,7 @@ LENGTH_BYTES, CHECKSUM_BYTES = 8, 4
 
 
 def read_bytes(name: str) -> bytes:
-    """A whole file."""
+    """All bytes of a file; what the system says where it cannot be read (`file_error`: NotFoundError, ...)."""
     try:
         return Path(name).read_bytes()
     except OSError as error:
@@ -30,7 +30,7 @@ def read_bytes(name: str) -> bytes:
 
 
 def write_bytes(name: str, data: bytes) -> None:
-    """Write a whole file; directories on the way are made."""
+    """Write a whole file; directories on the way are made.  Raises what the system says where it cannot be (`file_error`)."""
     try:
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_bytes(data)
@@ -44,10 +44,11 @@ def matching_paths(pattern: str) -> list[str]:
 
 
 def decompress(data: bytes, kind: str) -> bytes:
-    """What `GZIP` or `ZLIB` compressed; anything else is as it is."""
+    """What `GZIP` or `ZLIB` compressed; anything else is as it is.  DataLossError for bytes that are not so compressed."""
     if kind not in ("GZIP", "ZLIB"):
         return data
     found = b""
+    # streams may stand one behind the other
     while data:
         stream = zlib.decompressobj(zlib.MAX_WBITS | (16 if kind == "GZIP" else 0))
         try:
@@ -58,11 +59,12 @@ def decompress(data: bytes, kind: str) -> bytes:
     return found
 
 
-# --- records ----------------------------------------------------------------------------------------------------------
+# --- records --------------------------------------------------------------------------------------------------------
 
 
 def text_lines(data: bytes) -> list[bytes]:
     """The lines of a text, without their ends."""
+    # every carriage return is dropped, not only those before a line's end
     lines = data.replace(b"\r", b"").split(b"\n")
     return lines if lines[-1] else lines[:-1]
 
@@ -92,6 +94,7 @@ def tf_records(data: bytes, start: int = 0) -> Iterator[tuple[int, bytes]]:
 
 
 def _checked(data: bytes, at: int, size: int) -> bytes:
+    # only the first record can tell that it is no such file
     hint = " (Is this even a TFRecord file?)" if at == 0 else ""
     end = at + size
     if end + CHECKSUM_BYTES > len(data):

@@ -23,24 +23,28 @@ def _scalar_string(value: Any, name: str) -> bytes:
 
 
 def read_file(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A scalar: all bytes of a file."""
+    """A scalar: all bytes of a file, whose name is a scalar; InvalidArgumentError for no scalar, NotFoundError for no file."""
     name = _scalar_string(inputs[0], "Input filename").decode()
     return (string_array([read_bytes(name)], ()),)
 
 
 def write_file(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Write a scalar string to a file."""
+    """(name, contents), scalars -> nothing: the file is written; InvalidArgumentError for no scalars."""
     name, data = _scalar_string(inputs[0], "Input filename"), _scalar_string(inputs[1], "Contents")
     write_bytes(name.decode(), data)
     return ()
 
 
 def find_files(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The names that fit any of the patterns, sorted, `[names]`."""
+    """The names that fit any of the patterns, a scalar or a vector, sorted, `[names]`; InvalidArgumentError for no such."""
     if np.ndim(inputs[0]) > 1:
         raise InvalidArgumentError(f"Input patterns tensor must be scalar or vector, but had shape: {shape_text(inputs[0])}")
     names = [name.encode() for pattern in flat_strings(inputs[0]) for name in matching_paths(pattern.decode())]
+    # a name that fits two patterns comes twice
     return (string_array(sorted(names), (len(names),)),)
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _check_scalars(context: ShapeContext) -> None:

@@ -1,33 +1,31 @@
-"""Lookup tables: made, filled (also from text files), asked, changed and exported.
+"""Lookup tables: made, asked, changed and exported.
 
-Source: TensorFlow's `lookup_table_op.cc`, `lookup_table_init_op.cc`, `lookup_util.cc` and `lookup_ops.cc`.
+Source: TensorFlow's `lookup_table_op.cc` and `lookup_ops.cc`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DOUBLE, FLOAT, INT32, INT64, STRING, DType
-from placesim.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
+from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Tensor
+from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Tensor
 from placesim.runtime.kernels.kernel import Table as KernelTable
 from placesim.runtime.kernels.named_resources import (
-    DEFAULT_CONTAINER,
+    build_finder,
     check_signature,
     check_two_strings,
-    finder,
-    handle_of,
+    infer_scalar_of_two_strings,
+    infer_takes_two_strings,
+    make_anonymous,
     makers,
     name_resource,
     users,
 )
-from placesim.runtime.kernels.resources.file_access import read_bytes, text_lines
 from placesim.runtime.kernels.resources.table_storage import ChangingTable, DenseTable, FixedTable, Table
-from placesim.runtime.kernels.string_tensors import flat_strings, raw
 from placesim.runtime.resources import ResourceHandle
 from placesim.runtime.shapes import (
     Dims,
@@ -35,23 +33,23 @@ from placesim.runtime.shapes import (
     ShapeContext,
     concatenate,
     format_dims,
-    merge,
     merge_dim,
+    scalar,
     with_rank,
     with_rank_at_least,
     with_rank_at_most,
 )
 
 RESOURCE_TYPE = "N10tensorflow6lookup15LookupInterfaceE"
-LINE_NUMBER, WHOLE_LINE = -1, -2
-"""Columns of a text file that are none."""
 
-find_table: Callable[[Any, KernelContext], Table] = finder(RESOURCE_TYPE)
+
+find_table: Callable[[Any, KernelContext], Table] = build_finder(RESOURCE_TYPE)
+
 
 Maker = Callable[[Sequence[Any], Attrs], Table]
 
 
-# --- making -----------------------------------------------------------------------------------------------------------
+# --- making ---------------------------------------------------------------------------------------------------------
 
 
 def _fixed(inputs: Sequence[Any], attrs: Attrs) -> Table:
@@ -75,6 +73,7 @@ def _dense(inputs: Sequence[Any], attrs: Attrs) -> Table:
         raise InvalidArgumentError(f"max_load_factor must be between 0 and 1, got: {load:g}")
     if shape is None or len(shape) > 1:
         raise InvalidArgumentError(f"Empty value must be a scalar or a vector, got shape {format_dims(shape)}")
+    # the first version of the op has no such input, so that no table of it is ever made
     if len(inputs) < 2:
         raise InvalidArgumentError("Unknown input name: deleted_key")
     empty, deleted = (np.asarray(key, attrs["key_dtype"].numpy) for key in inputs)
@@ -89,8 +88,11 @@ def _dense(inputs: Sequence[Any], attrs: Attrs) -> Table:
     return DenseTable(dtypes, shape, empty, deleted, attrs["initial_num_buckets"], load)
 
 
-def table_maker(make: Maker) -> Callable[..., ResourceHandle]:
-    """What finds or makes a table of a kind, `(inputs, attrs, context) -> handle`."""
+def build_table(make: Maker) -> Callable[..., ResourceHandle]:
+    """What finds or makes a table of a kind, `(inputs, attrs, context) -> handle`.
+
+    It raises InvalidArgumentError for attrs or keys that do not fit, and for a shared table of other types.
+    """
 
     def find_or_make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ResourceHandle:
         handle = name_resource(attrs, context, RESOURCE_TYPE, attrs["use_node_name_sharing"])
@@ -105,31 +107,33 @@ def table_maker(make: Maker) -> Callable[..., ResourceHandle]:
     return find_or_make
 
 
-def anonymous_maker(make: Maker) -> Callable[..., Sequence[Any]]:
-    """What makes a new table at every run."""
+def build_anonymous(make: Maker) -> Compute:
+    """What makes a new table at every run, and gives its handle."""
 
     def make_new(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-        name = context.resources.private_name("AnonymousLookupTable")
-        handle = ResourceHandle(context.device, DEFAULT_CONTAINER, name, RESOURCE_TYPE)
-        context.resources.lookup_or_create(handle, lambda: make(inputs, attrs))
-        return (handle,)
+        return (make_anonymous(context, RESOURCE_TYPE, "AnonymousLookupTable", lambda: make(inputs, attrs)),)
 
     return make_new
 
 
-# --- use --------------------------------------------------------------------------------------------------------------
+# --- use ------------------------------------------------------------------------------------------------------------
 
 
-def _arrays(table: Table, keys: Any, values: Any) -> tuple[Tensor, Tensor]:
+def cast_pairs(table: Table, keys: Any, values: Any) -> tuple[Tensor, Tensor]:
+    """Keys and values in the types of the table."""
     return np.asarray(keys, table.key_dtype.numpy), np.asarray(values, table.value_dtype.numpy)
 
 
 def find(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The values of the keys, or the default; FailedPreconditionError while the table is not initialized."""
+    """(table, keys `[..., key]`, default) -> their values `[..., value]`; the default is one value, or one for each key.
+
+    FailedPreconditionError while the table is not initialized; InvalidArgumentError for other types or shapes; NotFoundError
+    for no table.
+    """
     table = find_table(inputs[0], context)
     expected = ((table.key_dtype, table.value_dtype), (table.value_dtype,))
     check_signature(inputs[0], ((attrs["Tin"], attrs["Tout"]), (attrs["Tout"],)), expected)
-    keys, default = _arrays(table, inputs[1], inputs[2])
+    keys, default = cast_pairs(table, inputs[1], inputs[2])
     table.check_default(keys, default)
     return (table.find(keys, default),)
 
@@ -137,11 +141,14 @@ def find(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 def _pairs(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> tuple[Table, Tensor, Tensor]:
     table = find_table(inputs[0], context)
     check_signature(inputs[0], ((attrs["Tin"], attrs["Tout"]), ()), ((table.key_dtype, table.value_dtype), ()))
-    return table, *_arrays(table, inputs[1], inputs[2])
+    return table, *cast_pairs(table, inputs[1], inputs[2])
 
 
 def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Hold these values under these keys too."""
+    """(table, keys, values) -> nothing: the table holds these values under these keys too.
+
+    InvalidArgumentError for other types or shapes; UnimplementedError for a table that is filled once.
+    """
     table, keys, values = _pairs(inputs, attrs, context)
     table.check_values(keys, values)
     table.insert(keys, values)
@@ -149,7 +156,10 @@ def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 
 
 def import_pairs(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Hold these values under these keys and nothing else."""
+    """(table, keys, values) -> nothing: the table holds these values under these keys and nothing else.
+
+    InvalidArgumentError for other types or shapes.
+    """
     table, keys, values = _pairs(inputs, attrs, context)
     table.check_import(keys, values)
     table.fill(keys, values)
@@ -157,7 +167,10 @@ def import_pairs(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def remove(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Forget keys; those that are not there do not matter."""
+    """(table, keys) -> nothing: the table forgets them; those that are not there do not matter.
+
+    InvalidArgumentError for other types or shapes; UnimplementedError for a table that is filled once.
+    """
     table = find_table(inputs[0], context)
     check_signature(inputs[0], ((attrs["Tin"],), ()), ((table.key_dtype,), ()))
     keys = np.asarray(inputs[1], table.key_dtype.numpy)
@@ -167,122 +180,19 @@ def remove(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 
 
 def tell_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar: the number of keys."""
+    """A scalar: the number of keys; NotFoundError for no table."""
     return (np.int64(len(find_table(inputs[0], context))),)
 
 
 def export(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """All keys and values; of a dense table its buckets, of others in the order in which they came."""
+    """All keys `[n, ...]` and values `[n, ...]`; of a dense table its buckets, of others in the order in which they came.
+
+    AbortedError while the table is not initialized; NotFoundError for none.
+    """
     return find_table(inputs[0], context).export()
 
 
-# --- initializing -----------------------------------------------------------------------------------------------------
-
-
-def find_initializable(holder: Any, context: KernelContext) -> FixedTable:
-    """A table that is filled once; InvalidArgumentError for one of another kind."""
-    table = find_table(holder, context)
-    if not isinstance(table, FixedTable):
-        handle = handle_of(holder, RESOURCE_TYPE, context.device)
-        raise InvalidArgumentError(f"Table {handle.container} {handle.name} is not initializable")
-    return table
-
-
-def initialize(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Fill a table with vectors of keys and values, once."""
-    table = find_initializable(inputs[0], context)
-    check_signature(inputs[0], ((attrs["Tkey"], attrs["Tval"]), ()), ((table.key_dtype, table.value_dtype), ()))
-    keys, values = _arrays(table, inputs[1], inputs[2])
-    for name, tensor in (("Keys", keys), ("Values", values)):
-        if tensor.ndim != 1:
-            raise InvalidArgumentError(f"{name} must be a vector, but received shape{format_dims(tensor.shape)}")
-    if len(keys) != len(values):
-        raise InvalidArgumentError(f"Keys and values must have the same size {len(keys)} vs {len(values)}")
-    table.fill(keys, values)
-    return ()
-
-
-def initialize_from_file(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Fill a table with the lines of a text file, once; a table that is filled already stays as it is."""
-    if len(raw(attrs["delimiter"])) != 1:
-        raise InvalidArgumentError("delimiter should be only 1 char")
-    table = find_initializable(inputs[0], context)
-    if np.ndim(inputs[1]):
-        raise InvalidArgumentError(f"filename should be a single string, but got {format_dims(np.shape(inputs[1]))}")
-    name = flat_strings(inputs[1])[0].decode()
-    if not name:
-        raise InvalidArgumentError("filename cannot be empty.")
-    _check_column(table.key_dtype, attrs["key_index"], "Key", "key", "string or integer table key")
-    _check_column(table.value_dtype, attrs["value_index"], "Value", "value", "table value dtype of integer or string")
-    lines = text_lines(read_bytes(name))
-    if not lines:
-        raise OutOfRangeError("EOF reached")
-    size = attrs["vocab_size"]
-    try:
-        table.initialize(lines if size < 0 else [b""] * size, lambda: _columns(table, name, lines, attrs))
-    except FailedPreconditionError:
-        if not table.is_initialized:
-            raise
-    return ()
-
-
-def _check_column(dtype: DType, column: int, side: str, what: str, whole: str) -> None:
-    if column == LINE_NUMBER and dtype is not INT64:
-        raise InvalidArgumentError(f"{side} index for line number requires table {what} dtype of int64, got {dtype}")
-    if column == WHOLE_LINE and not dtype.is_integer and dtype is not STRING:
-        raise InvalidArgumentError(f"{side} index for whole line requires {whole}, got {dtype}")
-
-
-def _columns(table: Table, name: str, lines: Sequence[bytes], attrs: Attrs) -> Iterator[tuple[Any, Any]]:
-    columns, size = (attrs["key_index"], attrs["value_index"]), attrs["vocab_size"]
-    position = 0
-    for number, line in enumerate(lines):
-        position += len(line) + 1
-        if 0 <= size <= number:
-            return
-        if not line:
-            raise InvalidArgumentError(f"Invalid content in {name}: empty line found at position {position}.")
-        fields = _split(line, raw(attrs["delimiter"]), max(columns) + 1, name, number)
-        key, value = (
-            _field(line, fields, column, number, dtype, attrs["offset"])
-            for column, dtype in zip(columns, (table.key_dtype, table.value_dtype), strict=True)
-        )
-        yield key, value
-    if 0 <= size != len(lines):
-        raise InvalidArgumentError(f"Invalid vocab_size in {name}: expected {size} but got {len(lines)}")
-
-
-def _split(line: bytes, delimiter: bytes, least: int, name: str, number: int) -> list[bytes]:
-    fields = line.split(delimiter) if least > 0 else []
-    if len(fields) < least:
-        raise InvalidArgumentError(
-            f"Invalid number of columns in {name} line {number} ({line.decode(errors='replace')}) : "
-            f"expected at least {least} got {len(fields)}"
-        )
-    return fields
-
-
-def _field(line: bytes, fields: Sequence[bytes], column: int, number: int, dtype: DType, offset: int) -> Any:
-    if column == LINE_NUMBER:
-        return number + offset
-    token = line if column == WHOLE_LINE else fields[column]
-    if dtype is STRING:
-        return token
-    if dtype not in (INT32, INT64, FLOAT, DOUBLE):
-        raise InvalidArgumentError(f"Data type {dtype} not supported.")
-    try:
-        # an int32 field is moved by the offset too, as TensorFlow does it
-        return (int(token) + (offset if dtype is INT32 else 0)) if dtype.is_integer else float(token)
-    except ValueError:
-        shown = token.decode(errors="replace")
-        raise InvalidArgumentError(f"Field {shown} in line {number} is not a valid {dtype.name}.") from None
-
-
-# --- shapes -----------------------------------------------------------------------------------------------------------
-
-
-def _infer_handle(context: ShapeContext) -> Sequence[Dims]:
-    return ((),)
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_scalar_key_handle(context: ShapeContext) -> Sequence[Dims]:
@@ -296,7 +206,8 @@ def _infer_dense_handle(context: ShapeContext) -> Sequence[Dims]:
     return ((),)
 
 
-def _check_scalar(context: ShapeContext) -> None:
+def check_scalar_handle(context: ShapeContext) -> None:
+    """ShapeError where the first input cannot be the newer form of a handle."""
     with_rank(context.shapes[0], 0)
 
 
@@ -307,7 +218,7 @@ def _infer_find_by_strings(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_find(context: ShapeContext) -> Sequence[Dims]:
-    _check_scalar(context)
+    check_scalar_handle(context)
     handle = context.handles[0]
     return (None if handle is None else concatenate(context.shapes[1], handle.shape),)
 
@@ -318,38 +229,28 @@ def _infer_export_by_strings(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_export(context: ShapeContext) -> Sequence[Dims]:
-    _check_scalar(context)
+    check_scalar_handle(context)
     return None, None
 
 
-def _infer_size_by_strings(context: ShapeContext) -> Sequence[Dims]:
-    check_two_strings(context)
-    return ((),)
-
-
 def _infer_size(context: ShapeContext) -> Sequence[Dims]:
-    _check_scalar(context)
+    check_scalar_handle(context)
     return ((),)
-
-
-def _infer_insert_by_strings(context: ShapeContext) -> Sequence[Dims]:
-    check_two_strings(context)
-    return ()
 
 
 def _infer_insert(context: ShapeContext) -> Sequence[Dims]:
-    _check_scalar(context)
+    check_scalar_handle(context)
     return ()
 
 
 def _infer_remove(context: ShapeContext) -> Sequence[Dims]:
-    _check_scalar(context)
+    check_scalar_handle(context)
     with_rank_at_least(context.shapes[1], 1)
     return ()
 
 
 def _infer_import(context: ShapeContext) -> Sequence[Dims]:
-    _check_scalar(context)
+    check_scalar_handle(context)
     keys = with_rank(context.shapes[1], 1)
     values = with_rank_at_least(context.shapes[2], 1)
     if values is not None:
@@ -357,55 +258,23 @@ def _infer_import(context: ShapeContext) -> Sequence[Dims]:
     return ()
 
 
-def _build_infer_with_vectors(check: Callable[[ShapeContext], Any]) -> Callable[[ShapeContext], Sequence[Dims]]:
-    def infer(context: ShapeContext) -> Sequence[Dims]:
-        check(context)
-        merge(with_rank(context.shapes[1], 1), context.shapes[2])
-        return ()
-
-    return infer
-
-
-def _build_infer_with_filename(check: Callable[[ShapeContext], Any]) -> Callable[[ShapeContext], Sequence[Dims]]:
-    def infer(context: ShapeContext) -> Sequence[Dims]:
-        check(context)
-        with_rank(context.shapes[1], 0)
-        return ()
-
-    return infer
-
-
 TABLE: KernelTable = {
-    **makers("HashTable", "HashTableV2", table_maker(_fixed), _infer_handle),
-    **makers("MutableHashTable", "MutableHashTableV2", table_maker(_changing), _infer_scalar_key_handle),
+    **makers("HashTable", "HashTableV2", build_table(_fixed), scalar),
+    **makers("MutableHashTable", "MutableHashTableV2", build_table(_changing), _infer_scalar_key_handle),
     **makers(
-        "MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", table_maker(_changing_vectors), _infer_scalar_key_handle
+        "MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", build_table(_changing_vectors), _infer_scalar_key_handle
     ),
-    **makers("MutableDenseHashTable", "MutableDenseHashTableV2", table_maker(_dense), _infer_dense_handle),
-    "AnonymousHashTable": Kernel(anonymous_maker(_fixed), _infer_handle, needs_context=True),
-    "AnonymousMutableHashTable": Kernel(anonymous_maker(_changing), _infer_scalar_key_handle, needs_context=True),
+    **makers("MutableDenseHashTable", "MutableDenseHashTableV2", build_table(_dense), _infer_dense_handle),
+    "AnonymousHashTable": Kernel(build_anonymous(_fixed), scalar, needs_context=True),
+    "AnonymousMutableHashTable": Kernel(build_anonymous(_changing), _infer_scalar_key_handle, needs_context=True),
     "AnonymousMutableHashTableOfTensors": Kernel(
-        anonymous_maker(_changing_vectors), _infer_scalar_key_handle, needs_context=True
+        build_anonymous(_changing_vectors), _infer_scalar_key_handle, needs_context=True
     ),
-    "AnonymousMutableDenseHashTable": Kernel(anonymous_maker(_dense), _infer_dense_handle, needs_context=True),
+    "AnonymousMutableDenseHashTable": Kernel(build_anonymous(_dense), _infer_dense_handle, needs_context=True),
     **users("LookupTableFind", "LookupTableFindV2", find, _infer_find_by_strings, _infer_find),
-    **users("LookupTableInsert", "LookupTableInsertV2", insert, _infer_insert_by_strings, _infer_insert),
+    **users("LookupTableInsert", "LookupTableInsertV2", insert, infer_takes_two_strings, _infer_insert),
     "LookupTableRemoveV2": Kernel(remove, _infer_remove, needs_context=True),
-    **users("LookupTableImport", "LookupTableImportV2", import_pairs, _infer_insert_by_strings, _infer_import),
+    **users("LookupTableImport", "LookupTableImportV2", import_pairs, infer_takes_two_strings, _infer_import),
     **users("LookupTableExport", "LookupTableExportV2", export, _infer_export_by_strings, _infer_export),
-    **users("LookupTableSize", "LookupTableSizeV2", tell_size, _infer_size_by_strings, _infer_size),
-    **users(
-        "InitializeTable",
-        "InitializeTableV2",
-        initialize,
-        _build_infer_with_vectors(check_two_strings),
-        _build_infer_with_vectors(_check_scalar),
-    ),
-    **users(
-        "InitializeTableFromTextFile",
-        "InitializeTableFromTextFileV2",
-        initialize_from_file,
-        _build_infer_with_filename(check_two_strings),
-        _build_infer_with_filename(_check_scalar),
-    ),
+    **users("LookupTableSize", "LookupTableSizeV2", tell_size, infer_scalar_of_two_strings, _infer_size),
 }

@@ -15,8 +15,11 @@ from placesim.runtime.shapes import Dims, ShapeContext
 
 
 def call(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Raises InvalidArgumentError: the function was registered in another process."""
+    """InvalidArgumentError: the function was registered in another process."""
     raise InvalidArgumentError(f"ValueError: callback {attrs['token']} is not found")
+
+
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_declared(context: ShapeContext) -> Sequence[Dims]:

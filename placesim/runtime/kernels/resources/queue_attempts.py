@@ -34,8 +34,12 @@ class Order(Protocol):
     """Elements in the order in which a kind of queue gives them out."""
 
     def __len__(self) -> int: ...
-    def put(self, element: Element) -> None: ...
-    def take(self) -> Element: ...
+    def put(self, element: Element) -> None:
+        """Put an element in; InvalidArgumentError for one that has no place in the order."""
+
+    def take(self) -> Element:
+        """Take the next element out, of which there is one at least."""
+
     def give_back(self, elements: Sequence[Element]) -> None:
         """Put back what was taken last, in the order in which it was taken."""
 
@@ -131,7 +135,7 @@ class Queue:
     seeds: tuple[int, int] = (0, 0)
 
 
-# --- attempts ---------------------------------------------------------------------------------------------------------
+# --- attempts -------------------------------------------------------------------------------------------------------
 
 
 class Progress(Enum):
@@ -143,7 +147,7 @@ class Progress(Enum):
 
 
 class Attempt:
-    """An op at a queue; `advance` does what can be done now."""
+    """An op at a queue; `advance` does what can be done now, and keeps an error for the op to raise."""
 
     def __init__(self) -> None:
         self.done = False
@@ -151,6 +155,7 @@ class Attempt:
         self.taken: list[Element] = []
 
     def advance(self, queue: Queue, lines: Lines) -> Progress:
+        """Do what can be done now."""
         raise NotImplementedError
 
 
@@ -202,10 +207,12 @@ class Dequeue(Attempt):
                 f"{queue.kind} '{queue.name}' is closed and has insufficient elements "
                 f"(requested {self._remaining}, current size {available})"
             )
+            # what was taken bit by bit goes back, for others that ask for less
             queue.elements.give_back(self.taken)
             self.taken = []
             available = len(queue.elements)
             if not self._allow_fewer or not available:
+                # it yields to those who wait to put something in, as TensorFlow does
                 if self._allow_fewer and lines.putting:
                     return Progress.SOME
                 self.error = error

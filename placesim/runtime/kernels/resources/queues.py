@@ -15,10 +15,10 @@ import numpy as np
 from placesim.dtypes import INT32, INT64, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
+from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table
 from placesim.runtime.kernels.named_resources import (
+    build_finder,
     check_signature,
-    finder,
     infer_scalar_of_two_strings,
     infer_takes_two_strings,
     infer_two_strings,
@@ -26,12 +26,14 @@ from placesim.runtime.kernels.named_resources import (
     makers,
     name_resource,
     shape_of,
+    shapes_text,
     slices,
     stack_values,
     strings_of,
     types_text,
     users,
 )
+from placesim.runtime.kernels.partial_shapes import is_compatible
 from placesim.runtime.kernels.resources.queue_attempts import (
     UNBOUNDED,
     ByPriority,
@@ -54,10 +56,10 @@ from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims,
 RESOURCE_TYPE = "N10tensorflow14QueueInterfaceE"
 PADDING = "PaddingFIFOQueue"
 
-find_queue: Callable[[Any, KernelContext], Queue] = finder(RESOURCE_TYPE)
+find_queue: Callable[[Any, KernelContext], Queue] = build_finder(RESOURCE_TYPE)
 
 
-# --- making -----------------------------------------------------------------------------------------------------------
+# --- making ---------------------------------------------------------------------------------------------------------
 
 
 def _capacity(attrs: Attrs) -> int:
@@ -91,15 +93,11 @@ def _new_queue(kind: str, name: str, attrs: Attrs) -> Queue:
         )
     if shapes and len(shapes) != len(dtypes):
         raise InvalidArgumentError(
-            f"Different number of component types.  Types: {types_text(dtypes)}, Shapes: {_shapes_text(shapes)}"
+            f"Different number of component types.  Types: {types_text(dtypes)}, Shapes: {shapes_text(shapes)}"
         )
     seeds = (attrs.get("seed", 0), attrs.get("seed2", 0))
     least = attrs.get("min_after_dequeue", 0)
     return Queue(kind, name, _capacity(attrs), dtypes, shapes, _order(kind, attrs), least, seeds=seeds)
-
-
-def _shapes_text(shapes: Sequence[Dims]) -> str:
-    return "[" + ", ".join(map(format_dims, shapes)) + "]"
 
 
 def _check_attrs(kind: str, attrs: Attrs) -> None:
@@ -117,7 +115,7 @@ def _check_attrs(kind: str, attrs: Attrs) -> None:
 
 
 def _check_shared(queue: Queue, kind: str, attrs: Attrs) -> None:
-    """Whether a queue found by its shared name is the one that this node describes."""
+    """InvalidArgumentError unless a queue found by its shared name is the one that this node describes."""
     dtypes, shapes = _signature(kind, attrs)
     has = f"Shared queue '{queue.name}' has"
     if queue.kind != kind:
@@ -132,7 +130,7 @@ def _check_shared(queue: Queue, kind: str, attrs: Attrs) -> None:
         )
     if queue.shapes != shapes:
         raise InvalidArgumentError(
-            f"{has} component shapes {_shapes_text(queue.shapes)} but requested component shapes were {_shapes_text(shapes)}"
+            f"{has} component shapes {shapes_text(queue.shapes)} but requested component shapes were {shapes_text(shapes)}"
         )
 
 
@@ -142,13 +140,17 @@ def _check_shared_shuffle(queue: Queue, attrs: Attrs, has: str) -> None:
             f"{has} min_after_dequeue {queue.min_after_dequeue} but requested min_after_dequeue was "
             f"{attrs['min_after_dequeue']}."
         )
+    # two zeros ask for any seeds
     seeds = (attrs["seed"], attrs["seed2"])
     if seeds not in ((0, 0), queue.seeds):
         raise InvalidArgumentError(f"{has} random seeds {queue.seeds} but requested seeds are {seeds}.")
 
 
-def queue_maker(kind: str) -> Callable[..., ResourceHandle]:
-    """What finds or makes a queue of a kind, `(inputs, attrs, context) -> handle`."""
+def build_queue(kind: str) -> Callable[..., ResourceHandle]:
+    """What finds or makes a queue of a kind, `(inputs, attrs, context) -> handle`.
+
+    It raises InvalidArgumentError for attrs that do not fit, and for a shared queue that is another.
+    """
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ResourceHandle:
         _check_attrs(kind, attrs)
@@ -161,25 +163,21 @@ def queue_maker(kind: str) -> Callable[..., ResourceHandle]:
 
 
 def fake_queue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The older form of a queue's handle, for ops that take no other."""
+    """The older form of a queue's handle, `[2]` strings, for ops that take no other."""
     return (strings_of(inputs[0]),)
 
 
-# --- checks -----------------------------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------------------------
 
 
-def _check_timeout(attrs: Attrs) -> None:
+def check_timeout(attrs: Attrs) -> None:
+    """InvalidArgumentError for attr `timeout_ms`, which TensorFlow has no use for."""
     if attrs["timeout_ms"] != -1:
         raise InvalidArgumentError("Timeout not supported yet.")
 
 
-def is_compatible(dims: Dims, shape: Sequence[int]) -> bool:
-    """Whether a value of a shape fits a shape that may be partly known."""
-    return dims is None or (len(dims) == len(shape) and all(a in (-1, b) for a, b in zip(dims, shape, strict=True)))
-
-
 def check_element(queue: Queue, element: Element, prefix: tuple[int, ...] = ()) -> None:
-    """Whether values have the shapes of the queue's components behind the dimensions `prefix`."""
+    """InvalidArgumentError unless values have the shapes of the queue's components behind the dimensions `prefix`."""
     for index, (dims, value) in enumerate(zip(queue.shapes, element, strict=False)):
         expected = None if dims is None else prefix + dims
         if not is_compatible(expected, shape_of(value)):
@@ -206,12 +204,15 @@ def _check_batch(queue: Queue, values: Sequence[Any]) -> int:
     return count
 
 
-# --- putting in and taking out ----------------------------------------------------------------------------------------
+# --- putting in and taking out --------------------------------------------------------------------------------------
 
 
 def enqueue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Put one element in; CancelledError where the queue is closed."""
-    _check_timeout(attrs)
+    """Put one element in, a value for each component.
+
+    CancelledError where the queue is closed; InvalidArgumentError for other types or shapes, and a timeout.
+    """
+    check_timeout(attrs)
     queue = find_queue(inputs[0], context)
     check_signature(inputs[0], (attrs["Tcomponents"], ()), (queue.dtypes, ()))
     check_element(queue, tuple(inputs[1:]))
@@ -220,33 +221,43 @@ def enqueue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequ
 
 
 def enqueue_many(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Put every slice along the first axis in; those that found room stay in, whatever happens to the rest."""
-    _check_timeout(attrs)
+    """Put every slice of the values `[n, ...]` in; those that found room stay in, whatever happens to the rest.
+
+    CancelledError and InvalidArgumentError as of `enqueue`.
+    """
+    check_timeout(attrs)
     queue = find_queue(inputs[0], context)
     check_signature(inputs[0], (attrs["Tcomponents"], ()), (queue.dtypes, ()))
+    # no elements are no attempt, so that even a closed queue takes them
     if _check_batch(queue, inputs[1:]):
         attempt(queue, context, inputs, lambda: Enqueue(slice_batch(queue, inputs[1:])))
     return ()
 
 
 def slice_batch(queue: Queue, values: Sequence[Any]) -> list[Element]:
-    """The elements of a batch."""
+    """The n elements of a batch, values `[n, ...]`."""
     return list(zip(*map(slices, values, queue.dtypes), strict=True))
 
 
 def dequeue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Take one element out; OutOfRangeError where the queue is closed and empty."""
-    _check_timeout(attrs)
+    """Take one element out, a value for each component.
+
+    OutOfRangeError where the queue is closed and empty; InvalidArgumentError for other types, and a timeout.
+    """
+    check_timeout(attrs)
     queue = find_queue(inputs[0], context)
     check_signature(inputs[0], ((), attrs["component_types"]), ((), queue.dtypes))
     return attempt(queue, context, inputs, lambda: Dequeue(1))[0]
 
 
-def batch_dequeuer(op: str, allow_fewer: bool) -> Callable[..., Sequence[Any]]:
-    """What takes several elements out as one batch; of a closed queue fewer of them, where that is allowed."""
+def build_dequeue_batch(op: str, allow_fewer: bool) -> Compute:
+    """What takes n elements out as one batch, `[n, ...]`; of a closed queue fewer of them, where that is allowed.
+
+    It raises InvalidArgumentError for a negative number, other types, and a timeout, and as `take_batch`.
+    """
 
     def dequeue_batch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-        _check_timeout(attrs)
+        check_timeout(attrs)
         queue = find_queue(inputs[0], context)
         count = int(np.asarray(inputs[1]).reshape(-1)[0])
         if count < 0:
@@ -258,7 +269,10 @@ def batch_dequeuer(op: str, allow_fewer: bool) -> Callable[..., Sequence[Any]]:
 
 
 def take_batch(queue: Queue, context: KernelContext, inputs: Sequence[Any], count: int, allow_fewer: bool) -> Sequence[Any]:
-    """`count` elements, each component stacked; where the queue pads, unknown dimensions grow to the largest."""
+    """`count` elements, each component stacked, `[count, ...]`; where the queue pads, unknown dimensions grow to the largest.
+
+    InvalidArgumentError for a queue without shapes; OutOfRangeError where it is closed and has too few.
+    """
     if not queue.shapes:
         ops = "DequeueMany requires" if queue.kind == "PriorityQueue" else "DequeueMany and DequeueUpTo require"
         raise InvalidArgumentError(f"{queue.kind}'s {ops} the components to have specified shapes.")
@@ -270,15 +284,17 @@ def _batch(queue: Queue, index: int, values: Sequence[Any]) -> Any:
     dtype, dims = queue.dtypes[index], queue.shapes[index] or ()
     if -1 in dims and values:
         return pad_stack(values, dtype, dims)
+    # of no elements a dimension that is not known is 0
     return stack_values(values, dtype, [max(dim, 0) for dim in dims])
 
 
-# --- state ------------------------------------------------------------------------------------------------------------
+# --- state ----------------------------------------------------------------------------------------------------------
 
 
 def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Let nothing more in; CancelledError where the queue is closed already, unless it is to cancel who waits."""
     queue = find_queue(inputs[0], context)
+    # to cancel is no attempt: it does not wait for its turn, and may come twice
     if attrs["cancel_pending_enqueues"]:
         cancel_puts(queue, lines_of(queue, context))
     else:
@@ -296,7 +312,7 @@ def tell_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
     return (np.int32(len(find_queue(inputs[0], context).elements)),)
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_many(context: ShapeContext) -> Sequence[Dims]:
@@ -308,17 +324,17 @@ def _infer_many(context: ShapeContext) -> Sequence[Dims]:
 
 TABLE: Table = {
     "FakeQueue": Kernel(fake_queue, infer_two_strings, needs_context=True),
-    **makers("FIFOQueue", "FIFOQueueV2", queue_maker("FIFOQueue")),
-    **makers("RandomShuffleQueue", "RandomShuffleQueueV2", queue_maker("RandomShuffleQueue")),
-    **makers("PaddingFIFOQueue", "PaddingFIFOQueueV2", queue_maker("PaddingFIFOQueue")),
-    **makers("PriorityQueue", "PriorityQueueV2", queue_maker("PriorityQueue")),
+    **makers("FIFOQueue", "FIFOQueueV2", build_queue("FIFOQueue")),
+    **makers("RandomShuffleQueue", "RandomShuffleQueueV2", build_queue("RandomShuffleQueue")),
+    **makers("PaddingFIFOQueue", "PaddingFIFOQueueV2", build_queue("PaddingFIFOQueue")),
+    **makers("PriorityQueue", "PriorityQueueV2", build_queue("PriorityQueue")),
     **users("QueueEnqueue", "QueueEnqueueV2", enqueue, no_outputs, no_outputs, may_wait=True),
     **users("QueueEnqueueMany", "QueueEnqueueManyV2", enqueue_many, no_outputs, no_outputs, may_wait=True),
     **users("QueueDequeue", "QueueDequeueV2", dequeue, infer_unknown_outputs, infer_unknown_outputs, may_wait=True),
     **users(
         "QueueDequeueMany",
         "QueueDequeueManyV2",
-        batch_dequeuer("DequeueManyOp", False),
+        build_dequeue_batch("DequeueManyOp", allow_fewer=False),
         infer_unknown_outputs,
         _infer_many,
         may_wait=True,
@@ -326,7 +342,7 @@ TABLE: Table = {
     **users(
         "QueueDequeueUpTo",
         "QueueDequeueUpToV2",
-        batch_dequeuer("DequeueUpToOp", True),
+        build_dequeue_batch("DequeueUpToOp", allow_fewer=True),
         infer_unknown_outputs,
         infer_unknown_outputs,
         may_wait=True,

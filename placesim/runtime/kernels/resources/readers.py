@@ -17,7 +17,7 @@ from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs, c_escape
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Compute, KernelContext, Table
-from placesim.runtime.kernels.named_resources import check_two_strings, finder, makers, name_resource, users
+from placesim.runtime.kernels.named_resources import build_finder, check_two_strings, makers, name_resource, users
 from placesim.runtime.kernels.resources.file_access import decompress, fixed_records, read_bytes, text_lines, tf_records
 from placesim.runtime.kernels.resources.queue_attempts import Dequeue, attempt
 from placesim.runtime.kernels.resources.queues import find_queue
@@ -55,9 +55,11 @@ class Reader:
 
     @property
     def is_working(self) -> bool:
+        """Whether a file is not used up yet."""
         return self.finished != self.started
 
     def start(self, work: bytes) -> None:
+        """Begin with a file; what the system says where it cannot be read (NotFoundError, ...)."""
         self.work = work
         self.records = self.kind.read(work.decode(), self.attrs)
         self.started += 1
@@ -65,19 +67,21 @@ class Reader:
     def next_record(self) -> tuple[bytes, bytes] | None:
         """The next record of the file at work; None where there is none, and then the file is used up."""
         found = None if self.records is None else next(self.records, None)
+        # the one record of a file uses it up at once, other files only the search for one more
         if found is None or self.kind.is_single:
             self.finished = self.started
         self.produced += found is not None
         return found
 
     def reset(self) -> None:
+        """Forget the file at work and all counts."""
         self.work, self.started, self.finished, self.produced, self.records = b"", 0, 0, 0, None
 
 
-find_reader: Callable[[Any, KernelContext], Reader] = finder(RESOURCE_TYPE)
+find_reader: Callable[[Any, KernelContext], Reader] = build_finder(RESOURCE_TYPE)
 
 
-# --- kinds ------------------------------------------------------------------------------------------------------------
+# --- kinds ----------------------------------------------------------------------------------------------------------
 
 
 def _numbered(name: str, records: Iterator[bytes], first: int) -> Records:
@@ -94,6 +98,7 @@ def _read_name(name: str, attrs: Attrs) -> Records:
 
 
 def _read_lines(name: str, attrs: Attrs) -> Records:
+    # lines count from 1, and those that are skipped count as well
     skipped = attrs["skip_header_lines"]
     return _numbered(name, iter(text_lines(read_bytes(name))[skipped:]), skipped + 1)
 
@@ -116,8 +121,8 @@ FIXED_RECORDS = ReaderKind("FixedLengthRecordReader", _read_fixed)
 TF_RECORDS = ReaderKind("TFRecordReader", _read_tf_records)
 
 
-def reader_maker(kind: ReaderKind) -> Callable[..., ResourceHandle]:
-    """What finds or makes a reader of a kind, `(inputs, attrs, context) -> handle`."""
+def build_reader(kind: ReaderKind) -> Callable[..., ResourceHandle]:
+    """What finds or makes a reader of a kind, `(inputs, attrs, context) -> handle`; InvalidArgumentError for negative attrs."""
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ResourceHandle:
         for name in ("skip_header_lines", "header_bytes", "record_bytes", "footer_bytes", "hop_bytes"):
@@ -130,7 +135,7 @@ def reader_maker(kind: ReaderKind) -> Callable[..., ResourceHandle]:
     return make
 
 
-# --- reading ----------------------------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------------------------
 
 
 def _next_work(inputs: Sequence[Any], context: KernelContext) -> bytes:
@@ -156,14 +161,22 @@ def _next_record(reader: Reader, inputs: Sequence[Any], context: KernelContext) 
 
 
 def read(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The key and the value of the next record; OutOfRangeError where the queue is closed and has no name left."""
+    """(reader, queue) -> the key and the value of the next record, scalars.
+
+    OutOfRangeError where the queue is closed and has no name left; InvalidArgumentError where it holds no single strings; what
+    the system says of a file that cannot be read (NotFoundError, ...).
+    """
     key, value = _next_record(find_reader(inputs[0], context), inputs, context)
     return string_array([key], ()), string_array([value], ())
 
 
 def read_up_to(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The keys and values of the next records, at most as many as asked for, and of one file only, `[records]` each."""
+    """(reader, queue, number) -> keys and values of the next records, `[records]` each, at most so many and of one file only.
+
+    OutOfRangeError and InvalidArgumentError as of `read`.
+    """
     reader, count = find_reader(inputs[0], context), int(inputs[2])
+    # only for the first record it waits for a file
     found: list[tuple[bytes, bytes]] = []
     if count > 0:
         found.append(_next_record(reader, inputs, context))
@@ -176,7 +189,7 @@ def read_up_to(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
     return string_array(keys, (len(keys),)), string_array(values, (len(values),))
 
 
-# --- state ------------------------------------------------------------------------------------------------------------
+# --- state ----------------------------------------------------------------------------------------------------------
 
 
 def tell_produced(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -190,12 +203,16 @@ def tell_finished(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def reset(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Forget the file at work and all counts."""
     find_reader(inputs[0], context).reset()
     return ()
 
 
 def save_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar string: the counts and the file at work, as a `ReaderBaseState` message."""
+    """A scalar string: the counts and the file at work, as a `ReaderBaseState` message.
+
+    UnimplementedError for readers of files of many records.
+    """
     reader = find_reader(inputs[0], context)
     if not reader.kind.is_single:
         raise UnimplementedError("Reader SerializeState")
@@ -205,10 +222,14 @@ def save_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 
 
 def restore_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Take counts and file from what `save_state` gave."""
+    """Take counts and file from what `save_state` gave, a scalar string.
+
+    InvalidArgumentError for no scalar and no such message; UnimplementedError for readers of files of many records.
+    """
     if np.ndim(inputs[1]):
         raise InvalidArgumentError(f"Reader state must be scalar, but had shape: {shape_text(inputs[1])}")
     reader, state = find_reader(inputs[0], context), flat_strings(inputs[1])[0]
+    # it is reset also where it cannot be restored
     reader.reset()
     if not reader.kind.is_single:
         raise UnimplementedError("Reader RestoreState")
@@ -224,16 +245,19 @@ def restore_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     return ()
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _build_infer(is_strings: bool, outputs: tuple[Dims, ...], handles: int, scalars: int = 0) -> Callable[..., Sequence[Dims]]:
+def _build_infer_use(
+    is_strings: bool, outputs: tuple[Dims, ...] = (), handles: int = 1, scalars: int = 0
+) -> Callable[[ShapeContext], Sequence[Dims]]:
     """The outputs' shapes, where the first inputs are handles of a form and further ones scalars."""
 
     def infer(context: ShapeContext) -> Sequence[Dims]:
         for index in range(handles + scalars):
             is_pair = is_strings and index < handles
             dims = with_rank(context.shapes[index], 1 if is_pair else 0)
+            # ReaderReadUpTo does not look at how many strings there are
             if is_pair and not scalars:
                 with_value(dims[0], 2)
         return outputs
@@ -247,6 +271,9 @@ def _infer_restore_by_strings(context: ShapeContext) -> Sequence[Dims]:
     return ()
 
 
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
 def _users(
     older: str,
     newer: str,
@@ -256,16 +283,17 @@ def _users(
     scalars: int = 0,
     may_wait: bool = False,
 ) -> Table:
-    infer_older, infer_newer = (_build_infer(is_strings, outputs, handles, scalars) for is_strings in (True, False))
-    return users(older, newer, compute, infer_older, infer_newer, may_wait)
+    """The rows of the two ops that compute alike, by either form of the handle."""
+    by_strings, by_handles = (_build_infer_use(is_strings, outputs, handles, scalars) for is_strings in (True, False))
+    return users(older, newer, compute, by_strings, by_handles, may_wait)
 
 
 TABLE: Table = {
-    **makers("WholeFileReader", "WholeFileReaderV2", reader_maker(WHOLE_FILES)),
-    **makers("TextLineReader", "TextLineReaderV2", reader_maker(TEXT_LINES)),
-    **makers("FixedLengthRecordReader", "FixedLengthRecordReaderV2", reader_maker(FIXED_RECORDS)),
-    **makers("TFRecordReader", "TFRecordReaderV2", reader_maker(TF_RECORDS)),
-    **makers("IdentityReader", "IdentityReaderV2", reader_maker(IDENTITIES)),
+    **makers("WholeFileReader", "WholeFileReaderV2", build_reader(WHOLE_FILES)),
+    **makers("TextLineReader", "TextLineReaderV2", build_reader(TEXT_LINES)),
+    **makers("FixedLengthRecordReader", "FixedLengthRecordReaderV2", build_reader(FIXED_RECORDS)),
+    **makers("TFRecordReader", "TFRecordReaderV2", build_reader(TF_RECORDS)),
+    **makers("IdentityReader", "IdentityReaderV2", build_reader(IDENTITIES)),
     **_users("ReaderRead", "ReaderReadV2", read, outputs=((), ()), handles=2, may_wait=True),
     **_users("ReaderReadUpTo", "ReaderReadUpToV2", read_up_to, outputs=((-1,), (-1,)), handles=2, scalars=1, may_wait=True),
     **_users("ReaderNumRecordsProduced", "ReaderNumRecordsProducedV2", tell_produced, outputs=((),)),
@@ -277,6 +305,6 @@ TABLE: Table = {
         "ReaderRestoreStateV2",
         restore_state,
         _infer_restore_by_strings,
-        _build_infer(False, (), handles=1, scalars=1),
+        _build_infer_use(is_strings=False, scalars=1),
     ),
 }

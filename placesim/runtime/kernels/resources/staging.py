@@ -34,6 +34,9 @@ def bytes_of(values: Sequence[Any]) -> int:
     return sum(np.asarray(value).nbytes for value in values if value is not None)
 
 
+# --- in order -------------------------------------------------------------------------------------------------------
+
+
 @dataclass(slots=True)
 class Buffer:
     """Tuples in the order in which they came; a limit of 0 is none."""
@@ -43,6 +46,7 @@ class Buffer:
     tuples: list[Staged] = field(default_factory=list)
 
     def has_room(self, values: Staged) -> bool:
+        """Whether a tuple fits beside those that are here."""
         held = sum(map(bytes_of, self.tuples))
         fits = not self.memory_limit_bytes or held + bytes_of(values) <= self.memory_limit_bytes
         return fits and (not self.capacity or len(self.tuples) < self.capacity)
@@ -50,12 +54,16 @@ class Buffer:
 
 def _buffer(attrs: Attrs, context: KernelContext) -> Buffer:
     handle = name_resource(attrs, context, BUFFER_TYPE, by_node=True)
+    # who comes first decides on the limits
     found: Buffer = context.resources.lookup_or_create(handle, lambda: Buffer(attrs["capacity"], attrs["memory_limit"]))
     return found
 
 
 def stage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Put a tuple at the end; ResourceExhaustedError where it could never fit."""
+    """Put a tuple, values of any shapes, at the end.
+
+    WouldWait until there is room; ResourceExhaustedError where it could never fit.
+    """
     buffer, values = _buffer(attrs, context), tuple(inputs)
     _check_memory(bytes_of(values), buffer.memory_limit_bytes)
     if not buffer.has_room(values):
@@ -73,15 +81,18 @@ def _check_memory(size_bytes: int, limit_bytes: int) -> None:
 
 
 def unstage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Take the first tuple."""
+    """Take the first tuple; WouldWait until there is one, InvalidArgumentError for another number of values than `dtypes`."""
     buffer = _buffer(attrs, context)
     if not buffer.tuples:
         raise WouldWait
     return _checked_count(buffer.tuples.pop(0), attrs)
 
 
-def stage_peek(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The tuple at an index, which stays."""
+def peek_stage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """The tuple at an index, a scalar, which stays; WouldWait until there is one, InvalidArgumentError for no scalar.
+
+    Raises as `unstage` for another number of values.
+    """
     buffer = _buffer(attrs, context)
     if shape_of(inputs[0]):
         raise InvalidArgumentError("index must be scalar")
@@ -96,18 +107,18 @@ def _checked_count(values: Staged, attrs: Attrs) -> Staged:
     return values
 
 
-def stage_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+def tell_stage_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """A scalar: the number of tuples."""
     return (np.int32(len(_buffer(attrs, context).tuples)),)
 
 
-def stage_clear(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+def clear_stage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Forget all tuples."""
     _buffer(attrs, context).tuples.clear()
     return ()
 
 
-# --- by key -----------------------------------------------------------------------------------------------------------
+# --- by key ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -121,10 +132,12 @@ class StagingMap:
     incomplete: dict[int, list[Any]] = field(default_factory=dict)
 
     def would_exceed(self, size_bytes: int) -> bool:
+        """Whether so many bytes more were too many."""
         held = sum(bytes_of(values) for values in (*self.complete.values(), *self.incomplete.values()))
         return bool(self.memory_limit_bytes) and held + size_bytes > self.memory_limit_bytes
 
     def check_index(self, key: int, index: int) -> None:
+        """InvalidArgumentError for a component that there is not."""
         if not 0 <= index < self.count:
             raise InvalidArgumentError(f"Index '{index}' for key '{key}' was out of bounds '{self.count}'.")
 
@@ -144,6 +157,7 @@ def _put(staging: StagingMap, key: int, indices: list[int], values: Sequence[Any
     _check_memory(size_bytes, staging.memory_limit_bytes)
     if staging.would_exceed(size_bytes) or (is_whole and 0 < staging.capacity <= len(staging.complete)):
         raise WouldWait
+    # C++'s `insert`: a tuple that the key has already stays
     if is_whole:
         staging.complete.setdefault(key, list(values))
         return
@@ -169,6 +183,7 @@ def _take(staging: StagingMap, key: int, indices: list[int], stays: bool = False
         found.append(present[index])
         if not stays:
             present[index] = None
+    # a tuple of which all was taken makes room
     if all(value is None for value in present):
         del staging.complete[key]
     return found
@@ -182,8 +197,12 @@ def _staging_map(kind: str, attrs: Attrs, context: KernelContext) -> StagingMap:
     return found
 
 
-def put_in_map(kind: str, inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Components of the tuple of a key: `(key, indices, values...)`."""
+def put_in_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str) -> Sequence[Any]:
+    """(key, of one element, indices `[n]`, n values) -> nothing: they are components of the tuple of the key.
+
+    WouldWait until there is room; ResourceExhaustedError where they could never fit; InvalidArgumentError for no key, for
+    indices that do not rise or are out of bounds, and for a component that is there already.
+    """
     key = np.asarray(inputs[0])
     if not key.size:
         raise InvalidArgumentError("key must not be empty")
@@ -193,8 +212,12 @@ def put_in_map(kind: str, inputs: Sequence[Any], attrs: Attrs, context: KernelCo
     return ()
 
 
-def take_from_map(kind: str, stays: bool, inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Components of the tuple of a key, once it is complete: `(key, indices)`."""
+def take_from_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str, stays: bool = False) -> Sequence[Any]:
+    """(key, indices `[n]`) -> n components of its tuple, taken out unless it `stays`.
+
+    WouldWait until the tuple is complete; InvalidArgumentError for indices that do not rise or are out of bounds, and for a
+    component that was taken already.
+    """
     key, indices = int(np.asarray(inputs[0]).reshape(-1)[0]), _indices(inputs[1])
     staging = _staging_map(kind, attrs, context)
     if key not in staging.complete:
@@ -202,8 +225,11 @@ def take_from_map(kind: str, stays: bool, inputs: Sequence[Any], attrs: Attrs, c
     return _take(staging, key, indices, stays)
 
 
-def take_any_from_map(kind: str, inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A key and its components: of an ordered map the smallest one, else the one that was complete first."""
+def take_any_from_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str) -> Sequence[Any]:
+    """(indices `[n]`) -> a key and n components: of an ordered map the smallest one, else the one that was complete first.
+
+    WouldWait until there is one; InvalidArgumentError as of `take_from_map`.
+    """
     staging, indices = _staging_map(kind, attrs, context), _indices(inputs[0])
     if not staging.complete:
         raise WouldWait
@@ -211,17 +237,17 @@ def take_any_from_map(kind: str, inputs: Sequence[Any], attrs: Attrs, context: K
     return np.int64(key), *_take(staging, key, indices)
 
 
-def map_size(kind: str, inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+def tell_map_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str) -> Sequence[Any]:
     """A scalar: the number of complete tuples."""
     return (np.int32(len(_staging_map(kind, attrs, context).complete)),)
 
 
-def incomplete_map_size(kind: str, inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+def tell_incomplete_map_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str) -> Sequence[Any]:
     """A scalar: the number of tuples of which components are missing."""
     return (np.int32(len(_staging_map(kind, attrs, context).incomplete)),)
 
 
-def clear_map(kind: str, inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+def clear_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str) -> Sequence[Any]:
     """Forget all tuples."""
     staging = _staging_map(kind, attrs, context)
     staging.complete.clear()
@@ -229,34 +255,38 @@ def clear_map(kind: str, inputs: Sequence[Any], attrs: Attrs, context: KernelCon
     return ()
 
 
+# --- shape functions ------------------------------------------------------------------------------------------------
+
+
 def _infer_key_and_values(context: ShapeContext) -> Sequence[Dims]:
+    # nothing is said of the key either, although it is a scalar
     return (None, *infer_unknown_outputs(context))
 
 
 TABLE: Table = {
     "Stage": Kernel(stage, no_outputs, needs_context=True, may_wait=True),
     "Unstage": Kernel(unstage, infer_unknown_outputs, needs_context=True, may_wait=True),
-    "StagePeek": Kernel(stage_peek, infer_unknown_outputs, needs_context=True, may_wait=True),
-    "StageSize": Kernel(stage_size, scalar, needs_context=True),
-    "StageClear": Kernel(stage_clear, no_outputs, needs_context=True),
-    "MapStage": Kernel(partial(put_in_map, "Map"), no_outputs, needs_context=True, may_wait=True),
-    "MapUnstage": Kernel(partial(take_from_map, "Map", False), infer_unknown_outputs, needs_context=True, may_wait=True),
-    "MapPeek": Kernel(partial(take_from_map, "Map", True), infer_unknown_outputs, needs_context=True, may_wait=True),
-    "MapUnstageNoKey": Kernel(partial(take_any_from_map, "Map"), _infer_key_and_values, needs_context=True, may_wait=True),
-    "MapSize": Kernel(partial(map_size, "Map"), scalar, needs_context=True),
-    "MapIncompleteSize": Kernel(partial(incomplete_map_size, "Map"), scalar, needs_context=True),
-    "MapClear": Kernel(partial(clear_map, "Map"), no_outputs, needs_context=True),
-    "OrderedMapStage": Kernel(partial(put_in_map, "OrderedMap"), no_outputs, needs_context=True, may_wait=True),
+    "StagePeek": Kernel(peek_stage, infer_unknown_outputs, needs_context=True, may_wait=True),
+    "StageSize": Kernel(tell_stage_size, scalar, needs_context=True),
+    "StageClear": Kernel(clear_stage, no_outputs, needs_context=True),
+    "MapStage": Kernel(partial(put_in_map, kind="Map"), no_outputs, needs_context=True, may_wait=True),
+    "MapUnstage": Kernel(partial(take_from_map, kind="Map"), infer_unknown_outputs, needs_context=True, may_wait=True),
+    "MapPeek": Kernel(partial(take_from_map, kind="Map", stays=True), infer_unknown_outputs, needs_context=True, may_wait=True),
+    "MapUnstageNoKey": Kernel(partial(take_any_from_map, kind="Map"), _infer_key_and_values, needs_context=True, may_wait=True),
+    "MapSize": Kernel(partial(tell_map_size, kind="Map"), scalar, needs_context=True),
+    "MapIncompleteSize": Kernel(partial(tell_incomplete_map_size, kind="Map"), scalar, needs_context=True),
+    "MapClear": Kernel(partial(clear_map, kind="Map"), no_outputs, needs_context=True),
+    "OrderedMapStage": Kernel(partial(put_in_map, kind="OrderedMap"), no_outputs, needs_context=True, may_wait=True),
     "OrderedMapUnstage": Kernel(
-        partial(take_from_map, "OrderedMap", False), infer_unknown_outputs, needs_context=True, may_wait=True
+        partial(take_from_map, kind="OrderedMap"), infer_unknown_outputs, needs_context=True, may_wait=True
     ),
     "OrderedMapPeek": Kernel(
-        partial(take_from_map, "OrderedMap", True), infer_unknown_outputs, needs_context=True, may_wait=True
+        partial(take_from_map, kind="OrderedMap", stays=True), infer_unknown_outputs, needs_context=True, may_wait=True
     ),
     "OrderedMapUnstageNoKey": Kernel(
-        partial(take_any_from_map, "OrderedMap"), _infer_key_and_values, needs_context=True, may_wait=True
+        partial(take_any_from_map, kind="OrderedMap"), _infer_key_and_values, needs_context=True, may_wait=True
     ),
-    "OrderedMapSize": Kernel(partial(map_size, "OrderedMap"), scalar, needs_context=True),
-    "OrderedMapIncompleteSize": Kernel(partial(incomplete_map_size, "OrderedMap"), scalar, needs_context=True),
-    "OrderedMapClear": Kernel(partial(clear_map, "OrderedMap"), no_outputs, needs_context=True),
+    "OrderedMapSize": Kernel(partial(tell_map_size, kind="OrderedMap"), scalar, needs_context=True),
+    "OrderedMapIncompleteSize": Kernel(partial(tell_incomplete_map_size, kind="OrderedMap"), scalar, needs_context=True),
+    "OrderedMapClear": Kernel(partial(clear_map, kind="OrderedMap"), no_outputs, needs_context=True),
 }

@@ -52,11 +52,14 @@ def _double_field(number: int, value: float) -> bytes:
     return fixed_field(number, content) if any(content) else b""
 
 
-# --- numbers ----------------------------------------------------------------------------------------------------------
+# --- numbers --------------------------------------------------------------------------------------------------------
 
 
 def summarize_scalars(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """One value for each tag; tags and values have one shape."""
+    """(tags, values) of one shape -> a value for each tag; InvalidArgumentError where the shapes differ.
+
+    As of all summaries, the result is a scalar string.
+    """
     tags = flat_strings(inputs[0])
     if np.shape(inputs[0]) != np.shape(inputs[1]):
         hint = f" (tag '{tags[0].decode(errors='replace')}')" if len(tags) == 1 else ""
@@ -94,7 +97,7 @@ def histogram_message(values: Tensor) -> bytes:
 
 
 def summarize_histogram(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """A histogram of all values; InvalidArgumentError where one of them is not finite."""
+    """(tag, a scalar, values) -> their histogram; InvalidArgumentError for no scalar and for a value that is not finite."""
     if np.ndim(inputs[0]):
         raise InvalidArgumentError("tags must be scalar")
     values = np.asarray(inputs[1]).astype(np.float64).reshape(-1)
@@ -105,17 +108,20 @@ def summarize_histogram(inputs: Sequence[Any], attrs: Attrs, context: KernelCont
     return _summary([_tag_field(flat_strings(inputs[0])[0]) + message_field(HISTOGRAM, histogram_message(values))])
 
 
-# --- tensors ----------------------------------------------------------------------------------------------------------
+# --- tensors --------------------------------------------------------------------------------------------------------
 
 
 def summarize_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """A tensor under the node's name."""
+    """A tensor, of any shape, under the node's name."""
     data = serialise_tensor(np.asarray(inputs[0], attrs["T"].numpy), attrs["T"])
     return _summary([message_field(NODE, context.node.encode()) + message_field(TENSOR, data)])
 
 
 def summarize_tagged_tensor(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """A tensor under a tag, with metadata that is a serialized `SummaryMetadata`."""
+    """(tag, tensor, metadata, a serialized `SummaryMetadata`) -> the tensor under the tag.
+
+    InvalidArgumentError for a tag or metadata that are no scalars.
+    """
     for value, name in ((inputs[0], "tag"), (inputs[2], "serialized_summary_metadata")):
         if np.ndim(value):
             raise InvalidArgumentError(f"{name} must be scalar")
@@ -125,7 +131,7 @@ def summarize_tagged_tensor(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Ten
 
 
 def merge_summaries(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """All values of all summaries; InvalidArgumentError where two of them have one tag."""
+    """Strings of any shapes -> all values of all summaries; InvalidArgumentError for no summary, and two values of one tag."""
     values: list[bytes] = []
     tags: set[bytes] = set()
     for text in (text for value in inputs for text in flat_strings(value)):
@@ -149,15 +155,20 @@ def _tag_of(value: bytes) -> list[bytes]:
     return [part for field, part in field_values(value) if field == TAG and isinstance(part, bytes)]
 
 
-# --- sounds and pictures ----------------------------------------------------------------------------------------------
+# --- sounds and pictures --------------------------------------------------------------------------------------------
 
 
 def _numbered(tag: bytes, kind: str, index: int, limit: int) -> bytes:
+    # told by how many there may be, not by how many there are
     return tag + f"/{kind}/{index}".encode() if limit > 1 else tag + f"/{kind}".encode()
 
 
 def summarize_audio(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The first `max_outputs` sounds of float32 `[batch, frames, channels]` or `[batch, frames]`, as WAV files."""
+    """(tag, sounds, rate) -> the first `max_outputs` of float32 `[batch, frames, channels]` or `[batch, frames]`, as WAV files.
+
+    InvalidArgumentError for a tag that is no scalar, another rank, a rate that is no single one or not positive, and as of
+    `wav_file`.
+    """
     if np.ndim(inputs[0]):
         raise InvalidArgumentError("Tag must be a scalar")
     sounds = np.asarray(inputs[1], np.float32)
@@ -169,6 +180,7 @@ def summarize_audio(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     if rate <= 0:
         raise InvalidArgumentError("sample_rate must be > 0")
     tag, limit = flat_strings(inputs[0])[0], attrs["max_outputs"]
+    # numpy finds no size for the last axis where there are no elements
     frames = (
         sounds.reshape(*sounds.shape[:2], -1) if sounds.size else sounds.reshape(*sounds.shape[:2], *sounds.shape[2:] or (1,))
     )
@@ -181,7 +193,7 @@ def summarize_audio(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def wav_file(sound: Tensor, rate: int) -> bytes:
-    """Float32 `[frames, channels]` in [-1, 1] as a WAV file of 16-bit samples."""
+    """Float32 `[frames, channels]` in [-1, 1] as a 16-bit WAV file; InvalidArgumentError for no channels or 2**16."""
     channels = sound.shape[1]
     if not 0 < channels < 1 << 16:
         raise InvalidArgumentError(f"num_channels must be in (0, 2^16), got: {channels}")
@@ -195,7 +207,11 @@ def wav_file(sound: Tensor, rate: int) -> bytes:
 
 
 def summarize_images(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The first `max_images` pictures of `[batch, height, width, channels]`, as PNG files."""
+    """(tag, pictures) -> the first `max_images` of `[batch, height, width, channels]`, as PNG files.
+
+    InvalidArgumentError for a tag that is no scalar, another rank or number of channels, pictures without pixels, and too few
+    channels of attr `bad_color`.
+    """
     if np.ndim(inputs[0]):
         raise InvalidArgumentError("Tags must be a scalar")
     images = np.asarray(inputs[1])

@@ -45,13 +45,18 @@ class Table:
         raise NotImplementedError
 
     def find(self, keys: Tensor, default: Tensor) -> Tensor:
-        """The value of each key; for one that is not there the default, which may be one for all or one for each."""
+        """The value of each key; for one that is not there the default, which may be one for all or one for each.
+
+        FailedPreconditionError for a table that is not initialized.
+        """
         raise NotImplementedError
 
     def insert(self, keys: Tensor, values: Tensor) -> None:
+        """Hold these too; UnimplementedError for a table that is filled once."""
         raise NotImplementedError
 
     def remove(self, keys: Tensor) -> None:
+        """Forget keys; UnimplementedError for a table that is filled once."""
         raise NotImplementedError
 
     def fill(self, keys: Tensor, values: Tensor) -> None:
@@ -59,11 +64,13 @@ class Table:
         raise NotImplementedError
 
     def export(self) -> Exported:
+        """All keys and values; AbortedError for a table that is not initialized."""
         raise NotImplementedError
 
     # --- checks
 
     def check_keys(self, keys: Tensor) -> None:
+        """InvalidArgumentError unless a tensor is of keys, `[..., *key_shape]`."""
         rank = len(self.key_shape)
         if keys.ndim < rank or keys.shape[keys.ndim - rank :] != self.key_shape:
             raise InvalidArgumentError(
@@ -75,15 +82,18 @@ class Table:
         return tuple(keys.shape[: keys.ndim - len(self.key_shape)])
 
     def check_values(self, keys: Tensor, values: Tensor) -> None:
+        """InvalidArgumentError unless there is a value for each key."""
         self.check_keys(keys)
         expected = (*self.prefix(keys), *self.value_shape)
         if values.shape != expected:
             raise InvalidArgumentError(f"Expected shape {format_dims(expected)} for value, got {format_dims(values.shape)}")
 
     def check_import(self, keys: Tensor, values: Tensor) -> None:
+        """InvalidArgumentError unless these are as an export gives them."""
         self.check_values(keys, values)
 
     def check_default(self, keys: Tensor, default: Tensor) -> None:
+        """InvalidArgumentError unless there is one value, or one for each key."""
         self.check_keys(keys)
         whole = (*self.prefix(keys), *self.value_shape)
         if default.shape not in (self.value_shape, whole):
@@ -140,7 +150,10 @@ class FixedTable(Table):
         self.initialize(_scalars(keys), lambda: zip(_scalars(keys), _scalars(values), strict=True))
 
     def initialize(self, lines: Sequence[Any], pairs: Callable[[], Iterable[tuple[Any, Any]]]) -> None:
-        """Fill with pairs, unless the table is filled already: then only their number is compared."""
+        """Fill with pairs, unless the table is filled already: then only their number is compared.
+
+        FailedPreconditionError for another number, and for two values of one key.
+        """
         if self.is_initialized:
             if len(lines) != len(self):
                 raise FailedPreconditionError("Table was already initialized with different data.")
@@ -161,6 +174,7 @@ class FixedTable(Table):
 
 
 def _shown(value: Any) -> str:
+    # as C++ writes them: six digits of a float, truth values as numbers
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return f"{value:g}" if isinstance(value, float) else str(int(value) if isinstance(value, bool) else value)
@@ -265,8 +279,10 @@ class DenseTable(Table):
     def insert(self, keys: Tensor, values: Tensor) -> None:
         names = self._split(keys)
         buckets = len(self._keys)
+        # keys that are there already count as new ones
         while len(self) + len(names) > buckets * self._max_load:
             buckets <<= 1
+        # it grows before the keys are looked at, also where one is refused then
         if buckets != len(self._keys):
             self._grow(buckets)
         rows = values.reshape(len(names), elements(self.value_shape))
@@ -290,6 +306,7 @@ class DenseTable(Table):
 
     def _free_bucket(self, key: tuple[Any, ...]) -> int:
         mask = len(self._keys) - 1
+        # each step is one longer than the one before, so that every bucket of a power of 2 is seen
         place, probes = _hash_key(key) & mask, 0
         while self._keys[place] not in (self._empty, self._deleted):
             probes += 1
@@ -300,10 +317,12 @@ class DenseTable(Table):
         for key in self._split(keys):
             self._check_usable(key)
             place = self._places.pop(key, None)
+            # an export shows the mark
             if place is not None:
                 self._keys[place] = self._deleted
 
     def check_import(self, keys: Tensor, values: Tensor) -> None:
+        # an export gives scalar values, and keys, a last dimension of 1
         self.check_keys(keys if self.key_shape else keys[..., 0] if keys.ndim else keys)
         expected = (*keys.shape[: keys.ndim - max(len(self.key_shape), 1)], *(self.value_shape or (1,)))
         if values.shape != expected:
@@ -323,6 +342,7 @@ class DenseTable(Table):
 
 
 def _hash_key(key: tuple[Any, ...]) -> int:
+    # numbers are their own hash
     parts = [murmur_hash64(part) if isinstance(part, bytes) else int(part) & MASK_64 for part in key]
     if len(parts) == 1:
         return parts[0]

@@ -8,6 +8,7 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.integers import truncated_quotient
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, per_element
 from placesim.runtime.kernels.sparse.tensors import (
     check_parts,
@@ -24,7 +25,7 @@ from placesim.runtime.shapes import Dims, ShapeContext, format_dims, merge_dim, 
 MAX_DENSE_RANK = 5
 """Of a dense tensor that meets a sparse one."""
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def _check_addends(inputs: Sequence[Tensor]) -> None:
@@ -301,12 +302,7 @@ def _pick_broadcast(indices: Tensor, values: Tensor, dims: Tensor, dense: Tensor
 
 
 def _divide(one: Tensor, two: Tensor) -> Tensor:
-    """Division that truncates integers toward zero, as C does."""
-    if not np.issubdtype(one.dtype, np.integer):
-        return np.divide(one, two)
-    quotient = one // two
-    quotient += ((one % two != 0) & ((one < 0) != (two < 0))).astype(quotient.dtype)
-    return quotient
+    return truncated_quotient(one, two) if np.issubdtype(one.dtype, np.integer) else np.divide(one, two)
 
 
 def softmax_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -329,7 +325,7 @@ def softmax_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (shifted / np.repeat(np.add.reduceat(shifted, starts, dtype=shifted.dtype), lengths),)
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_combine_sparse(context: ShapeContext) -> Sequence[Dims]:
@@ -374,7 +370,7 @@ def _infer_add_sparse_gradient(context: ShapeContext) -> Sequence[Dims]:
     return (with_rank(context.shapes[1], 2)[0],), (with_rank(context.shapes[2], 2)[0],)
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _multiply_with_dense_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:

@@ -15,7 +15,7 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.sparse.tensors import check_rank, groups, make_sparse_tensor, merge_sparse_rank, walk_together
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def measure_distances(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -91,7 +91,7 @@ def _check_lengths(owner: str, parts: Sequence[Tensor]) -> None:
             )
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_distances(context: ShapeContext) -> Sequence[Dims]:

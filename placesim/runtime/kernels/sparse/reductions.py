@@ -27,7 +27,7 @@ class _Reduced(NamedTuple):
     shape: tuple[int, ...]
 
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def _reduce_groups(reduceat: _Reduce, inputs: Sequence[Tensor], attrs: Attrs) -> _Reduced:
@@ -99,7 +99,7 @@ def _build_reduce_to_sparse(reduceat: _Reduce) -> Compute:
     return compute
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_dense(context: ShapeContext) -> Sequence[Dims]:

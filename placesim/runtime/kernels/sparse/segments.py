@@ -26,14 +26,14 @@ from placesim.runtime.shapes import (
 _Divisor = Callable[[Tensor], Tensor] | None
 """What a segment's sum is divided by, from the number of its rows; None for the sum itself."""
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def _count(counts: Tensor) -> Tensor:
     return counts
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _check_shapes(context: ShapeContext) -> Dims:
@@ -75,14 +75,14 @@ def _infer_sparse_gradient(context: ShapeContext) -> Sequence[Dims]:
     return concatenate((-1,), _check_gradient_shapes(context)), (-1,)
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _one_per_chosen_element(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     return elements(inputs[1]) * elements((inputs[0] or ())[1:])
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------------------------
 
 
 def _build_reduce(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:

@@ -15,7 +15,7 @@ from placesim.runtime.kernels.sparse.tensors import check_indices, check_rank, m
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank
 from placesim.tensor_fields import serialise_tensor
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def serialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -62,7 +62,7 @@ def _pack(rows: Sequence[Sequence[bytes | Tensor]]) -> Tensor:
     return packed
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _check_shapes(context: ShapeContext) -> None:

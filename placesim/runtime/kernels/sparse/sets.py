@@ -41,7 +41,7 @@ _OPERATIONS: dict[str, Callable[[set[Any], set[Any]], set[Any]]] = {
     "union": lambda a, b: a | b,
 }
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def _read_sparse(parts: Sequence[Tensor], attrs: Attrs) -> SparseTensor:
@@ -161,7 +161,7 @@ def count_members(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (sizes,)
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _sparse_result(rank: int) -> Sequence[Dims]:

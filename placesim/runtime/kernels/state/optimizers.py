@@ -49,7 +49,7 @@ class Rule(NamedTuple):
         return next(i for i, name in enumerate(self.inputs) if name in ("grad", "delta"))
 
 
-# --- checks -----------------------------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------------------------
 
 SCALAR_NAMES = {
     # what messages call an input that must be a scalar, where it is not its name
@@ -119,7 +119,7 @@ def same_shapes(names: str) -> tuple[Check, ...]:
     return tuple(map(same_shape, names.split()))
 
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def training_values(rule: Rule, inputs: Sequence[Any], context: KernelContext) -> dict[str, Tensor]:
@@ -141,6 +141,8 @@ def set_values(holders: Sequence[Variable | ResourceHandle], values: Sequence[Te
 
 
 def _build_apply(rule: Rule) -> Callable[..., Sequence[Any]]:
+    """The kernel of a rule: (variables, ...) -> the first variable's ref where it is one; raises what the checks do."""
+
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         named = training_values(rule, inputs, context)
         # all checks come before the first change: a refused op leaves its variables as they were
@@ -170,7 +172,7 @@ def _update_in_parts(rule: Rule, attrs: Attrs, values: Sequence[Tensor]) -> Sequ
     return [result.reshape(shape) for result in results]
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def build_infer_apply(rule: Rule, is_resource: bool, merge_gradient: MergeGradient) -> ShapeFunction:
@@ -206,7 +208,7 @@ def _pass_gradient(context: ShapeContext, index: int, dims: Dims) -> Dims:
     return dims
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def build_flops(rule: Rule) -> Flops:
@@ -214,7 +216,7 @@ def build_flops(rule: Rule) -> Flops:
     return lambda inputs, outputs, attrs: rule.operations * elements(inputs[rule.gradient])
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------------------------
 
 _ADAM_SCALARS = (
     *scalars("beta1_power beta2_power"),

@@ -24,7 +24,7 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.string_tensors import flat_strings
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge, with_rank, with_value
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def _texts(value: Any) -> list[str]:
@@ -149,7 +149,7 @@ def merge_checkpoints(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return ()
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_saved(context: ShapeContext) -> Sequence[Dims]:

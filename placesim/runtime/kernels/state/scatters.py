@@ -18,7 +18,7 @@ from placesim.runtime.kernels.state.variables import find_variable, ref_output, 
 from placesim.runtime.resources import Variable
 from placesim.runtime.shapes import Dims, ShapeContext, concatenate, format_dims, merge, subshape
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def build_scatter(combine: Combine) -> Callable[..., Sequence[Any]]:
@@ -99,7 +99,7 @@ def _combine_prefixes(combine: Combine, rows: Tensor, index: Tensor, given: Tens
     combine(rows, index, flat[np.minimum(sources, flat.size - 1)] if flat.size else np.zeros_like(rows, shape=sources.shape))
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _check_update_shapes(params: Dims, context: ShapeContext) -> None:
@@ -118,14 +118,14 @@ def _infer_resource(context: ShapeContext) -> Sequence[Dims]:
     return ()
 
 
-# --- costs ------------------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _build_flops(name: str) -> Flops | None:
     return None if name == "Update" else per_element(2)
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------------------------
 
 
 def _build_ref(name: str) -> Kernel:

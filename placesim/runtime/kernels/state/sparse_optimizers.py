@@ -35,7 +35,7 @@ from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims,
 CHECKS_INDICES_FIRST = ("Adadelta", "Adagrad", "AdagradV2", "RMSProp", "CenteredRMSProp")
 """Optimizers that change nothing where an index is out of range; the others update the rows before it."""
 
-# --- checks -----------------------------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------------------------
 
 
 def _var_has_rows(inputs: Mapping[str, Tensor]) -> None:
@@ -75,10 +75,15 @@ def _rows_not_empty(inputs: Mapping[str, Tensor]) -> None:
         raise InvalidArgumentError("Inner dimension should be greater than zero.")
 
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
+    """The kernel of a rule: (variables `[rows, ...]`, ..., gradient `[n, ...]`, indices `[n]`) -> the first one's ref, if any.
+
+    It raises what the checks do, and InvalidArgumentError for an index out of bounds.
+    """
+
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         named = training_values(rule, inputs, context)
         for check in rule.checks:
@@ -140,7 +145,7 @@ def _centered_rms_prop(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
     return var - mom, mg, ms, mom
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _merge_sparse_gradient(context: ShapeContext, index: int, dims: Dims) -> Dims:
@@ -159,7 +164,7 @@ def _check_indices(context: ShapeContext, index: int, dims: Dims) -> Dims:
     return dims
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------------------------
 
 _ROWS = (_indices_are_vector, _gradient_fits)
 _FULL_ROWS = (*_ROWS, _rows_not_empty)

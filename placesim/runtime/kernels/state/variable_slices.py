@@ -27,7 +27,7 @@ from placesim.runtime.shapes import (
     with_rank_at_least,
 )
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def assign_slice(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -87,7 +87,7 @@ def gather_slices(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     return gather_nd((params, indices), {"Tparams": attrs["dtype"], "bad_indices_policy": ""}, context)
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_gathered_rows(context: ShapeContext) -> Sequence[Dims]:

@@ -55,7 +55,7 @@ def ref_output(holder: Variable | ResourceHandle) -> tuple[Variable, ...]:
     return (holder,) if isinstance(holder, Variable) else ()
 
 
-# --- making -----------------------------------------------------------------------------------------------------------
+# --- making ---------------------------------------------------------------------------------------------------------
 
 
 def make_ref_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -106,7 +106,7 @@ def make_handles(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     ]
 
 
-# --- reading ----------------------------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------------------------
 
 
 def read_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -168,7 +168,7 @@ def tell_shape(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
     return (np.array(value_of(inputs[0], context).shape, attrs["out_type"].numpy),)
 
 
-# --- assigning --------------------------------------------------------------------------------------------------------
+# --- assigning ------------------------------------------------------------------------------------------------------
 
 
 def assign(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -241,7 +241,7 @@ def build_update(ufunc: Callable[[Tensor, Tensor], Tensor]) -> tuple[Kernel, Ker
     )
 
 
-# --- counting and forgetting ------------------------------------------------------------------------------------------
+# --- counting and forgetting ----------------------------------------------------------------------------------------
 
 
 def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -269,7 +269,7 @@ def destroy_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
     return ()
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def held_shape(context: ShapeContext, index: int = 0) -> Dims:
@@ -344,7 +344,7 @@ def _infer_counted_handle(context: ShapeContext) -> Sequence[Dims]:
     return (with_rank(handle.shape, 0),)
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------------------------
 
 _ADD, _SUB = build_update(np.add), build_update(np.subtract)
 

@@ -1,7 +1,7 @@
-"""Recurrent cells: LSTM and GRU steps, whole LSTM sequences, and their gradients.
+"""LSTM: cells, one step each, whole sequences, and the gradients of both.
 
-A cell's gates come from one matrix product of `[x, h]`: of LSTMs `[batch, 4 * cell]` in the order input, cell, forget, output
-(ICFO), or input, forget, cell, output (IFCO) in the second version of the sequence ops.
+A cell's gates come from one matrix product of `[x, h]`, `[batch, 4 * cell]` in the order input, cell, forget, output (ICFO),
+or input, forget, cell, output (IFCO) in the second version of the sequence ops.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.kernel import Compute, Flops, Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
 from placesim.runtime.kernels.linalg.products import product
-from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, divide_dim, multiply_dims, with_rank
+from placesim.runtime.kernels.nn.cells import SEQUENCE, STEP, build_infer_cell, build_product_flops, check_dims, sigmoid
+from placesim.runtime.shapes import Dims, ShapeContext, divide_dim, multiply_dims, with_rank
 
 
 class _Weights(NamedTuple):
@@ -59,15 +60,8 @@ class _Layout(NamedTuple):
 
 _ICFO, _IFCO = _Layout(1, 2), _Layout(2, 1)
 
-_STEP, _SEQUENCE = slice(0, 1), slice(0, 2)
-"""The axes of x that count rows of a matrix product: `[batch]` of a cell, `[time, batch]` of a sequence."""
 
-
-def _sigmoid(x: Tensor) -> Tensor:
-    return 1 / (1 + np.exp(-x))
-
-
-# --- LSTM -------------------------------------------------------------------------------------------------------------
+# --- one step -------------------------------------------------------------------------------------------------------
 
 
 def _step(x: Tensor, cs_prev: Tensor, h_prev: Tensor, weights: _Weights, attrs: Attrs, layout: _Layout) -> _Step:
@@ -77,13 +71,13 @@ def _step(x: Tensor, cs_prev: Tensor, h_prev: Tensor, weights: _Weights, attrs: 
     # the second version of the sequence op has no attr for this
     f_gate = gates[layout.forget] + x.dtype.type(attrs.get("forget_bias", 0.0))
     f_gate = f_gate + cs_prev * weights.wcf if peephole else f_gate
-    i, ci, f = _sigmoid(i_gate), np.tanh(gates[layout.cell]), _sigmoid(f_gate)
+    i, ci, f = sigmoid(i_gate), np.tanh(gates[layout.cell]), sigmoid(f_gate)
     cs = i * ci + f * cs_prev
     clip = attrs["cell_clip"]
     if clip > 0:
         cs = np.clip(cs, -clip, clip)
     # the output gate's peephole sees the new state, those of the other gates the one before
-    o = _sigmoid(gates[3] + cs * weights.wco if peephole else gates[3])
+    o = sigmoid(gates[3] + cs * weights.wco if peephole else gates[3])
     co = np.tanh(cs)
     return _Step(i, cs, f, o, ci, co, o * co)
 
@@ -153,13 +147,13 @@ def run_lstm_cell_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[T
 def _check_step(tensors: Sequence[Tensor], shape: Sequence[int]) -> None:
     """What the step gave, and its gradients, are of the state's shape."""
     for name, tensor in zip(("i", "cs", "f", "o", "ci", "co"), tensors[:6], strict=True):
-        _check_dims(name, tensor, ("batch_size",), shape[:1], "dim_size")
+        check_dims(name, tensor, ("batch_size",), shape[:1], "dim_size")
         # TensorFlow's text takes the one for the other
         columns = "i" if name == "f" else name
         if tensor.ndim >= 2 and tensor.shape[1] != shape[1]:
             raise InvalidArgumentError(f"{columns}.dim_size(1) != cell_size: {tensor.shape[-1]} vs. {shape[1]}")
     for name, tensor in zip(("cs_grad", "h_grad"), tensors[6:], strict=True):
-        _check_dims(f"{name}_tensor", tensor, ("batch_size", "cell_size"), shape, "dims")
+        check_dims(f"{name}_tensor", tensor, ("batch_size", "cell_size"), shape, "dims")
     for name, tensor in zip(("i", "cs", "f", "o", "ci", "co", "cs_grad", "h_grad"), tensors, strict=True):
         if tensor.ndim != 2:
             raise InvalidArgumentError(f"{name}_tensor must be rank 2 but is rank {tensor.ndim}.")
@@ -169,17 +163,17 @@ def _check_cell(x: Tensor, cs_prev: Tensor, h_prev: Tensor, weights: _Weights, p
     """The sizes agree, then each tensor is of its rank; peepholes that are not used may be of any size."""
     # in TensorFlow's order: sizes of an axis that is not there are passed over until the ranks are looked at
     batch, inputs, cell = *_first_dims("x", x), _first_dims("cs_prev", cs_prev)[1]
-    _check_dims("cs_prev", cs_prev, ("batch_size", "cell_size"), (batch, cell), "dims")
-    _check_dims("h_prev", h_prev, ("batch_size", "cell_size"), (batch, cell), "dims")
-    _check_dims("w", weights.w, ("input_size + cell_size", "cell_size * 4"), (inputs + cell, 4 * cell), "dim_size")
-    _check_dims("b", weights.b, ("cell_size * 4",), (4 * cell,), "dim_size")
+    check_dims("cs_prev", cs_prev, ("batch_size", "cell_size"), (batch, cell), "dims")
+    check_dims("h_prev", h_prev, ("batch_size", "cell_size"), (batch, cell), "dims")
+    check_dims("w", weights.w, ("input_size + cell_size", "cell_size * 4"), (inputs + cell, 4 * cell), "dim_size")
+    check_dims("b", weights.b, ("cell_size * 4",), (4 * cell,), "dim_size")
     matrices = (("x", x, 2), ("cs_prev", cs_prev, 2), ("h_prev", h_prev, 2), ("w", weights.w, 2))
     peepholes = (("wci", weights.wci), ("wcf", weights.wcf), ("wco", weights.wco))
     for name, tensor, rank in (*matrices, *((name, tensor, 1) for name, tensor in peepholes), ("b", weights.b, 1)):
         if tensor.ndim != rank:
             raise InvalidArgumentError(f"{name}_tensor must be rank {rank} but is rank {tensor.ndim}.")
     for name, tensor in peepholes if peephole else ():
-        _check_dims(name, tensor, ("cell_size",), (cell,), "dim_size")
+        check_dims(name, tensor, ("cell_size",), (cell,), "dim_size")
     # the text names a state without elements only; an x without any is computed with
     if cs_prev.size == 0:
         raise InvalidArgumentError(f"cs_prev_tensor is empty, has shape: ({batch},{cell}).")
@@ -191,14 +185,7 @@ def _first_dims(name: str, tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[0], tensor.shape[1]
 
 
-def _check_dims(name: str, tensor: Tensor, meanings: Sequence[str], dims: Sequence[int], word: str) -> None:
-    """The tensor's first dimensions, as many as it has, are `dims`."""
-    for axis, (found, meaning, dim) in enumerate(zip(tensor.shape, meanings, dims, strict=False)):
-        if found != dim:
-            raise InvalidArgumentError(f"{name}.{word}({axis}) != {meaning}: {found} vs. {dim}")
-
-
-# --- LSTM sequences ---------------------------------------------------------------------------------------------------
+# --- sequences ------------------------------------------------------------------------------------------------------
 
 
 def _build_sequence(layout: _Layout) -> Compute:
@@ -271,7 +258,7 @@ def _check_sequence(inputs: Sequence[Tensor]) -> None:
     for tensor, (name, meanings, dims, word) in zip((cs_prev, *rest), rows, strict=True):
         if tensor.ndim != len(dims):
             raise InvalidArgumentError(f"{name} must be {len(dims)}D")
-        _check_dims(name, tensor, meanings, dims, word)
+        check_dims(name, tensor, meanings, dims, word)
     _check_steps_in(length, x)
 
 
@@ -302,83 +289,16 @@ def _check_sequence_gradient(inputs: Sequence[Tensor], peephole: bool) -> None:
         if tensor.ndim != 3:
             raise InvalidArgumentError(f"{name} must be rank 3. Received: {tensor.ndim}")
     for name, tensor in zip(names, steps, strict=True):
-        _check_dims(name, tensor, ("timelen", "batch_size", "cell_size"), (*x.shape[:2], cell), "dim_size")
+        check_dims(name, tensor, ("timelen", "batch_size", "cell_size"), (*x.shape[:2], cell), "dim_size")
     for name, tensor in (("cs_prev", cs_prev), ("h_prev", h_prev)):
-        _check_dims(name, tensor, ("batch_size", "cell_size"), (x.shape[1], cell), "dims")
+        check_dims(name, tensor, ("batch_size", "cell_size"), (x.shape[1], cell), "dims")
     for name, tensor in (("wci", wci), ("wcf", wcf), ("wco", wco)) if peephole else ():
-        _check_dims(name, tensor, ("cell_size",), (cell,), "dim_size")
-    _check_dims("b", b, ("cell_size * 4",), (4 * cell,), "dim_size")
+        check_dims(name, tensor, ("cell_size",), (cell,), "dim_size")
+    check_dims("b", b, ("cell_size * 4",), (4 * cell,), "dim_size")
     _check_steps_in(length, x)
 
 
-# --- GRU --------------------------------------------------------------------------------------------------------------
-
-
-def run_gru_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """One step: (x `[batch, inputs]`, h `[batch, cell]`, weights) -> reset, update, candidate and new h, each `[batch, cell]`.
-
-    InvalidArgumentError where ranks or sizes do not fit.
-    """
-    _check_gru(inputs)
-    x, h_prev, w_ru, w_c, b_ru, b_c = inputs
-    r, u = np.split(_sigmoid(product(np.concatenate((x, h_prev), axis=1), w_ru) + b_ru), 2, axis=1)
-    c = np.tanh(product(np.concatenate((x, h_prev * r), axis=1), w_c) + b_c)
-    return r, u, c, u * h_prev + (1 - u) * c
-
-
-def run_gru_cell_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The gradients of x, of the state before, and of the arguments of the candidate and of both gates `[batch, 2 * cell]`.
-
-    InvalidArgumentError where ranks or sizes do not fit.
-    """
-    _check_gru(inputs[:6])
-    x, h_prev, w_ru, w_c, _, _, r, u, c, d_h = inputs
-    for name, tensor in (("r", r), ("u", u), ("c", c), ("d_h", d_h)):
-        # TensorFlow's text names the weights of the candidate in its place
-        if tensor.ndim != 2:
-            raise InvalidArgumentError(f"Rank of {'w_c' if name == 'c' else name} must be 2, got {tensor.ndim}")
-        _check_dims(name, tensor, ("batch_size", "cell_size"), h_prev.shape, "dims")
-    size = x.shape[1]
-    d_c_bar = d_h * (1 - u) * (1 - c * c)
-    d_u_bar = d_h * (h_prev - c) * u * (1 - u)
-    d_xh_c = product(d_c_bar, w_c.T)
-    d_hr = d_xh_c[:, size:]
-    d_gates = np.concatenate((d_hr * h_prev * r * (1 - r), d_u_bar), axis=1)
-    d_xh = product(d_gates, w_ru.T)
-    return d_xh[:, :size] + d_xh_c[:, :size], d_xh[:, size:] + d_hr * r + d_h * u, d_c_bar, d_gates
-
-
-def _check_gru(inputs: Sequence[Tensor]) -> None:
-    x, h_prev, w_ru, w_c, b_ru, b_c = inputs
-    if x.ndim != 2:
-        raise InvalidArgumentError(f"Rank of x must be 2, got {x.ndim}")
-    if h_prev.ndim != 2:
-        raise InvalidArgumentError(f"Rank of h_prev must be 2, got {h_prev.ndim}")
-    _check_dims("h_prev", h_prev, ("batch_size",), x.shape[:1], "dims")
-    size, cell = x.shape[1], h_prev.shape[1]
-    # the rank is told of "w_ru_", the sizes of "w_ru"
-    kernels = (("w_ru", "w_ru_", w_ru, ("cell_size * 2", 2 * cell)), ("w_c", "w_c", w_c, ("cell_size", cell)))
-    for name, shown, tensor, (meaning, dim) in kernels:
-        if tensor.ndim != 2:
-            raise InvalidArgumentError(f"Rank of {shown} must be 2, got {tensor.ndim}")
-        _check_dims(name, tensor, ("input_size + cell_size", meaning), (size + cell, dim), "dim_size")
-    for name, tensor, meaning, dim in (("b_ru", b_ru, "cell_size * 2", 2 * cell), ("b_c", b_c, "cell_size", cell)):
-        if tensor.ndim != 1:
-            raise InvalidArgumentError(f"Rank of {name} must be 1, got {tensor.ndim}")
-        _check_dims(name, tensor, (meaning,), (dim,), "dim_size")
-
-
-# --- shape functions --------------------------------------------------------------------------------------------------
-
-
-def _build_infer_cell(outputs: int) -> ShapeFunction:
-    """So many outputs `[batch, cell]`."""
-
-    def infer_cell(context: ShapeContext) -> Sequence[Dims]:
-        x, state = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 2)
-        return ((x[0], state[1]),) * outputs
-
-    return infer_cell
+# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_cell_gradient(context: ShapeContext) -> Sequence[Dims]:
@@ -395,36 +315,15 @@ def _infer_sequence_gradient(context: ShapeContext) -> Sequence[Dims]:
     return [with_rank(dims, rank) for dims, rank in zip(context.shapes[1:9], (3, 2, 2, 2, 1, 1, 1, 1), strict=True)]
 
 
-def _infer_gru_gradient(context: ShapeContext) -> Sequence[Dims]:
-    x, state, w_ru = (with_rank(dims, 2) for dims in context.shapes[:3])
-    cell = (x[0], state[1])
-    return x, cell, cell, (x[0], w_ru[1])
-
-
-# --- costs ------------------------------------------------------------------------------------------------------------
-
-
-def _build_product_flops(weights: Sequence[int], factor: int, batch_axes: slice, x: int = 0) -> Flops:
-    """The matrix products: twice the weights' elements for each row, `factor` times over."""
-
-    def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-        rows = elements((inputs[x] or ())[batch_axes])
-        return 2 * factor * rows * sum(elements(inputs[position]) for position in weights)
-
-    return flops
-
-
 TABLE: Table = {
-    "BlockLSTM": Kernel(_build_sequence(_ICFO), _infer_sequence, _build_product_flops((4,), 1, _SEQUENCE, 1)),
+    "BlockLSTM": Kernel(_build_sequence(_ICFO), _infer_sequence, build_product_flops((4,), 1, SEQUENCE, 1)),
     "BlockLSTMGrad": Kernel(
-        _build_sequence_gradient(_ICFO), _infer_sequence_gradient, _build_product_flops((4,), 2, _SEQUENCE, 1)
+        _build_sequence_gradient(_ICFO), _infer_sequence_gradient, build_product_flops((4,), 2, SEQUENCE, 1)
     ),
     "BlockLSTMGradV2": Kernel(
-        _build_sequence_gradient(_IFCO), _infer_sequence_gradient, _build_product_flops((4,), 2, _SEQUENCE, 1)
+        _build_sequence_gradient(_IFCO), _infer_sequence_gradient, build_product_flops((4,), 2, SEQUENCE, 1)
     ),
-    "BlockLSTMV2": Kernel(_build_sequence(_IFCO), _infer_sequence, _build_product_flops((4,), 1, _SEQUENCE, 1)),
-    "GRUBlockCell": Kernel(run_gru_cell, _build_infer_cell(4), _build_product_flops((2, 3), 1, _STEP)),
-    "GRUBlockCellGrad": Kernel(run_gru_cell_gradient, _infer_gru_gradient, _build_product_flops((2, 3), 1, _STEP)),
-    "LSTMBlockCell": Kernel(run_lstm_cell, _build_infer_cell(7), _build_product_flops((3,), 1, _STEP)),
+    "BlockLSTMV2": Kernel(_build_sequence(_IFCO), _infer_sequence, build_product_flops((4,), 1, SEQUENCE, 1)),
+    "LSTMBlockCell": Kernel(run_lstm_cell, build_infer_cell(7), build_product_flops((3,), 1, STEP)),
     "LSTMBlockCellGrad": Kernel(run_lstm_cell_gradient, _infer_cell_gradient),
 }
