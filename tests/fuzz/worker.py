@@ -14,6 +14,7 @@ import resource
 import shutil
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -134,6 +135,8 @@ def _main(arguments: Sequence[str]) -> None:
     fd, target, directory, megabytes = arguments
     module, _, function = target.partition(":")
     main: Main = getattr(importlib.import_module(module), function)
+    for category in (RuntimeWarning, UserWarning, FutureWarning):
+        warnings.simplefilter("always", category)  # not once a process, which runs many inputs
     _limit(int(megabytes))
     serve(Connection(int(fd)), main, Path(directory))
 
