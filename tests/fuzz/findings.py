@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tests.fuzz.inputs import Input
-from tests.fuzz.runner import HANG, Outcome, Runner
+from tests.fuzz.runner import HANG, ROOT, Outcome, Runner
 
 GOOD_CODES = (0, 1, 2, 130)
 DEFECT = "defect"
@@ -52,7 +52,8 @@ def _wrongs(given: Input, outcome: Outcome) -> Iterator[Finding]:
     if outcome.code not in GOOD_CODES:
         yield Finding("exit code", str(outcome.code), place, outcome.stderr.decode(errors="replace"))
     for found in _WARNING.finditer(outcome.stderr):
-        yield Finding("warning", found[1].decode(), found[0].decode(errors="replace").rstrip(), "")
+        place = found[0].decode(errors="replace").removeprefix(f"{ROOT}/").rpartition(f": {found[1].decode()}")[0]
+        yield Finding("warning", found[1].decode(), place, "")
     for touched in outcome.touched:
         yield Finding("change outside", touched.partition(" ")[0], place, touched)
     is_binary = given.command == "convert" and given.form == "pb"

@@ -80,9 +80,9 @@ def odd_int(rng: Random) -> int:
 
 
 def mutate_tree(rng: Random, tree: Any, keys: Sequence[str] = ()) -> Any:
-    """A copy with one to four things changed; `keys` are names that a mapping may get or a key may change to."""
+    """A copy with one to three things changed; `keys` are names that a mapping may get or a key may change to."""
     tree = copy.deepcopy(tree)
-    for _ in range(rng.choice((1, 1, 1, 2, 3, 4))):
+    for _ in range(rng.choice((1, 1, 1, 1, 2, 3))):
         places = list(_places(tree))
         if not places:
             return odd_value(rng)
@@ -107,6 +107,24 @@ def _places(tree: Any) -> Iterator[Place]:
 
 def _replace(rng: Random, holder: Any, key: Any, places: list[Place], keys: Sequence[str]) -> None:
     holder[key] = odd_value(rng)
+
+
+def _exchange(rng: Random, holder: Any, key: Any, places: list[Place], keys: Sequence[str]) -> None:
+    """What stands in another such place: under the same key, or of the same type in a list."""
+    value = holder[key]
+    alike = [
+        other[at]
+        for other, at in places
+        if (at == key if isinstance(holder, dict) else isinstance(other, list)) and type(other[at]) is type(value)
+    ]
+    found = [other for other in alike if other != value]
+    holder[key] = copy.deepcopy(rng.choice(found)) if found else _like(rng, value)
+
+
+def _like(rng: Random, value: Any) -> Any:
+    """An odd value of the same type."""
+    odd = (odd_value(rng) for _ in range(20))
+    return next((other for other in odd if type(other) is type(value)), value)
 
 
 def _drop(rng: Random, holder: Any, key: Any, places: list[Place], keys: Sequence[str]) -> None:
@@ -153,7 +171,10 @@ def _tweak(rng: Random, holder: Any, key: Any, places: list[Place], keys: Sequen
 
 
 _Change = Callable[[Random, Any, Any, list[Place], Sequence[str]], None]
-_CHANGES: tuple[_Change, ...] = (_replace, _replace, _replace, _drop, _transplant, _repeat, _rename, _tweak, _tweak)
+_CHANGES: tuple[_Change, ...] = (
+    *(_exchange, _exchange, _exchange, _exchange, _exchange, _drop, _drop, _tweak, _tweak, _tweak, _replace),
+    *(_transplant, _repeat, _rename),
+)
 
 
 # --- texts and bytes --------------------------------------------------------------------------------------------------
@@ -230,6 +251,87 @@ def mutate_bytes(rng: Random, data: bytes) -> bytes:
         elif start < len(changed):
             changed[start] = rng.randrange(256) if kind == 4 else changed[start] ^ 1 << rng.randrange(8)
     return bytes(changed)
+
+
+def mutate_message(rng: Random, data: bytes) -> bytes:
+    """A protobuf message with fields changed, dropped, doubled or swapped, and every length around them right."""
+    fields = _fields(data)
+    if not fields:
+        return mutate_bytes(rng, data)
+    index = rng.randrange(len(fields))
+    number, kind, value = fields[index]
+    change = rng.randrange(8)
+    if kind == 2 and change < 6:
+        fields[index] = (number, kind, mutate_message(rng, value) if _fields(value) else _odd_bytes(rng, value))
+    elif change < 3 and kind == 0:
+        fields[index] = (number, kind, odd_int(rng) % 2**64)
+    elif change < 5:
+        fields.insert(index, rng.choice(fields))
+    elif change == 5:
+        fields[index] = (rng.choice(fields)[0], kind, value)
+    else:
+        del fields[index]
+    return b"".join(_encoded(*field) for field in fields)
+
+
+def _odd_bytes(rng: Random, value: bytes) -> bytes:
+    kind = rng.randrange(3)
+    if kind == 0:
+        return mutate_bytes(rng, value)
+    return (
+        odd_text(rng).encode("utf-8", "surrogatepass")
+        if kind == 1
+        else mutate_text(rng, value.decode(errors="replace")).encode()
+    )
+
+
+Field = tuple[int, int, Any]
+
+
+def _fields(data: bytes) -> list[Field]:
+    """The fields of a message by number, wire type and value; none where the bytes are no message."""
+    found: list[Field] = []
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        number, kind = tag >> 3, tag & 7
+        if not 0 < number < 1 << 16 or kind not in (0, 1, 2, 5):
+            return []
+        if kind == 0:
+            value, at = _varint(data, at)
+            found.append((number, kind, value))
+            continue
+        size = {1: 8, 5: 4}.get(kind, 0)
+        if kind == 2:
+            size, at = _varint(data, at)
+        found.append((number, kind, data[at : at + size]))
+        at += size
+    return found if at == len(data) else []
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(data) and shift < 70:
+        value |= (data[at] & 127) << shift
+        at, shift = at + 1, shift + 7
+        if data[at - 1] < 128:
+            return value, at
+    return 0, len(data) + 1
+
+
+def _encoded(number: int, kind: int, value: Any) -> bytes:
+    head = _encoded_varint(number << 3 | kind)
+    if kind == 0:
+        return head + _encoded_varint(value)
+    return head + (_encoded_varint(len(value)) if kind == 2 else b"") + bytes(value)
+
+
+def _encoded_varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    return bytes((*found, value))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

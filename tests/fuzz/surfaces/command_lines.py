@@ -122,12 +122,16 @@ STEP_SECONDS = "3"
 """No step may run longer, so that a graph with an endless loop is no hang."""
 
 
-def command_line(rng: Random, graph: str, command: str = "", *, options: int = 2) -> tuple[str, ...]:
-    """A command over a graph, with up to so many options."""
+_SANE = 3
+_RARELY_SANE = ("--tag", "--signature", "--checkpoint", "--fetch", "--feed", "--no-execute", "--log-filter")
+
+
+def command_line(rng: Random, graph: str, command: str = "", *, options: int = 2, is_sane: bool = False) -> tuple[str, ...]:
+    """A command over a graph, with up to so many options; sane ones have one of the first values that they may have."""
     command = command or rng.choice(GRAPH_COMMANDS)
     words = [command, graph, *_operands(rng, command, graph)]
     for _ in range(rng.randrange(options + 1)):
-        words += _option(rng, command)
+        words += _option(rng, command, is_sane=is_sane)
     if rng.random() < 0.3 and "--format" in OPTIONS[command] and "--format" not in words:
         words += ["--format", OPTIONS[command]["--format"][0]]
     if command == "run" and "--timeout" not in words:
@@ -145,8 +149,10 @@ def _operands(rng: Random, command: str, graph: str) -> list[str]:
     return []
 
 
-def _option(rng: Random, command: str) -> list[str]:
-    name, values = rng.choice(list(OPTIONS[command].items()))
+def _option(rng: Random, command: str, *, is_sane: bool = False) -> list[str]:
+    options = OPTIONS[command]
+    name = rng.choice([name for name in options if not (is_sane and name in _RARELY_SANE)])
+    values = options[name][: _SANE if is_sane else None]
     if not values:
         return [name]
     return [name, rng.choice(values)]

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+from placesim.ops.definitions import ArgDef
 from placesim.ops.registry import load_registry
 from tests.fuzz.corpus import examples, recorded_graph
 from tests.fuzz.inputs import Input
 from tests.fuzz.mutation import dump, mutate_text, mutate_tree, odd_text, odd_value, parse
 from tests.fuzz.surfaces.command_lines import command_line
+from tests.fuzz.surfaces.compositions import composition
 
 KEYS = (
     *(
@@ -175,16 +177,18 @@ def inputs(rng: Random) -> Iterator[Input]:
         content = _content(rng)
         is_lines = rng.random() < 0.03
         name = "g.jsonl" if is_lines else rng.choice(("g.yaml", "g.yaml", "g.json"))
-        line = command_line(rng, name, "place" if is_lines else "")
+        line = command_line(rng, name, "place" if is_lines else "", is_sane=rng.random() < 0.9)
         yield Input(line, {name: content * 2 if is_lines else content})
 
 
 def _content(rng: Random) -> bytes:
     kind = rng.randrange(10)
     if kind < 3:
+        return dump(composition(rng))
+    if kind == 3:
+        return dump(mutate_tree(rng, composition(rng), KEYS))
+    if kind < 6:
         return dump(_graph(rng))
-    if kind < 5:
-        return dump(mutate_tree(rng, _graph(rng), KEYS))
     if kind < 8:
         return dump(mutate_tree(rng, recorded_graph(rng), KEYS))
     example = rng.choice(examples())
@@ -203,7 +207,7 @@ def _graph(rng: Random) -> dict[str, Any]:
     if rng.random() < 0.4:
         graph["functions"] = [_function(rng, name) for name in rng.choice((("F",), ("F", "G"), ("F", "F")))]
     count = rng.randrange(1, 7)
-    graph["nodes"] = [_node(rng, names) if is_raw else _entry(rng, names, 0) for _ in range(count)]
+    graph["nodes"] = [_node(rng, names, is_flat=True) if is_raw else _entry(rng, names, 0) for _ in range(count)]
     if rng.random() < 0.5:
         graph["devices"] = _devices(rng)
     if rng.random() < 0.3:
@@ -221,7 +225,7 @@ def _entry(rng: Random, names: list[str], depth: int) -> dict[str, Any]:
         return _scope(rng, names, depth)
     if kind == 1:
         return _variable(rng, names)
-    if kind == 2 and "v" in names:
+    if kind == 2 and any(name.startswith("v") for name in names) and "init" not in names:
         names.append("init")
         return {"initializer": "init"}
     return _node(rng, names)
@@ -239,16 +243,21 @@ def _scope(rng: Random, names: list[str], depth: int) -> dict[str, Any]:
 
 
 def _variable(rng: Random, names: list[str]) -> dict[str, Any]:
-    names.append("v")
+    name = f"v{len(names)}"
+    names.append(name)
     starts: tuple[Any, ...] = (
         "zeros",
         "ones",
         {"random_normal": {"mean": 0.0}},
         {"constant": 1.0},
         {"value": [1.0, 2.0]},
-        odd_value(rng),
+        _rarely(rng, "zeros"),
     )
-    variable = {"variable": "v", "shape": rng.choice(([2], [], [2, 2], odd_value(rng))), "initializer": rng.choice(starts)}
+    variable = {
+        "variable": name,
+        "shape": rng.choice(([2], [2], [], [2, 2], _rarely(rng, [1]))),
+        "initializer": rng.choice(starts),
+    }
     if rng.random() < 0.7:
         variable["kind"] = rng.choice(("ref", "resource"))
     if rng.random() < 0.4:
@@ -256,18 +265,19 @@ def _variable(rng: Random, names: list[str]) -> dict[str, Any]:
     return variable
 
 
-def _node(rng: Random, names: list[str]) -> dict[str, Any]:
+def _node(rng: Random, names: list[str], *, is_flat: bool = False) -> dict[str, Any]:
     op = rng.choice(COMMON) if rng.random() < 0.7 else rng.choice(load_registry().op_names)
     node: dict[str, Any] = {"op": op}
     definition = load_registry().op(op)
     assert definition is not None
     if rng.random() < 0.8:
-        node["name"] = rng.choice(_NAMES) + rng.choice(("", "", "1", "2"))
+        node["name"] = f"{rng.choice(_NAMES)}{len(names) or ''}" if rng.random() < 0.97 else odd_text(rng)
     if op == "Const":
         node |= _constant(rng)
     elif definition.inputs:
         count = len(definition.inputs) if rng.random() < 0.9 else rng.randrange(4)
-        node["inputs"] = [_input(rng, names) for _ in range(count)]
+        args = (*definition.inputs, *definition.inputs)[:count]
+        node["inputs"] = [_input(rng, names, arg, is_flat=is_flat) for arg in args]
     attrs = {
         name: _attr(rng, attr.type)
         for name, attr in definition.attrs.items()
@@ -293,20 +303,29 @@ def _constant(rng: Random) -> dict[str, Any]:
     return found
 
 
-def _input(rng: Random, names: list[str]) -> Any:
-    kind = rng.randrange(10)
-    if kind < 7 and names:
+def _input(rng: Random, names: list[str], arg: ArgDef, *, is_flat: bool) -> Any:
+    """The name of a tensor, or a literal that fits the argument; raw files and functions have names alone."""
+    if rng.random() < 0.03:
+        return odd_value(rng)
+    if names and (is_flat or rng.random() < 0.5):
         return _tensor(rng, names)
-    return rng.choice((1.0, 1, [1, 2], [[1.0]], True, "later", "^a", odd_value(rng)))
+    kind = "float" if arg.dtype is None else arg.dtype.name
+    literal: Any = {"string": "s", "bool": True}.get(kind, 1.0 if kind in ("float", "double", "half") else 1)
+    literal = rng.choice((literal, [literal, literal], [[literal]]))
+    return [literal, literal] if arg.number_attr or arg.type_list_attr else literal
+
+
+def _rarely(rng: Random, value: Any) -> Any:
+    return odd_value(rng) if rng.random() < 0.2 else value
 
 
 def _tensor(rng: Random, names: list[str]) -> str:
-    return (rng.choice(names) if names else "a") + rng.choice(("", "", "", ":0", ":1", ":7"))
+    return (rng.choice(names) if names else "a") + rng.choice(("", "", "", "", "", "", ":0", ":0", ":1", ":7"))
 
 
 def _attr(rng: Random, kind: str) -> Any:
     """A value for an attr of a type as TensorFlow writes it; now and then one of another type."""
-    if rng.random() < 0.15:
+    if rng.random() < 0.04:
         return odd_value(rng)
     if kind.startswith("list("):
         return [_attr(rng, kind[5:-1]) for _ in range(rng.choice((0, 1, 1, 2, 4, 5)))]
@@ -322,7 +341,7 @@ def _attr(rng: Random, kind: str) -> Any:
         return odd_text(rng)
     if kind == "bool":
         return rng.random() < 0.5
-    return rng.choice((0, 1, 2, -1, 5, 0.5, 2**31, 2**62)) if kind == "int" else rng.choice((0.0, 1.0, -1.0, 1e30, 0.5))
+    return rng.choice((0, 1, 1, 2, 2, 3, -1, 5, 2**31, 2**62)) if kind == "int" else rng.choice((0.0, 1.0, -1.0, 1e30, 0.5))
 
 
 def _function(rng: Random, name: str) -> dict[str, Any]:
@@ -331,7 +350,7 @@ def _function(rng: Random, name: str) -> dict[str, Any]:
     names = [arg["name"] for arg in args]
     nodes = []
     for _ in range(rng.randrange(1, 4)):
-        node = _node(rng, names)
+        node = _node(rng, names, is_flat=True)
         node["name"] = node.get("name", "x")
         node["inputs"] = [_tensor(rng, names) for _ in node.get("inputs", ())]
         nodes.append({key: value for key, value in node.items() if key not in ("control_inputs", "colocate_with")})
