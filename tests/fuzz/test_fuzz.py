@@ -10,11 +10,13 @@ from random import Random
 
 import pytest
 
+from placesim.loading import load
 from placesim.ops.registry import load_registry
 from tests.fuzz.campaign import SURFACES, Campaign
+from tests.fuzz.corpus import tensorflow_files
 from tests.fuzz.findings import judge
 from tests.fuzz.inputs import Input
-from tests.fuzz.mutation import dump, parse
+from tests.fuzz.mutation import dump, mutate_message, parse
 from tests.fuzz.runner import Limits, Outcome, Runner
 from tests.fuzz.shrinking import shrink
 from tests.fuzz.surfaces import graphs
@@ -115,3 +117,13 @@ def test_odd_numbers_are_written_as_yaml_reads_them() -> None:
         == b'{"a": [.nan, -.inf, "NaN"], "b": 1' + b"0" * 5000 + b"}"
     )
     assert parse(dump({"a": [10**5000, "\ud800"]})) == {"a": [10**5000, "\ud800"]}
+
+
+def test_a_changed_message_is_still_one(tmp_path: Path) -> None:
+    rng, model, path = Random("message"), tensorflow_files()["frozen.pb"], tmp_path / "changed.pb"
+    errors = []
+    for _ in range(20):
+        path.write_bytes(mutate_message(rng, model))
+        errors.append(load(path).error)
+    assert None in errors
+    assert not any("truncated" in str(error) for error in errors)
