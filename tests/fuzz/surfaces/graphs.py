@@ -14,22 +14,41 @@ from tests.fuzz.mutation import dump, mutate_text, mutate_tree, odd_text, odd_va
 from tests.fuzz.surfaces.command_lines import command_line
 from tests.fuzz.surfaces.compositions import composition
 
-KEYS = (
+_KEYS_IN_ONE = (
     "name description devices config nodes run fetch feed functions raw versions rest op id inputs control_inputs device "
     "colocate_with attrs value dtype shape scope variable initializer kind trainable repeat cpu gpu xla_cpu xla_gpu job "
     "tasks count model memory type bytes type_attr outputs control_outputs func tensor file seed T N Tin Tout _class f body"
-).split()
-COMMON = (
+)
+_COMMON_IN_ONE = (
     "Const Identity MatMul Add AddN Neg Mul Relu Placeholder NoOp Fill Range Tile Pack ConcatV2 Split Reshape Cast Switch "
     "Merge Enter Exit NextIteration LoopCond Less VariableV2 Assign VarHandleOp AssignVariableOp ReadVariableOp "
     "PartitionedCall StatefulPartitionedCall If While Case StatelessIf StatelessWhile IdentityN Print PrintV2 Assert Where "
     "Gather Einsum Conv2D RandomStandardNormal FIFOQueueV2 QueueEnqueueV2 QueueDequeueV2 Stage Unstage HashTableV2 "
     "LookupTableFindV2 TensorArrayV3 TensorListReserve RangeDataset IteratorV2 MakeIterator IteratorGetNext "
     "WholeFileReaderV2 ScatterNd Pad"
-).split()
+)
+KEYS = tuple(_KEYS_IN_ONE.split())
+"""Keys of a graph file at all its levels, and attrs."""
+
+COMMON = tuple(_COMMON_IN_ONE.split())
+"""Ops that stand more often than the rest of the registry."""
+
 _NAMES = ("a", "b", "c", "x", "v", "p", "op")
 _DEVICES = ("/cpu:0", "/gpu:0", "/device:GPU:1", "/job:ps/task:0", "/gpu:*", "", None, "/job:worker", "/replica:0")
-_TYPES = ("float int32 int64 bool string double half complex64 resource variant uint8 bfloat16").split()
+_TYPES = (
+    "float",
+    "int32",
+    "int64",
+    "bool",
+    "string",
+    "double",
+    "half",
+    "complex64",
+    "resource",
+    "variant",
+    "uint8",
+    "bfloat16",
+)
 
 
 def inputs(rng: Random) -> Iterator[Input]:
