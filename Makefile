@@ -6,6 +6,7 @@ BROWSER := $(shell command -v chromium || command -v chromium-browser || command
 # the tests of the HTML page drive a real browser: without one they are left out, and that is said
 BROWSED = $(if $(BROWSER),,-m "not browser")
 SAY_BROWSER = $(if $(BROWSER),,@echo "no Chromium on this machine: the tests that drive one are left out (apt-get install chromium)")
+SECONDS ?= 60
 CORPUS := $(wildcard tests/*/test_*corpus*.py)
 
 .DEFAULT_GOAL := help
@@ -50,6 +51,10 @@ tables: .venv/dev ## write what is generated of ops: tables, kernel families, th
 bench: .venv/dev ## measure: start-up, reading, placing, executing
 	@for file in tests/benchmarks/*_bench.py; do echo "== $$file"; $(BIN)/python -m $$(echo $${file%.py} | tr / .) || exit 1; done
 
+fuzz: .venv/dev ## try odd inputs and tell what breaks: SECONDS=600 SURFACE=graphs SEED=1 KEEP=DIRECTORY
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SURFACE),--surface $(SURFACE)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(KEEP),--keep $(KEEP))
+
 clean: ## remove .venv, caches and what was built
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find placesim tests -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -68,4 +73,4 @@ $(BIN)/python:
 	@$(BIN)/python -m compileall -q placesim
 	@touch $@ .venv/run
 
-.PHONY: help run test test-corpus recordings check format golden tables bench clean
+.PHONY: help run test test-corpus recordings check format golden tables bench fuzz clean

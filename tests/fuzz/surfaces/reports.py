@@ -1,0 +1,179 @@
+"""Reports, policies, inventories, feeds and `.npy` files with something changed, given to the commands that read them."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from placesim import PlacesimError, place, run
+from placesim.report.report import Report
+from tests.fuzz.corpus import examples
+from tests.fuzz.inputs import Input
+from tests.fuzz.mutation import dump, mutate_bytes, mutate_text, mutate_tree, odd_text, odd_value, parse
+from tests.fuzz.surfaces.command_lines import OPTIONS, STEP_SECONDS, command_line
+
+_GRAPH = b"""devices: {cpu: 2, gpu: 2}
+nodes:
+  - {op: Placeholder, name: x, dtype: float}
+  - {variable: v, shape: [2], initializer: ones, device: /cpu:0}
+  - {initializer: init}
+  - {op: Add, name: a, inputs: [x, v], device: /gpu:1}
+run: [{fetch: [init]}, {fetch: [a], feed: {x: [1.0, 2.0]}}]
+"""
+_POLICY: dict[str, Any] = {
+    "description": "d",
+    "rules": [
+        "no-soft-fallback",
+        {"no-ignored-colocation": {"except": ["a*"]}},
+        {"max-transfers": {"count": 10, "from": "GPU:0", "to": "CPU:0"}},
+        {"max-transfer-bytes": {"bytes": "4MiB", "unknown": 4}},
+        {"on-device": {"ops": ["Add"], "nodes": ["a/"], "device": "/gpu:*"}},
+        {"not-on-device": {"ops": ["Add"], "device": "GPU:0"}},
+        {"together": ["a", "v"]},
+        {"apart": ["a/", "v/"]},
+        {"variables-with-consumers": {"nodes": ["*"]}},
+        {"balance": {"of": "operations", "type": "GPU", "within": "20%"}},
+        {"max-memory": {"bytes": "1GiB", "device": "GPU:0"}},
+        {"baseline": {"file": "report.json"}},
+    ],
+}
+_INVENTORY: dict[str, Any] = {
+    "devices": [
+        {"job": "ps", "tasks": 2, "cpu": 1, "xla_cpu": 1, "gpu": {"count": 2, "model": "Tesla K20m", "memory": "4800MiB"}},
+        {
+            "job": "worker",
+            "gpu": {"model": {"name": "m", "memory": "1GiB", "compute_capability": 3.5, "flops": 1e12, "bandwidth": 1e9}},
+        },
+        {"job": "w", "gpu": {"model": {"name": "m", "memory": 5, "pci_bus_id": ["0000:02:00.0"]}}, "xla_gpu": 1},
+    ]
+}
+_POLICY_KEYS = (
+    "rules",
+    "bytes",
+    "from",
+    "to",
+    "nodes",
+    "ops",
+    "device",
+    "within",
+    "of",
+    "type",
+    "file",
+    "count",
+    "except",
+    "unknown",
+)
+_INVENTORY_KEYS = (
+    "devices",
+    "job",
+    "tasks",
+    "cpu",
+    "gpu",
+    "count",
+    "model",
+    "memory",
+    "name",
+    "pci_bus_id",
+    "flops",
+    "xla_cpu",
+)
+_REPORT_KEYS = (
+    "devices",
+    "placements",
+    "transfers",
+    "node",
+    "op",
+    "device",
+    "requested",
+    "tensor",
+    "src",
+    "dst",
+    "bytes",
+    "error",
+)
+
+
+def inputs(rng: Random) -> Iterator[Input]:
+    """Each kind of file as often as any other."""
+    kinds: tuple[Callable[[Random], Input], ...] = (_report, _report, _policy, _inventory, _feed, _array)
+    while True:
+        yield rng.choice(kinds)(rng)
+
+
+@cache
+def _reports() -> tuple[Any, ...]:
+    """Reports of a placement, of a placement that fails, and of a run, as `--format json` writes them."""
+    graphs = [parse(graph) for graph in (_GRAPH, *examples()[:6])]
+    return (*(_written(place, graph) for graph in graphs), _written(run, graphs[0]))
+
+
+def _written(command: Callable[..., Report], graph: Any) -> Any:
+    try:
+        report = command(graph)
+    except PlacesimError as error:
+        report = error.report
+    return json.loads(json.dumps(report.document()))
+
+
+def _report(rng: Random) -> Input:
+    report = dump(mutate_tree(rng, rng.choice(_reports()), _REPORT_KEYS))
+    if rng.random() < 0.1:
+        report = mutate_bytes(rng, report)
+    other = dump(rng.choice(_reports()))
+    command = rng.choice(("explain", "check", "diff", "show"))
+    line = command_line(rng, "report.json", command)
+    if command == "diff":
+        line = ("diff", *rng.choice((("report.json", "other.json"), ("other.json", "report.json"))), *line[2:])
+        line = tuple(word for word in line if word != "missing")
+    return Input(line, {"report.json": report, "other.json": other})
+
+
+def _policy(rng: Random) -> Input:
+    policy = mutate_tree(rng, {**_POLICY, "rules": rng.sample(_POLICY["rules"], 3)}, _POLICY_KEYS)
+    content = dump(policy) if rng.random() < 0.8 else mutate_text(rng, dump(policy).decode()).encode("utf-8", "surrogatepass")
+    report = dump(mutate_tree(rng, rng.choice(_reports()), _REPORT_KEYS))
+    line = command_line(rng, rng.choice(("g.yaml", "report.json")), "check", options=1)
+    return Input((*line, "--policy", "policy.yaml"), {"g.yaml": _GRAPH, "policy.yaml": content, "report.json": report})
+
+
+def _inventory(rng: Random) -> Input:
+    content = dump(mutate_tree(rng, _INVENTORY, _INVENTORY_KEYS))
+    command = rng.choice(("devices", "devices", "place", "show", "explain", "diff"))
+    line = ("devices",) if command == "devices" else command_line(rng, "g.yaml", command, options=1)
+    form = ("--format", "json") if command == "devices" and rng.random() < 0.5 else ()
+    return Input((*line, "--inventory", "machine.yaml", *form), {"g.yaml": _GRAPH, "machine.yaml": content})
+
+
+def _feed(rng: Random) -> Input:
+    value = rng.choice(
+        (dump(odd_value(rng)).decode(), mutate_text(rng, "[1.0, {bytes: AA==}, {tensor: {dtype: float, value: 1}}]"))
+    )
+    feed = f"{rng.choice(('x', 'x:0', 'a', 'v', odd_text(rng)))}={value}".replace("\0", "")
+    feed = feed.encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape")
+    fetch = rng.choice(OPTIONS["run"]["--fetch"])
+    return Input(("run", "g.yaml", "--timeout", STEP_SECONDS, "--feed", feed, "--fetch", fetch), {"g.yaml": _GRAPH})
+
+
+def _array(rng: Random) -> Input:
+    """A `.npy` file, mutated in its header or in its data, as a feed of the command line or of the file."""
+    values = rng.choice((np.ones(2, np.float32), np.zeros((2, 2)), np.array(["a"]), np.array([b"a"]), np.zeros(2, "M8[s]")))
+    stream = io.BytesIO()
+    np.save(stream, values)
+    content = stream.getvalue()
+    if rng.random() < 0.8:
+        end = rng.choice((128, len(content)))
+        content = mutate_bytes(rng, content[:end]) + content[end:]
+    if rng.random() < 0.2:
+        content = content.replace(
+            b"(2,)", rng.choice((b"(-2,)", b"(2, 99999999999)", b"(1<<40,)", b"(True,)", b"((2,),)", b"[2]"))
+        )
+    graph = _GRAPH.replace(b"[1.0, 2.0]", b"{file: x.npy}")
+    by_file = ("run", "g.yaml", "--timeout", STEP_SECONDS)
+    by_line = ("run", "g.yaml", "--timeout", STEP_SECONDS, "--feed", "x=@x.npy", "--fetch", "x")
+    return Input(rng.choice((by_file, by_line)), {"g.yaml": graph, "x.npy": content})
