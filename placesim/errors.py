@@ -6,6 +6,7 @@ PlacesimError                    anything a user is told in one line
  ├─ GraphBuildError              TensorFlow's Python would raise ValueError while the graph is built
  ├─ RequestError                 TensorFlow's Python would raise ValueError for a fetch or a feed
  ├─ SessionUsageError            TensorFlow's Python would raise RuntimeError for how a session is used
+ ├─ DefectError                  placesim itself is wrong: whoever meets it is asked to report it
  └─ OpError                      TensorFlow's own status classes
      ├─ CancelledError           ├─ UnknownError           ├─ InvalidArgumentError
      ├─ DeadlineExceededError    ├─ NotFoundError          ├─ AlreadyExistsError
@@ -114,6 +115,16 @@ class SessionUsageError(PlacesimError, RuntimeError):
     @property
     def type_name(self) -> str:
         return "RuntimeError"
+
+
+class DefectError(PlacesimError):
+    """What no graph should bring about: a fault of placesim's own, with the place where it showed."""
+
+    exit_code = 70  # EX_SOFTWARE of sysexits.h
+
+    @property
+    def type_name(self) -> str:
+        return "InternalError"
 
 
 class OpError(PlacesimError):

@@ -57,6 +57,11 @@ def instantiate(graph: Graph, function: Function, attrs: Attrs) -> FunctionBody:
     )
 
 
+def argument_types(function: Function, attrs: Attrs) -> tuple[DType, ...]:
+    """The types of a function's arguments, where it is called with these attrs."""
+    return tuple(_dtype(arg, attrs) for arg in function.inputs)
+
+
 def _dtype(arg: FunctionArg, attrs: Attrs) -> DType:
     return arg.dtype or attrs[arg.type_attr or ""]
 

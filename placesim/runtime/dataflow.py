@@ -14,13 +14,13 @@ from contextvars import copy_context
 from queue import SimpleQueue
 from typing import Any
 
-from placesim.errors import InternalError, InvalidArgumentError, OpError
+from placesim.errors import InternalError, InvalidArgumentError, OpError, PlacesimError
 from placesim.graph.node_text import node_tag
 from placesim.ops.categories import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, RECEIVES, SENDS, SWITCHES
 from placesim.runtime.control_flow import find_frames
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels.kernel import Kernel, WouldWait, one_per_output
-from placesim.runtime.program import Instruction, Program, blame, read_variable
+from placesim.runtime.program import Instruction, Program, blame, defect, no_argument, read_variable
 
 LARGE_INPUT_BYTES = 1 << 15
 """An op whose inputs are smaller runs in the calling thread: handing it over would cost more."""
@@ -111,8 +111,12 @@ def _exits_by_frame(program: Program) -> dict[str, list[int]]:
     """The `Exit` nodes of each frame, found by walking back to an `Enter`."""
     found: dict[str, list[int]] = {}
     for node, frame in zip(program.graph.nodes, find_frames(program.graph), strict=True):
-        if node.op in EXITS and frame is not None:
-            found.setdefault(frame.name, []).append(node.id)
+        if node.op not in EXITS:
+            continue
+        if frame is None:
+            error = InvalidArgumentError("Invalid Exit op: Cannot find a corresponding Enter op.")
+            raise blame(error, program.graph, node, program.state.device.name)
+        found.setdefault(frame.name, []).append(node.id)
     return found
 
 
@@ -224,14 +228,15 @@ class _Run:
     def _compute(self, instruction: Instruction, item: _Ready) -> Any:
         op = instruction.node.op
         if op == "_Arg":
-            return [self.feeds[instruction.attrs["index"]]]
+            index = instruction.attrs["index"]
+            return [self.feeds[index]] if index in self.feeds else no_argument(index)
         if op == "_Retval":
             value = item[3][0]
             self.results[instruction.attrs["index"]] = read_variable(value) if instruction.reads_ref[0] else value
             return []
         try:
             return instruction.compute(item[3])
-        except (OpError, WouldWait) as error:
+        except Exception as error:  # `_finish` tells them apart
             return error
 
     def _finish(self, item: _Ready, outputs: Any) -> None:
@@ -244,6 +249,8 @@ class _Run:
         instruction = program.instructions[index]
         if isinstance(outputs, OpError):
             raise blame(outputs, program.graph, instruction.node, program.state.device.name)
+        if isinstance(outputs, Exception) and not isinstance(outputs, PlacesimError):
+            raise defect(outputs, program, instruction, item[3]) from outputs
         if isinstance(outputs, BaseException):
             raise outputs
         self.done += 1

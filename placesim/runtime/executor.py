@@ -11,9 +11,9 @@ from itertools import islice
 from operator import itemgetter, length_hint
 from typing import Any
 
-from placesim.errors import DeadlineExceededError, InternalError, OpError
+from placesim.errors import DeadlineExceededError, InternalError, OpError, PlacesimError
 from placesim.ops.categories import RECEIVES, SENDS
-from placesim.runtime.program import Instruction, Program, TransferKey, blame, read_variable
+from placesim.runtime.program import Instruction, Program, TransferKey, blame, defect, no_argument, read_variable
 
 CHUNK = 4096
 """Nodes between two looks at the clock and the progress bar."""
@@ -48,7 +48,7 @@ def _order(programs: Sequence[Program]) -> list[tuple[int, int]]:
         order.append((number, index))
         following = [(number, consumer) for consumer in consumers[number][index]]
         instruction = programs[number].instructions[index]
-        if instruction.node.op in SENDS:
+        if instruction.node.op in SENDS and instruction.key in receives:  # a graph may hold a send of its own
             following.append(receives[instruction.key])
         for pair in following:
             waiting[pair[0]][pair[1]] -= 1
@@ -113,12 +113,22 @@ class Executor:
         except OpError as error:
             if isinstance(error, DeadlineExceededError) and error.node is None:
                 raise
-            number, index = self.schedule.order[len(steps) - length_hint(remaining) - 1]
-            program = self.schedule.programs[number]
-            raise blame(error, program.graph, program.instructions[index].node, program.state.device.name) from None
+            program, instruction, _ = self._at(len(steps) - length_hint(remaining) - 1)
+            raise blame(error, program.graph, instruction.node, program.state.device.name) from None
+        except PlacesimError:
+            raise
+        except Exception as error:
+            raise defect(error, *self._at(len(steps) - length_hint(remaining) - 1)) from error
         finally:
             self._clear()
         return dict(self._results)
+
+    def _at(self, position: int) -> tuple[Program, Instruction, list[Any]]:
+        """What runs at a position of the schedule, and what its inputs are now."""
+        number, index = self.schedule.order[position]
+        program = self.schedule.programs[number]
+        instruction = program.instructions[index]
+        return program, instruction, [self._stores[number][i] for i in instruction.inputs]
 
     def _clear(self) -> None:
         """Nothing of a step outlives it."""
@@ -173,6 +183,8 @@ def _argument(instruction: Instruction, store: list[Any], feeds: dict[int, Any])
     out, index = instruction.outputs, instruction.attrs["index"]
 
     def step() -> None:
+        if index not in feeds:
+            raise no_argument(index)
         store[out] = feeds[index]
 
     return step
@@ -216,24 +228,11 @@ def _unary(instruction: Instruction, store: list[Any], dropped: Sequence[int]) -
 
 
 def _general(instruction: Instruction, store: list[Any], dropped: Sequence[int]) -> Step:
-    gather, compute, attrs = _gather(instruction.inputs), instruction.kernel.compute, instruction.attrs
+    gather, compute = _gather(instruction.inputs), instruction.compute
     first, last = instruction.outputs, instruction.outputs + instruction.output_count
-    if any(instruction.reads_ref):
-        compute_read = instruction.compute
 
-        def step() -> None:
-            store[first:last] = compute_read(gather(store))
-
-    elif instruction.context is not None:
-        context = instruction.context
-
-        def step() -> None:
-            store[first:last] = compute(gather(store), attrs, context)
-
-    else:
-
-        def step() -> None:
-            store[first:last] = compute(gather(store), attrs)
+    def step() -> None:
+        store[first:last] = compute(gather(store))
 
     return _then_drop(step, store, dropped)
 

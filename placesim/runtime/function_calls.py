@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from placesim.devices.inventory import DeviceSet
-from placesim.graph.functions import find_function, instantiate
+from placesim.dtypes import DType
+from placesim.errors import InvalidArgumentError
+from placesim.graph.functions import argument_types, find_function, instantiate
 from placesim.graph.graph import Graph
 from placesim.ops.attributes import FunctionName
 from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
 from placesim.runtime.executors import AnyExecutor, build_executor
+from placesim.runtime.kernels.functional import other_types
 from placesim.runtime.partition import partition
 from placesim.runtime.program import DeviceState
 from placesim.runtime.pruning import prune
@@ -51,10 +54,15 @@ class FunctionCalls:
         self._soft = soft
         self._states = states
         self._step_resources = step_resources
+        self._argument_types: dict[FunctionName, tuple[DType, ...]] = {}
         self._idle: dict[tuple[Any, ...], list[PlacedFunction]] = {}
 
     def call(self, function: FunctionName, inputs: Sequence[Any], device: str) -> Sequence[Any]:
-        """The function's results; raises InvalidArgumentError for an unknown function, and what its nodes raise."""
+        """The function's results.
+
+        Raises InvalidArgumentError for an unknown function and for arguments that it does not take, and what its nodes raise.
+        """
+        self._check_arguments(function, inputs)
         homes = tuple(value.device if isinstance(value, ResourceHandle) else device for value in inputs)
         key = (function, device, homes)
         is_first = key not in self._idle
@@ -67,6 +75,16 @@ class FunctionCalls:
         finally:
             idle.append(found)
         return [results[index] for index in range(found.result_count)]
+
+    def _check_arguments(self, function: FunctionName, inputs: Sequence[Any]) -> None:
+        wanted = self._argument_types.get(function)
+        if wanted is None:
+            found = find_function(self._graph, function.name)
+            wanted = self._argument_types[function] = argument_types(found, dict(function.attrs))
+        if len(inputs) != len(wanted):
+            raise InvalidArgumentError(f"Expects {len(wanted)} arguments, but {len(inputs)} is provided")
+        for index, given, dtype in other_types(inputs, wanted):
+            raise InvalidArgumentError(f"Expects arg[{index}] to be {dtype.name} but {given} is provided")
 
     def _place(self, function: FunctionName, device: str, homes: Sequence[str]) -> PlacedFunction:
         body = instantiate(self._graph, find_function(self._graph, function.name), dict(function.attrs))

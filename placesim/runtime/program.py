@@ -9,8 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from placesim.devices.inventory import Device
-from placesim.errors import FailedPreconditionError, Location, OpError, PlacesimError, UnimplementedError
+from placesim.errors import (
+    DefectError,
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    Location,
+    OpError,
+    PlacesimError,
+    UnimplementedError,
+)
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import node_error, node_tag, node_tail
 from placesim.ops.attributes import Attrs, TensorValue
@@ -55,8 +66,12 @@ class Instruction:
         if any(self.reads_ref):
             values = [read_variable(v) if is_read else v for v, is_read in zip(values, self.reads_ref, strict=True)]
         if self.context is not None:
-            return self.kernel.compute(tuple(values), self.attrs, self.context)
-        return self.kernel.compute(tuple(values), self.attrs)
+            outputs = self.kernel.compute(tuple(values), self.attrs, self.context)
+        else:
+            outputs = self.kernel.compute(tuple(values), self.attrs)
+        if len(outputs) != self.output_count:
+            raise miscounted(self.node, len(outputs))
+        return outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +82,40 @@ class Program:
     graph: Graph
     instructions: tuple[Instruction, ...]
     store_size: int
+
+
+def miscounted(node: Node, count: int) -> InternalError:
+    """What TensorFlow's executor says of a node that gave fewer outputs than it has; of more it never hears."""
+    expected = len(node.signature.output_dtypes)
+    if count < expected:
+        return InternalError(f"Missing {count}-th output from {node_tag(node.name)}")
+    return InternalError(f"{node_tag(node.name)} gave {count} outputs, but has {expected}")
+
+
+def no_argument(index: int) -> InvalidArgumentError:
+    """For an `_Arg` that stands in a graph although no function and no feed has such an argument."""
+    return InvalidArgumentError(f"Argument {index} has no value: the step feeds none, and no function is called here")
+
+
+def defect(error: Exception, program: Program, instruction: Instruction, values: Sequence[Any]) -> DefectError:
+    """A fault in a kernel of placesim's, with what is needed to find it: the node, its op, and what came in."""
+    node = instruction.node
+    inputs = ", ".join(map(_described, values)) or "none"
+    found = DefectError(
+        f"{node_tag(node.name)} (op {node.op}) failed with {type(error).__name__}: {error}",
+        node=node.name,
+        location=program.graph.location(node),
+        device=program.state.device.name,
+    )
+    found.help = (f"its inputs: {inputs}", "this is a defect of placesim: please report it with the graph")
+    found.__cause__ = error
+    return found
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, np.ndarray | np.generic):
+        return f"{value.dtype.name}[{','.join(map(str, np.shape(value)))}]"
+    return type(value).__name__
 
 
 def read_variable(value: Any) -> Any:

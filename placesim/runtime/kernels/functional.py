@@ -5,27 +5,60 @@ The context's `call_function(function, inputs, device)` runs a body on the sessi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from placesim.errors import InternalError
+from placesim.dtypes import DTYPES, DType
+from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs, FunctionName
-from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, undeclared_type
 from placesim.runtime.shapes import Dims, ShapeContext
 
+NAMES_OF_ARRAYS = {dtype.numpy: dtype.name for dtype in reversed(DTYPES.values())}
+"""TensorFlow's name of an array's type; where several types have one, the first."""
 
-def _call(context: KernelContext, function: FunctionName, inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The results of a function's body; InternalError outside of a session."""
+
+def _call(context: KernelContext, function: FunctionName, inputs: Sequence[Any]) -> Sequence[Any]:
+    """The results of a function's body; InternalError outside of a session, InvalidArgumentError for wrong arguments."""
     if context.call_function is None:
         raise InternalError(f"Function {function.name} cannot be called outside a session")
     return context.call_function(function, tuple(inputs), context.device)
 
 
+def _call_branch(
+    context: KernelContext, function: FunctionName, inputs: Sequence[Any], declared: Sequence[DType]
+) -> Sequence[Any]:
+    """The results of a branch or a body; InternalError where they are not what the op declares."""
+    results = _call(context, function, inputs)
+    if len(results) != len(declared):
+        raise InternalError(f"Expect to produce {len(declared)} tensors, but only get {len(results)}")
+    for index, given, wanted in other_types(results, declared):
+        raise InternalError(f"Expect {index}-th output is of type {wanted.name} but get {given}")
+    return results
+
+
+def other_types(results: Sequence[Any], declared: Sequence[DType]) -> Iterator[tuple[int, str, DType]]:
+    """The results that are arrays of another type than is declared: position, type, declared type."""
+    for index, (value, dtype) in enumerate(zip(results, declared, strict=False)):
+        if isinstance(value, np.ndarray | np.generic) and value.dtype != dtype.numpy:
+            yield index, NAMES_OF_ARRAYS.get(value.dtype, value.dtype.name), dtype
+
+
 def partitioned_call(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The results of the function for these arguments; InternalError outside of a session."""
-    return _call(context, attrs["f"], inputs, attrs)
+    """The results of the function for these arguments.
+
+    InternalError outside of a session, and where there are more results than `Tout` says, or of another type;
+    InvalidArgumentError for arguments that the function does not take.
+    """
+    results, declared = _call(context, attrs["f"], inputs), attrs["Tout"]
+    if len(results) > len(declared):
+        last = len(results) - 1
+        raise InternalError(f"Function instantiation included invalid output index: {last} not in [0, {len(declared)}).")
+    for index, given, wanted in other_types(results, declared):
+        raise undeclared_type(context, given, wanted, index)
+    return results
 
 
 def is_true(value: Any) -> bool:
@@ -43,25 +76,31 @@ def conditional(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     InternalError outside of a session.
     """
     branch = attrs["then_branch"] if is_true(inputs[0]) else attrs["else_branch"]
-    return _call(context, branch, inputs[1:], attrs)
+    return _call_branch(context, branch, inputs[1:], attrs["Tout"])
 
 
 def case(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The branch of that index, a scalar, of the inputs behind it; the last one where there is none.
 
-    InternalError outside of a session.
+    InternalError outside of a session, InvalidArgumentError for an index that is no scalar.
     """
     branches = attrs["branches"]
+    if np.ndim(inputs[0]):
+        raise InvalidArgumentError("branch_index must be scalar")
     index = int(inputs[0])
-    return _call(context, branches[index if 0 <= index < len(branches) else -1], inputs[1:], attrs)
+    return _call_branch(context, branches[index if 0 <= index < len(branches) else -1], inputs[1:], attrs["Tout"])
 
 
 def loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """`body` of the loop variables, of any shapes, as long as `cond` of them is true; InternalError outside of a session."""
     values = tuple(inputs)
-    while is_true(_call(context, attrs["cond"], values, attrs)[0]):
-        values = tuple(_call(context, attrs["body"], values, attrs))
-    return values
+    while True:
+        held = _call(context, attrs["cond"], values)
+        if len(held) != 1:
+            raise InvalidArgumentError(f"Expected a single scalar return value from the cond function, got {len(held)} tensors")
+        if not is_true(held[0]):
+            return values
+        values = tuple(_call_branch(context, attrs["body"], values, attrs["T"]))
 
 
 # --- shape functions ------------------------------------------------------------------------------------------------

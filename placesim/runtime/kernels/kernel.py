@@ -87,9 +87,9 @@ def zeros(shape: tuple[int, ...], dtype: DType) -> Tensor:
     return np.full(shape, b"", object) if dtype is STRING else np.zeros(shape, dtype.numpy)
 
 
-def undeclared_type(context: KernelContext, given: DType, declared: DType) -> InternalError:
+def undeclared_type(context: KernelContext, given: str, declared: DType, index: int = 0) -> InternalError:
     """What TensorFlow's executor says of an output of another type than the node's attrs declare; no kernel checks that."""
     return InternalError(
-        f"Output 0 of type {given.name} does not match declared output type {declared.name} "
+        f"Output {index} of type {given} does not match declared output type {declared.name} "
         f"for node {{{{node {context.node}}}}}"
     )

@@ -112,7 +112,7 @@ def pop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence
     stack = find_stack(inputs[0], context)
     found = stack.pop()
     if attrs["elem_type"] is not stack.dtype:
-        raise undeclared_type(context, stack.dtype, attrs["elem_type"])
+        raise undeclared_type(context, stack.dtype.name, attrs["elem_type"])
     return (found,)
 
 

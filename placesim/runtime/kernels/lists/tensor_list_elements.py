@@ -45,7 +45,7 @@ def take_item(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
         raise InvalidArgumentError(f"Trying to access element {index} in a list with {len(found.elements)} elements.")
     element = found.elements[index]
     if element is NEVER_SET:
-        raise undeclared_type(context, FLOAT, found.dtype)
+        raise undeclared_type(context, FLOAT.name, found.dtype)
     if element is not None:
         return (element,)
     shape = merge_partial(partial_shape_of(inputs[2]), found.element_shape)

@@ -1,0 +1,120 @@
+"""Mistakes in graphs that show when they run: each is an error that names the node, in TensorFlow's words where it has any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import placesim
+from placesim.errors import DefectError, InternalError, PlacesimError
+from placesim.runtime.kernels import load_kernels
+
+A = {"op": "Const", "name": "a", "value": 1.0}
+P = {"op": "Const", "name": "p", "value": True}
+NEG = {"op": "Neg", "name": "x", "inputs": ["a"], "attrs": {"T": "float"}}
+
+
+def function(results: int) -> dict[str, Any]:
+    """F(a) gives -a so many times."""
+    outputs = [{"name": f"o{i}", "type": "float", "value": "x:y:0"} for i in range(results)]
+    return {"name": "F", "inputs": [{"name": "a", "type": "float"}], "outputs": outputs, "nodes": [NEG]}
+
+
+def call(op: str, inputs: list[Any], **attrs: Any) -> dict[str, Any]:
+    return {"op": op, "name": "o", "inputs": inputs, "attrs": attrs}
+
+
+F = {"func": "F"}
+BRANCHES = {"then_branch": F, "else_branch": F, "output_shapes": []}
+CASES: dict[str, tuple[list[dict[str, Any]], int, str, str]] = {
+    # nodes, results of F, class, message
+    "more results than Tout": (
+        [A, call("PartitionedCall", ["a"], f=F, Tin=["float"], Tout=["float"])],
+        3,
+        "InternalError",
+        "Function instantiation included invalid output index: 2 not in [0, 1).",
+    ),
+    "fewer results than Tout": (
+        [A, call("PartitionedCall", ["a"], f=F, Tin=["float"], Tout=["float", "float"])],
+        1,
+        "InternalError",
+        "Missing 1-th output from {{node o}}",
+    ),
+    "results of another type": (
+        [A, call("PartitionedCall", ["a"], f=F, Tin=["float"], Tout=["int32"])],
+        1,
+        "InternalError",
+        "Output 0 of type float does not match declared output type int32 for node {{node o}}",
+    ),
+    "more arguments": (
+        [A, call("StatefulPartitionedCall", ["a", "a"], f=F, Tin=["float", "float"], Tout=["float"])],
+        1,
+        "InvalidArgumentError",
+        "Expects 1 arguments, but 2 is provided",
+    ),
+    "arguments of another type": (
+        [P, call("PartitionedCall", ["p"], f=F, Tin=["bool"], Tout=["float"])],
+        1,
+        "InvalidArgumentError",
+        "Expects arg[0] to be float but bool is provided",
+    ),
+    "a branch of fewer results": (
+        [A, P, call("If", ["p", "a"], Tin=["float"], Tout=["float", "float"], **BRANCHES)],
+        1,
+        "InternalError",
+        "Expect to produce 2 tensors, but only get 1",
+    ),
+    "a branch of another type": (
+        [A, P, call("If", ["p", "a"], Tin=["float"], Tout=["int32"], **BRANCHES)],
+        1,
+        "InternalError",
+        "Expect 0-th output is of type int32 but get float",
+    ),
+    "a case by a vector": (
+        [A, call("Case", [[0, 0], "a"], branches=[F], Tin=["float"], Tout=["float"], output_shapes=[])],
+        1,
+        "InvalidArgumentError",
+        "branch_index must be scalar",
+    ),
+    "an Exit without Enter": (
+        [A, {"op": "Exit", "name": "o", "inputs": ["a"]}],
+        1,
+        "InvalidArgumentError",
+        "Invalid Exit op: Cannot find a corresponding Enter op.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_mistake_is_an_error_that_names_the_node(name: str) -> None:
+    nodes, results, kind, message = CASES[name]
+    with pytest.raises(PlacesimError) as found:
+        placesim.run({"nodes": nodes, "functions": [function(results)], "run": [{"fetch": ["o:0"]}]})
+    assert found.value.type_name == kind
+    assert found.value.message.partition("\n\t [[")[0] == message
+    assert found.value.node == "o"
+
+
+@pytest.mark.parametrize("in_order", [True, False], ids=["in a fixed order", "as data flows"])
+def test_a_fault_in_a_kernel_says_where_and_asks_for_a_report(in_order: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = load_kernels()
+    broken = kernels["Square"]._replace(compute=lambda inputs, attrs: inputs[0].no_such_thing, direct=None)
+    monkeypatch.setitem(kernels._found, "Square", broken)  # type: ignore[attr-defined]
+    more = [] if in_order else [P, {"op": "Switch", "name": "s", "inputs": ["a", "p"]}]
+    nodes = [A, *more, {"op": "Square", "name": "o", "inputs": ["a" if in_order else "s:1"]}]
+    with pytest.raises(DefectError, match="op Square") as found:
+        placesim.run({"nodes": nodes, "run": [{"fetch": ["o"]}]})
+    assert found.value.node == "o"
+    assert found.value.exit_code == 70
+    assert found.value.help[0] == "its inputs: float32[]"
+
+
+def test_a_kernel_that_gives_another_number_of_outputs_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the tensors of all nodes behind it would be others."""
+    kernels = load_kernels()
+    broken = kernels["Square"]._replace(compute=lambda inputs, attrs: (np.float32(1), np.float32(2)), direct=None)
+    monkeypatch.setitem(kernels._found, "Square", broken)  # type: ignore[attr-defined]
+    with pytest.raises(InternalError, match="gave 2 outputs, but has 1"):
+        placesim.run({"nodes": [A, {"op": "Square", "name": "o", "inputs": ["a"]}]})
