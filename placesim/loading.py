@@ -44,9 +44,9 @@ class Loaded:
 
 def load(source: Source, name: str | None = None, options: Options | None = None) -> Loaded:
     """Read a graph, whatever it comes from; what is wrong with it is in the result.  `name` is what its locations say."""
-    has_place = isinstance(source, str | Path) and not is_stream(source)
-    directory = Path(source).parent if has_place else Path()
-    folder = Path(source) if has_place and os.path.isdir(source) else directory
+    place = Path(source) if isinstance(source, str | Path) and not is_stream(source) else None
+    directory = Path() if place is None else place.parent
+    folder = place if place is not None and os.path.isdir(place) else directory
     try:
         loaded = _with_devices(_load(source, name, directory, options or Options()), options or Options())
         return replace(loaded, folder=folder)

@@ -40,21 +40,21 @@ class FileAccess:
 
     def readable(self, name: str | Path) -> Path:
         """The file of that name, its links followed; PermissionDeniedError where the graph may not read it."""
-        return self._allowed(name, self.reads, "read", "it may read below its own folder and what the command line names")
+        return self._allowed(name, self.reads, "read")
 
     def writable(self, name: str | Path) -> Path:
         """The file of that name, its links followed; PermissionDeniedError where the graph may not write it."""
-        return self._allowed(name, self.writes, "write", "it may write what it was allowed to")
+        return self._allowed(name, self.writes, "write")
 
-    def _allowed(self, name: str | Path, roots: Iterable[Path], verb: str, rule: str) -> Path:
+    def _allowed(self, name: str | Path, roots: Iterable[Path], verb: str) -> Path:
         path = resolved(Path(name))
         kind = _system_kind(path) or kind_of(path)
         if kind:
             raise PermissionDeniedError(f"{name}; Permission denied: a graph may {verb} files alone, and this is {kind}")
         if self.all_files or any(path.is_relative_to(root) for root in roots):
             return path
-        option = f"--allow-{verb} {path.parent} allows it, --allow-all-files everything"
-        raise PermissionDeniedError(f"{name}; Permission denied: the graph may not {verb} this file, {rule}; {option}")
+        option = f"--allow-{verb} {path.parent} or --allow-all-files allows it"
+        raise PermissionDeniedError(f"{name}; Permission denied: the graph may not {verb} this file; {option}")
 
 
 NO_FILES = FileAccess()

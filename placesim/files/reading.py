@@ -76,10 +76,12 @@ def read_file(path: str | Path) -> bytes:
 
 def read_part(path: str | Path, offset: int, size: int) -> bytes:
     """So many bytes of an ordinary file from an offset on.  Raises as `open_file`, and ShortenedError where there are fewer."""
+    found = b""
     with open_file(path) as file:
-        file.seek(offset)
-        # never more than there is: a size is only what some index says
-        found = file.read(min(size, max(0, os.fstat(file.fileno()).st_size - offset)))
+        # looked at before the memory is asked for: a size is only what some index says
+        if offset + size <= os.fstat(file.fileno()).st_size:
+            file.seek(offset)
+            found = file.read(size)
     if len(found) < size:
         raise ShortenedError(errno.EIO, "the file has become shorter while it was read", str(path))
     return found

@@ -35,10 +35,13 @@ class WholeFiles:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
-            self._open.close()
             if kind is None:
+                self._open.close()
                 self._rename()
                 self._folders.clear()
+            else:
+                with suppress(OSError):  # what is still to be written fails again
+                    self._open.close()
         finally:
             self._clear()
 
