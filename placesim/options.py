@@ -131,7 +131,7 @@ def _check_integer(name: str, value: Any, low: int, high: int) -> None:
 
 
 def _paths(name: str, given: Paths) -> tuple[str | PurePath, ...]:
-    paths = (given,) if isinstance(given, str | PurePath) else tuple(given)
+    paths = tuple(given) if isinstance(given, list | tuple) else (given,)
     for path in paths:
         if not isinstance(path, str | PurePath) or not str(path) or "\0" in str(path):
             raise UsageError(f"wrong {name}: got {path!r}, expected a folder or a file")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,10 +17,13 @@ import pytest
 import placesim
 from placesim.errors import DataLossError, InvalidArgumentError, NotFoundError, PermissionDeniedError, UsageError
 from placesim.files.access import FileAccess, checkpoint_files
+from placesim.loading import load
+from tests.cli.shell import ROOT
 from tests.runtime.kernel_calls import Machine
 from tests.runtime.test_files import queue_of, restore, save, scalar, strings
 
 PACKAGE = Path(placesim.__file__).parent
+MODEL = ROOT / "tests" / "data" / "tensorflow-files" / "tf2_model"
 
 
 @pytest.fixture
@@ -221,7 +225,7 @@ fetch: [%s]
         placesim.run(graph, **{option: [other]})  # type: ignore[arg-type]
         placesim.run(graph, allow_all_files=True)
     assert (other / "c" / "d.txt").read_text() == str(other / "b.txt")
-    for wrong in ("", "a\0b", [3]):
+    for wrong in ("", "a\0b", [3], 3):
         with pytest.raises(UsageError, match="wrong allow_read"):
             placesim.run(graph, allow_read=wrong)  # type: ignore[arg-type]
 
@@ -245,3 +249,23 @@ def test_feeds_from_files(folders: tuple[Path, Path]) -> None:
     os.mkfifo(own / "pipe")
     with pytest.raises(PermissionDeniedError, match="this is a pipe"):
         placesim.run(graph, feed={"x": {"file": "pipe"}}, allow_all_files=True)
+
+
+def test_a_saved_model_reads_below_its_own_directory(tmp_path: Path) -> None:
+    """Not what lies beside it; its file alone is as any graph's."""
+    model = Path(shutil.copytree(MODEL, tmp_path / "model"))
+    assert load(model).folder == model
+    assert load(model / "saved_model.pb").folder == model
+    assert load({}).folder == Path()
+    (model / "variables" / "variables.data-00000-of-00001").rename(tmp_path / "data")
+    (model / "variables" / "variables.data-00000-of-00001").symlink_to(tmp_path / "data")
+    with pytest.raises(InvalidArgumentError, match="leads out of the model's directory"):
+        placesim.run(model, feed={"x": [[1.0, 2.0, 3.0, 4.0]]})
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("", NotFoundError), ("a" * 5000, InvalidArgumentError), ("\udcff", NotFoundError)]
+)
+def test_names_that_name_nothing(name: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        Machine().run("ReadFile", np.array(os.fsencode(name), object))

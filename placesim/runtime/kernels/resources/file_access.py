@@ -5,12 +5,13 @@ Source: TensorFlow's `posix_file_system.cc`, `record_reader.cc`, `inputbuffer.cc
 
 from __future__ import annotations
 
+import errno
 import glob
 import itertools
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from placesim.checkpoints.crc32c import crc32c, unmask
@@ -31,9 +32,15 @@ def file_name(name: bytes) -> str:
     return os.fsdecode(name)
 
 
+def _located(decide: Callable[[str], Path], name: str) -> Path:
+    if not name:  # the current directory to `Path`, nothing to the system
+        raise file_error(name, OSError(errno.ENOENT, ""))
+    return decide(name)
+
+
 def read_bytes(files: FileAccess, name: str) -> bytes:
     """A whole file.  Raises PermissionDeniedError where the graph may not read it, the system's error as TensorFlow's."""
-    path = files.readable(name)
+    path = _located(files.readable, name)
     try:
         return read_file(path)
     except OSError as error:
@@ -42,7 +49,7 @@ def read_bytes(files: FileAccess, name: str) -> bytes:
 
 def write_bytes(files: FileAccess, name: str, data: bytes) -> None:
     """Write a whole file; directories on the way are made.  Raises as `read_bytes`."""
-    path = files.writable(name)
+    path = _located(files.writable, name)
     try:
         write_whole(path, data, makes_folders=True)
     except OSError as error:
@@ -51,7 +58,7 @@ def write_bytes(files: FileAccess, name: str, data: bytes) -> None:
 
 def append_bytes(files: FileAccess, name: str, data: bytes) -> None:
     """Write at the end of a file, which is made where there is none.  Raises as `read_bytes`."""
-    path = files.writable(name)
+    path = _located(files.writable, name)
     try:
         with path.open("ab") as file:
             file.write(data)
