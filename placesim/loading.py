@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from placesim.errors import GraphFileError, Location, PlacesimError, Problem, UsageError
+from placesim.files.reading import is_stream, read_handed
 from placesim.options import Options
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 class Loaded:
     """A graph file, or why it could not be read; feeds from files are relative to `directory`.
 
+    `folder` is the graph's own, all of which it may read: that of its file, or a SavedModel's directory.
+
     `inputs` and `outputs` map the arguments of a model's signature to tensors; `annotations` the devices that the nodes of
     TensorFlow's own file ask for to their number (None for a file of ours); `needs_fetch` says why there is nothing to run
     until something is asked for.
@@ -37,13 +39,17 @@ class Loaded:
     outputs: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, int] | None = None
     needs_fetch: str = ""
+    folder: Path = Path()
 
 
 def load(source: Source, name: str | None = None, options: Options | None = None) -> Loaded:
     """Read a graph, whatever it comes from; what is wrong with it is in the result.  `name` is what its locations say."""
-    directory = Path(source).parent if isinstance(source, str | Path) else Path()
+    place = Path(source) if isinstance(source, str | Path) and not is_stream(source) else None
+    directory = Path() if place is None else place.parent
+    folder = place if place is not None and os.path.isdir(place) else directory
     try:
-        return _with_devices(_load(source, name, directory, options or Options()), options or Options())
+        loaded = _with_devices(_load(source, name, directory, options or Options()), options or Options())
+        return replace(loaded, folder=folder)
     except PlacesimError as error:
         return Loaded(None, directory, error)
 
@@ -59,7 +65,7 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
         if os.path.isdir(source):
             _check_directory(Path(source))
             return _load_tensorflow(str(source), None, None, options, directory)
-        content: str | bytes | memoryview = map_bytes(source)
+        content: str | bytes = read_bytes(source)
     else:
         file = name or str(getattr(source, "name", "<stream>"))
         content = source.read()
@@ -67,9 +73,7 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
         kind = recognise(content)
         if kind.format is not Format.GRAPH_FILE:
             return _load_tensorflow(file, content, kind, options, directory)
-    text = bytes(content) if isinstance(content, memoryview) else content
-    del content
-    return _loaded(read_graph_file(text, file), directory, options)
+    return _loaded(read_graph_file(content, file), directory, options)
 
 
 def _check_directory(directory: Path) -> None:
@@ -80,29 +84,14 @@ def _check_directory(directory: Path) -> None:
         raise GraphFileError((Problem(Location(str(directory), 0, 0), message),))
 
 
-def map_bytes(path: str | Path) -> bytes | memoryview:
-    """A file's content, a large one mapped into memory.  Raises GraphFileError where it cannot be read."""
-    from placesim.formats.tensorflow.file_bytes import file_bytes
-
+def read_bytes(path: str | Path) -> bytes:
+    """A file's bytes.  Raises GraphFileError where it cannot be read, or is none."""
     try:
-        return file_bytes(path)
-    except UsageError as error:
-        reason = getattr(error.__context__, "strerror", None) or str(error.__context__)
+        return read_handed(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
         message = f"cannot read the file: got '{reason}', expected a readable graph file"
         raise GraphFileError((Problem(Location(str(path), 0, 0), message),)) from None
-
-
-def read_bytes(path: str | Path) -> bytes:
-    """A file's bytes.  Raises GraphFileError where it cannot be read."""
-    return bytes(map_bytes(path))
-
-
-def is_stream(path: str) -> bool:
-    """Whether a path can be read only once, such as a pipe's."""
-    try:
-        return not stat.S_ISREG(mode := os.stat(path).st_mode) and not stat.S_ISDIR(mode)
-    except (OSError, ValueError):
-        return False
 
 
 def read_lines(path: str, options: Options | None = None) -> Iterator[tuple[str, Loaded]]:
@@ -120,7 +109,7 @@ def read_lines(path: str, options: Options | None = None) -> Iterator[tuple[str,
     for number, line in enumerate(lines, 1):
         if line.strip():
             name = f"{path}:{number}"
-            yield name, replace(load(BytesIO(line), name, options), directory=Path(path).parent)
+            yield name, replace(load(BytesIO(line), name, options), directory=Path(path).parent, folder=Path(path).parent)
 
 
 # --- files of ours --------------------------------------------------------------------------------------------------
@@ -162,9 +151,7 @@ def _with_devices(loaded: Loaded, options: Options) -> Loaded:
 # --- TensorFlow's own files -----------------------------------------------------------------------------------------
 
 
-def _load_tensorflow(
-    name: str, content: bytes | memoryview | None, kind: FileKind | None, options: Options, directory: Path
-) -> Loaded:
+def _load_tensorflow(name: str, content: bytes | None, kind: FileKind | None, options: Options, directory: Path) -> Loaded:
     from placesim.formats.recognition import Format
     from placesim.formats.tensorflow.reader import read_tensorflow_file
 

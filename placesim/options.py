@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import PurePath
 from typing import Any, TypedDict
 
 from placesim.devices.inventory import MAX_COUNT
@@ -12,6 +13,7 @@ from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 STYLES = ("modern", "classic")
 THREADS_LIMIT = 1 << 16
+Paths = str | PurePath | Sequence[str | PurePath]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,8 @@ class Options:
 
     `inventory` is a file with a `devices:` document or that document itself; `timeout` is in seconds.  `tag`, `signature` and
     `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops the devices that its nodes ask for, then
-    `device` sets them: patterns over node names to devices, as a mapping or as `PATTERN=DEVICE`.
+    `device` sets them: patterns over node names to devices, as a mapping or as `PATTERN=DEVICE`.  Beside its own folder the
+    graph may read what lies in `allow_read`, and write what lies in `allow_write`; `allow_all_files` leaves nothing out.
     """
 
     log_placement: bool | None = None
@@ -41,6 +44,19 @@ class Options:
     checkpoint: Any = None
     clear_devices: bool = False
     device: Mapping[str, str] | Sequence[str] = ()
+    allow_read: Paths = ()
+    allow_write: Paths = ()
+    allow_all_files: bool = False
+
+    @property
+    def readable_paths(self) -> tuple[str | PurePath, ...]:
+        """`allow_read` as a tuple."""
+        return _paths("allow_read", self.allow_read)
+
+    @property
+    def writable_paths(self) -> tuple[str | PurePath, ...]:
+        """`allow_write` as a tuple."""
+        return _paths("allow_write", self.allow_write)
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -76,6 +92,9 @@ class OptionValues(TypedDict, total=False):
     checkpoint: Any
     clear_devices: bool
     device: Mapping[str, str] | Sequence[str]
+    allow_read: Paths
+    allow_write: Paths
+    allow_all_files: bool
 
 
 def make_options(values: Mapping[str, Any]) -> Options:
@@ -98,7 +117,7 @@ def make_options(values: Mapping[str, Any]) -> Options:
         raise UsageError(f"unknown log style: got '{options.log_style}', expected {' or '.join(STYLES)}{near}")
     if isinstance(options.device, str):
         raise UsageError(f"wrong type of device: got '{options.device}', expected a mapping or a list of PATTERN=DEVICE")
-    _ = options.device_patterns
+    _ = options.device_patterns, options.readable_paths, options.writable_paths
     return options
 
 
@@ -109,6 +128,14 @@ def _check_integer(name: str, value: Any, low: int, high: int) -> None:
         raise UsageError(f"wrong type of {name}: got {value!r}, expected an integer")
     if not low <= value <= high:
         raise UsageError(f"{name} out of range: got {value}, expected an integer from {low} to {high}")
+
+
+def _paths(name: str, given: Paths) -> tuple[str | PurePath, ...]:
+    paths = tuple(given) if isinstance(given, list | tuple) else (given,)
+    for path in paths:
+        if not isinstance(path, str | PurePath) or not str(path) or "\0" in str(path):
+            raise UsageError(f"wrong {name}: got {path!r}, expected a folder or a file")
+    return paths
 
 
 def _device_pattern(text: str) -> tuple[str, str]:

@@ -18,6 +18,9 @@ from placesim.options import Options, OptionValues, make_options
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 if TYPE_CHECKING:
+    from pathlib import PurePath
+
+    from placesim.files.access import FileAccess
     from placesim.graph.steps import Config, GraphFile, Step
     from placesim.loading import Source
     from placesim.report.report import Report
@@ -144,7 +147,8 @@ class _Simulation:
             _inventory(file, self._options),
             GpuOptions(config.gpu_memory_fraction, config.gpu_visible_device_list, dict(config.device_count)),
         )
-        self._session = open_session(file, machine, config, self._loaded.directory)
+        files = _file_access(self._loaded, self._options)
+        self._session = open_session(file, machine, config, self._loaded.directory, files)
         if file.is_raw and self._stage >= Stage.EXECUTED:
             steps = tuple(step if step.fetches else replace(step, fetches=self._session.sink_tensors()) for step in steps)
         self._run_steps(self._session, steps)
@@ -197,6 +201,21 @@ def _config(file: GraphFile, options: Options) -> Config:
     flags = {"CPU": options.cpu, "GPU": options.gpu}
     counts = tuple((kind, count) for kind, count in file.config.device_count if flags.get(kind) is None)
     return replace(file.config, device_count=counts, **{name: value for name, value in given.items() if value is not None})
+
+
+def _file_access(loaded: Loaded, options: Options) -> FileAccess:
+    """The graph may read below its own folder and what the options name, and write what they allow."""
+    from placesim.files.access import FileAccess, checkpoint_files
+    from placesim.graph.steps import FromFile
+
+    named: list[str | PurePath] = [loaded.folder, *options.readable_paths]
+    for value in options.feed.values():
+        path = value.path if isinstance(value, FromFile) else value.get("file") if isinstance(value, Mapping) else None
+        if isinstance(path, str):
+            named.append(loaded.directory / path)
+    if options.checkpoint is not None:
+        named += checkpoint_files(options.checkpoint)
+    return FileAccess.of(named, options.writable_paths, options.allow_all_files)
 
 
 def _inventory(file: GraphFile | None, options: Options) -> tuple[TaskInventory, ...]:

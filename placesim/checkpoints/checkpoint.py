@@ -1,4 +1,4 @@
-"""A checkpoint of TensorFlow's second format (a "tensor bundle") -> its tensors, checked and mapped into memory, not copied.
+"""A checkpoint of TensorFlow's second format (a "tensor bundle") -> its tensors, each read and checked when it is asked for.
 
 `PREFIX.index` is a sorted table of entries, `PREFIX.data-00000-of-00001` the tensors one behind the other.
 Source: TensorFlow's `tensor_bundle.cc` and its messages.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from placesim.checkpoints.containment import inside
 from placesim.checkpoints.crc32c import crc32c, unmask
 from placesim.checkpoints.entries import HEADER_KEY, Entry, Header, decode_entry, decode_header
 from placesim.checkpoints.slices import Extent, Region, bounds, format_region, slice_key
@@ -29,6 +29,8 @@ from placesim.errors import (
     OpError,
     UnimplementedError,
 )
+from placesim.files.containment import inside
+from placesim.files.reading import ShortenedError, read_file, read_part
 
 OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _SLICE_KEY_START = b"\0"
@@ -38,6 +40,8 @@ _CORRUPT = (
 )
 Array = np.ndarray[Any, Any]
 Bounds = tuple[slice, ...]
+Locate = Callable[[Path], Path]
+"""A file's path -> where it may be opened; raises PlacesimError where it may not."""
 
 
 def index_path(prefix: str | Path) -> Path:
@@ -56,22 +60,23 @@ class Checkpoint:
     `prefix` is what its files' names begin with (`variables/variables`).
     """
 
-    def __init__(self, prefix: str | Path, directory: Path | None = None, *, is_contained: bool = True) -> None:
-        """Read the index; files must lie in `directory` (by default that of the prefix) where it is contained.
+    def __init__(self, prefix: str | Path, directory: Path | None = None, *, locate: Locate | None = None) -> None:
+        """Read the index; files must lie in `directory` (by default that of the prefix), or where `locate` lets them.
 
         Raises NotFoundError, DataLossError or InternalError for an index that is broken, InvalidArgumentError for a file that
         is outside of the directory.
         """
         self.prefix = str(prefix)
         index = index_path(prefix)
-        self._directory = (directory or index.parent) if is_contained else None
+        self._locate = locate or partial(inside, directory=directory or index.parent)
+        if locate is not None:
+            locate(index)  # whether it is there is no one's business who may not read it
         if not os.path.isfile(index):
             text = "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for"
             raise NotFoundError(f"{text} {self.prefix}")
-        self._shards: dict[int, Array] = {}
-        self._checked: set[bytes] = set()
+        self._shards: dict[int, tuple[Path, int]] = {}
         try:
-            self.header, self.entries = _read_index(self._located(index).read_bytes())
+            self.header, self.entries = _read_index(read_file(self._locate(index)))
         except OpError as error:
             error.message = _CORRUPT.format(index, error.message)
             raise
@@ -95,7 +100,7 @@ class Checkpoint:
         return found
 
     def read(self, name: str, region: Region | None = None) -> Array:
-        """A tensor, or a region of it; it is a view of the file unless it has to be put together.
+        """A tensor, or a region of it; read-only unless it has to be put together.
 
         Raises NotFoundError, DataLossError for bytes that don't have their checksum, InvalidArgumentError for a region that
         was not saved.
@@ -108,19 +113,15 @@ class Checkpoint:
 
     # --- bytes ------------------------------------------------------------------------------------------------------
 
-    def _located(self, path: Path) -> Path:
-        return path if self._directory is None else inside(path, self._directory)
-
-    def _shard(self, number: int) -> Array:
-        """The bytes of a data file, mapped."""
+    def _shard(self, number: int) -> tuple[Path, int]:
+        """A data file and its size in bytes."""
         found = self._shards.get(number)
         if found is None:
             path = data_path(self.prefix, number, self.header.shards)
             if not os.path.isfile(path):
                 raise NotFoundError(f"{path}; No such file or directory")
-            path = self._located(path)
-            found = np.memmap(path, np.uint8, "r").view(np.ndarray) if path.stat().st_size else np.zeros(0, np.uint8)
-            self._shards[number] = found
+            path = self._locate(path)
+            found = self._shards[number] = (path, path.stat().st_size)
         return found
 
     def _value(self, key: bytes, entry: Entry) -> Array:
@@ -131,17 +132,16 @@ class Checkpoint:
         if dtype is not STRING and entry.size_bytes != count * dtype.size:
             stored = f"stored size {entry.size_bytes}; expected size {count * dtype.size}"
             raise DataLossError(f"Invalid size in bundle entry: key {name}; {stored}")
-        shard = self._shard(entry.shard)
-        if entry.offset + entry.size_bytes > len(shard):
-            where = f"{entry.size_bytes} bytes at {entry.offset} of a shard of {len(shard)} bytes"
+        path, size = self._shard(entry.shard)
+        if entry.offset + entry.size_bytes > size:
+            where = f"{entry.size_bytes} bytes at {entry.offset} of a shard of {size} bytes"
             raise DataLossError(f"Invalid size in bundle entry: key {name}; {where}")
-        data = shard[entry.offset : entry.offset + entry.size_bytes]
+        data = np.frombuffer(_read_part(path, entry), np.uint8)
         if dtype is STRING:
             strings, checksum = decode_strings(name, data.data, count, self.header.is_big_endian)
             self._check(key, entry, checksum)
             return _shaped(name, strings, entry.shape)
-        if key not in self._checked:
-            self._check(key, entry, crc32c(data))
+        self._check(key, entry, crc32c(data))
         array = _shaped(name, data.view(dtype.numpy), entry.shape)
         return array.byteswap() if self.header.is_big_endian and dtype.size > 1 else array
 
@@ -152,7 +152,6 @@ class Checkpoint:
             raise DataLossError(
                 f"{where}: Checksum does not match: stored {stored:08d} vs. calculated on the restored bytes {actual}"
             )
-        self._checked.add(key)
 
     # --- partitioned tensors ----------------------------------------------------------------------------------------
 
@@ -192,6 +191,13 @@ class Checkpoint:
         if found.dtype is not entry.dtype or found.shape != _sizes(part) or found.regions:
             raise DataLossError(f"a slice of partitioned tensor {name} has another type or shape than the index says")
         return self._value(key, found)
+
+
+def _read_part(path: Path, entry: Entry) -> bytes:
+    try:
+        return read_part(path, entry.offset, entry.size_bytes)
+    except ShortenedError as error:
+        raise DataLossError(f"{path}; {error.strerror}") from None
 
 
 # --- the index ------------------------------------------------------------------------------------------------------

@@ -5,42 +5,44 @@ Source: TensorFlow's `MergeBundles` in `tensor_bundle.cc`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from placesim.checkpoints.checkpoint import Checkpoint, data_path, index_path
+from placesim.checkpoints.checkpoint import Checkpoint, Locate, data_path, index_path
 from placesim.checkpoints.entries import Entry
 from placesim.checkpoints.writing import encode_index
 from placesim.errors import InternalError, InvalidArgumentError
+from placesim.files.writing import WholeFiles
 
 
-def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing: bool = False) -> None:
+def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing: bool = False, locate: Locate = Path) -> None:
     """Make one checkpoint of several: data files are renamed, indexes joined and the old ones removed.
 
     Raises InvalidArgumentError where a name comes twice (unless both are parts) or, unless allowed, a checkpoint is missing.
     """
-    index_path(merged).parent.mkdir(exist_ok=True)
-    present = [prefix for prefix in prefixes if _is_there(prefix, allow_missing)]
+    target = locate(index_path(merged))
+    target.parent.mkdir(exist_ok=True)
+    present = [prefix for prefix in prefixes if _is_there(prefix, allow_missing, locate)]
     if not present:
         raise InvalidArgumentError("At least one prefix checkpoint file must exist, but none existed.")
     entries: dict[bytes, Entry] = {}
     shards: dict[Path, int] = {}
-    checkpoints = [Checkpoint(prefix, is_contained=False) for prefix in present]
+    checkpoints = [Checkpoint(prefix, locate=locate) for prefix in present]
     for checkpoint in checkpoints:
         for key, entry in checkpoint.entries.items():
             _merge_entry(entries, shards, checkpoint, key, entry)
-    for path, number in shards.items():
-        os.replace(path, data_path(merged, number, len(shards)))
     total = sum(checkpoint.header.shards for checkpoint in checkpoints)
-    index_path(merged).write_bytes(encode_index(replace(checkpoints[0].header, shards=total), entries))
+    with WholeFiles() as files:
+        files.write(target, encode_index(replace(checkpoints[0].header, shards=total), entries))
+        for path, number in shards.items():
+            files.move(locate(path), locate(data_path(merged, number, len(shards))))
     for prefix in present:
-        index_path(prefix).unlink()
+        locate(index_path(prefix)).unlink()
 
 
-def _is_there(prefix: str, allow_missing: bool) -> bool:
-    found = index_path(prefix).exists()
+def _is_there(prefix: str, allow_missing: bool, locate: Locate) -> bool:
+    found = locate(index_path(prefix)).exists()
     if not found and not allow_missing:
         raise InvalidArgumentError(
             f"allow_missing_files was set to false and {prefix} did not exist.NOT_FOUND: {prefix} not found"

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from placesim.checkpoints.containment import inside
 from placesim.errors import GraphFileError, Location, NotFoundError, Problem, UsageError
+from placesim.files.containment import inside
+from placesim.files.reading import read_file
 
 STATE_FILE = "checkpoint"
 _PATH = "model_checkpoint_path"
@@ -42,7 +43,7 @@ def latest_checkpoint(directory: str | Path) -> Path:
     if not path.is_file():
         raise NotFoundError(f"no checkpoint in {root}: there is no file '{STATE_FILE}'")
     try:
-        data = inside(path, root).read_bytes()
+        data = read_file(inside(path, root))
     except OSError as error:
         raise UsageError(f"cannot read '{path}': {error.strerror}") from None
     newest = read_state(data, str(path)).get(_PATH, ("",))[0]

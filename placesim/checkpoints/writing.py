@@ -5,7 +5,6 @@ Source: TensorFlow's `BundleWriter` in `tensor_bundle.cc`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.checkpoints.checkpoint import data_path, index_path
+from placesim.checkpoints.checkpoint import Locate, data_path, index_path
 from placesim.checkpoints.crc32c import crc32c, mask
 from placesim.checkpoints.entries import HEADER_KEY, Entry, Header, encode_entry, encode_header
 from placesim.checkpoints.slices import Region, slice_key
@@ -21,6 +20,7 @@ from placesim.checkpoints.string_tensors import encode_strings
 from placesim.checkpoints.table import write_table
 from placesim.dtypes import STRING, DType
 from placesim.errors import InvalidArgumentError, UnimplementedError
+from placesim.files.writing import WholeFiles
 
 Tensor = np.ndarray[Any, Any]
 
@@ -35,15 +35,16 @@ class SavedTensor(NamedTuple):
     whole: tuple[int, ...] = ()
 
 
-def write_bundle(prefix: str, tensors: Sequence[SavedTensor]) -> None:
+def write_bundle(prefix: str, tensors: Sequence[SavedTensor], locate: Locate = Path) -> None:
     """Write a checkpoint with one data file; InvalidArgumentError where two tensors have one name.
 
-    Both files are written beside their place and then moved, so that a reader never sees half a checkpoint.
+    Both files appear when both are whole, so that a reader never sees half a checkpoint.
     """
     entries: dict[bytes, Entry] = {}
-    data, target = data_path(prefix, 0, 1), index_path(prefix)
+    data, target = locate(data_path(prefix, 0, 1)), locate(index_path(prefix))
     data.parent.mkdir(exist_ok=True)
-    with _temporary(data).open("wb") as file:
+    with WholeFiles() as files:
+        file = files.open(data)
         offset = 0
         for tensor in tensors:
             key = _place(entries, tensor)
@@ -53,13 +54,7 @@ def write_bundle(prefix: str, tensors: Sequence[SavedTensor]) -> None:
             file.write(content)
             entries[key] = Entry(tensor.dtype, tensor.value.shape, 0, offset, len(content), mask(checksum))
             offset += len(content)
-    _temporary(target).write_bytes(encode_index(Header(), entries))
-    os.replace(_temporary(data), data)
-    os.replace(_temporary(target), target)
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f"{path.name}.tempstate{os.getpid()}")
+        files.write(target, encode_index(Header(), entries))
 
 
 def _place(entries: dict[bytes, Entry], tensor: SavedTensor) -> bytes:

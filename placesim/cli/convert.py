@@ -79,6 +79,7 @@ def convert_command(graph: str, out: str | None, form: str | None, placed: bool,
       placesim convert graphs/towers.yaml --partitioned parts/ --gpu 4
     """
     from placesim.cli.graph_arguments import load_graph
+    from placesim.cli.output import write_files
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
 
@@ -90,18 +91,23 @@ def convert_command(graph: str, out: str | None, form: str | None, placed: bool,
     if loaded.error is not None or loaded.file is None:
         raise loaded.error or UsageError(f"no graph in {graph}")
     file = loaded.file
+    written: dict[Path, bytes] = {}
     if placed or partitioned is not None:
         report = simulate(loaded, options, Stage.PLACED if partitioned is None else Stage.PARTITIONED)
         if report.error is not None:
             raise report.error
         if partitioned is not None:
-            _write_partitions(report, Path(partitioned), is_text=form == "pbtxt")
+            written |= _partition_files(report, Path(partitioned), is_text=form == "pbtxt")
         if placed:
             from placesim.formats.annotations import assign_devices
 
             file = assign_devices(file, {row.node: row.device for row in report.placements})
+    if out is not None and out != "-":
+        written[Path(out)] = find_form(FORMS, form).write(file)
+    write_files(written, makes_folders=True)
+    if out == "-":
+        _print(find_form(FORMS, form).write(file))
     if out is not None:
-        _write(out, find_form(FORMS, form).write(file))
         _name_losses(file, form)
     return 0
 
@@ -120,12 +126,7 @@ def _form(out: str | None, form: str | None) -> str:
     return found
 
 
-def _write(out: str, content: bytes) -> None:
-    from placesim.cli.output import write_file
-
-    if out != "-":
-        write_file(Path(out), content, makes_folders=True)
-        return
+def _print(content: bytes) -> None:
     if sys.stdout.isatty() and b"\0" in content:
         raise UsageError("a binary GraphDef is not for a terminal: got -, expected a file, a pipe, or --format pbtxt")
     sys.stdout.flush()
@@ -133,17 +134,18 @@ def _write(out: str, content: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def _write_partitions(report: Report, directory: Path, is_text: bool) -> None:
+def _partition_files(report: Report, directory: Path, is_text: bool) -> dict[Path, bytes]:
     """A file a device; in a folder for each step where steps differ."""
-    from placesim.cli.output import write_file
     from placesim.formats.tensorflow.graph_def import write_partitions
 
+    found = {}
     for number, prepared in enumerate(report.prepared):
         folder = directory / f"step-{number}" if len(report.prepared) > 1 else directory
         parts = {part.device.name: part.graph for part in prepared.partitions.parts}
         for device, content in write_partitions(parts, is_text).items():
             name = device.strip("/").replace("/", ".").replace(":", "_")
-            write_file(folder / f"{name}.{'pbtxt' if is_text else 'pb'}", content, makes_folders=True)
+            found[folder / f"{name}.{'pbtxt' if is_text else 'pb'}"] = content
+    return found
 
 
 def _name_losses(file: GraphFile, form: str) -> None:

@@ -36,9 +36,10 @@ def open_subject(graph: str, values: Mapping[str, Any], partitioned: bool = True
 
     What is wrong with the file or the command line is raised; what TensorFlow would raise is in the snapshot.
     """
+    from placesim.files.reading import is_stream
     from placesim.inspection.baseline import read_baseline
     from placesim.inspection.snapshot import snapshot_of
-    from placesim.loading import is_stream, load, read_bytes
+    from placesim.loading import load, read_bytes
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
 
@@ -60,8 +61,10 @@ def open_subject(graph: str, values: Mapping[str, Any], partitioned: bool = True
 
 def _may_be_report(path: str) -> bool:
     """Whether a file begins as a JSON object; what can't be read is left to the loader to complain of."""
+    from placesim.files.reading import open_file
+
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             return file.read(64).lstrip()[:1] == b"{"
     except (OSError, ValueError):
         return False

@@ -12,6 +12,7 @@ import click
 
 from placesim.cli.options import Settings
 from placesim.errors import PlacesimError, UsageError
+from placesim.files.writing import WholeFiles
 from placesim.marked import Marked
 
 if TYPE_CHECKING:
@@ -29,14 +30,19 @@ def write(text: str) -> None:
     sys.stdout.flush()
 
 
-def write_file(path: Path, content: bytes, makes_folders: bool = False) -> None:
-    """A result into a file, where it says so with the folders around it.  Raises UsageError where it can't be written."""
+def write_files(contents: Mapping[Path, bytes], makes_folders: bool = False) -> None:
+    """Results into files, where it says so with the folders around them: all of them, or none and what was there stays.
+
+    Raises UsageError where one can't be written.
+    """
+    path = None
     try:
-        if makes_folders:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: got '{error.strerror}', expected a path that can be written") from error
+        with WholeFiles() as files:
+            for path, content in contents.items():
+                files.write(path, content, makes_folders)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot write {path}: got '{reason}', expected a path that can be written") from error
 
 
 def write_styled(text: str) -> None:

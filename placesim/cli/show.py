@@ -80,7 +80,7 @@ def show_command(graph: str, depth: int | None, form: str | None, output: str | 
       placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
     """
     from placesim.cli.graph_arguments import open_subject
-    from placesim.cli.output import is_terminal, write, write_file
+    from placesim.cli.output import is_terminal, write, write_files
     from placesim.inspection.picturing.picture import picture_of
 
     form = form or form_of_file(FORMS, output or "") or "text"
@@ -91,7 +91,7 @@ def show_command(graph: str, depth: int | None, form: str | None, output: str | 
         write(_styled(picture, depth))
     else:
         text = find_form(FORMS, form).write(picture, depth)
-        write(text) if output is None else write_file(Path(output), text.encode())
+        write(text) if output is None else write_files({Path(output): text.encode()})
     if picture.error:
         sys.stderr.write(picture.error + "\n")
     return 1 if picture.error else 0

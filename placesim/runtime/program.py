@@ -22,6 +22,7 @@ from placesim.errors import (
     PlacesimError,
     UnimplementedError,
 )
+from placesim.files.access import NO_FILES, FileAccess
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import node_error, node_tag, node_tail
 from placesim.ops.attributes import Attrs, TensorValue
@@ -36,11 +37,12 @@ TransferKey = tuple[str, str, str]
 
 @dataclass(slots=True)
 class DeviceState:
-    """What one simulated device keeps from step to step: its resources, and each node's own state."""
+    """What one simulated device keeps from step to step: its resources, each node's own state, and what files it may open."""
 
     device: Device
     resources: ResourceManager = field(default_factory=ResourceManager)
     node_states: dict[str, dict[str, Any]] = field(default_factory=dict)
+    files: FileAccess = NO_FILES
 
 
 @dataclass(slots=True)
@@ -207,6 +209,7 @@ def _context(
         step_resources,
         call_function,
         tuple(graph.nodes[i].name for i in node.input_nodes),
+        state.files,
     )
 
 

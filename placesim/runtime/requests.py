@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from placesim.dtypes import BOOL, STRING, DType
-from placesim.errors import Location, PlacesimError, RequestError
+from placesim.errors import Location, OpError, PlacesimError, RequestError
+from placesim.files.access import FileAccess
+from placesim.files.reading import open_file
 from placesim.graph.graph import COLUMNS, Graph, TensorRef, split_tensor_name
 from placesim.graph.steps import Feed, Fetch, FromFile, Generated
 from placesim.ops.categories import PLACEHOLDERS
@@ -63,8 +67,11 @@ def nearest_names(graph: Graph, name: str) -> tuple[str, ...]:
 
 
 def _refuse(graph: Graph, location: int, message: str) -> RequestError:
-    where = Location(graph.file, *divmod(location, COLUMNS)) if location else None
-    return RequestError(message, location=where)
+    return RequestError(message, location=_location(graph, location))
+
+
+def _location(graph: Graph, location: int) -> Location | None:
+    return Location(graph.file, *divmod(location, COLUMNS)) if location else None
 
 
 def default_fetches(graph: Graph, only_targets: bool = False) -> list[Fetched]:
@@ -86,14 +93,15 @@ def default_fetches(graph: Graph, only_targets: bool = False) -> list[Fetched]:
     return found
 
 
-def resolve_feed(graph: Graph, feed: Feed, directory: Path) -> tuple[TensorRef, np.ndarray[Any, Any]]:
-    """A feed by name and its value as an array of the tensor's type.
+def resolve_feed(graph: Graph, feed: Feed, directory: Path, files: FileAccess) -> tuple[TensorRef, np.ndarray[Any, Any]]:
+    """A feed by name and its value as an array of the tensor's type; a file is relative to `directory`.
 
-    Raises RequestError in TensorFlow's words for an unknown tensor, a type that does not fit, or a shape that does not.
+    Raises PermissionDeniedError for a file that the graph may not read, RequestError in TensorFlow's words for an unknown
+    tensor, a type that does not fit, or a shape that does not.
     """
     ref = resolve_fed_tensor(graph, feed)
     dtype = graph.nodes[ref.node].signature.output_dtypes[ref.slot]
-    array = _convert(graph, feed, dtype, _load(graph, feed, dtype, directory))
+    array = _convert(graph, feed, dtype, _load(graph, feed, dtype, directory, files))
     _check_shape(graph, feed, ref.node, ref.slot, array)
     return ref, array
 
@@ -111,19 +119,25 @@ def resolve_fed_tensor(graph: Graph, feed: Feed) -> TensorRef:
     return TensorRef(node_id, slot)
 
 
-def _load(graph: Graph, feed: Feed, dtype: DType, directory: Path) -> Any:
+def _load(graph: Graph, feed: Feed, dtype: DType, directory: Path, files: FileAccess) -> Any:
     value = feed.value
     if isinstance(value, FromFile):
-        return load_npy(directory / value.path, lambda text: _refuse(graph, feed.location, text))
+        try:
+            path = files.readable(directory / value.path)
+        except OpError as error:
+            error.location = _location(graph, feed.location)
+            raise
+        return load_npy(path, lambda text: _refuse(graph, feed.location, text))
     if isinstance(value, Generated):
         return generate(value, dtype)
     return value
 
 
 def load_npy(path: Path, refuse: Any) -> np.ndarray[Any, Any]:
-    """A `.npy` file, mapped into memory; pickled objects are refused."""
+    """A `.npy` file's array, read; pickled objects are refused, and a file that is shorter than its header says."""
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+        with open_file(path) as file:
+            return _read_npy(file)
     except FileNotFoundError:
         raise refuse(f"no such file: {path}") from None
     except ValueError as error:
@@ -132,6 +146,29 @@ def load_npy(path: Path, refuse: Any) -> np.ndarray[Any, Any]:
         raise refuse(f"{path} is not a .npy file of numbers: {reason}") from None
     except (OSError, EOFError) as error:
         raise refuse(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+_NPY_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+    (3, 0): np.lib.format.read_array_header_2_0,  # the third differs in the names of fields, which no tensor has
+}
+
+
+def _read_npy(file: BinaryIO) -> np.ndarray[Any, Any]:
+    reader = _NPY_HEADERS.get(np.lib.format.read_magic(file))
+    if reader is None:
+        raise ValueError("its version of the format is unknown")
+    shape, is_fortran, dtype = reader(file)
+    if dtype.hasobject:
+        raise ValueError("Python objects")
+    wanted = math.prod(shape) * dtype.itemsize
+    # looked at before the memory is asked for
+    there = os.fstat(file.fileno()).st_size - file.tell()
+    data = file.read(wanted) if 0 <= wanted <= there else b""
+    if len(data) != wanted:
+        raise ValueError(f"it has {there} bytes of data, its header says {wanted}")
+    return np.frombuffer(data, dtype).reshape(shape, order="F" if is_fortran else "C")
 
 
 def generate(generated: Generated, dtype: DType) -> np.ndarray[Any, Any]:

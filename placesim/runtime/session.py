@@ -15,6 +15,7 @@ from typing import Any
 from placesim.collector import collector_paused
 from placesim.devices.inventory import Device
 from placesim.errors import DeadlineExceededError, InvalidArgumentError, SessionUsageError
+from placesim.files.access import FileAccess
 from placesim.graph.graph import Graph, NodeDef, TensorRef
 from placesim.graph.steps import Config, Fetch, GraphFile, Step
 from placesim.ops.categories import FUNCTION_ENDS
@@ -40,7 +41,8 @@ class Session:
     """A graph on a set of devices.
 
     `place` is called by the first `run`, and again after `extend`; what it established is in `placements`.  Variables live on
-    the device that they were placed on, until `close`.  Raises InvalidArgumentError for a master that the machine lacks.
+    the device that they were placed on, until `close`.  Without `files` the graph may read below `directory`.  Raises
+    InvalidArgumentError for a master that the machine lacks.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Session:
         bare_fetch_is_target: bool = False,
         initial_values: Mapping[str, Any] | None = None,
         pools: ThreadPools = PROCESS_POOLS,
+        files: FileAccess | None = None,
     ) -> None:
         self.graph = graph
         self.config = config or Config()
@@ -62,7 +65,8 @@ class Session:
         self._bare_is_target = bare_fetch_is_target
         self._initial_values = dict(initial_values or {})
         self._pools = pools
-        self._states = {device.name: DeviceState(device) for device in self.device_set.devices}
+        self._files = FileAccess.of([directory]) if files is None else files
+        self._states = {device.name: DeviceState(device, files=self._files) for device in self.device_set.devices}
         self._placer = SessionPlacer(self.device_set, self.config.allow_soft_placement)
         self._prepared: dict[Wanted, Prepared] = {}
         self._default_fetches: list[Fetched] | None = None
@@ -170,7 +174,7 @@ class Session:
         if not len(self.graph):
             raise SessionUsageError("The Session graph is empty. Add operations to the graph before calling run().")
         fetched = self.resolve_fetches(step)
-        feeds = dict(resolve_feed(self.graph, feed, self.directory) for feed in step.feeds)
+        feeds = dict(resolve_feed(self.graph, feed, self.directory, self._files) for feed in step.feeds)
         prepared = self._prepare(wanted_of(feeds, fetched))
         results = self._execute(prepared, feeds, check, progress)
         return prepared.collect(self.graph, fetched, results)
@@ -218,7 +222,13 @@ def _checked(placement: Placement) -> Placement:
     return placement
 
 
-def open_session(file: GraphFile, devices: Sequence[Device], config: Config | None = None, directory: Path = Path()) -> Session:
+def open_session(
+    file: GraphFile,
+    devices: Sequence[Device],
+    config: Config | None = None,
+    directory: Path = Path(),
+    files: FileAccess | None = None,
+) -> Session:
     """A session on what a graph file says, with the inventory and config that were settled on."""
     return Session(
         file.graph,
@@ -227,4 +237,5 @@ def open_session(file: GraphFile, devices: Sequence[Device], config: Config | No
         directory=directory,
         bare_fetch_is_target=file.is_raw,
         initial_values=file.initial_values,
+        files=files,
     )

@@ -216,12 +216,12 @@ def test_a_shard_outside_of_the_directory(files: CheckpointFiles, tmp_path: Path
     with pytest.raises(InvalidArgumentError, match="leads out of the model's directory"):
         Checkpoint(inner / "model").read("x")
     assert Checkpoint(inner / "model", tmp_path).read("x").tolist() == [1] * 4
-    assert Checkpoint(inner / "model", is_contained=False).read("x").tolist() == [1] * 4
+    assert Checkpoint(inner / "model", locate=Path).read("x").tolist() == [1] * 4
     (inner / "model.index").unlink()
     (inner / "model.index").symlink_to(tmp_path / "model.index")
     with pytest.raises(InvalidArgumentError, match="leads out of the model's directory"):
         Checkpoint(inner / "model")
-    assert Checkpoint(inner / "model", is_contained=False).names == ("x",)
+    assert Checkpoint(inner / "model", locate=Path).names == ("x",)
 
 
 def test_an_index_without_a_header(files: CheckpointFiles) -> None:

@@ -210,7 +210,7 @@ def test_a_file_without_read_permission(shell: Shell, monkeypatch: pytest.Monkey
     )
 
 
-def _refuse(path: str | Path, *arguments: object) -> None:
+def _refuse(path: str | Path, *arguments: object, **named: object) -> None:
     raise PermissionError(13, "Permission denied", str(path))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from placesim.dtypes import DType, parse_dtype
+from placesim.files.access import FileAccess
 from placesim.ops.attributes import FunctionName, Shape
 from placesim.ops.registry import load_registry
 from placesim.runtime.denormals import flushed_denormals
@@ -20,9 +21,10 @@ KERNELS = load_kernels()
 
 
 class Machine:
-    """A device on which ops run; `functions` are Python functions of the inputs, by name."""
+    """A device on which ops run; `functions` are Python functions of the inputs, by name; `files` may be touched, here all."""
 
     def __init__(self, functions: dict[str, Callable[..., Sequence[Any]]] | None = None) -> None:
+        self.files = FileAccess(all_files=True)
         self._resources = ResourceManager()
         self._states: dict[str, dict[str, Any]] = {}
         self._step: dict[str, Any] = {}
@@ -35,7 +37,9 @@ class Machine:
         """The op's outputs: one alone, several as a tuple."""
         kernel, full = KERNELS[op], complete(op, attrs)
         name = node or op.lower()
-        context = KernelContext(name, DEVICE, self._resources, self._states.setdefault(name, {}), self._step, self._call)
+        context = KernelContext(
+            name, DEVICE, self._resources, self._states.setdefault(name, {}), self._step, self._call, files=self.files
+        )
         with flushed_denormals():
             found = kernel.compute(inputs, full, context) if kernel.needs_context else kernel.compute(inputs, full)
         return found[0] if len(found) == 1 else tuple(found)

@@ -13,6 +13,7 @@ import pytest
 
 from placesim.devices.inventory import build_devices
 from placesim.errors import InvalidArgumentError
+from placesim.files.access import FileAccess
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.graph import Graph
 from placesim.graph.steps import Feed, Fetch, Step
@@ -80,7 +81,8 @@ def test_a_recorded_model_runs(case: dict[str, Any], tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     file = graph_file_from_mapping(case["graph"], case["id"])
     graph = file.graph
-    session = Session(graph, build_devices(file.inventory or ()), file.config, bare_fetch_is_target=True)
+    files = FileAccess.of(writes=[tmp_path])
+    session = Session(graph, build_devices(file.inventory or ()), file.config, bare_fetch_is_target=True, files=files)
     feeds = feeds_of(graph)
     first = initializers(graph)
     for names in ([first] if first else []) + [[name] for name in ORDERED.get(case["id"], [])]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from placesim.checkpoints.checkpoint import index_path
-from placesim.checkpoints.containment import inside
 from placesim.errors import GraphFileError, Location, NotFoundError, Problem
+from placesim.files.containment import inside
 from placesim.formats.recognition import MODEL_FILES, find_model_file
 from placesim.formats.tensorflow.file_bytes import file_bytes
 from placesim.formats.tensorflow.graph_def import file_errors

@@ -19,6 +19,7 @@ from typing import Any
 
 from placesim.devices.names import parse_python_spec, parse_runtime_name
 from placesim.errors import GraphBuildError, GraphFileError, UsageError
+from placesim.files.reading import read_file
 from placesim.formats.graph_file.plain_values import int_value, number_value, size_value, text_value
 from placesim.formats.graph_file.yaml_tree import FIRST_POSITION, decode_utf8, read_tree
 from placesim.formats.problems import Problems, Wrong, key_position, own_position, shown, value_position
@@ -124,7 +125,7 @@ class _RuleReader:
     def _report(self, value: Any) -> Any:
         path = self._directory / text_value(value, "a report's path")
         try:
-            found = read_baseline(path.read_bytes(), str(path))
+            found = read_baseline(read_file(path), str(path))
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise Wrong(f"cannot read the report: got '{reason}' for {path}, expected a readable file") from None

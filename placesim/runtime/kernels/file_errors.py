@@ -15,6 +15,7 @@ from placesim.errors import (
     ResourceExhaustedError,
     UnknownError,
 )
+from placesim.files.reading import NoFileError
 
 STATUS: dict[int | None, type[OpError]] = {
     errno.ENOENT: NotFoundError,
@@ -35,4 +36,6 @@ STATUS: dict[int | None, type[OpError]] = {
 
 def file_error(name: str, error: OSError) -> OpError:
     """The system's error as TensorFlow tells it: `missing.txt; No such file or directory`."""
+    if isinstance(error, NoFileError):
+        return PermissionDeniedError(f"{name}; Permission denied: it is {error.strerror}")
     return STATUS.get(error.errno, UnknownError)(f"{name}; {os.strerror(error.errno or 0)}")

@@ -10,6 +10,7 @@ import numpy as np
 
 from placesim.dtypes import STRING, DType
 from placesim.errors import InternalError
+from placesim.files.access import NO_FILES, FileAccess
 from placesim.ops.attributes import Attrs
 from placesim.runtime.resources import ResourceManager
 from placesim.runtime.shapes import Dims, ShapeFunction
@@ -52,7 +53,7 @@ class KernelContext:
     """What a kernel with state may reach.
 
     `node_state` is the node's own (a generator's position), kept from step to step; `resources` are its device's;
-    `step_resources` are gone when the step ends (stacks, tensor arrays).
+    `step_resources` are gone when the step ends (stacks, tensor arrays); `files` says which files it may open.
     """
 
     node: str
@@ -62,6 +63,7 @@ class KernelContext:
     step_resources: dict[str, Any] = field(default_factory=dict)
     call_function: Callable[..., Sequence[Any]] | None = None
     input_names: tuple[str, ...] = ()
+    files: FileAccess = NO_FILES
 
 
 def elements(dims: Dims) -> int:

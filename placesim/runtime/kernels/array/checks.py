@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,8 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_elements
 from placesim.ops.farmhash import fingerprint64
 from placesim.runtime.kernels.dimensions import shape_text
-from placesim.runtime.kernels.file_errors import file_error
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor
+from placesim.runtime.kernels.resources.file_access import append_bytes
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -102,11 +101,10 @@ def print_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     return (inputs[0],)
 
 
-def print_string(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+def print_string(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Writes a scalar string and attr `end` to a stream, or at the end of a file.
 
-    InvalidArgumentError for a stream that is none and a text that is no scalar; for a file that cannot be written the system's
-    error, as `file_error` tells it.
+    InvalidArgumentError for a stream that is none and a text that is no scalar; for a file what `append_bytes` raises.
     """
     (text,) = inputs
     stream = attrs["output_stream"]
@@ -117,19 +115,11 @@ def print_string(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(f"Input is expected to be scalar, but got {shape_text(text)}")
     # appended, so that several prints and several runs share a file
     if is_file:
-        _append(stream.removeprefix("file://"), text.item() + attrs["end"].encode())
+        append_bytes(context.files, stream.removeprefix("file://"), text.item() + attrs["end"].encode())
         return ()
     target = sys.stdout if stream == "stdout" else sys.stderr
     print(text.item().decode(errors="replace"), end=attrs["end"], file=target)
     return ()
-
-
-def _append(name: str, data: bytes) -> None:
-    try:
-        with Path(name).open("ab") as file:
-            file.write(data)
-    except OSError as error:
-        raise file_error(name, error) from None
 
 
 # --- fingerprints ---------------------------------------------------------------------------------------------------
@@ -218,7 +208,7 @@ TABLE: Table = {
     "CheckNumericsV2": Kernel(check_numerics_v2, unchanged),
     "EnsureShape": Kernel(ensure_shape, _infer_ensured, needs_context=True),
     "Print": Kernel(print_tensors, unchanged, needs_context=True),
-    "PrintV2": Kernel(print_string, no_outputs),
+    "PrintV2": Kernel(print_string, no_outputs, needs_context=True),
     "Fingerprint": Kernel(fingerprint, _infer_fingerprint),
     "ComputeAccidentalHits": Kernel(find_accidental_hits, _infer_accidental_hits),
 }

@@ -5,6 +5,7 @@ Source: TensorFlow's `text_line_dataset_op.cc`, `fixed_length_record_dataset_op.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from placesim.runtime.kernels.data.values import (
 from placesim.runtime.kernels.kernel import KernelContext, Table
 from placesim.runtime.kernels.resources.file_access import (
     decompress,
+    file_name,
     fixed_records,
     matching_paths,
     read_bytes,
@@ -55,7 +57,7 @@ class _FileRecords(Iterator[Element]):
 def _of_files(filenames: Any, read: Read) -> Dataset:
     if np.ndim(filenames) > 1:
         raise InvalidArgumentError("`filenames` must be a scalar or a vector.")
-    names = [name.decode() for name in flat_strings(filenames)]
+    names = list(map(file_name, flat_strings(filenames)))
     return Dataset((STRING,), (Shape(()),), lambda: _FileRecords(names, read))
 
 
@@ -69,7 +71,7 @@ def _compression(value: Any) -> str:
 def read_lines(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
     """The lines of text files, scalars; errors as of `read_fixed_records`."""
     kind = _compression(inputs[1])
-    return _of_files(inputs[0], lambda name: iter(text_lines(decompress(read_bytes(name), kind))))
+    return _of_files(inputs[0], lambda name: iter(text_lines(decompress(read_bytes(context.files, name), kind))))
 
 
 def read_fixed_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
@@ -86,7 +88,7 @@ def read_fixed_records(inputs: Sequence[Any], attrs: Attrs, context: KernelConte
     kind = _compression(inputs[5]) if len(inputs) > 5 else ""
 
     def read(name: str) -> Iterator[bytes]:
-        data = decompress(read_bytes(name), kind)
+        data = decompress(read_bytes(context.files, name), kind)
         body = len(data) - header - footer
         if body % size:
             what = "input file" if not kind else "uncompressed input file"
@@ -107,11 +109,11 @@ def read_tf_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
     """
     # other than the readers of lines and of fixed records it takes any compression for none
     kind = flat_strings(scalar_argument(inputs[1], "compression_type"))[0].decode()
-    names = [name.decode() for name in flat_strings(inputs[0])]
+    names = list(map(file_name, flat_strings(inputs[0])))
     starts = dict(zip(names, map(int, np.asarray(inputs[3]).reshape(-1)), strict=True)) if len(inputs) > 3 else {}
 
     def read(name: str) -> Iterator[bytes]:
-        found = tf_records(decompress(read_bytes(name), kind), starts.get(name, 0))
+        found = tf_records(decompress(read_bytes(context.files, name), kind), starts.get(name, 0))
         return (record for _, record in found)
 
     return _of_files(inputs[0], read)
@@ -119,11 +121,11 @@ def read_tf_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 def match_files(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
     """The names of the files that fit patterns, of any shape, sorted; those that are there when an iteration begins."""
-    patterns = [pattern.decode() for pattern in flat_strings(inputs[0])]
+    patterns = list(map(file_name, flat_strings(inputs[0])))
 
     def start() -> Iterator[Element]:
-        names = sorted(name for pattern in patterns for name in matching_paths(pattern))
-        return iter([(string_array([name.encode()], ()),) for name in names])
+        names = sorted(name for pattern in patterns for name in matching_paths(context.files, pattern))
+        return iter([(string_array([os.fsencode(name)], ()),) for name in names])
 
     return Dataset((STRING,), (Shape(()),), start, UNKNOWN)
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from math import expm1, log, log1p
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from placesim.errors import InvalidArgumentError
+from placesim.files.access import FileAccess
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor
 from placesim.runtime.kernels.philox import WordStream, reserve
+from placesim.runtime.kernels.resources.file_access import read_bytes
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank
 
 SAMPLES_PER_CANDIDATE = 2048
@@ -95,13 +96,13 @@ def _alias_table(weights: Sequence[float]) -> tuple[list[float], list[int]]:
     return [float(np.float32(share)) for share in shares], aliases
 
 
-def _unigram_weights(attrs: Attrs) -> list[float]:
+def _unigram_weights(attrs: Attrs, files: FileAccess) -> list[float]:
     """The distorted weights of this shard, of the attr `unigrams` or of the last column of a file."""
     if not attrs["vocab_file"] and not attrs["unigrams"]:
         raise InvalidArgumentError("Must provide either vocab_file or unigrams.")
     if attrs["vocab_file"] and attrs["unigrams"]:
         raise InvalidArgumentError("Must only provide one of vocab_file and unigrams.")
-    unigrams = attrs["unigrams"] or _read_weights(attrs["vocab_file"])
+    unigrams = attrs["unigrams"] or _read_weights(files, attrs["vocab_file"])
     # Reserved ids have weight 0; a file's ids are counted from the weights before it, so sharding restarts there.
     weights = [0.0 for word in range(attrs["num_reserved_ids"]) if word % attrs["num_shards"] == attrs["shard"]]
     for word, weight in enumerate(unigrams, len(weights)):
@@ -112,9 +113,9 @@ def _unigram_weights(attrs: Attrs) -> list[float]:
     return weights
 
 
-def _read_weights(path: str) -> list[float]:
+def _read_weights(files: FileAccess, path: str) -> list[float]:
     weights = []
-    for line in Path(path).read_text().splitlines():
+    for line in read_bytes(files, path).decode(errors="backslashreplace").splitlines():
         try:
             weights.append(float(line.split(",")[-1]))
         except ValueError:
@@ -220,7 +221,7 @@ def fixed_unigram(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     # the weights are read at the first run, as TensorFlow reads them when it makes the kernel
     sampler = context.node_state.get("sampler")
     if sampler is None:
-        sampler = context.node_state["sampler"] = _fixed(_unigram_weights(attrs))
+        sampler = context.node_state["sampler"] = _fixed(_unigram_weights(attrs, context.files))
     return _draw(sampler, inputs[0], attrs, context)
 
 

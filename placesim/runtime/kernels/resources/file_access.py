@@ -5,42 +5,84 @@ Source: TensorFlow's `posix_file_system.cc`, `record_reader.cc`, `inputbuffer.cc
 
 from __future__ import annotations
 
+import errno
 import glob
+import itertools
+import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from placesim.checkpoints.crc32c import crc32c, unmask
 from placesim.errors import (
     DataLossError,
 )
+from placesim.files.access import FileAccess
+from placesim.files.reading import read_file
+from placesim.files.writing import write_whole
 from placesim.runtime.kernels.file_errors import file_error
 
 LENGTH_BYTES, CHECKSUM_BYTES = 8, 4
 """Of a record's head."""
 
 
-def read_bytes(name: str) -> bytes:
-    """All bytes of a file; what the system says where it cannot be read (`file_error`: NotFoundError, ...)."""
+def file_name(name: bytes) -> str:
+    """A file's name as the system has it, whatever its bytes."""
+    return os.fsdecode(name)
+
+
+def _located(decide: Callable[[str], Path], name: str) -> Path:
+    if not name:  # the current directory to `Path`, nothing to the system
+        raise file_error(name, OSError(errno.ENOENT, ""))
+    return decide(name)
+
+
+def read_bytes(files: FileAccess, name: str) -> bytes:
+    """All bytes of a file.
+
+    Raises PermissionDeniedError where the graph may not read it, else what the system says (`file_error`: NotFoundError, ...).
+    """
+    path = _located(files.readable, name)
     try:
-        return Path(name).read_bytes()
+        return read_file(path)
     except OSError as error:
         raise file_error(name, error) from None
 
 
-def write_bytes(name: str, data: bytes) -> None:
-    """Write a whole file; directories on the way are made.  Raises what the system says where it cannot be (`file_error`)."""
+def write_bytes(files: FileAccess, name: str, data: bytes) -> None:
+    """Write a whole file; directories on the way are made.  Raises as `read_bytes`."""
+    path = _located(files.writable, name)
     try:
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        Path(name).write_bytes(data)
+        write_whole(path, data, makes_folders=True)
     except OSError as error:
         raise file_error(name, error) from None
 
 
-def matching_paths(pattern: str) -> list[str]:
-    """The files that fit a pattern of `*`, `?` and `[...]`, which never stand for a `/`."""
-    return sorted(glob.glob(pattern, include_hidden=True))
+def append_bytes(files: FileAccess, name: str, data: bytes) -> None:
+    """Write at the end of a file, which is made where there is none.  Raises as `read_bytes`."""
+    path = _located(files.writable, name)
+    try:
+        with path.open("ab") as file:
+            file.write(data)
+    except OSError as error:
+        raise file_error(name, error) from None
+
+
+def matching_paths(files: FileAccess, pattern: str) -> list[str]:
+    """The files that fit a pattern of `*`, `?` and `[...]`, which never stand for a `/`.
+
+    Raises PermissionDeniedError where the pattern begins in, or leads to, a folder that the graph may not read.
+    """
+    start = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts))
+    files.readable(start if glob.has_magic(pattern) else start.parent)
+    try:
+        found = sorted(glob.glob(pattern, include_hidden=True))
+    except (OSError, ValueError):
+        return []
+    for folder in {os.path.dirname(name) for name in found}:
+        files.readable(folder)
+    return found
 
 
 def decompress(data: bytes, kind: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
-from placesim.runtime.kernels.kernel import Kernel, Table
-from placesim.runtime.kernels.resources.file_access import matching_paths, read_bytes, write_bytes
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
+from placesim.runtime.kernels.resources.file_access import file_name, matching_paths, read_bytes, write_bytes
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank, with_rank_at_most
 
@@ -22,25 +23,26 @@ def _scalar_string(value: Any, name: str) -> bytes:
     return flat_strings(value)[0]
 
 
-def read_file(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+def read_file(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """A scalar: all bytes of a file, whose name is a scalar; InvalidArgumentError for no scalar, NotFoundError for no file."""
-    name = _scalar_string(inputs[0], "Input filename").decode()
-    return (string_array([read_bytes(name)], ()),)
+    name = file_name(_scalar_string(inputs[0], "Input filename"))
+    return (string_array([read_bytes(context.files, name)], ()),)
 
 
-def write_file(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+def write_file(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(name, contents), scalars -> nothing: the file is written; InvalidArgumentError for no scalars."""
     name, data = _scalar_string(inputs[0], "Input filename"), _scalar_string(inputs[1], "Contents")
-    write_bytes(name.decode(), data)
+    write_bytes(context.files, file_name(name), data)
     return ()
 
 
-def find_files(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+def find_files(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The names that fit any of the patterns, a scalar or a vector, sorted, `[names]`; InvalidArgumentError for no such."""
     if np.ndim(inputs[0]) > 1:
         raise InvalidArgumentError(f"Input patterns tensor must be scalar or vector, but had shape: {shape_text(inputs[0])}")
-    names = [name.encode() for pattern in flat_strings(inputs[0]) for name in matching_paths(pattern.decode())]
+    patterns = map(file_name, flat_strings(inputs[0]))
     # a name that fits two patterns comes twice
+    names = [os.fsencode(name) for pattern in patterns for name in matching_paths(context.files, pattern)]
     return (string_array(sorted(names), (len(names),)),)
 
 
@@ -68,7 +70,7 @@ def _infer_names(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "ReadFile": Kernel(read_file, _infer_contents),
-    "WriteFile": Kernel(write_file, _infer_write),
-    "MatchingFiles": Kernel(find_files, _infer_names),
+    "ReadFile": Kernel(read_file, _infer_contents, needs_context=True),
+    "WriteFile": Kernel(write_file, _infer_write, needs_context=True),
+    "MatchingFiles": Kernel(find_files, _infer_names, needs_context=True),
 }

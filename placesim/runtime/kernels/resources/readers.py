@@ -6,6 +6,7 @@ A reader takes the next name when the file before is used up; where the queue ha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,11 +15,19 @@ import numpy as np
 
 from placesim.dtypes import STRING
 from placesim.errors import InvalidArgumentError, UnimplementedError
+from placesim.files.access import FileAccess
 from placesim.ops.attributes import Attrs, c_escape
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Compute, KernelContext, Table
 from placesim.runtime.kernels.named_resources import build_finder, check_two_strings, makers, name_resource, users
-from placesim.runtime.kernels.resources.file_access import decompress, fixed_records, read_bytes, text_lines, tf_records
+from placesim.runtime.kernels.resources.file_access import (
+    decompress,
+    file_name,
+    fixed_records,
+    read_bytes,
+    text_lines,
+    tf_records,
+)
 from placesim.runtime.kernels.resources.queue_attempts import Dequeue, attempt
 from placesim.runtime.kernels.resources.queues import find_queue
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
@@ -36,7 +45,7 @@ class ReaderKind(NamedTuple):
     """A kind of reader: how it reads a file, and whether a file is used up with its one record; then its state can be saved."""
 
     name: str
-    read: Callable[[str, Attrs], Records]
+    read: Callable[[FileAccess, str, Attrs], Records]
     is_single: bool = False
 
 
@@ -58,10 +67,10 @@ class Reader:
         """Whether a file is not used up yet."""
         return self.finished != self.started
 
-    def start(self, work: bytes) -> None:
+    def start(self, work: bytes, files: FileAccess) -> None:
         """Begin with a file; what the system says where it cannot be read (NotFoundError, ...)."""
         self.work = work
-        self.records = self.kind.read(work.decode(), self.attrs)
+        self.records = self.kind.read(files, file_name(work), self.attrs)
         self.started += 1
 
     def next_record(self) -> tuple[bytes, bytes] | None:
@@ -86,32 +95,32 @@ find_reader: Callable[[Any, KernelContext], Reader] = build_finder(RESOURCE_TYPE
 
 def _numbered(name: str, records: Iterator[bytes], first: int) -> Records:
     for number, record in enumerate(records, first):
-        yield f"{name}:{number}".encode(), record
+        yield os.fsencode(f"{name}:{number}"), record
 
 
-def _read_whole(name: str, attrs: Attrs) -> Records:
-    return iter([(name.encode(), read_bytes(name))])
+def _read_whole(files: FileAccess, name: str, attrs: Attrs) -> Records:
+    return iter([(os.fsencode(name), read_bytes(files, name))])
 
 
-def _read_name(name: str, attrs: Attrs) -> Records:
-    return iter([(name.encode(), name.encode())])
+def _read_name(files: FileAccess, name: str, attrs: Attrs) -> Records:
+    return iter([(os.fsencode(name), os.fsencode(name))])
 
 
-def _read_lines(name: str, attrs: Attrs) -> Records:
+def _read_lines(files: FileAccess, name: str, attrs: Attrs) -> Records:
     # lines count from 1, and those that are skipped count as well
     skipped = attrs["skip_header_lines"]
-    return _numbered(name, iter(text_lines(read_bytes(name))[skipped:]), skipped + 1)
+    return _numbered(name, iter(text_lines(read_bytes(files, name))[skipped:]), skipped + 1)
 
 
-def _read_fixed(name: str, attrs: Attrs) -> Records:
-    data = decompress(read_bytes(name), attrs.get("encoding", ""))
+def _read_fixed(files: FileAccess, name: str, attrs: Attrs) -> Records:
+    data = decompress(read_bytes(files, name), attrs.get("encoding", ""))
     sizes = (attrs["header_bytes"], attrs["record_bytes"], attrs["footer_bytes"], attrs["hop_bytes"])
     return _numbered(name, fixed_records(data, *sizes), 0)
 
 
-def _read_tf_records(name: str, attrs: Attrs) -> Records:
-    data = decompress(read_bytes(name), attrs["compression_type"])
-    return ((f"{name}:{offset}".encode(), record) for offset, record in tf_records(data))
+def _read_tf_records(files: FileAccess, name: str, attrs: Attrs) -> Records:
+    data = decompress(read_bytes(files, name), attrs["compression_type"])
+    return ((os.fsencode(f"{name}:{offset}"), record) for offset, record in tf_records(data))
 
 
 WHOLE_FILES = ReaderKind("WholeFileReader", _read_whole, is_single=True)
@@ -154,7 +163,7 @@ def _next_work(inputs: Sequence[Any], context: KernelContext) -> bytes:
 def _next_record(reader: Reader, inputs: Sequence[Any], context: KernelContext) -> tuple[bytes, bytes]:
     while True:
         if not reader.is_working:
-            reader.start(_next_work(inputs, context))
+            reader.start(_next_work(inputs, context), context.files)
         found = reader.next_record()
         if found is not None:
             return found

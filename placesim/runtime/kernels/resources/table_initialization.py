@@ -21,7 +21,7 @@ from placesim.runtime.kernels.named_resources import (
     handle_of,
     users,
 )
-from placesim.runtime.kernels.resources.file_access import read_bytes, text_lines
+from placesim.runtime.kernels.resources.file_access import file_name, read_bytes, text_lines
 from placesim.runtime.kernels.resources.lookup_tables import RESOURCE_TYPE, cast_pairs, check_scalar_handle, find_table
 from placesim.runtime.kernels.resources.table_storage import FixedTable, Table
 from placesim.runtime.kernels.string_tensors import flat_strings, raw
@@ -79,12 +79,12 @@ def initialize_from_file(inputs: Sequence[Any], attrs: Attrs, context: KernelCon
     table = find_initializable(inputs[0], context)
     if np.ndim(inputs[1]):
         raise InvalidArgumentError(f"filename should be a single string, but got {format_dims(np.shape(inputs[1]))}")
-    name = flat_strings(inputs[1])[0].decode()
+    name = file_name(flat_strings(inputs[1])[0])
     if not name:
         raise InvalidArgumentError("filename cannot be empty.")
     _check_column(table.key_dtype, attrs["key_index"], "Key", "key", "string or integer table key")
     _check_column(table.value_dtype, attrs["value_index"], "Value", "value", "table value dtype of integer or string")
-    lines = text_lines(read_bytes(name))
+    lines = text_lines(read_bytes(context.files, name))
     if not lines:
         raise OutOfRangeError("EOF reached")
     # the number that the attr tells is taken for that of the lines

@@ -20,7 +20,7 @@ from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.file_errors import file_error
-from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor
 from placesim.runtime.kernels.string_tensors import flat_strings
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, merge, with_rank, with_value
 
@@ -28,7 +28,7 @@ from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims,
 
 
 def _texts(value: Any) -> list[str]:
-    return [text.decode() for text in flat_strings(value)]
+    return [text.decode(errors="surrogateescape") for text in flat_strings(value)]
 
 
 def _checked_names(inputs: Sequence[Any]) -> tuple[str, list[str], list[str]]:
@@ -48,7 +48,7 @@ def _checked_names(inputs: Sequence[Any]) -> tuple[str, list[str], list[str]]:
     return _texts(prefix)[0], _texts(names), _texts(specs)
 
 
-def save(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+def save(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(prefix, names `[n]`, what of each `[n]`, n tensors): written, whole or as slices of larger ones, as a checkpoint.
 
     InvalidArgumentError where shapes, numbers or slices do not fit; the error of a file that can't be written.
@@ -59,7 +59,7 @@ def save(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
         raise InvalidArgumentError(f"Got {len(names)} tensor names but {len(values)} tensors.")
     tensors = [_to_save(*row) for row in zip(names, specs, dtypes, values, strict=True)]
     try:
-        write_bundle(prefix, tensors)
+        write_bundle(prefix, tensors, context.files.writable)
     except OSError as error:
         raise file_error(error.filename or prefix, error) from None
     return ()
@@ -83,7 +83,7 @@ def _slice_shape(spec: SliceSpec) -> tuple[int, ...]:
     return tuple(there.stop - there.start for there in bounds(*spec))
 
 
-def restore(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+def restore(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(prefix, names `[n]`, what of each `[n]`) -> the tensors of these names, or slices of them, in their stored shapes.
 
     Raises NotFoundError for a name or a checkpoint that is not there, InvalidArgumentError where types or shapes differ.
@@ -94,7 +94,7 @@ def restore(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
         raise InvalidArgumentError(f"Got {np.size(inputs[1])} tensor names, but {len(dtypes)} expected dtypes.")
     prefix, names, specs = _checked_names(inputs)
     try:
-        checkpoint = Checkpoint(prefix, is_contained=False)
+        checkpoint = Checkpoint(prefix, locate=context.files.readable)
         _check_types(checkpoint, names, dtypes)
         return [_restored(checkpoint, name, spec) for name, spec in zip(names, specs, strict=True)]
     except OSError as error:
@@ -127,7 +127,7 @@ def _restored(checkpoint: Checkpoint, name: str, text: str) -> Tensor:
     return checkpoint.read(name, spec.region)
 
 
-def merge_checkpoints(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+def merge_checkpoints(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(prefixes `[n]`, a prefix): one checkpoint of several; directories that are empty then go, where that is asked for.
 
     InvalidArgumentError for other shapes; the error of a file that can't be read or written.
@@ -138,14 +138,14 @@ def merge_checkpoints(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
         raise InvalidArgumentError(f"Input destination_prefix should be a scalar tensor, got {shape_text(inputs[1])} instead.")
     prefixes, merged = _texts(inputs[0]), _texts(inputs[1])[0]
     try:
-        merge_bundles(prefixes, merged, attrs["allow_missing_files"])
+        merge_bundles(prefixes, merged, attrs["allow_missing_files"], context.files.writable)
+        if attrs["delete_old_dirs"]:
+            # each once, in order; the directory of the merged checkpoint stays
+            for directory in {Path(prefix).parent: None for prefix in prefixes}:
+                if directory != Path(merged).parent and not any(directory.iterdir()):
+                    context.files.writable(directory).rmdir()
     except OSError as error:
         raise file_error(error.filename or merged, error) from None
-    if attrs["delete_old_dirs"]:
-        # each once, in order; the directory of the merged checkpoint stays
-        for directory in {Path(prefix).parent: None for prefix in prefixes}:
-            if directory != Path(merged).parent and not any(directory.iterdir()):
-                directory.rmdir()
     return ()
 
 
@@ -186,7 +186,7 @@ def _infer_merged(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "SaveV2": Kernel(save, _infer_saved),
-    "RestoreV2": Kernel(restore, _infer_restored),
-    "MergeV2Checkpoints": Kernel(merge_checkpoints, _infer_merged),
+    "SaveV2": Kernel(save, _infer_saved, needs_context=True),
+    "RestoreV2": Kernel(restore, _infer_restored, needs_context=True),
+    "MergeV2Checkpoints": Kernel(merge_checkpoints, _infer_merged, needs_context=True),
 }

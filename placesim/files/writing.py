@@ -1,0 +1,121 @@
+"""Bytes -> files, each written beside its place and renamed when all are whole.
+
+Whatever ends the writing (a full disk, an interrupt), what was there before is there still and nothing is left beside it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+_NEW_FILE_MODE = 0o666
+
+
+class WholeFiles:
+    """Several files that appear together when the `with` block ends, or not at all where it raises.
+
+    A file is renamed in the order in which it was given.  What is no ordinary file (`/dev/stdout`, a pipe) has nothing to be
+    kept and is written straight.  Every method, and the end of the block, raises OSError.
+    """
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._written: list[tuple[Path, Path]] = []
+        self._moved: list[tuple[Path, Path]] = []
+        self._folders: list[Path] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if kind is None:
+                self._open.close()
+                self._rename()
+                self._folders.clear()
+            else:
+                with suppress(OSError):  # what is still to be written fails again
+                    self._open.close()
+        finally:
+            self._clear()
+
+    def open(self, path: Path, makes_folders: bool = False) -> BinaryIO:
+        """A file to write into; it is closed with the block.  A link stays, and what it leads to is written."""
+        target = path.resolve()
+        if makes_folders:
+            self._make_folders(target.parent)
+        mode = _mode_of(target)
+        if mode is not None and not stat.S_ISREG(mode):
+            return self._open.enter_context(target.open("wb"))
+        beside = target.with_name(f".placesim-{secrets.token_hex(8)}")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _NEW_FILE_MODE)
+        self._written.append((beside, target))
+        file = self._open.enter_context(os.fdopen(descriptor, "wb"))
+        if mode is not None:
+            os.fchmod(descriptor, stat.S_IMODE(mode))
+        return file
+
+    def write(self, path: Path, content: bytes, makes_folders: bool = False) -> None:
+        """A file of that content."""
+        file = self.open(path, makes_folders)
+        file.write(content)
+        file.flush()  # an error is told at the file that it belongs to
+
+    def move(self, source: Path, target: Path) -> None:
+        """A file that gets another name before the written ones get theirs."""
+        self._moved.append((source, target))
+
+    def _make_folders(self, folder: Path) -> None:
+        missing = []
+        while not folder.exists():
+            missing.append(folder)
+            folder = folder.parent
+        for path in reversed(missing):
+            path.mkdir(exist_ok=True)
+            self._folders.append(path)
+
+    def _rename(self) -> None:
+        done: list[tuple[Path, Path]] = []
+        try:
+            for source, target in self._moved:
+                os.replace(source, target)
+                done.append((source, target))
+            for beside, target in self._written:
+                os.replace(beside, target)
+        except OSError:
+            for source, target in reversed(done):
+                with suppress(OSError):
+                    os.replace(target, source)
+            raise
+
+    def _clear(self) -> None:
+        for beside, _ in self._written:
+            with suppress(OSError):
+                beside.unlink()
+        for folder in reversed(self._folders):
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _mode_of(target: Path) -> int | None:
+    """The mode of what is at a path, None where nothing is.  Raises OSError for what may not be written or is a directory."""
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return None
+    wrong = errno.EISDIR if stat.S_ISDIR(mode) else 0 if os.access(target, os.W_OK) else errno.EACCES
+    if wrong:
+        raise OSError(wrong, os.strerror(wrong), str(target))
+    return mode
+
+
+def write_whole(path: Path, content: bytes, makes_folders: bool = False) -> None:
+    """One file, whole or as it was.  Raises OSError."""
+    with WholeFiles() as files:
+        files.write(path, content, makes_folders)
