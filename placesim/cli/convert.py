@@ -101,6 +101,9 @@ def convert_command(graph: str, out: str | None, form: str | None, placed: bool,
 
             file = assign_devices(file, {row.node: row.device for row in report.placements})
     if out is not None:
+        from placesim.formats.graph_file.writer import with_feeds_from
+
+        file = with_feeds_from(file, loaded.directory, Path() if out == "-" else Path(out).parent)
         _write(out, find_form(FORMS, form).write(file))
         _name_losses(file, form)
     return 0
