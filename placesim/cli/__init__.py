@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, 1 where TensorFlow would have raised, 2 where the input is wrong, 130 on Ctrl-C."""
+    """Run one command; the exit code is 0, 1 where TensorFlow would have raised, 2 where the input is wrong.
+
+    It is 70 for a defect of placesim, and 130 on Ctrl-C.
+    """
     try:
         from placesim.cli.shell import run_shell
 

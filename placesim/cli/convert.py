@@ -125,15 +125,14 @@ def _form(out: str | None, form: str | None) -> str:
 
 def _write(out: str, content: bytes) -> None:
     from placesim.cli.output import write_file
+    from placesim.cli.streams import write_result
 
     if out != "-":
         write_file(Path(out), content, makes_folders=True)
         return
     if sys.stdout.isatty() and b"\0" in content:
         raise UsageError("a binary GraphDef is not for a terminal: got -, expected a file, a pipe, or --format pbtxt")
-    sys.stdout.flush()
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()
+    write_result(content)
 
 
 def _write_partitions(report: Report, directory: Path, is_text: bool) -> None:
@@ -151,10 +150,11 @@ def _write_partitions(report: Report, directory: Path, is_text: bool) -> None:
 
 def _name_losses(file: GraphFile, form: str) -> None:
     """Say what the form has no place for."""
+    from placesim.cli.output import complain
     from placesim.formats.tensorflow.graph_def import left_out
 
     lost = left_out(file) if form in ("pb", "pbtxt") else []
     if file.initial_values:
         lost.append("the values of its variables")
     if lost:
-        sys.stderr.write(f"not in {form}: {', '.join(lost)}\n")
+        complain(f"not in {form}: {', '.join(lost)}\n")

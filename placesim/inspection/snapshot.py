@@ -42,7 +42,7 @@ class Failure(NamedTuple):
     @property
     def summary(self) -> Marked:
         """The class and the text's first line, with nodes by their plain names."""
-        first, *_ = (*self.message.strip().splitlines(), "")
+        first, *_ = (*self.message.strip().split("\n"), "")
         return Marked(Marked(f"{self.type}:", role=Role.ERROR), " ", quoted(_NODE_TAG.sub(r"node \1", first)))
 
 

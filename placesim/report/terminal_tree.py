@@ -10,6 +10,7 @@ from typing import TextIO
 from rich.table import Table
 from rich.text import Text
 
+from placesim.escapes import escape_line
 from placesim.inspection.amounts import Amount
 from placesim.inspection.picturing.picture import Picture, PictureNode
 from placesim.inspection.picturing.scopes import Scope
@@ -74,7 +75,7 @@ def _scope_line(row: Row, scope: Scope, labels: dict[int, str], cells: int) -> t
 
 
 def _node_line(row: Row, node: PictureNode, labels: dict[int, str]) -> tuple[Text, ...]:
-    name = Text(f"{INDENT * (row.level - 1)}{node.name.rpartition('/')[2]} ").append(node.op, "dim")
+    name = Text(f"{INDENT * (row.level - 1)}{node.name.rpartition('/')[2]} ").append(escape_line(node.op), "dim")
     size = "" if node.bytes is None else readable_size(node.bytes)
     device = Text(_cell(node.device) * 2, _style(node.device)).append(f" {labels[node.device]}", "default")
     return name, Text(), Text(size), device
