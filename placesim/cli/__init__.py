@@ -16,3 +16,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run_shell(arguments)
     except KeyboardInterrupt:
         return 130
+    except Exception as error:  # the shell itself has failed, be it in its imports
+        import sys
+
+        text = ascii(str(error))[1:-1]
+        if sys.stderr is not None:
+            sys.stderr.write(f"InternalError: {type(error).__name__}: {text}\n  this is a defect of placesim\n")
+        return 70

@@ -33,7 +33,8 @@ def read_baseline(data: bytes, name: str) -> Snapshot | None:
 
 
 def _node(row: Mapping[str, Any]) -> PlacedNode:
-    return PlacedNode(*(escape_line(str(row[key])) for key in _NODE_KEYS))
+    name, op, device, requested = (escape_line(str(row[key])) for key in _NODE_KEYS)
+    return PlacedNode(name, op, device, requested)
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:

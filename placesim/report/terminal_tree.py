@@ -29,6 +29,8 @@ _CORNER = "copied from \\ to"
 _STYLES = ("bright_black", "blue", "green", "magenta", "cyan", "yellow", "red")
 _CELLS = ("█", "▓", "▒", "▚", "░", "▞", "▤")
 """Bars differ in cells too, so that they can be told apart without colour."""
+_ASCII = str.maketrans("█▓▒▚░▞▤·…\N{NO-BREAK SPACE}", "#@%x:/=.~ ")
+"""The cells and signs of a terminal that has no others."""
 
 
 def styled_tree(picture: Picture, stream: TextIO, depth: int | None = None) -> str:
@@ -41,7 +43,8 @@ def styled_tree(picture: Picture, stream: TextIO, depth: int | None = None) -> s
     rows = folded_rows(picture, max(MIN_ROWS, height - matrix.row_count - 7), depth)
     for part in (_tree(picture, rows, labels, console.width), _legend(picture, labels), Text(), matrix):
         console.print(part)
-    return buffer.getvalue()
+    text = buffer.getvalue()
+    return text if (stream.encoding or "").lower().startswith("utf") else text.translate(_ASCII)
 
 
 def _tree(picture: Picture, rows: Sequence[Row], labels: dict[int, str], width: int) -> Table:
