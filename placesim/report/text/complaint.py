@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from placesim.devices.inventory import DeviceSet
 from placesim.devices.names import parse_runtime_name
 from placesim.errors import GraphFileError, InvalidArgumentError, Location, OpError, PlacesimError, shown_type
-from placesim.escapes import escape, escape_line
+from placesim.escapes import escape_line
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import format_attrs, node_tag, replace_tags
 from placesim.marked import Marked, Role
@@ -57,7 +57,7 @@ def _message_lines(error: PlacesimError, locate: Locate) -> Iterator[str]:
 
 
 def _lines(text: str) -> list[str]:
-    return [line.strip() for line in escape(text.replace("\r\n", "\n")).split("\n") if line.strip()] or [""]
+    return [escape_line(line.strip()) for line in text.split("\n") if line.strip()] or [""]
 
 
 def _place(name: str, locate: Locate) -> str:

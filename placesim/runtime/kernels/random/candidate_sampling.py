@@ -114,7 +114,7 @@ def _unigram_weights(attrs: Attrs) -> list[float]:
 
 def _read_weights(path: str) -> list[float]:
     weights = []
-    for line in Path(path).read_text().splitlines():
+    for line in Path(path).read_text("utf-8", "backslashreplace").splitlines():
         try:
             weights.append(float(line.split(",")[-1]))
         except ValueError:
