@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
+from placesim.escapes import escape_line
+
 
 class Location(NamedTuple):
     """A place in a file; lines and columns count from 1 (line 0: the whole of it)."""
@@ -28,7 +30,8 @@ class Location(NamedTuple):
     column: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        file = escape_line(self.file)
+        return f"{file}:{self.line}:{self.column}" if self.line else file
 
 
 class Problem(NamedTuple):

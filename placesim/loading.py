@@ -68,7 +68,7 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
         content: str | bytes = read_bytes(source)
     else:
         file = name or str(getattr(source, "name", "<stream>"))
-        content = source.read()
+        content = read_stream(source, file)
     if not isinstance(content, str):
         kind = recognise(content)
         if kind.format is not Format.GRAPH_FILE:
@@ -92,6 +92,15 @@ def read_bytes(path: str | Path) -> bytes:
         reason = getattr(error, "strerror", None) or str(error)
         message = f"cannot read the file: got '{reason}', expected a readable graph file"
         raise GraphFileError((Problem(Location(str(path), 0, 0), message),)) from None
+
+
+def read_stream(stream: IO[Any], name: str) -> Any:
+    """What is left in an open file.  Raises GraphFileError where it cannot be read, such as a standard input that is closed."""
+    try:
+        return stream.read()
+    except OSError as error:
+        message = f"cannot read it: got '{error.strerror or error}', expected a readable graph file"
+        raise GraphFileError((Problem(Location(name, 0, 0), message),)) from None
 
 
 def read_lines(path: str, options: Options | None = None) -> Iterator[tuple[str, Loaded]]:

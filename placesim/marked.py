@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from placesim.escapes import escape, escape_line
+
 _KINDS = re.compile(r"(?:GPU|CPU):\d+")
 
 
@@ -42,7 +44,8 @@ class Span(NamedTuple):
 class Marked(str):
     """A text of parts, which may be marked themselves; what no part says of its spans, `role` says.
 
-    What `+`, `join` and an f-string make of it is a plain string again: put texts together with this, `filled` and `joined`.
+    It has no control characters but line ends and tabs.  What `+`, `join` and an f-string make of it is a plain string again:
+    put texts together with this, `filled` and `joined`.
     """
 
     __slots__ = ("spans",)
@@ -57,7 +60,7 @@ class Marked(str):
 
 def _spans(part: str, role: Role) -> Iterable[Span]:
     if not isinstance(part, Marked):
-        return (Span(str(part), role),) if part else ()
+        return (Span(escape(str(part)), role),) if part else ()
     if role is Role.PLAIN:
         return part.spans
     return (Span(span.text, role) if span.role is Role.PLAIN else span for span in part.spans)
@@ -73,6 +76,11 @@ def filled(template: str, *parts: object) -> Marked:
 def joined(separator: str, parts: Iterable[str]) -> Marked:
     """The parts with a separator between them."""
     return Marked(*[piece for part in parts for piece in (separator, part)][1:])
+
+
+def one_line(text: str) -> Marked:
+    """A text as one line, with its line ends and tabs as escapes."""
+    return Marked(*(Marked(escape_line(span.text), role=span.role) for span in Marked(text).spans))
 
 
 def listed(names: Sequence[str], limit: int) -> Marked:

@@ -149,11 +149,10 @@ class _Simulation:
         )
         files = _file_access(self._loaded, self._options)
         self._session = open_session(file, machine, config, self._loaded.directory, files)
-        if file.is_raw and self._stage >= Stage.EXECUTED:
-            steps = tuple(step if step.fetches else replace(step, fetches=self._session.sink_tensors()) for step in steps)
-        self._run_steps(self._session, steps)
+        self._run_steps(self._session, steps, names_sinks=file.is_raw and self._stage >= Stage.EXECUTED)
 
-    def _run_steps(self, session: Session, steps: Sequence[Step]) -> None:
+    def _run_steps(self, session: Session, steps: Sequence[Step], names_sinks: bool) -> None:
+        """Step after step; `names_sinks` fetches the outputs of a raw graph's sinks, which by themselves are targets."""
         total = sum(step.repeat for step in steps)
         done = 0
         if not steps:
@@ -161,6 +160,8 @@ class _Simulation:
         for step in steps:
             if step.nodes:
                 session.extend(step.nodes)
+            if names_sinks and not step.fetches:
+                step = replace(step, fetches=session.sink_tensors())
             fetched = session.resolve_fetches(step)
             self._fetches += [session.graph.nodes[fetch.node].name for fetch in fetched]
             self._place(session)

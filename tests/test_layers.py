@@ -10,29 +10,31 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "placesim"
 ROOMS = {
-    "errors": "",
+    "errors": "escapes",
     "collector": "",
     "wire": "",
     "suggestions": "",
-    "marked": "",
+    "escapes": "",
+    "marked": "escapes",
     "dtypes": "errors",
     "tensor_fields": "wire dtypes",
     "files": "errors",
     "devices": "errors",
     "ops": "dtypes errors",
     "graph": "ops devices dtypes errors",
-    "formats": "files suggestions tensor_fields wire checkpoints collector graph ops devices dtypes errors",
+    "formats": "escapes files suggestions tensor_fields wire checkpoints collector graph ops devices dtypes errors",
     "placement": "collector graph devices ops dtypes errors",
     "checkpoints": "files wire dtypes errors",
     "runtime": "files suggestions tensor_fields wire collector checkpoints placement graph devices ops dtypes errors",
-    "inspection": "files marked suggestions formats runtime placement graph devices ops dtypes errors",
-    "report": "marked inspection runtime placement graph devices ops dtypes errors",
+    "inspection": "escapes files marked suggestions formats runtime placement graph devices ops dtypes errors",
+    "report": "escapes marked inspection runtime placement graph devices ops dtypes errors",
     "manual": "",
     "options": "suggestions devices errors",
     "loading": "files options formats checkpoints graph devices errors",
     "simulation": "files suggestions loading options inspection report formats runtime placement graph devices ops dtypes "
     "errors",
-    "cli": "files suggestions simulation loading options manual inspection report marked formats devices errors placesim",
+    "cli": "escapes files suggestions simulation loading options manual inspection report marked formats devices errors "
+    "placesim",
     "__init__": "simulation errors",
     "__main__": "cli",
 }

@@ -6,10 +6,20 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, 1 where TensorFlow would have raised, 2 where the input is wrong, 130 on Ctrl-C."""
+    """Run one command; the exit code is 0, 1 where TensorFlow would have raised, 2 where the input is wrong.
+
+    It is 70 for a defect of placesim, and 130 on Ctrl-C.
+    """
     try:
         from placesim.cli.shell import run_shell
 
         return run_shell(arguments)
     except KeyboardInterrupt:
         return 130
+    except Exception as error:  # the shell itself has failed, be it in its imports
+        import sys
+
+        text = ascii(str(error))[1:-1]
+        if sys.stderr is not None:
+            sys.stderr.write(f"InternalError: {type(error).__name__}: {text}\n  this is a defect of placesim\n")
+        return 70

@@ -102,11 +102,18 @@ def convert_command(graph: str, out: str | None, form: str | None, placed: bool,
             from placesim.formats.annotations import assign_devices
 
             file = assign_devices(file, {row.node: row.device for row in report.placements})
+    content = b""
+    if out is not None:
+        from placesim.formats.graph_file.writer import with_feeds_from
+
+        content = find_form(FORMS, form).write(
+            with_feeds_from(file, loaded.directory, Path() if out == "-" else Path(out).parent)
+        )
     if out is not None and out != "-":
-        written[Path(out)] = find_form(FORMS, form).write(file)
+        written[Path(out)] = content
     write_files(written, makes_folders=True)
     if out == "-":
-        _print(find_form(FORMS, form).write(file))
+        _print(content)
     if out is not None:
         _name_losses(file, form)
     return 0
@@ -127,11 +134,11 @@ def _form(out: str | None, form: str | None) -> str:
 
 
 def _print(content: bytes) -> None:
+    from placesim.cli.streams import write_result
+
     if sys.stdout.isatty() and b"\0" in content:
         raise UsageError("a binary GraphDef is not for a terminal: got -, expected a file, a pipe, or --format pbtxt")
-    sys.stdout.flush()
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()
+    write_result(content)
 
 
 def _partition_files(report: Report, directory: Path, is_text: bool) -> dict[Path, bytes]:
@@ -150,10 +157,11 @@ def _partition_files(report: Report, directory: Path, is_text: bool) -> dict[Pat
 
 def _name_losses(file: GraphFile, form: str) -> None:
     """Say what the form has no place for."""
+    from placesim.cli.output import complain
     from placesim.formats.tensorflow.graph_def import left_out
 
     lost = left_out(file) if form in ("pb", "pbtxt") else []
     if file.initial_values:
         lost.append("the values of its variables")
     if lost:
-        sys.stderr.write(f"not in {form}: {', '.join(lost)}\n")
+        complain(f"not in {form}: {', '.join(lost)}\n")

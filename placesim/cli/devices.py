@@ -11,6 +11,7 @@ import click
 from placesim.cli.options import debug_option, format_option, machine_options
 from placesim.devices.catalogue import GPU_MODELS
 from placesim.devices.inventory import gpu_memory_limit
+from placesim.escapes import escape_line
 
 _DEVICE_COLUMNS = ("name", "type", "memory limit", "physical description")
 _MODEL_COLUMNS = ("name", "memory", "memory limit", "compute capability")
@@ -57,12 +58,12 @@ def _print(rows: Sequence[dict[str, Any]], key: str, columns: Sequence[str], for
     from placesim.cli.output import is_terminal, write
 
     if form == "json":
-        import json
+        from placesim.report.document import json_line
 
-        write(json.dumps({key: rows}, ensure_ascii=False, separators=(",", ":")) + "\n")
+        write(json_line({key: rows}))
     elif is_terminal(sys.stdout):
         from placesim.report.terminal import table
 
-        write(table(columns, [tuple(map(str, row.values())) for row in rows], sys.stdout))
+        write(table(columns, [tuple(map(str, row.values())) for row in rows], sys.stdout), is_styled=True)
     else:
-        write("".join("\t".join(map(str, row.values())) + "\n" for row in rows))
+        write("".join("\t".join(escape_line(str(cell)) for cell in row.values()) + "\n" for row in rows))

@@ -39,7 +39,7 @@ def open_subject(graph: str, values: Mapping[str, Any], partitioned: bool = True
     from placesim.files.reading import is_stream
     from placesim.inspection.baseline import read_baseline
     from placesim.inspection.snapshot import snapshot_of
-    from placesim.loading import load, read_bytes
+    from placesim.loading import load, read_bytes, read_stream
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
 
@@ -47,7 +47,7 @@ def open_subject(graph: str, values: Mapping[str, Any], partitioned: bool = True
     is_read_once = graph == "-" or is_stream(graph)
     data = b""
     if is_read_once or _may_be_report(graph):
-        data = sys.stdin.buffer.read() if graph == "-" else read_bytes(graph)
+        data = read_stream(sys.stdin.buffer, name) if graph == "-" else read_bytes(graph)
     found = read_baseline(data, name) if data else None
     if found is not None:
         return found

@@ -33,14 +33,14 @@ def manual_command(topic: str | None, section: tuple[str, ...]) -> int:
 
     is_styled = is_terminal(sys.stdout)
     if topic is None:
-        write(_topics(is_styled))
+        write(_topics(is_styled), is_styled)
         return 0
     text = _text(_known_topic(topic), " ".join(section))
     if is_styled:
         from placesim.report.terminal_manual import styled_page
 
         text = styled_page(text, sys.stdout)
-    write(text)
+    write(text, is_styled)
     return 0
 
 

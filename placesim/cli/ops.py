@@ -73,8 +73,8 @@ def _print(release: str, chosen: Sequence[OpFacts], form: str, is_one: bool) -> 
     elif is_one:
         from placesim.report.terminal_ops import styled_facts
 
-        write("".join(styled_facts(facts, sys.stdout) for facts in chosen))
+        write("".join(styled_facts(facts, sys.stdout) for facts in chosen), is_styled=True)
     else:
         from placesim.report.terminal import table
 
-        write(table(COLUMNS, list(map(op_row, chosen)), sys.stdout))
+        write(table(COLUMNS, list(map(op_row, chosen)), sys.stdout), is_styled=True)

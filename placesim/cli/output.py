@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from placesim.cli.options import Settings
+from placesim.cli.streams import write_complaint, write_result
 from placesim.errors import PlacesimError, UsageError
+from placesim.escapes import escape, escape_line
 from placesim.files.writing import WholeFiles
 from placesim.marked import Marked
 
@@ -24,10 +26,14 @@ def is_terminal(stream: TextIO) -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
 
 
-def write(text: str) -> None:
-    """A result."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
+def write(text: str, is_styled: bool = False) -> bool:
+    """A result, without control characters but those of a style; False where nobody reads it any more."""
+    return write_result(text if is_styled else escape(text))
+
+
+def complain(text: str) -> None:
+    """What is no result: warnings, and what there is to know."""
+    write_complaint(escape(text))
 
 
 def write_files(contents: Mapping[Path, bytes], makes_folders: bool = False) -> None:
@@ -50,35 +56,40 @@ def write_styled(text: str) -> None:
     if isinstance(text, Marked) and is_terminal(sys.stdout):
         from placesim.report.terminal import styled
 
-        text = styled(text, sys.stdout)
-    write(text)
+        write(styled(text, sys.stdout), is_styled=True)
+    else:
+        write(text)
 
 
-def write_report(report: Report, form: str = "text", graph: str | None = None, with_summary: bool = False) -> None:
-    """A report as text or as one line of JSON; `graph` is its name where there are several."""
+def write_report(report: Report, form: str = "text", graph: str | None = None, with_summary: bool = False) -> bool:
+    """A report as text or as one line of JSON; `graph` is its name where there are several.
+
+    False where nobody reads it any more.
+    """
     if form == "json":
         from placesim.report.document import json_line
 
         document: dict[str, Any] = report.document() | (_summary(report, form) if with_summary else {})
-        write(json_line(document if graph is None else {"graph": graph, **document}))
+        is_read = write(json_line(document if graph is None else {"graph": graph, **document}))
     else:
         if graph is not None:
-            write(f"==> {graph} <==\n")
-        write(_report_text(report))
+            write(f"==> {escape_line(graph)} <==\n")
+        is_read = _write_report_text(report)
         if with_summary and report.placed:
             write(_summary(report, form))
         if report.annotations is not None:
-            sys.stderr.write(_annotations_line(report.annotations))
+            complain(_annotations_line(report.annotations))
     for message in report.warnings:
-        sys.stderr.write(f"{message}\n")
+        complain(f"{message}\n")
     if report.error is not None:
         write_traceback(report.error)
         write_error_text(report.error_text())
+    return is_read
 
 
 def _annotations_line(annotations: Mapping[str, int]) -> str:
     """How many device annotations came with the file."""
-    listed = ", ".join(f"{device}: {count}" for device, count in annotations.items())
+    listed = ", ".join(f"{escape_line(device)}: {count}" for device, count in annotations.items())
     return f"device annotations in the file: {sum(annotations.values())}{listed and f' ({listed})'}\n"
 
 
@@ -102,12 +113,12 @@ def with_log_filter(report: Report, patterns: tuple[str, ...]) -> Report:
     return replace(report, shows_node=matcher(patterns))
 
 
-def _report_text(report: Report) -> str:
+def _write_report_text(report: Report) -> bool:
     if not is_terminal(sys.stdout):
-        return report.text()
+        return write(report.text())
     from placesim.report.terminal import styled_report
 
-    return styled_report(report, sys.stdout)
+    return write(styled_report(report, sys.stdout), is_styled=True)
 
 
 def write_traceback(error: BaseException) -> None:
@@ -117,7 +128,7 @@ def write_traceback(error: BaseException) -> None:
     if settings is not None and settings.debug:
         import traceback
 
-        traceback.print_exception(error)
+        complain("".join(traceback.format_exception(error)))
 
 
 def write_error(error: PlacesimError) -> None:
@@ -129,10 +140,9 @@ def write_error(error: PlacesimError) -> None:
 
 def write_error_text(text: Marked) -> None:
     """An error's lines, on a terminal with colour."""
-    sys.stdout.flush()
     if is_terminal(sys.stderr):
         from placesim.report.terminal import styled
 
-        sys.stderr.write(styled(text, sys.stderr))
+        write_complaint(styled(text, sys.stderr))
     else:
-        sys.stderr.write(text)
+        complain(text)

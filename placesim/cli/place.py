@@ -56,6 +56,8 @@ def place_graphs(
     for name, loaded in load_graphs(graphs, options):
         # what passes between devices is in the JSON object and in the summary only
         report = simulate(loaded, options, Stage.PARTITIONED if form == "json" or summary else Stage.PLACED)
-        write_report(with_log_filter(report, log_filters), form, name if several else None, summary)
+        is_read = write_report(with_log_filter(report, log_filters), form, name if several else None, summary)
         worst = max(worst, report.error.exit_code if report.error is not None else 0)
+        if not is_read:
+            break
     return worst

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -11,29 +10,27 @@ import click
 
 from placesim.cli.group import placesim
 from placesim.cli.options import Settings
+from placesim.cli.streams import lost_output, open_streams, settle_output, write_complaint
 from placesim.errors import PlacesimError, UsageError
+from placesim.escapes import escape
 
 INTERRUPTED = 130
+DEFECT = 70
+"""An error that is placesim's own (EX_SOFTWARE of sysexits.h)."""
 _MAX_REPORTED = 300
 
 
 def run_shell(arguments: Sequence[str] | None) -> int:
     """Run the command that the arguments name, to its exit code."""
     settings = Settings()
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+    open_streams()
     try:
         if "_PLACESIM_COMPLETE" in os.environ:
             placesim.main(list(sys.argv[1:]), "placesim")
         return _invoke(list(sys.argv[1:] if arguments is None else arguments), settings)
     except (KeyboardInterrupt, click.Abort):
+        settle_output()
         return INTERRUPTED
-    except OSError as error:
-        if error.errno != errno.EPIPE:
-            return _report(error, settings)
-        _silence()
-        return 0
     except Exception as error:
         return _report(error, settings)
 
@@ -42,13 +39,23 @@ def _invoke(arguments: Sequence[str], settings: Settings) -> int:
     """The command's own exit code; a wrong command line is a UsageError."""
     try:
         with placesim.make_context("placesim", list(arguments), obj=settings) as context:
-            code = placesim.invoke(context)
-        sys.stdout.flush()
-        return int(code or 0)
+            code = int(placesim.invoke(context) or 0)
+        return _flushed(code)
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:
         raise _usage_error(error) from error
+    except OSError as error:  # of what click or an op printed; commands print by `write_result`
+        lost_output(error)
+        return 0
+
+
+def _flushed(code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        lost_output(error)
+    return code
 
 
 def _usage_error(error: click.ClickException) -> UsageError:
@@ -63,19 +70,13 @@ def _report(error: Exception, settings: Settings) -> int:
     if settings.debug:
         import traceback
 
-        traceback.print_exception(error)
+        write_complaint(escape("".join(traceback.format_exception(error))))
     if isinstance(error, PlacesimError):
         from placesim.cli.output import write_error
 
         write_error(error)
         return error.exit_code
     text = " ".join(str(error).split())
-    shown = text if len(text) <= _MAX_REPORTED else text[:_MAX_REPORTED] + "..."
-    sys.stderr.write(f"InternalError: {type(error).__name__}: {shown}\n  this is a defect of placesim; --debug shows where\n")
-    return 1
-
-
-def _silence() -> None:
-    """The reader of a pipe has gone: what is still buffered goes nowhere, so that closing it at exit says nothing."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    shown = escape(text if len(text) <= _MAX_REPORTED else text[:_MAX_REPORTED] + "...")
+    write_complaint(f"InternalError: {type(error).__name__}: {shown}\n  this is a defect of placesim; --debug shows where\n")
+    return DEFECT

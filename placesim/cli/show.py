@@ -80,7 +80,7 @@ def show_command(graph: str, depth: int | None, form: str | None, output: str | 
       placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
     """
     from placesim.cli.graph_arguments import open_subject
-    from placesim.cli.output import is_terminal, write, write_files
+    from placesim.cli.output import complain, is_terminal, write, write_files
     from placesim.inspection.picturing.picture import picture_of
 
     form = form or form_of_file(FORMS, output or "") or "text"
@@ -88,12 +88,12 @@ def show_command(graph: str, depth: int | None, form: str | None, output: str | 
         raise UsageError("a page is not for a terminal: got --format html, expected --output FILE with it")
     picture = picture_of(open_subject(graph, given(values)))
     if form == "text" and output is None and is_terminal(sys.stdout):
-        write(_styled(picture, depth))
+        write(_styled(picture, depth), is_styled=True)
     else:
         text = find_form(FORMS, form).write(picture, depth)
         write(text) if output is None else write_files({Path(output): text.encode()})
     if picture.error:
-        sys.stderr.write(picture.error + "\n")
+        complain(picture.error + "\n")
     return 1 if picture.error else 0
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from placesim.errors import GraphFileError, Location, PlacesimError, Problem
+from placesim.escapes import escape_line
 from placesim.formats.graph_file.yaml_tree import key_position, own_position, value_position
 from placesim.graph.graph import COLUMNS
 from placesim.suggestions import did_you_mean
@@ -68,7 +69,7 @@ class Problems:
         """Report the keys of a mapping that mean nothing there."""
         unknown = [key for key in tree if key not in known]
         for key in unknown:
-            message = f"unknown key in {where}: got '{key}', expected {one_of(known)}"
+            message = f"unknown key in {where}: got '{escape_line(str(key))}', expected {one_of(known)}"
             self.add(key_position(tree, key), message + did_you_mean(key, known))
         return bool(unknown)
 
@@ -129,7 +130,7 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return f"'{value}'" if len(value) <= 80 else f"'{value[:77]}...'"
+        return f"'{escape_line(value if len(value) <= 80 else f'{value[:77]}...')}'"
     if isinstance(value, int | float):
         return str(value) if not isinstance(value, int) or value.bit_length() < 1000 else "a very large number"
     return (

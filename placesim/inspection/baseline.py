@@ -8,6 +8,7 @@ from typing import Any
 
 from placesim.devices.inventory import Device
 from placesim.errors import GraphFileError, Location, Problem
+from placesim.escapes import escape_line
 from placesim.inspection.snapshot import Failure, PlacedNode, Snapshot
 from placesim.runtime.outcome import TransferRow
 
@@ -32,18 +33,23 @@ def read_baseline(data: bytes, name: str) -> Snapshot | None:
 
 
 def _node(row: Mapping[str, Any]) -> PlacedNode:
-    name, op, device, requested = (str(row[key]) for key in _NODE_KEYS)
+    name, op, device, requested = (escape_line(str(row[key])) for key in _NODE_KEYS)
     return PlacedNode(name, op, device, requested)
+
+
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row whose texts may be shown; `message` may have lines."""
+    return {key: escape_line(value) if isinstance(value, str) and key != "message" else value for key, value in row.items()}
 
 
 def baseline_snapshot(document: Mapping[str, Any], name: str) -> Snapshot:
     """A report's JSON object as a snapshot; GraphFileError where a part of it is missing or of the wrong type."""
     try:
-        devices = tuple(Device(**row) for row in document["devices"])
+        devices = tuple(Device(**_shown(row)) for row in document["devices"])
         rows = {row["node"]: _node(row) for row in document["placements"]}
-        transfers = tuple(TransferRow(**row) for row in document["transfers"])
-        error = None if document["error"] is None else Failure(**document["error"])
-        warnings = tuple(map(str, document.get("warnings", ())))
+        transfers = tuple(TransferRow(**_shown(row)) for row in document["transfers"])
+        error = None if document["error"] is None else Failure(**_shown(document["error"]))
+        warnings = tuple(escape_line(str(text)) for text in document.get("warnings", ()))
     except (KeyError, TypeError, AttributeError) as problem:
         message = f"not a report as `place --format json` writes it: got {problem}, expected its keys"
         raise GraphFileError((Problem(Location(name, 1, 1), message),)) from None

@@ -40,12 +40,9 @@ class Failure(NamedTuple):
     @property
     def summary(self) -> Marked:
         """The class and the text's first line, with nodes by their plain names."""
-        first, *_ = (*self.message.strip().splitlines(), "")
-        return Marked(
-            Marked(f"{self.type}:", role=Role.ERROR),
-            " ",
-            quoted(replace_tags(first, "node {}".format, ("node", "colocation_node"))),
-        )
+        first, *_ = (*self.message.strip().split("\n"), "")
+        readable = replace_tags(first, "node {}".format, ("node", "colocation_node"))
+        return Marked(Marked(f"{self.type}:", role=Role.ERROR), " ", quoted(readable))
 
 
 @dataclass(frozen=True)

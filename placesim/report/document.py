@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from placesim.devices.inventory import Device
 from placesim.errors import PlacesimError, shown_type
+from placesim.escapes import escape_json
 from placesim.report.results import Result
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def error_document(error: PlacesimError) -> dict[str, Any]:
 
 
 def json_line(document: Any) -> str:
-    """One line of JSON."""
+    """One line of JSON, in which nothing is a control character."""
     import json
 
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+    return escape_json(json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))) + "\n"

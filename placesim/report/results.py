@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from placesim.dtypes import DType
+from placesim.escapes import escape_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,5 +76,5 @@ def _format_step(rows: Sequence[Result], classic: bool) -> Iterator[str]:
 
     for row in rows:
         if len(rows) > 1:
-            yield f"{row.name}:\n"
+            yield f"{escape_line(row.name)}:\n"
         yield f"{format_array(row.array, classic)}\n"

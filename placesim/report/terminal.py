@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from placesim.escapes import escape_line
 from placesim.marked import Marked, Role, Span, lines_of
 from placesim.report.report import Report
 from placesim.report.results import format_results
@@ -66,7 +67,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO)
         is_number = bool(rows) and all(row[index].isdigit() for row in rows)
         found.add_column(column, justify="right" if is_number else "left", overflow="fold")
     for row in rows:
-        found.add_row(*map(Text, row))
+        found.add_row(*(Text(escape_line(cell)) for cell in row))
     buffer = io.StringIO()
     console_into(stream, buffer).print(found)
     return buffer.getvalue()

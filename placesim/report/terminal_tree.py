@@ -10,6 +10,7 @@ from typing import TextIO
 from rich.table import Table
 from rich.text import Text
 
+from placesim.escapes import escape_line
 from placesim.inspection.amounts import Amount
 from placesim.inspection.picturing.picture import Picture, PictureNode
 from placesim.inspection.picturing.scopes import Scope
@@ -28,6 +29,8 @@ _CORNER = "copied from \\ to"
 _STYLES = ("bright_black", "blue", "green", "magenta", "cyan", "yellow", "red")
 _CELLS = ("█", "▓", "▒", "▚", "░", "▞", "▤")
 """Bars differ in cells too, so that they can be told apart without colour."""
+_ASCII = str.maketrans("█▓▒▚░▞▤·…\N{NO-BREAK SPACE}", "#@%x:/=.~ ")
+"""The cells and signs of a terminal that has no others."""
 
 
 def styled_tree(picture: Picture, stream: TextIO, depth: int | None = None) -> str:
@@ -40,7 +43,8 @@ def styled_tree(picture: Picture, stream: TextIO, depth: int | None = None) -> s
     rows = folded_rows(picture, max(MIN_ROWS, height - matrix.row_count - 7), depth)
     for part in (_tree(picture, rows, labels, console.width), _legend(picture, labels), Text(), matrix):
         console.print(part)
-    return buffer.getvalue()
+    text = buffer.getvalue()
+    return text if (stream.encoding or "").lower().startswith("utf") else text.translate(_ASCII)
 
 
 def _tree(picture: Picture, rows: Sequence[Row], labels: dict[int, str], width: int) -> Table:
@@ -74,7 +78,7 @@ def _scope_line(row: Row, scope: Scope, labels: dict[int, str], cells: int) -> t
 
 
 def _node_line(row: Row, node: PictureNode, labels: dict[int, str]) -> tuple[Text, ...]:
-    name = Text(f"{INDENT * (row.level - 1)}{node.name.rpartition('/')[2]} ").append(node.op, "dim")
+    name = Text(f"{INDENT * (row.level - 1)}{node.name.rpartition('/')[2]} ").append(escape_line(node.op), "dim")
     size = "" if node.bytes is None else readable_size(node.bytes)
     device = Text(_cell(node.device) * 2, _style(node.device)).append(f" {labels[node.device]}", "default")
     return name, Text(), Text(size), device

@@ -247,7 +247,7 @@ def test_debug_brings_the_traceback_back(shell: Shell) -> None:
 def test_a_defect_is_one_line_too(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("placesim.cli.graph_arguments.load_graph", lambda graph, options: 1 / 0)
     ended = shell("run", "g.yaml")
-    assert ended.code == 1
+    assert ended.code == 70
     assert ended.complaint == (
         "InternalError: ZeroDivisionError: division by zero\n  this is a defect of placesim; --debug shows where\n"
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from placesim.formats.tensorflow.messages import Message, parse, parse_text
@@ -128,3 +130,64 @@ def test_every_field_of_a_graph_def_goes_through_yaml(shell: Shell) -> None:
         ended = shell("convert", source, target)
         assert ended.code == 0, ended.complaint
     assert message(shell.directory / "5.pb") == message(shell.directory / "1.pbtxt")
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+@pytest.mark.parametrize("graph", GRAPHS, ids=lambda path: path.stem)
+def test_a_converted_graph_prints_what_the_graph_printed(graph: Path, form: str, shell: Shell) -> None:
+    (shell.directory / graph.name).write_bytes(graph.read_bytes())
+    converted = f"converted.{form}"
+    assert shell("convert", graph.name, converted).code == 0
+    for arguments in ((), ("--log-placement", "--summary"), ("--format", "json")):
+        before, after = (shell("run", name, *arguments) for name in (graph.name, converted))
+        assert (after.code, located(after.output)) == (before.code, located(before.output))
+        assert located(after.complaint) == located(before.complaint)
+
+
+def located(text: str) -> str:
+    """A text without the places in the file, which are others in another file."""
+    return re.sub(r"[\w.-]+\.(yaml|json)(:\d+)+", "PLACE", text)
+
+
+FETCHES = """nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [2]}
+  - {variable: v, initializer: {value: [1.0, 2.0]}}
+  - {variable: w, initializer: {value: [1.0, 2.0]}, kind: resource}
+  - {initializer: init}
+  - {op: NoOp, name: nothing}
+  - scope: part
+    nodes:
+      - {id: both, op: Unique, inputs: [[3, 1, 3]]}
+      - {op: Neg, name: minus, inputs: [x]}
+run:
+  - fetch: [init]
+  - {fetch: [v, w, part/minus, both, 'both:1', nothing, {'a label': 'x:0'}], feed: {x: {file: x.npy}}, repeat: 2}
+  - {nodes: [{op: Add, name: late, inputs: [v, [1.0, 1.0]]}], fetch: [late], feed: {x: [5, 6]}}
+  - {nodes: [{op: Unique, name: sink, inputs: [[7, 7]]}], feed: {x: [5, 6]}}
+"""
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+def test_fetches_of_all_kinds_survive(form: str, shell: Shell) -> None:
+    np.save(shell.directory / "x.npy", np.array([8, 9], np.float32))
+    graph = shell.write("graph.yaml", FETCHES)
+    for number, target in enumerate((f"once.{form}", f"elsewhere/twice.{form}")):
+        source = graph if number == 0 else f"once.{form}"
+        assert shell("convert", source, target).code == 0
+        for arguments in ((), ("--format", "json")):
+            before = shell("run", graph, *arguments)
+            assert before.code == 0, before.complaint
+            assert shell("run", target, *arguments) == before
+
+
+def test_labels_of_a_signature_survive(shell: Shell) -> None:
+    assert shell("convert", str(FILES / "tf2_model"), "model.json").code == 0
+    document = json.loads((shell.directory / "model.json").read_text())
+    assert any(isinstance(fetch, dict) for step in document["run"] for fetch in step["fetch"])
+
+
+@pytest.mark.parametrize("fetch", ["{a: 1}", "{1: a}", "{a: [b]}", "[a]"])
+def test_a_wrong_label(fetch: str, shell: Shell) -> None:
+    ended = shell("run", shell.write("g.yaml", f"nodes: [{{op: Const, name: a, value: 1}}]\nfetch: [{fetch}]\n"))
+    assert (ended.code, ended.complaint.count("\n")) == (2, 1)
+    assert ended.complaint.startswith("GraphFileError: g.yaml:2:9: wrong type of a ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -37,6 +38,62 @@ def test_only_the_first_line_is_wanted() -> None:
     command = f"{sys.executable} -m placesim place graphs/alexnet.yaml | head -1"
     ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "Device mapping:\n", "")
+
+
+def ended_in_bash(command: str, **environment: str) -> tuple[int, str, str]:
+    """Exit code, output and complaint of `placesim COMMAND` with what follows it."""
+    script = f"set -o pipefail; {sys.executable} -m placesim {command}"
+    ended = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, check=False, env=os.environ | environment)
+    return ended.returncode, ended.stdout.decode(), ended.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "complaint"),
+    [
+        (
+            "run graphs/logging.yaml > /dev/full",
+            2,
+            "UsageError: cannot write to standard output: got 'No space left on device'",
+        ),
+        ("--help >/dev/full", 2, "UsageError: cannot write to standard output: got 'No space left on device'"),
+        ("devices >&-", 2, "UsageError: cannot write to standard output: got 'Bad file descriptor'"),
+        ("run - <&-", 2, "GraphFileError: <stdin>: cannot read it: got 'Bad file descriptor'"),
+        ("explain - <&-", 2, "GraphFileError: <stdin>: cannot read it: got 'Bad file descriptor'"),
+        ("devices <&- >/dev/null", 0, ""),
+        ("run nosuch.yaml 2>&-", 2, ""),
+        ("devices >/dev/null 2>&-", 0, ""),
+        ("devices <&- >&- 2>&-", 2, ""),
+        ("check graphs/towers.yaml --gpu 1 --soft-placement --rule no-soft-fallback | true", 1, ""),
+        ("diff graphs/towers.yaml --soft-placement --a-gpu 4 --b-gpu 1 | true", 1, ""),
+    ],
+)
+def test_streams_that_fail(command: str, code: int, complaint: str) -> None:
+    ended = ended_in_bash(command)
+    assert ended[0] == code
+    assert ended[2].startswith(complaint)
+    assert ended[2].count("\n") == bool(complaint)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
+    ids=["ascii", "locale C"],
+)
+def test_an_encoding_that_lacks_characters(environment: dict[str, str], tmp_path: Path) -> None:
+    graph = tmp_path / "é\N{GRINNING FACE}.json"
+    graph.write_text('{"nodes": [{"op": "Const", "name": "a", "value": "é\N{GRINNING FACE}"}]}', encoding="utf-8")
+    for options in ("run '{}'", "run '{}' --format json", "place '{}' '{}' --format json", "place '{0}' '{0}nosuch'"):
+        code, output, complaint = ended_in_bash(options.replace("{}", str(graph)).replace("{0}", str(graph)), **environment)
+        assert code == (2 if "nosuch" in options else 0)
+        assert output.isascii()
+        assert complaint.isascii()
+        assert "defect" not in complaint
+        if "json" in options:
+            documents = list(map(json.loads, output.splitlines()))
+            assert [row["value"] for row in documents[0]["results"]] in ([], ["é\N{GRINNING FACE}"])
+    shown = ended_in_bash("show graphs/towers.yaml --gpu 4", FORCE_COLOR="1", **environment)[1]
+    assert shown.isascii()
+    assert "\\u" not in shown
 
 
 def test_interrupting_ends_with_130() -> None:

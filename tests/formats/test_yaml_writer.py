@@ -38,7 +38,7 @@ def everything(file: GraphFile) -> list[Any]:
         )
         for f in graph.functions.values()
     ]
-    steps = None if file.steps is None else [[fetch.name for fetch in step.fetches] for step in file.steps]
+    steps = None if file.steps is None else [[fetch.label or fetch.name for fetch in step.fetches] for step in file.steps]
     return [file.name, exact(graph), functions, graph.versions, file.inventory, file.config, steps]
 
 

@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from placesim.collector import collector_paused
+from placesim.escapes import escape_line
 from placesim.formats.graph_file import yaml_tree
 from placesim.formats.graph_file.config import read_config
 from placesim.formats.graph_file.devices import read_devices
@@ -145,7 +146,10 @@ class _Content:
         inventory = read_devices(tree["devices"], value_position(tree, "devices"), problems) if "devices" in tree else None
         config = read_config(tree["config"], value_position(tree, "config"), problems) if "config" in tree else Config()
         steps = self._steps(tree, self.taker)
-        name, description = self._text(tree, "name", PurePath(self._file).stem), self._text(tree, "description", "")
+        name, description = (
+            self._text(tree, "name", escape_line(PurePath(self._file).stem)),
+            self._text(tree, "description", ""),
+        )
         rest = self._rest(tree)
         problems.raise_if_any()
         return GraphFile(name, self.graph, description, inventory, config, steps, is_raw=self._is_raw, rest=rest)

@@ -80,16 +80,31 @@ class StepReader:
             return self._fetch(tree, value_position(step, "fetch"))
         found: list[Fetch] = []
         for index, text in enumerate(self._problems.sequence(tree, value_position(step, "fetch"), "'fetch'")):
+            position = value_position(tree, index)
             if isinstance(text, str):
-                found += self._fetch(text, value_position(tree, index))
+                found += self._fetch(text, position)
+            elif isinstance(text, dict):
+                found += self._labelled(text, position)
             else:
-                message = f"wrong type of a fetch: got {shown(text)}, expected a name"
-                self._problems.add(value_position(tree, index), message)
+                self._problems.add(
+                    position, f"wrong type of a fetch: got {shown(text)}, expected a name, or a label with a name"
+                )
         return tuple(found)
 
     def _fetch(self, text: str, position: int) -> tuple[Fetch, ...]:
         names = self._names(text, position, "fetch")
         return tuple(Fetch(name, position) for name in names)
+
+    def _labelled(self, tree: dict[Any, Any], position: int) -> list[Fetch]:
+        """`{LABEL: NAME}`: what is fetched by a name, and printed under a label."""
+        found: list[Fetch] = []
+        for label, text in tree.items():
+            if isinstance(label, str) and isinstance(text, str):
+                found += [fetch._replace(label=label) for fetch in self._fetch(text, value_position(tree, label))]
+            else:
+                got = f"{shown(label)}: {shown(text)}"
+                self._problems.add(position, f"wrong type of a labelled fetch: got {got}, expected a text and a name")
+        return found
 
     def _names(self, text: str, position: int, what: str) -> list[str]:
         names = self._taker.tensor_names(text)

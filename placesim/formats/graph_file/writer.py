@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +15,8 @@ import yaml
 from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuModel
 from placesim.devices.inventory import TaskInventory
 from placesim.dtypes import STRING, DType
-from placesim.graph.graph import Function, FunctionArg, NodeDef
-from placesim.graph.steps import Config, Feed, FromFile, Generated, GraphFile, Step
+from placesim.graph.graph import Function, FunctionArg, NodeDef, split_tensor_name
+from placesim.graph.steps import Config, Feed, Fetch, FromFile, Generated, GraphFile, Step
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
 from placesim.ops.registry import Registry
 
@@ -39,7 +42,8 @@ def graph_file_document(graph_file: GraphFile) -> dict[str, Any]:
         _node(registry, node.op, node.name, graph.input_texts(node), node.device, node.attrs) for node in graph.nodes
     ]
     if graph_file.steps is not None:
-        document["run"] = [_step(step, registry) for step in graph_file.steps]
+        fetches = _FetchWriter(graph_file)
+        document["run"] = [_step(step, registry, fetches) for step in graph_file.steps]
     return document
 
 
@@ -232,8 +236,34 @@ def _config(config: Config) -> dict[str, Any]:
     return written
 
 
-def _step(step: Step, registry: Registry) -> dict[str, Any]:
-    written: dict[str, Any] = {"fetch": [fetch.name for fetch in step.fetches]}
+class _FetchWriter:
+    """Writes fetches so that a raw file prints what the file prints that is written: there a bare name is a target."""
+
+    def __init__(self, graph_file: GraphFile) -> None:
+        self._is_raw = graph_file.is_raw
+        self._graph = graph_file.graph
+        self._later: dict[str, NodeDef] = {}
+
+    def write(self, step: Step) -> list[Any]:
+        """The fetches of a step, which come in order; a label, or a name that has to be another, as `{LABEL: NAME}`."""
+        self._later |= {node.name: node for node in step.nodes}
+        return [self._fetch(fetch) for fetch in step.fetches]
+
+    def _fetch(self, fetch: Fetch) -> Any:
+        is_bare = split_tensor_name(fetch.name)[0] == fetch.name
+        name = f"{fetch.name}:0" if is_bare and not self._is_raw and self._has_outputs(fetch.name) else fetch.name
+        label = fetch.label or fetch.name
+        return name if label == name else {label: name}
+
+    def _has_outputs(self, name: str) -> bool:
+        if name in self._later:
+            node = self._later[name]
+            return bool(self._graph.signatures.signature(node.op, node.attrs).output_dtypes)
+        return name in self._graph.ids and bool(self._graph.node(name).signature.output_dtypes)
+
+
+def _step(step: Step, registry: Registry, fetches: _FetchWriter) -> dict[str, Any]:
+    written: dict[str, Any] = {"fetch": fetches.write(step)}
     if step.feeds:
         written["feed"] = {feed.tensor: _feed(feed) for feed in step.feeds}
     if step.repeat != 1:
@@ -241,6 +271,21 @@ def _step(step: Step, registry: Registry) -> dict[str, Any]:
     if step.nodes:
         written["nodes"] = [_node_def(node, registry) for node in step.nodes]
     return written
+
+
+def with_feeds_from(graph_file: GraphFile, directory: Path, target: Path) -> GraphFile:
+    """The same, to be written into the folder `target`: feeds from files, relative to `directory`, are relative to that."""
+    if graph_file.steps is None or os.path.realpath(directory) == os.path.realpath(target):
+        return graph_file
+
+    def moved(feed: Feed) -> Feed:
+        if not isinstance(feed.value, FromFile) or os.path.isabs(feed.value.path):
+            return feed
+        path = os.path.relpath(directory / feed.value.path, target)
+        return feed._replace(value=FromFile(path))
+
+    steps = tuple(replace(step, feeds=tuple(map(moved, step.feeds))) for step in graph_file.steps)
+    return replace(graph_file, steps=steps)
 
 
 def _feed(feed: Feed) -> Any:

@@ -190,6 +190,9 @@ def read_tree(text: str, file: str, open_sequence: Callable[[Any, Any], list[Any
         return _TreeReader(text, file, open_sequence).read()
     except yaml.YAMLError as error:
         _refuse(file, _error_position(error, text), _error_message(error))
+    except UnicodeEncodeError as error:  # an argument of the command line may have bytes that are none
+        got = error.object[error.start : error.start + 1].encode("ascii", "backslashreplace").decode()
+        _refuse(file, FIRST_POSITION, f"not UTF-8 text: got {got}, expected UTF-8")
 
 
 def _error_position(error: yaml.YAMLError, text: str) -> int:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from placesim.collector import collector_paused
 from placesim.errors import GraphFileError, Location, Problem
+from placesim.escapes import escape_line
 from placesim.formats.library_checks import check_library
 from placesim.formats.node_import import NodeImport
 from placesim.formats.problems import Problems, shortened
@@ -87,7 +88,7 @@ def _read(data: memoryview, name: str, registry: Registry, producer_ops: Message
         nodes.add(new_attrs.without(node) if new_attrs else node)
     nodes.finish()
     problems.raise_if_any()
-    return GraphFile(PurePath(name).stem, graph, is_raw=True, rest=parts.rest)
+    return GraphFile(escape_line(PurePath(name).stem), graph, is_raw=True, rest=parts.rest)
 
 
 def _parts(data: memoryview) -> _Parts:

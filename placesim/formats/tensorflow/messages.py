@@ -323,8 +323,8 @@ def serialise(message: Message) -> bytes:
 
 
 def to_text(message: Message) -> str:
-    """Text format; it has no words for fields that nobody knows, so those are left out."""
-    return str(text_format.MessageToString(message))
+    """Text format, in ASCII; it has no words for fields that nobody knows, so those are left out."""
+    return str(text_format.MessageToString(message, as_utf8=False))
 
 
 def has_unknown_fields(message: Message) -> bool:

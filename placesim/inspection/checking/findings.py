@@ -16,5 +16,10 @@ class Finding(NamedTuple):
     message: Marked
     node: str | None = None
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> Marked:
+        """`FILE:LINE:COL: rule: message`."""
         return filled("{}: {}: {}", place(self.location), Marked(self.rule, role=Role.RULE), self.message)
+
+    def __str__(self) -> str:
+        return self.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Set
 
+from placesim.escapes import escape_line
 from placesim.inspection.picturing.drawing import Drawing, Link, draw
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, seen_scopes, walk
@@ -79,5 +80,7 @@ def _link_attributes(link: Link) -> str:
 
 
 def _quoted(*lines: str) -> str:
-    """A double-quoted text of Graphviz; lines are separated by its own escape."""
-    return '"' + "\\n".join(json.dumps(line, ensure_ascii=False)[1:-1] for line in lines) + '"'
+    """A double-quoted text of Graphviz, which would read `&` as HTML does; lines are separated by its own escape."""
+    return (
+        '"' + "\\n".join(json.dumps(escape_line(line), ensure_ascii=False)[1:-1].replace("&", "&amp;") for line in lines) + '"'
+    )

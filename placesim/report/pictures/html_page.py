@@ -16,6 +16,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from placesim.escapes import escape_json, escape_line
 from placesim.inspection.picturing.picture import Picture
 from placesim.report.pictures.page_data import page_document
 
@@ -30,7 +31,7 @@ def html_page(picture: Picture) -> str:
     parts = {name: packed_asset(file) for name, file in LIBRARIES.items()}
     return Template(_asset("page.html")).substitute(
         parts,
-        title=html.escape(picture.name),
+        title=html.escape(escape_line(picture.name)),
         style=_asset("page.css"),
         script="\n".join(map(_asset, SCRIPTS)),
         data=_packed(_json(page_document(picture))),
@@ -38,7 +39,7 @@ def html_page(picture: Picture) -> str:
 
 
 def _json(document: Mapping[str, Any]) -> bytes:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+    return escape_json(json.dumps(document, ensure_ascii=False, separators=(",", ":"))).encode()
 
 
 def _packed(data: bytes) -> str:

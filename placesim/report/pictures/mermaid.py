@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
+from placesim.escapes import escape_line
 from placesim.inspection.picturing.drawing import Drawing, draw
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, seen_scopes, walk
@@ -54,10 +55,10 @@ def _boxes(
 
 def _box(picture: Picture, item: Scope | int, labels: dict[int, str]) -> str:
     if isinstance(item, Scope):
-        shares = ", ".join(f"{labels[device]} {amount.number}" for device, amount in item.by_device.items())
+        shares = ", ".join(f"{_escaped(labels[device])} {amount.number}" for device, amount in item.by_device.items())
         return f'[["{_escaped(item.label)}<br>{shares}"]]'
     node = picture.nodes[item]
-    return f'("{_escaped(node.name.rpartition("/")[2])}<br>{node.op} on {labels[node.device]}")'
+    return f'("{_escaped(node.name.rpartition("/")[2])}<br>{_escaped(node.op)} on {_escaped(labels[node.device])}")'
 
 
 def _device(picture: Picture, item: Scope | int) -> int | None:
@@ -73,4 +74,7 @@ def _class(device: int) -> str:
 
 def _escaped(text: str) -> str:
     """Names as Mermaid shows them in quotes: what it would take for its own signs by number."""
-    return "".join(character if character.isalnum() or character in " _-./()…" else f"#{ord(character)};" for character in text)
+    shown = escape_line(text)
+    return "".join(
+        character if character.isalnum() or character in " _-./():…" else f"#{ord(character)};" for character in shown
+    )

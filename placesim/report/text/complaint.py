@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from placesim.devices.inventory import DeviceSet
 from placesim.devices.names import parse_runtime_name
 from placesim.errors import GraphFileError, InvalidArgumentError, Location, OpError, PlacesimError, shown_type
+from placesim.escapes import escape_line
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import format_attrs, node_tag, replace_tags
 from placesim.marked import Marked, Role
@@ -44,21 +45,24 @@ def _told(type_name: str, said: str, more: Sequence[str]) -> Marked:
 
 def _message_lines(error: PlacesimError, locate: Locate) -> Iterator[str]:
     if isinstance(error, GraphFileError):
-        yield from map(str, error.problems)
+        for problem in error.problems:
+            yield from _lines(str(problem))
         return
     message = _TAIL.sub("", error.message)
-    text = replace_tags(message, lambda name: _place(name, locate))
-    lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
-    yield from lines
+    yield from _lines(replace_tags(message, lambda name: _place(name, locate)))
     if error.node is not None and isinstance(error, OpError) and node_tag(error.node) not in message:
         yield _place(error.node, locate) + (f" on {error.device}" if error.device else "")
     elif error.location is not None and error.node is None:
         yield f"at {error.location}"
 
 
+def _lines(text: str) -> list[str]:
+    return [escape_line(line.strip()) for line in text.split("\n") if line.strip()] or [""]
+
+
 def _place(name: str, locate: Locate) -> str:
     location = locate(name)
-    return f"node {name} (defined at {location.file}:{location.line})" if location is not None else f"node {name}"
+    return f"node {name} (defined at {escape_line(location.file)}:{location.line})" if location is not None else f"node {name}"
 
 
 def _hints(error: PlacesimError) -> Iterator[str]:
@@ -112,7 +116,7 @@ def _classic_summary(graph: Graph, node: Node) -> str:
     for value in tensors.values():
         shown = shown.replace(format_attr_value(value), _flat_tensor(value))
     device = f'_device="{node.device}"'
-    return f"{node.name} = {node.op}[{shown}, {device}]({', '.join(graph.input_texts(node))})"
+    return escape_line(f"{node.name} = {node.op}[{shown}, {device}]({', '.join(graph.input_texts(node))})")
 
 
 def _flat_tensor(tensor: TensorValue) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_device
 from placesim.inspection.difference import Difference, ScopeMove
 from placesim.inspection.snapshot import Failure
@@ -18,7 +19,12 @@ def format_difference(difference: Difference, before: str, after: str) -> Marked
     """The names of both, and what differs; empty where nothing does."""
     if not difference:
         return Marked()
-    return Marked(*(Marked(line, "\n") for line in (_gone(f"--- {before}"), _new(f"+++ {after}"), *_lines(difference))))
+    return Marked(
+        *(
+            Marked(line, "\n")
+            for line in (_gone(f"--- {escape_line(before)}"), _new(f"+++ {escape_line(after)}"), *_lines(difference))
+        )
+    )
 
 
 def _lines(difference: Difference) -> Iterator[Marked]:

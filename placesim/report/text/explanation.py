@@ -9,6 +9,7 @@ from typing import Any
 
 from placesim.devices.names import parse_runtime_name
 from placesim.errors import Location
+from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_device
 from placesim.inspection.explaining.alternatives import Alternatives
 from placesim.inspection.explaining.annotations import Annotation, Kind
@@ -40,7 +41,7 @@ def format_explained(explained: ExplainedNode, limit: int = MAX_LISTED) -> Marke
 def _head(found: Proof | PlacedNode) -> Marked:
     """The log's line."""
     name = found.node if isinstance(found, Proof) else found.name
-    node = Marked(f"{name}: ({found.op}):", role=Role.NODE)
+    node = Marked(f"{name}: ({escape_line(found.op)}):", role=Role.NODE)
     return Marked(node, " ", device(found.device) if found.device else "not placed")
 
 

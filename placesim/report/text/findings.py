@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from placesim.escapes import escape
 from placesim.inspection.checking.findings import Finding
-from placesim.marked import Marked
+from placesim.marked import Marked, one_line
 
 
 def format_findings(findings: Sequence[Finding]) -> Marked:
     """`FILE:LINE:COL: rule: message`, one a line."""
-    return Marked(*(part for finding in findings for part in (str(finding), "\n")))
+    return Marked(*(part for finding in findings for part in (one_line(finding.text), "\n")))
 
 
 def findings_document(findings: Sequence[Finding]) -> dict[str, Any]:
@@ -42,8 +43,8 @@ def _annotation(finding: Finding) -> str:
 
 
 def _data(text: str) -> str:
-    """GitHub's escapes for what stands after the second pair of colons."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    """GitHub's escapes for what stands after the second pair of colons, for a text without other controls."""
+    return escape(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from placesim.devices.inventory import Device
+from placesim.escapes import escape_line
 from placesim.graph.graph import Graph
 from placesim.marked import Marked, Role, device
 from placesim.placement.placer import Placement
@@ -58,7 +59,8 @@ def modern_lines(placements: Iterable[Placement], shows: Shows | None = None) ->
         nodes, devices = placement.graph.nodes, placement.devices
         named = {device: device.name for device in placement.device_set.devices}
         shown = placement.log if shows is None else [i for i in placement.log if shows(nodes[i].name)]
-        yield from [(f"{nodes[i].name}:", f" ({nodes[i].signature.op}):", named[devices[i]]) for i in shown]  # type: ignore[index]
+        ops = {op: f" ({escape_line(op)}):" for op in dict.fromkeys(node.signature.op for node in nodes)}
+        yield from [(f"{nodes[i].name}:", ops[nodes[i].signature.op], named[devices[i]]) for i in shown]  # type: ignore[index]
 
 
 def classic_lines(placements: Iterable[Placement], fetches: Sequence[str], shows: Shows | None = None) -> Iterator[LogLine]:

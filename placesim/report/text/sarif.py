@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from placesim.escapes import escape_line
 from placesim.inspection.checking.findings import Finding
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -26,12 +27,19 @@ def sarif_document(findings: Sequence[Finding], rules: Mapping[str, str], versio
     return {"$schema": SCHEMA, "version": VERSION, "runs": [run]}
 
 
+def _uri(file: str) -> str:
+    """A file's bytes as a URI spells them; halves of characters that are no bytes, as a written report may have, by name."""
+    name = file.replace("\\", "/")
+    try:
+        return quote(name.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        return quote(escape_line(name))
+
+
 def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
     place = finding.location
     region = {"startLine": max(1, place.line), "startColumn": max(1, place.column)}
-    location: dict[str, Any] = {
-        "physicalLocation": {"artifactLocation": {"uri": quote(place.file.replace("\\", "/"))}, "region": region}
-    }
+    location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": _uri(place.file)}, "region": region}}
     if finding.node is not None:
         location["logicalLocations"] = [{"fullyQualifiedName": finding.node, "kind": "element"}]
     return {

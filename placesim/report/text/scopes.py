@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 
+from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_names
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, opened_to, scope_tree, unfold
@@ -36,7 +37,7 @@ def format_lines(picture: Picture, depth: int | None = None) -> str:
         ("transfers", labels[src], labels[dst], f"{total.number}", plain_bytes(total))
         for (src, dst), total in picture.matrix().items()
     ]
-    return "".join("\t".join(row) + "\n" for row in rows)
+    return "".join("\t".join(map(escape_line, row)) + "\n" for row in rows)
 
 
 def _scope_row(scope: Scope, labels: dict[int, str]) -> Sequence[str]:

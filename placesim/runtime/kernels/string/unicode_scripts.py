@@ -18,7 +18,7 @@ RANGES_FILE = "unicode-scripts-13.txt"
 
 def script_ranges() -> Iterator[tuple[int, int, int]]:
     """The number of a script and the first and the last code point of one of its ranges, for every range."""
-    text = resources.files(__package__).joinpath(RANGES_FILE).read_text()
+    text = resources.files(__package__).joinpath(RANGES_FILE).read_text("utf-8")
     number = 0
     for line in text.splitlines():
         if line.startswith("#"):

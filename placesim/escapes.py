@@ -1,0 +1,62 @@
+"""Texts from outside -> texts that may be shown: what would move a cursor, end a line or hide is written as an escape.
+
+Names of files and functions, devices, labels, attrs and whole reports come from elsewhere, and may hold anything.
+"""
+
+from __future__ import annotations
+
+import re
+
+_UNSEEN = (
+    "\x7f-\x9f"  # delete, and the second set of controls
+    "\u061c\u200e\u200f\u202a-\u202e\u2060-\u2069"  # what turns the direction of text, and what has no width
+    "\u2028\u2029\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # separators, marks, tags
+    "\ud800-\udfff"  # halves of characters: bytes of names that are no UTF-8
+)
+_CONTROLS = re.compile(f"[\0-\x08\x0b-\x1f{_UNSEEN}]")
+_CONTROLS_AND_ENDS = re.compile(f"[\0-\x1f{_UNSEEN}]")
+_NOT_IN_JSON = re.compile(f"[{_UNSEEN}]")
+_SHORT = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
+_VISIBLE = bytes(range(0x20, 0x7F))
+_VISIBLE_AND_ENDS = _VISIBLE + b"\n\t"
+
+
+def escape(text: str) -> str:
+    r"""A text of lines, as it may be shown: controls but line ends and tabs as `\x1b`, bytes that are no UTF-8 as `\xff`."""
+    if text.isascii() and not text.encode("ascii").translate(None, _VISIBLE_AND_ENDS):
+        return text  # as nearly every text is, and so it is cheap
+    return _CONTROLS.sub(_as_escape, text)
+
+
+def escape_line(text: str) -> str:
+    r"""A name, which must not end a line or a column: as `escape`, line ends and tabs as `\n` and `\t`."""
+    if text.isascii() and not text.encode("ascii").translate(None, _VISIBLE):
+        return text
+    return _CONTROLS_AND_ENDS.sub(_as_escape, text)
+
+
+def escape_json(text: str) -> str:
+    """JSON as it may be shown, which says the same; a byte of a file's name that is no UTF-8 is text there (`\\\\xff`)."""
+    return text if text.isascii() and "\x7f" not in text else _NOT_IN_JSON.sub(_as_json, text)
+
+
+def _as_escape(found: re.Match[str]) -> str:
+    character = found[0]
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # how Python spells such a byte (PEP 383)
+        code -= 0xDC00
+    if code < 0x100:
+        return _SHORT.get(character) or f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _as_json(found: re.Match[str]) -> str:
+    if "\ud800" <= found[0] <= "\udfff":  # readers of JSON refuse a half
+        return "\\" + _as_escape(found)
+    return as_json_escape(found[0])
+
+
+def as_json_escape(characters: str) -> str:
+    r"""Characters as any JSON text, and any reader of it, may have them: `\u00e9`."""
+    units = characters.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
