@@ -18,9 +18,10 @@ THREADS_LIMIT = 1 << 16
 class Options:
     """Options by the names of the command line's flags; None leaves what the file says.
 
-    `inventory` is a file with a `devices:` document or that document itself; `timeout` is in seconds.  `tag`, `signature` and
-    `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops the devices that its nodes ask for, then
-    `device` sets them: patterns over node names to devices, as a mapping or as `PATTERN=DEVICE`.
+    `inventory` is a file with a `devices:` document or that document itself; `timeout` is in seconds, `memory_limit` in bytes
+    or a text with a unit.  `tag`, `signature` and `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices`
+    drops the devices that its nodes ask for, then `device` sets them: patterns over node names to devices, as a mapping or as
+    `PATTERN=DEVICE`.
     """
 
     log_placement: bool | None = None
@@ -35,6 +36,7 @@ class Options:
     intra_op_threads: int | None = None
     inter_op_threads: int | None = None
     timeout: float | None = None
+    memory_limit: int | str | None = None
     execute: bool = True
     tag: str | Sequence[str] = ()
     signature: str | None = None
@@ -70,6 +72,7 @@ class OptionValues(TypedDict, total=False):
     intra_op_threads: int | None
     inter_op_threads: int | None
     timeout: float | None
+    memory_limit: int | str | None
     execute: bool
     tag: str | Sequence[str]
     signature: str | None

@@ -37,6 +37,7 @@ from placesim.cli.options import (
 @click.option("--intra-op-threads", type=int, metavar="N", help="Threads inside an op; 0 lets the system pick.")
 @click.option("--inter-op-threads", type=int, metavar="N", help="Threads between ops; 0 lets the system pick.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="The longest that a step may take.")
+@click.option("--memory-limit", metavar="BYTES", help="The most that a run may allocate (4GiB); else what is free.")
 @click.option("--no-execute", is_flag=True, help="Stop after placement.")
 @debug_option
 def run_command(

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.dtypes import BOOL, STRING, DType
+from placesim.dtypes import BOOL, DOUBLE, STRING, DType
 from placesim.errors import Location, PlacesimError, RequestError
 from placesim.graph.graph import COLUMNS, Graph, TensorRef, split_tensor_name
 from placesim.graph.steps import Feed, Fetch, FromFile, Generated
 from placesim.ops.categories import PLACEHOLDERS
+from placesim.runtime.memory import AllocationRefused, check_room, out_of_memory
 from placesim.suggestions import near_words
 
 
@@ -63,8 +64,11 @@ def nearest_names(graph: Graph, name: str) -> tuple[str, ...]:
 
 
 def _refuse(graph: Graph, location: int, message: str) -> RequestError:
-    where = Location(graph.file, *divmod(location, COLUMNS)) if location else None
-    return RequestError(message, location=where)
+    return RequestError(message, location=_place(graph, location))
+
+
+def _place(graph: Graph, location: int) -> Location | None:
+    return Location(graph.file, *divmod(location, COLUMNS)) if location else None
 
 
 def default_fetches(graph: Graph, only_targets: bool = False) -> list[Fetched]:
@@ -116,7 +120,15 @@ def _load(graph: Graph, feed: Feed, dtype: DType, directory: Path) -> Any:
     if isinstance(value, FromFile):
         return load_npy(directory / value.path, lambda text: _refuse(graph, feed.location, text))
     if isinstance(value, Generated):
-        return generate(value, dtype)
+        try:
+            for made in (DOUBLE, dtype):
+                check_room(value.shape, made)
+            return generate(value, dtype)
+        except (AllocationRefused, MemoryError):
+            error = out_of_memory(value.shape, dtype.name)
+            error.location = _place(graph, feed.location)
+            error.node = split_tensor_name(feed.tensor)[0]
+            raise error from None
     return value
 
 

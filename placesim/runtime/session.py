@@ -25,6 +25,7 @@ from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.executors import AnyExecutor, build_executor
 from placesim.runtime.function_calls import FunctionCalls
 from placesim.runtime.initial_values import set_initial_values
+from placesim.runtime.memory import Memory, serving_memory
 from placesim.runtime.partition import partition
 from placesim.runtime.prepared import Prepared, PreparedStep, StepResult, Wanted, wanted_of
 from placesim.runtime.program import DeviceState
@@ -62,7 +63,8 @@ class Session:
         self._bare_is_target = bare_fetch_is_target
         self._initial_values = dict(initial_values or {})
         self._pools = pools
-        self._states = {device.name: DeviceState(device) for device in self.device_set.devices}
+        self._memory = Memory(self.config.memory_limit)
+        self._states = {device.name: DeviceState(device, self._memory) for device in self.device_set.devices}
         self._placer = SessionPlacer(self.device_set, self.config.allow_soft_placement)
         self._prepared: dict[Wanted, Prepared] = {}
         self._default_fetches: list[Fetched] | None = None
@@ -170,7 +172,8 @@ class Session:
         if not len(self.graph):
             raise SessionUsageError("The Session graph is empty. Add operations to the graph before calling run().")
         fetched = self.resolve_fetches(step)
-        feeds = dict(resolve_feed(self.graph, feed, self.directory) for feed in step.feeds)
+        with serving_memory(self._memory):
+            feeds = dict(resolve_feed(self.graph, feed, self.directory) for feed in step.feeds)
         prepared = self._prepare(wanted_of(feeds, fetched))
         results = self._execute(prepared, feeds, check, progress)
         return prepared.collect(self.graph, fetched, results)
@@ -190,6 +193,7 @@ class Session:
         with ExitStack() as stack:
             stack.enter_context(self._pools.intra_op(self.config).serving())
             stack.enter_context(flushed_denormals())
+            stack.enter_context(serving_memory(self._memory))
             return prepared.executor.run(prepared.arguments(self.graph, feeds), self._with_deadline(check), progress)
 
     def _build_executor(self, prepared: Prepared) -> AnyExecutor:

@@ -28,6 +28,7 @@ from placesim.runtime.kernels.named_resources import (
 from placesim.runtime.kernels.resources.file_access import read_bytes, text_lines
 from placesim.runtime.kernels.resources.table_storage import ChangingTable, DenseTable, FixedTable, Table
 from placesim.runtime.kernels.string_tensors import flat_strings, raw
+from placesim.runtime.memory import check_elements
 from placesim.runtime.resources import ResourceHandle
 from placesim.runtime.shapes import (
     Dims,
@@ -218,6 +219,7 @@ def initialize_from_file(inputs: Sequence[Any], attrs: Attrs, context: KernelCon
     if not lines:
         raise OutOfRangeError("EOF reached")
     size = attrs["vocab_size"]
+    check_elements(max(0, size))
     try:
         table.initialize(lines if size < 0 else [b""] * size, lambda: _columns(table, name, lines, attrs))
     except FailedPreconditionError:
