@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import placesim
+from placesim.cli import main
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -41,3 +43,10 @@ def test_devices_that_an_option_multiplies() -> None:
     graph = {"nodes": [{"op": "NoOp"}], "devices": [{"job": "a", "tasks": 4096}]}
     with pytest.raises(placesim.UsageError, match="too many devices"):
         placesim.place(graph, gpu=4096)
+
+
+def test_an_explanation_does_not_try_a_million_devices(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    graph = tmp_path / "graph.yaml"
+    graph.write_text("nodes: [{op: NoOp, name: o, device: '/device:GPU:1000000'}]\ndevices: {gpu: 2}\n")
+    assert main(["explain", str(graph), "o"]) == 1
+    assert "--gpu 1000001" not in capsys.readouterr().out
