@@ -131,13 +131,23 @@ def _available_bytes() -> int:
 
 def _group_bytes() -> int:
     """The rest of a control group's limit, of the second version of those and of the first."""
-    for limit, used in (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):
-        group = Path("/sys/fs/cgroup")
+    root = Path("/sys/fs/cgroup")
+    for group, limit, used in (
+        (root, "memory.max", "memory.current"),
+        (root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
         try:
-            return max(0, int((group / limit).read_text()) - int((group / used).read_text()))
+            in_use = int((group / used).read_text()) - _cached_bytes(group)
+            return max(0, int((group / limit).read_text()) - in_use)
         except (OSError, ValueError):
             continue
     return sys.maxsize
+
+
+def _cached_bytes(group: Path) -> int:
+    """What a control group holds of files and would give up at once."""
+    lines = map(str.split, (group / "memory.stat").read_text().splitlines())
+    return sum(int(words[1]) for words in lines if words[0] in ("inactive_file", "active_file"))
 
 
 def _resident_bytes() -> int:
