@@ -62,7 +62,7 @@ class AllocationCheck:
 
     def _outputs(self, values: Sequence[Any]) -> tuple[Output, ...]:
         """The outputs that are large enough to matter; the shape function runs once for inputs that are alike."""
-        compared = [i for i in self._spelling if getattr(values[i], "size", MAX_SPELLING) <= MAX_SPELLING]
+        compared = [i for i in self._spelling if _is_tensor(values[i]) and values[i].size <= MAX_SPELLING]
         shapes = tuple([getattr(value, "shape", ()) for value in values])
         key = (shapes, tuple([values[i].tobytes() for i in compared]))
         found = self._remembered.get(key)
@@ -110,7 +110,12 @@ class _Arrived(ShapeContext):
     def known_value(self, index: int) -> np.ndarray[Any, Any] | None:
         self.asked.add(index)
         value = self._arrived[index]
-        return np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None
+        return np.asarray(value) if _is_tensor(value) else None
+
+
+def _is_tensor(value: Any) -> bool:
+    """Whether it is a tensor, and no variable or resource."""
+    return isinstance(value, np.ndarray | np.generic)
 
 
 def _spelling_inputs(node: Node) -> tuple[int, ...]:

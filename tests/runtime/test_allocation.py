@@ -119,3 +119,10 @@ def test_a_limit_holds_for_a_tensor_alone(elements: int, fits: bool) -> None:
 def test_a_limit_that_is_none(limit: Any) -> None:
     with pytest.raises(placesim.UsageError, match="memory limit"):
         placesim.run({"nodes": [{"op": "NoOp"}]}, memory_limit=limit)
+
+
+def test_a_reference_to_a_variable_of_integers_spells_no_size() -> None:
+    nodes = [{"variable": "v", "kind": "ref", "shape": [], "dtype": "int32", "initializer": "zeros"}, {"initializer": "init"}]
+    add = {"op": "AssignAdd", "name": "o", "inputs": ["v", 2]}
+    steps = [{"fetch": ["init"]}, {"fetch": ["o:0"]}]
+    assert placesim.run({"nodes": [*nodes, add], "run": steps}).results["o"] == 2
