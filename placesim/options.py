@@ -20,10 +20,11 @@ Paths = str | PurePath | Sequence[str | PurePath]
 class Options:
     """Options by the names of the command line's flags; None leaves what the file says.
 
-    `inventory` is a file with a `devices:` document or that document itself; `timeout` is in seconds.  `tag`, `signature` and
-    `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops the devices that its nodes ask for, then
-    `device` sets them: patterns over node names to devices, as a mapping or as `PATTERN=DEVICE`.  Beside its own folder the
-    graph may read what lies in `allow_read`, and write what lies in `allow_write`; `allow_all_files` leaves nothing out.
+    `inventory` is a file with a `devices:` document or that document itself; `timeout` is in seconds, `memory_limit` in bytes
+    or a text with a unit.  `tag`, `signature` and `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices`
+    drops the devices that its nodes ask for, then `device` sets them: patterns over node names to devices, as a mapping or as
+    `PATTERN=DEVICE`.  Beside its own folder the graph may read what lies in `allow_read`, and write what lies in `allow_write`;
+    `allow_all_files` leaves nothing out.
     """
 
     log_placement: bool | None = None
@@ -38,6 +39,7 @@ class Options:
     intra_op_threads: int | None = None
     inter_op_threads: int | None = None
     timeout: float | None = None
+    memory_limit: int | str | None = None
     execute: bool = True
     tag: str | Sequence[str] = ()
     signature: str | None = None
@@ -86,6 +88,7 @@ class OptionValues(TypedDict, total=False):
     intra_op_threads: int | None
     inter_op_threads: int | None
     timeout: float | None
+    memory_limit: int | str | None
     execute: bool
     tag: str | Sequence[str]
     signature: str | None

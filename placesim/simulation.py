@@ -197,6 +197,7 @@ def _config(file: GraphFile, options: Options) -> Config:
         "log_device_placement": options.log_placement,
         "intra_op_parallelism_threads": options.intra_op_threads,
         "inter_op_parallelism_threads": options.inter_op_threads,
+        "memory_limit": _memory_limit(options.memory_limit),
         "operation_timeout_in_ms": None if options.timeout is None else max(1, round(options.timeout * 1000)),
     }
     flags = {"CPU": options.cpu, "GPU": options.gpu}
@@ -217,6 +218,19 @@ def _file_access(loaded: Loaded, options: Options) -> FileAccess:
     if options.checkpoint is not None:
         named += checkpoint_files(options.checkpoint)
     return FileAccess.of(named, options.writable_paths, options.allow_all_files)
+
+
+def _memory_limit(given: int | str | None) -> int | None:
+    """Bytes, or a text with a unit, as a number of bytes; UsageError for what is no size."""
+    if given is None:
+        return None
+    from placesim.formats.graph_file.plain_values import size_value
+    from placesim.formats.problems import Wrong
+
+    try:
+        return size_value(int(given) if isinstance(given, str) and given.isdecimal() and len(given) < 20 else given)
+    except Wrong as wrong:
+        raise UsageError(f"memory limit: {wrong}") from None
 
 
 def _inventory(file: GraphFile | None, options: Options) -> tuple[TaskInventory, ...]:

@@ -40,6 +40,7 @@ from placesim.cli.options import (
 @click.option("--allow-read", multiple=True, metavar="DIR", help="A folder or file that the graph may read; may be repeated.")
 @click.option("--allow-write", multiple=True, metavar="DIR", help="A folder or file that the graph may write; may be repeated.")
 @click.option("--allow-all-files", is_flag=True, help="Let the graph read and write any file.")
+@click.option("--memory-limit", metavar="BYTES", help="The most that a run may allocate (4GiB); else what is free.")
 @click.option("--no-execute", is_flag=True, help="Stop after placement.")
 @debug_option
 def run_command(

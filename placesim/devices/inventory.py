@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from placesim.devices.catalogue import DEFAULT_MODEL, MIB, GpuModel
 from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
-from placesim.errors import InvalidArgumentError, NotFoundError
+from placesim.errors import InvalidArgumentError, NotFoundError, UsageError
 
 CPU_MEMORY_BYTES = 268435456
 MAX_COUNT = 4096
+MAX_DEVICES = 1 << 16
+"""The most devices that all tasks of an inventory may have together."""
 TYPE_PRIORITIES = {"GPU": 210, "CPU": 70, "XLA_CPU": 50, "XLA_GPU": 50}
 """Of two device types that can run an op, the higher one is taken (3.4)."""
 
@@ -128,12 +130,21 @@ def build_devices(inventory: Sequence[TaskInventory], options: GpuOptions | None
     Raises NotFoundError where a task has no CPU, and InvalidArgumentError for a bad `visible_device_list`.
     """
     options = options or GpuOptions()
+    if count_devices(inventory) > MAX_DEVICES:
+        raise UsageError(
+            f"too many devices: got {count_devices(inventory)}, expected at most {MAX_DEVICES} in all tasks together"
+        )
     devices: list[Device] = []
     for entry in inventory:
         for task in range(entry.tasks):
             prefix = f"/job:{entry.job or 'localhost'}/replica:0/task:{task}/device:"
             devices += _task_devices(prefix, entry, options)
     return tuple(devices)
+
+
+def count_devices(inventory: Sequence[TaskInventory]) -> int:
+    """How many devices all tasks have together."""
+    return sum(entry.tasks * (entry.cpu + entry.gpu + entry.xla_cpu + entry.xla_gpu) for entry in inventory)
 
 
 def _task_devices(prefix: str, entry: TaskInventory, options: GpuOptions) -> list[Device]:

@@ -63,6 +63,9 @@ class AttrError(GraphBuildError):
         self.attr = attr
 
 
+MAX_TENSORS = 1 << 20
+"""The most inputs or outputs that a node may have by one of its numbers (`N`, `num_split`)."""
+
 Converter = Callable[[Any, str, DType | None, DType | None], Operand]
 """`(item, argument's name, type it must have, type it would better have)` -> the tensor that an item becomes."""
 
@@ -112,6 +115,9 @@ class _Binder:
 
     def _check_attr(self, attr: AttrDef, value: AttrValue) -> None:
         op, is_list = self.definition.name, attr.type.startswith("list(")
+        if attr.type == "int" and value > MAX_TENSORS and self._counts_tensors(attr.name):
+            message = f"Attr '{attr.name}' of '{op}' Op passed a number that is more than {MAX_TENSORS} tensors."
+            raise AttrError(message, attr.name)
         if attr.minimum is not None:
             if is_list and len(value) < attr.minimum:
                 message = (
@@ -129,6 +135,9 @@ class _Binder:
                 raise AttrError(_not_allowed(attr.name, element, attr), attr.name)
             allowed = '", "'.join(map(str, attr.allowed))
             raise AttrError(f"Attr '{attr.name}' of '{op}' Op passed string '{element}' not in: \"{allowed}\".", attr.name)
+
+    def _counts_tensors(self, name: str) -> bool:
+        return any(arg.number_attr == name for arg in (*self.definition.inputs, *self.definition.outputs))
 
     # --- how many inputs each argument takes ------------------------------------------------------------------------
 

@@ -61,7 +61,10 @@ class ThreadPoolOptions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """ConfigProto's fields that mean something here, by their own names, with TensorFlow's defaults."""
+    """ConfigProto's fields that mean something here, by their own names, with TensorFlow's defaults.
+
+    `memory_limit` is none of its own: the bytes that a run may allocate, None for what the machine has free.
+    """
 
     allow_soft_placement: bool = False
     log_device_placement: bool = False
@@ -77,6 +80,7 @@ class Config:
     gpu_visible_device_list: str = ""
     place_pruned_graph: bool = False
     master: str = ""
+    memory_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Graphs with control flow or with ops that wait (queues) go to `dataflow.py` inst
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
@@ -17,6 +18,9 @@ from placesim.runtime.program import Instruction, Program, TransferKey, blame, d
 
 CHUNK = 4096
 """Nodes between two looks at the clock and the progress bar."""
+
+MANY = 1 << 62
+"""Stands for a number of elements of which nothing is known."""
 
 Step = Callable[[], None]
 Progress = Callable[[int], None]
@@ -86,6 +90,7 @@ class Executor:
         self._rendezvous: dict[Any, Any] = {}
         self._feeds: dict[int, Any] = {}
         self._results: dict[int, Any] = {}
+        self._most: list[dict[int, int]] = [{} for _ in programs]
         self._steps = [self._compile(number, index) for number, index in self.schedule.order]
 
     def run(
@@ -143,6 +148,7 @@ class Executor:
         store = self._stores[number]
         dropped = self.schedule.last_readers.get((number, index), ())
         op = instruction.node.op
+        few = self._few(number, instruction)
         if op in SENDS:
             return _send(instruction, store, self._rendezvous, dropped)
         if op in RECEIVES:
@@ -153,10 +159,29 @@ class Executor:
             return _result(instruction, store, self._results, dropped)
         if instruction.kernel.direct is not None and not any(instruction.reads_ref) and instruction.output_count == 1:
             if len(instruction.inputs) == 2:
-                return _binary(instruction, store, dropped)
+                return (
+                    _binary_checked(instruction, few, store, dropped)
+                    if few is not None
+                    else _binary(instruction, store, dropped)
+                )
             if len(instruction.inputs) == 1:
-                return _unary(instruction, store, dropped)
+                return (
+                    _unary_checked(instruction, few, store, dropped) if few is not None else _unary(instruction, store, dropped)
+                )
         return _general(instruction, store, dropped)
+
+    def _few(self, number: int, instruction: Instruction) -> int | None:
+        """How many elements an op's output may have unasked; None where it is known to have no more."""
+        known, allocation = self._most[number], instruction.allocation
+        if instruction.node.op == "Const":
+            known[instruction.outputs] = max(1, instruction.attrs["value"].array.size)
+        if allocation is None or instruction.kernel.direct is None:
+            return None
+        most = math.prod([known.get(position, MANY) for position in instruction.inputs])
+        if most > allocation.memory.few:
+            return allocation.memory.few
+        known[instruction.outputs] = most
+        return None
 
 
 def _send(instruction: Instruction, store: list[Any], rendezvous: dict[Any, Any], dropped: Sequence[int]) -> Step:
@@ -214,6 +239,24 @@ def _binary(instruction: Instruction, store: list[Any], dropped: Sequence[int]) 
     return _then_drop(step, store, dropped)
 
 
+def _binary_checked(instruction: Instruction, few: int, store: list[Any], dropped: Sequence[int]) -> Step:
+    """As `_binary`, where the output may have more than a few elements: `compute` looks whether there is room."""
+    function: Any = instruction.kernel.direct
+    (one, two), out, compute = instruction.inputs, instruction.outputs, instruction.compute
+
+    def step() -> None:
+        first, second = store[one], store[two]
+        try:
+            if first.size * second.size > few:
+                (store[out],) = compute((first, second))
+            else:
+                store[out] = function(first, second)
+        except (ValueError, TypeError, ArithmeticError):
+            (store[out],) = compute((first, second))
+
+    return _then_drop(step, store, dropped)
+
+
 def _unary(instruction: Instruction, store: list[Any], dropped: Sequence[int]) -> Step:
     function: Any = instruction.kernel.direct
     (one,), out, compute = instruction.inputs, instruction.outputs, instruction.compute
@@ -223,6 +266,21 @@ def _unary(instruction: Instruction, store: list[Any], dropped: Sequence[int]) -
             store[out] = function(store[one])
         except (ValueError, TypeError, ArithmeticError):
             (store[out],) = compute((store[one],))
+
+    return _then_drop(step, store, dropped)
+
+
+def _unary_checked(instruction: Instruction, few: int, store: list[Any], dropped: Sequence[int]) -> Step:
+    """As `_unary`, where the output may have more than a few elements: `compute` looks whether there is room."""
+    function: Any = instruction.kernel.direct
+    (one,), out, compute = instruction.inputs, instruction.outputs, instruction.compute
+
+    def step() -> None:
+        value = store[one]
+        try:
+            (store[out],) = compute((value,)) if value.size > few else (function(value),)
+        except (ValueError, TypeError, ArithmeticError):
+            (store[out],) = compute((value,))
 
     return _then_drop(step, store, dropped)
 

@@ -19,6 +19,7 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import Kernel
 from placesim.runtime.kernels.op_families import OP_FAMILIES
+from placesim.runtime.memory import AllocationRefused
 from placesim.runtime.shape_inference import infer_shapes, word_refusal
 from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, ShapeError, is_fully_defined
 
@@ -265,7 +266,7 @@ def _computed(
 ) -> tuple[Value | None, ...] | None:
     try:
         outputs = kernel.compute(tuple(np.asarray(value) for value in inputs), attrs)
-    except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError):
+    except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError, AllocationRefused):
         return None
     arrays = [np.asarray(output) for output in outputs]
     return tuple(array.view(_Partial) if is_partial and (array == -1).any() else array for array in arrays)

@@ -28,7 +28,9 @@ from placesim.graph.node_text import node_error, node_tag, node_tail
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.ops.kernels import find_kernel, no_kernel_message
+from placesim.runtime.allocation import KEEPING, AllocationCheck, checked_kernel
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
+from placesim.runtime.memory import Memory, out_of_memory, tensor_bytes
 from placesim.runtime.resources import ResourceManager, Variable
 
 TransferKey = tuple[str, str, str]
@@ -37,9 +39,13 @@ TransferKey = tuple[str, str, str]
 
 @dataclass(slots=True)
 class DeviceState:
-    """What one simulated device keeps from step to step: its resources, each node's own state, and what files it may open."""
+    """What one simulated device keeps from step to step: its resources, each node's own state, and what files it may open.
+
+    `memory` is the session's, of all its devices together.
+    """
 
     device: Device
+    memory: Memory = field(default_factory=Memory)
     resources: ResourceManager = field(default_factory=ResourceManager)
     node_states: dict[str, dict[str, Any]] = field(default_factory=dict)
     files: FileAccess = NO_FILES
@@ -50,7 +56,8 @@ class Instruction:
     """One node of a program.
 
     `inputs` are positions in the program's store; `reads_ref[i]` says that input i is a variable whose value is wanted.
-    `outputs` is the first of `output_count` positions that this node writes.
+    `outputs` is the first of `output_count` positions that this node writes.  The kernel looks at the size of its outputs
+    before it makes them; its `direct` form doesn't, so that who calls that asks `allocation` where there is one.
     """
 
     node: Node
@@ -62,6 +69,7 @@ class Instruction:
     output_count: int
     context: KernelContext | None = None
     key: TransferKey | None = None
+    allocation: AllocationCheck | None = None
 
     def compute(self, values: Sequence[Any]) -> Sequence[Any]:
         """The outputs for these input values; variables are read here where their value is wanted."""
@@ -145,7 +153,7 @@ def build_program(
     for node in graph.nodes:
         starts.append(size)
         size += max(1, len(node.signature.output_dtypes))
-    full: dict[tuple[int, int], Attrs] = {}
+    full: dict[tuple[int, int], tuple[Attrs, AllocationCheck | None, Kernel]] = {}
     instructions = []
     for node in graph.nodes:
         kernel = kernels.get(node.op)
@@ -153,9 +161,10 @@ def build_program(
             raise _missing_kernel(graph, node, state)
         _check_kernel_exists(graph, node, state)
         alike = (id(node.signature), id(node.attrs))
-        attrs = full.get(alike)
-        if attrs is None:
-            attrs = full[alike] = _densified(graph.full_attrs(node)) if node.op == "Const" else graph.full_attrs(node)
+        found = full.get(alike)
+        if found is None:
+            found = full[alike] = _prepared(graph, node, kernel, state)
+        attrs, allocation, kernel = found
         context = _context(graph, node, state, step_resources, call_function) if kernel.needs_context else None
         instructions.append(
             Instruction(
@@ -168,15 +177,28 @@ def build_program(
                 len(node.signature.output_dtypes),
                 context,
                 _transfer_key(node) if node.op in SENDS or node.op in RECEIVES else None,
+                allocation,
             )
         )
     return Program(state, graph, tuple(instructions), size)
 
 
-def _densified(attrs: dict[str, Any]) -> Attrs:
+def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> tuple[Attrs, AllocationCheck | None, Kernel]:
+    """What nodes that are alike share: their attrs, and the kernel with its look at the size of its outputs."""
+    attrs = graph.full_attrs(node)
+    if node.op == "Const":
+        return _densified(graph, node, attrs, state), None, kernel
+    check = None if node.op in KEEPING else AllocationCheck(kernel, node, attrs, state.memory, state.device.name)
+    return attrs, check, checked_kernel(kernel, check)
+
+
+def _densified(graph: Graph, node: Node, attrs: dict[str, Any], state: DeviceState) -> Attrs:
     """A constant that repeats one element is written out, once for all steps."""
     tensor: TensorValue = attrs["value"]
     if not tensor.array.flags.c_contiguous:
+        if not state.memory.has_room(tensor_bytes(tensor.array.shape, tensor.dtype)):
+            error = out_of_memory(tensor.array.shape, tensor.dtype.name, state.device.name)
+            raise blame(error, graph, node, state.device.name)
         attrs["value"] = TensorValue(tensor.dtype, tensor.array.copy())
     return attrs
 

@@ -10,13 +10,14 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from placesim.dtypes import BOOL, STRING, DType
+from placesim.dtypes import BOOL, DOUBLE, STRING, DType
 from placesim.errors import Location, OpError, PlacesimError, RequestError
 from placesim.files.access import FileAccess
 from placesim.files.reading import open_file
 from placesim.graph.graph import COLUMNS, Graph, TensorRef, split_tensor_name
 from placesim.graph.steps import Feed, Fetch, FromFile, Generated
 from placesim.ops.categories import PLACEHOLDERS
+from placesim.runtime.memory import AllocationRefused, check_room, out_of_memory
 from placesim.suggestions import near_words
 
 
@@ -129,7 +130,15 @@ def _load(graph: Graph, feed: Feed, dtype: DType, directory: Path, files: FileAc
             raise
         return load_npy(path, lambda text: _refuse(graph, feed.location, text))
     if isinstance(value, Generated):
-        return generate(value, dtype)
+        try:
+            for made in (DOUBLE, dtype):
+                check_room(value.shape, made)
+            return generate(value, dtype)
+        except (AllocationRefused, MemoryError):
+            refusal = out_of_memory(value.shape, dtype.name)
+            refusal.location = _location(graph, feed.location)
+            refusal.node = split_tensor_name(feed.tensor)[0]
+            raise refusal from None
     return value
 
 

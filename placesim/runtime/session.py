@@ -26,6 +26,7 @@ from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.executors import AnyExecutor, build_executor
 from placesim.runtime.function_calls import FunctionCalls
 from placesim.runtime.initial_values import set_initial_values
+from placesim.runtime.memory import Memory, serving_memory
 from placesim.runtime.partition import partition
 from placesim.runtime.prepared import Prepared, PreparedStep, StepResult, Wanted, wanted_of
 from placesim.runtime.program import DeviceState
@@ -65,8 +66,9 @@ class Session:
         self._bare_is_target = bare_fetch_is_target
         self._initial_values = dict(initial_values or {})
         self._pools = pools
+        self._memory = Memory(self.config.memory_limit)
         self._files = FileAccess.of([directory]) if files is None else files
-        self._states = {device.name: DeviceState(device, files=self._files) for device in self.device_set.devices}
+        self._states = {d.name: DeviceState(d, self._memory, files=self._files) for d in self.device_set.devices}
         self._placer = SessionPlacer(self.device_set, self.config.allow_soft_placement)
         self._prepared: dict[Wanted, Prepared] = {}
         self._default_fetches: list[Fetched] | None = None
@@ -174,7 +176,8 @@ class Session:
         if not len(self.graph):
             raise SessionUsageError("The Session graph is empty. Add operations to the graph before calling run().")
         fetched = self.resolve_fetches(step)
-        feeds = dict(resolve_feed(self.graph, feed, self.directory, self._files) for feed in step.feeds)
+        with serving_memory(self._memory):
+            feeds = dict(resolve_feed(self.graph, feed, self.directory, self._files) for feed in step.feeds)
         prepared = self._prepare(wanted_of(feeds, fetched))
         results = self._execute(prepared, feeds, check, progress)
         return prepared.collect(self.graph, fetched, results)
@@ -194,6 +197,7 @@ class Session:
         with ExitStack() as stack:
             stack.enter_context(self._pools.intra_op(self.config).serving())
             stack.enter_context(flushed_denormals())
+            stack.enter_context(serving_memory(self._memory))
             return prepared.executor.run(prepared.arguments(self.graph, feeds), self._with_deadline(check), progress)
 
     def _build_executor(self, prepared: Prepared) -> AnyExecutor:

@@ -9,6 +9,8 @@ from placesim.formats.graph_file.plain_values import bool_value, int_value, numb
 from placesim.formats.problems import Problems, Wrong, key_position, shown, value_position
 from placesim.graph.steps import Config, ThreadPoolOptions
 
+MAX_THREADS = 1 << 16
+"""The most threads that a pool may have."""
 _INT32 = 1 << 31
 _INT64 = 1 << 63
 _FIELDS = (
@@ -107,7 +109,11 @@ def _thread_pools(value: Any, what: str, tree: Any, problems: Problems) -> tuple
     for index, entry in enumerate(listed):
         fields = problems.mapping(entry, value_position(listed, index), f"an entry of {what}")
         problems.unknown_keys(fields, ThreadPoolOptions._fields, f"an entry of {what}")
-        number = int_value(fields.get("num_threads", 0), -_INT32, _INT32 - 1, "'num_threads'")
+        number = 0
+        try:
+            number = int_value(fields.get("num_threads", 0), 0, MAX_THREADS, "'num_threads'")
+        except Wrong as wrong:
+            problems.add(value_position(fields, "num_threads"), str(wrong))
         pools.append(ThreadPoolOptions(number, text_value(fields.get("global_name", ""), "'global_name'")))
     return tuple(pools)
 

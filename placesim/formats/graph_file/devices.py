@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuModel
-from placesim.devices.inventory import MAX_COUNT, TaskInventory
+from placesim.devices.inventory import MAX_COUNT, MAX_DEVICES, TaskInventory, count_devices
 from placesim.formats.graph_file.plain_values import int_value, number_value, size_value, text_value
 from placesim.formats.problems import Problems, Wrong, shown, value_position
 from placesim.suggestions import did_you_mean
@@ -23,7 +23,11 @@ _CAPABILITY = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
 def read_devices(tree: Any, position: int, problems: Problems) -> tuple[TaskInventory, ...]:
     """All three forms; what is wrong is reported, and its default taken."""
     if isinstance(tree, list | tuple):
-        return tuple(_read_task(tree, index, problems) for index in range(len(tree)))
+        found = tuple(_read_task(tree, index, problems) for index in range(len(tree)))
+        if (count := count_devices(found)) > MAX_DEVICES:
+            problems.add(position, f"too many devices: got {count}, expected at most {MAX_DEVICES} in all tasks together")
+            return found[:0]
+        return found
     return (_read_counts(problems.mapping(tree, position, "'devices'"), _COUNT_KEYS, problems),)
 
 

@@ -60,16 +60,16 @@ def known_shape(value: Any) -> tuple[int, ...]:
 
 def size_value(value: Any) -> int:
     """Bytes: a number, or a text with a unit (`4800MiB`, `12 GiB`, `80GB`)."""
-    if type(value) is int and value > 0:
+    if type(value) is int and 0 < value < INT64_END:
         return value
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
     unit = None if found is None else next((unit for unit in _UNITS if unit.lower() == found[2].lower()), None)
     if found is None or unit is None:
         raise Wrong(f"bad size: got {shown(value)}, expected bytes, or a number with a unit such as 4800MiB or 12GiB")
-    size = int(float(found[1]) * _UNITS[unit])
-    if not 0 < size < INT64_END:
+    size = float(found[1]) * _UNITS[unit]
+    if not 1 <= size < INT64_END:
         raise Wrong(f"bad size: got {shown(value)}, expected more than nothing and less than 8 EiB")
-    return size
+    return int(size)
 
 
 def int_value(value: Any, low: int, high: int, what: str) -> int:

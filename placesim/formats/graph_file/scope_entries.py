@@ -9,11 +9,12 @@ from typing import Any
 from placesim.errors import GraphBuildError
 from placesim.formats.graph_file.references import References
 from placesim.formats.graph_file.scoped_names import ScopedNames, Targets, Unresolved
-from placesim.formats.graph_file.yaml_tree import MAX_EXPANSION
 from placesim.formats.problems import Problems, own_position, shown, value_position
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import DeviceScope
 
+MAX_EXPANSION = 1_000_000
+"""The most entries that lists of devices may make of those that stand in a file."""
 SCOPE_KEYS = dict.fromkeys(("scope", "device", "colocate_with", "control_inputs", "nodes")).keys()
 
 
@@ -47,6 +48,9 @@ class ScopeEntries:
 
     def _take_copies(self, entry: dict[Any, Any], devices: Any) -> None:
         copies: dict[str, Targets] = {}
+        if not self._names.is_copy and _copies_of(entry) > MAX_EXPANSION:
+            self._refuse_copies(entry)
+            return
         for index in range(len(devices)):
             if self._copied > MAX_EXPANSION:
                 break
@@ -65,8 +69,11 @@ class ScopeEntries:
         """Whether repeated scopes have made no more entries than a file's aliases may."""
         self._copied += 1
         if self._copied == MAX_EXPANSION + 1:
-            self._problems.add(own_position(entry), f"scopes repeat too much: got more than {MAX_EXPANSION} entries")
+            self._refuse_copies(entry)
         return self._copied <= MAX_EXPANSION
+
+    def _refuse_copies(self, entry: Any) -> None:
+        self._problems.add(own_position(entry), f"scopes repeat too much: got more than {MAX_EXPANSION} entries")
 
     @contextmanager
     def entered(self, entry: dict[Any, Any]) -> Iterator[None]:
@@ -123,3 +130,11 @@ class ScopeEntries:
         except GraphBuildError as error:
             self._problems.add_error(value_position(entry, "scope"), error)
             return None
+
+
+def _copies_of(entry: Any) -> int:
+    """How many entries a scope stands for: itself, and for each device of a list all that is in it."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("nodes"), list | tuple):
+        return 1
+    device = entry.get("device")
+    return 1 + (len(device) if isinstance(device, list | tuple) else 1) * sum(map(_copies_of, entry["nodes"]))

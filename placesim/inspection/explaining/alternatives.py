@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from placesim.devices.inventory import Device, DeviceSet
+from placesim.devices.inventory import MAX_COUNT, Device, DeviceSet
 from placesim.devices.names import DeviceSpec, parse_runtime_name
 from placesim.dtypes import DType
 from placesim.graph.graph import Graph, Node
@@ -167,7 +167,10 @@ def _remedies(setting: Setting, found: Proof | None, conflict: Sequence[Annotati
 
 
 def _missing_devices(setting: Setting, spec: DeviceSpec | None) -> Iterator[Edit]:
-    """As many devices as a request counts on, and as many as all requests of its type together do."""
+    """As many devices as a request counts on, and as many as all requests of its type together do.
+
+    None where that is more than a machine may have.
+    """
     if spec is None or spec.type not in ("CPU", "GPU"):
         return
     tasks = [d.spec.address_space for d in setting.devices.devices if spec.address_space.matches(d.spec.address_space)]
@@ -176,5 +179,5 @@ def _missing_devices(setting: Setting, spec: DeviceSpec | None) -> Iterator[Edit
     for task in dict.fromkeys(tasks[:1]):
         for total in dict.fromkeys(((spec.id or 0) + 1, max(highest, default=0) + 1)):
             edit = more_devices(setting.devices, task, spec.type, total)
-            if edit.count > 0:
+            if edit.count > 0 and total <= MAX_COUNT:
                 yield edit

@@ -12,6 +12,7 @@ from placesim.dtypes import STRING, DType
 from placesim.errors import InternalError
 from placesim.files.access import NO_FILES, FileAccess
 from placesim.ops.attributes import Attrs
+from placesim.runtime.memory import check_room
 from placesim.runtime.resources import ResourceManager
 from placesim.runtime.shapes import Dims, ShapeFunction
 
@@ -85,7 +86,8 @@ def one_per_output(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs
 
 
 def zeros(shape: tuple[int, ...], dtype: DType) -> Tensor:
-    """A tensor of TensorFlow's zeros; the zero of a string is the empty one."""
+    """A tensor of TensorFlow's zeros; the zero of a string is the empty one.  AllocationRefused where it has no room."""
+    check_room(shape, dtype)
     return np.full(shape, b"", object) if dtype is STRING else np.zeros(shape, dtype.numpy)
 
 

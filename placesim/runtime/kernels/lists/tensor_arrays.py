@@ -26,6 +26,7 @@ from placesim.runtime.kernels.named_resources import (
     infer_takes_two_strings,
 )
 from placesim.runtime.kernels.partial_shapes import is_compatible, is_full, show_partial
+from placesim.runtime.memory import check_elements
 from placesim.runtime.resources import ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeFunction, concatenate, format_dims
 
@@ -99,6 +100,7 @@ class TensorArray:
             raise InvalidArgumentError(
                 f"TensorArray {self.name}: Tried to write to index {index} but array is not resizeable and size is: {size}"
             )
+        check_elements(index + 1 - size)
         self.elements += [Element() for _ in range(index + 1 - size)]
         self._check_write(index, np.shape(value))
         element = self.elements[index]
@@ -178,6 +180,7 @@ class TensorArray:
                 "property on the forward TensorArray, the proper all-zeros tensor will be returned instead of incurring "
                 "this error."
             )
+        check_elements(index + 1 - size)
         self.elements += [Element(shape=shape, written=True) for _ in range(index + 1 - size)]
         self.elements[index].shape, self.elements[index].written = shape, True
 
@@ -232,6 +235,7 @@ def _make_array(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, for
         raise InvalidArgumentError(f"TensorArray size must be scalar, but had shape: {format_dims(size.shape)}")
     if size < 0:
         raise InvalidArgumentError("Size should be >= 0.")
+    check_elements(int(size))
     # the number keeps apart the arrays that a node makes in the turns of a loop
     count = sum(isinstance(resource, TensorArray) and not resource.is_gradient for resource in context.step_resources.values())
     array = TensorArray(

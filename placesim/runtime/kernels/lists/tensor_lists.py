@@ -24,6 +24,7 @@ from placesim.runtime.kernels.partial_shapes import (
     partial_shape_of,
     show_partial,
 )
+from placesim.runtime.memory import check_elements
 from placesim.runtime.shapes import Dims, format_dims
 
 
@@ -132,6 +133,7 @@ def reserve(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
         )
     if count < 0:
         raise InvalidArgumentError(f"The num_elements to reserve must be a non negative number, but got {int(count)}")
+    check_elements(int(count))
     return (TensorList(attrs["element_dtype"], element_shape, (None,) * int(count)),)
 
 
@@ -229,6 +231,7 @@ def _scattered_count(count: Any) -> int:
         raise InvalidArgumentError("num_elements must be a scalar")
     if count < -1:
         raise InvalidArgumentError(f"TensorListScatter expects num_elements >= -1, found: {int(count)}")
+    check_elements(int(count))
     return int(count)
 
 
@@ -347,6 +350,7 @@ def set_item(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     may_grow = attrs["resize_if_index_out_of_bounds"]
     if index < 0 or (index >= size and not may_grow):
         raise InvalidArgumentError(f"Trying to modify element {index} in a list with {size} elements.")
+    check_elements(index + 1 - size)
     elements = [*found.elements, *[None] * (index + 1 - size)]
     elements[index] = item
     return (replace(found, elements=tuple(elements)),)

@@ -25,6 +25,7 @@ from placesim.runtime.kernels.resources.file_access import file_name, read_bytes
 from placesim.runtime.kernels.resources.lookup_tables import RESOURCE_TYPE, cast_pairs, check_scalar_handle, find_table
 from placesim.runtime.kernels.resources.table_storage import FixedTable, Table
 from placesim.runtime.kernels.string_tensors import flat_strings, raw
+from placesim.runtime.memory import check_elements
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -89,6 +90,7 @@ def initialize_from_file(inputs: Sequence[Any], attrs: Attrs, context: KernelCon
         raise OutOfRangeError("EOF reached")
     # the number that the attr tells is taken for that of the lines
     size = attrs["vocab_size"]
+    check_elements(max(0, size))
     try:
         table.initialize(lines if size < 0 else [b""] * size, lambda: _columns(table, name, lines, attrs))
     # a table that is filled stays as it is, however many lines there are
