@@ -82,10 +82,7 @@ class NodeConstraints:
         return tuple(sorted(found, key=lambda pair: -pair[1]))
 
     def _remote_types(self, node: Node) -> SupportedTypes:
-        """4.3: an op without any kernel here is accepted for a remote task, which may have one.
-
-        A request that leaves the task open counts as remote too (1.4.6).
-        """
+        """4.3: an op without any kernel here is accepted for a remote task, which may have one."""
         spec = parse_runtime_name(node.device)
         if spec is None or not spec.in_different_address_space(self.local) or self._has_unfit_kernel(node):
             return ()
