@@ -113,13 +113,14 @@ def attr_problem(op: OpDef, attrs: Attrs, node: str) -> str | None:
     for attr in op.attrs.values():
         if attr.name not in attrs:
             continue
-        problem = _value_problem(attr, attrs[attr.name])
+        problem = value_problem(attr, attrs[attr.name])
         if problem:
             return f"{problem}\n\t; NodeDef: {{{{node {node}}}}}; {format_op_def(op)}"
     return None
 
 
-def _value_problem(attr: AttrDef, value: AttrValue) -> str | None:
+def value_problem(attr: AttrDef, value: AttrValue) -> str | None:
+    """What TensorFlow says of a value below an attr's minimum, too short, or not among those allowed; None of a fine one."""
     is_list = isinstance(value, tuple) and attr.type.startswith("list(")
     if attr.minimum is not None:
         if is_list and len(value) < attr.minimum:
