@@ -32,6 +32,7 @@ def neg(*inputs: str, name: str = "a", **attrs: AttrValue) -> NodeDef:
     return NodeDef(name, "Neg", inputs, attrs=attrs or T)
 
 
+PATCHES = {**T, "ksizes": (1, 2), "strides": (1, 1, 1, 1), "rates": (1, 1, 1, 1), "padding": "VALID"}
 BAD_NODES: dict[str, tuple[tuple[NodeDef, ...], tuple[str, ...]]] = {
     # the nodes, and what each problem begins with
     "unknown op": ((NodeDef("a", "Negg"),), ("unknown op: got 'Negg' of node 'a', expected an op of TensorFlow 2.21.0 or a",)),
@@ -70,6 +71,15 @@ BAD_NODES: dict[str, tuple[tuple[NodeDef, ...], tuple[str, ...]]] = {
     "too few inputs": ((neg(),), ("NodeDef expected inputs 'float' do not match 0 inputs specified; Op<name=Neg;",)),
     "too many inputs": ((X, neg("x", "x")), ("NodeDef expected inputs 'float' do not match 2 inputs specified; Op<name=Neg;",)),
     "missing attr": ((X, NodeDef("a", "Neg", ("x",))), ("NodeDef missing attr 'T' from Op<name=Neg;",)),
+    "missing attr that no type follows from": (
+        (X, NodeDef("a", "Enter", ("x",), attrs=T)),
+        ("NodeDef missing attr 'frame_name' from Op<name=Enter; signature=data:T -> output:T; ",),
+    ),
+    "constant without a value": (
+        (NodeDef("a", "Const", attrs={"dtype": FLOAT}),),
+        ("NodeDef missing attr 'value' from Op<name=Const; signature= -> output:dtype; attr=value:tensor; attr=dtype:type>",),
+    ),
+    "two missing attrs": ((NodeDef("a", "Const"),), ("NodeDef missing attrs 'value', 'dtype' from Op<name=Const;",)),
     "attr of another kind": (
         (neg("a", T=3),),
         ("AttrValue had value with type 'int' when 'type' expected\n\t for attr 'T'\n\t; NodeDef: {{node a}}; Op<name=Neg;",),
@@ -128,7 +138,7 @@ BAD_NODES: dict[str, tuple[tuple[NodeDef, ...], tuple[str, ...]]] = {
         ("Value for attr 'OUT_TYPE' of bool is not in the list of allowed values: float, double, int32, int64, string\n\t; ",),
     ),
     "list that is too short": (
-        (NodeDef("a", "ExtractImagePatches", attrs={**T, "ksizes": (1, 2), "padding": "VALID"}),),
+        (NodeDef("a", "ExtractImagePatches", attrs=PATCHES),),
         ("Length for attr 'ksizes' of 2 must be at least minimum 4\n\t; NodeDef: {{node a}}; Op<name=ExtractImagePatches; ",),
     ),
     "empty list": (

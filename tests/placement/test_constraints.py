@@ -123,6 +123,17 @@ def test_a_long_chain_of_variants_is_walked_once() -> None:
     assert {device for name, device in found.items() if name.startswith("copy")} == {"CPU:0"}
 
 
+# --- edges of resources (5.6) ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "device"), [("IdentityN", {"T": (RESOURCE,)}, "GPU:1"), ("Identity", {"T": RESOURCE}, "GPU:0")]
+)
+def test_identity_n_need_not_be_with_the_resources_that_it_reads(op: str, attrs: dict[str, Any], device: str) -> None:
+    variable = NodeDef("v", "VarHandleOp", (), "/gpu:0", {"dtype": FLOAT, "shape": Shape(())})
+    assert _devices(_place([variable, NodeDef("x", op, ("v",), "/gpu:1", attrs)]))["x"] == device
+
+
 # --- kernels (4.3) --------------------------------------------------------------------------------------------------
 
 
