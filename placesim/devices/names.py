@@ -48,7 +48,8 @@ class DeviceSpec(NamedTuple):
         return DeviceSpec(self.job, self.replica, self.task)
 
     def in_different_address_space(self, other: DeviceSpec) -> bool:
-        return None not in self[:3] and None not in other[:3] and self[:3] != other[:3]
+        """Some one of job, replica and task is set in both and differs; the others may be open (1.4.6)."""
+        return any(None not in pair and pair[0] != pair[1] for pair in zip(self[:3], other[:3], strict=True))
 
 
 ANY = DeviceSpec()

@@ -9,11 +9,14 @@ from placesim.dtypes import DType
 from placesim.formats.problems import Problems, key_position, part_position
 from placesim.graph.graph import Function, NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
-from placesim.ops.definitions import OpDef, format_op_def
+from placesim.ops.categories import CROSSES
+from placesim.ops.definitions import AttrDef, OpDef, format_op_def, missing_attrs, missing_problem, value_problem
 from placesim.ops.registry import Registry
 
 MAX_COUNT = 1 << 20
 """A count attr beyond this stands for more tensors than any op has."""
+_LEFT_AWAY = (("VariableV2", "shape"),)
+"""What recorded nodes do without: a session asks for it when the node runs, only `import_graph_def` at once."""
 _OUTDATED = ". (Check whether your GraphDef-interpreting binary is up to date with your GraphDef-generating binary.)."
 _IS_OF_TYPE: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str | bytes),
@@ -83,11 +86,17 @@ class NodeChecks:
                     self._report(_attr_position(tree, name), message, where)
                     is_good = False
             elif not _is_of_type(attr.type, value):
-                message = f"AttrValue had value with type '{_type_name(value)}' when '{attr.type}' expected"
-                message += f"\n\t for attr '{name}'\n\t{node_text(node_def.name)}; {format_op_def(definition)}"
-                self._report(_attr_position(tree, name), message, where)
+                kinds = f"AttrValue had value with type '{_type_name(value)}' when '{attr.type}' expected"
+                self._report_value(node_def, definition, name, f"{kinds}\n\t for attr '{name}'", tree, where)
+                is_good = False
+            elif (problem := _value_problem(definition, attr, value)) is not None:
+                self._report_value(node_def, definition, name, problem, tree, where)
                 is_good = False
         return is_good
+
+    def _report_value(self, node_def: NodeDef, definition: OpDef, name: str, problem: str, tree: Any, where: str) -> None:
+        message = f"{problem}\n\t{node_text(node_def.name)}; {format_op_def(definition)}"
+        self._report(_attr_position(tree, name), message, where)
 
     def _report_unknown(self, node_def: NodeDef, definition: OpDef, name: str, tree: Any, where: str) -> None:
         near = self._problems.did_you_mean(name, definition.attrs)
@@ -97,23 +106,29 @@ class NodeChecks:
         self._report(key_position(holder, name) if holder is not None else 0, message + (near or _OUTDATED), where)
 
     def _check_deciding(self, node_def: NodeDef, definition: OpDef, tree: Any, where: str) -> bool:
-        """The attrs that say what flows in and out; TensorFlow's own dumps leave others away, as a scalar's empty shape."""
-        attrs, is_good = node_def.attrs, True
+        """Whether every attr that has no default is there, and what says how many tensors flow in and out is such a number."""
+        attrs = node_def.attrs
+        missing = missing_attrs(definition, attrs)
+        is_good = not missing or (node_def.op, *missing) in _LEFT_AWAY
+        if not is_good:
+            message = f"{missing_problem(definition, missing)}{node_text(node_def.name)}"
+            self._report(part_position(tree), message, where)
         args = (*definition.inputs, *definition.outputs)
-        for name in dict.fromkeys(
-            name for arg in args for name in (arg.type_attr, arg.number_attr, arg.type_list_attr) if name
-        ):
-            if name not in attrs and not definition.attrs[name].has_default:
-                message = f"NodeDef missing attr '{name}' from {format_op_def(definition)}{node_text(node_def.name)}"
-                self._report(part_position(tree), message, where)
-                is_good = False
         for name in dict.fromkeys(arg.number_attr for arg in args if arg.number_attr):
             count = attrs.get(name)
-            if isinstance(count, int) and not 0 <= count <= MAX_COUNT:
+            least = definition.attrs[name].minimum  # what is below it has been said
+            if isinstance(count, int) and (count > MAX_COUNT or (count < 0 and least is None)):
                 message = f"Value for attr '{name}' of {count} is not a number of tensors{node_text(node_def.name)}"
                 self._report(_attr_position(tree, name), message, where)
                 is_good = False
         return is_good
+
+
+def _value_problem(definition: OpDef, attr: AttrDef, value: AttrValue) -> str | None:
+    if attr.allowed is None and attr.minimum is None:
+        return None
+    is_taken = definition.name in CROSSES and attr.type == "list(type)"
+    return None if is_taken else value_problem(attr, value)
 
 
 def node_text(name: str) -> str:

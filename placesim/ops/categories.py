@@ -23,6 +23,12 @@ FORWARDING_CONTROL_FLOW = frozenset((*SWITCHES, "_SwitchN", *MERGES, *ENTERS, *E
 CONTROL_FLOW = FORWARDING_CONTROL_FLOW | {"LoopCond"}
 """The ops that make tensors dead, or that a value enters or leaves a loop by: a graph with any is run by data flow."""
 
+# --- crosses of features ---------------------------------------------------------------------------------------------
+
+CROSSES = frozenset(("RaggedCross", "SparseCross", "SparseCrossHashed", "SparseCrossV2"))
+"""Have one kernel for all types: a session that is given their nodes takes lists of types that their definitions do not allow,
+and was recorded to; only `import_graph_def` asks the definition."""
+
 # --- functions ------------------------------------------------------------------------------------------------------
 
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
@@ -69,6 +75,7 @@ RECEIVES = ("_Recv", "_HostRecv")
 
 FREE_OF_RESOURCES = frozenset(
     [
+        "IdentityN",
         "ChooseFastestBranchDataset",
         "DeleteMultiDeviceIterator",
         "ExperimentalChooseFastestDataset",

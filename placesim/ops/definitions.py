@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from placesim.dtypes import DType
@@ -113,13 +113,25 @@ def attr_problem(op: OpDef, attrs: Attrs, node: str) -> str | None:
     for attr in op.attrs.values():
         if attr.name not in attrs:
             continue
-        problem = _value_problem(attr, attrs[attr.name])
+        problem = value_problem(attr, attrs[attr.name])
         if problem:
             return f"{problem}\n\t; NodeDef: {{{{node {node}}}}}; {format_op_def(op)}"
     return None
 
 
-def _value_problem(attr: AttrDef, value: AttrValue) -> str | None:
+def missing_attrs(op: OpDef, attrs: Attrs) -> list[str]:
+    """The attrs without a default that a node does not have."""
+    return [name for name, attr in op.attrs.items() if not attr.has_default and name not in attrs]
+
+
+def missing_problem(op: OpDef, missing: Sequence[str]) -> str:
+    """What TensorFlow says of attrs that are missing."""
+    names = ("s '" if len(missing) > 1 else " '") + "', '".join(missing)
+    return f"NodeDef missing attr{names}' from {format_op_def(op)}"
+
+
+def value_problem(attr: AttrDef, value: AttrValue) -> str | None:
+    """What TensorFlow says of a value below an attr's minimum, too short, or not among those allowed; None of a fine one."""
     is_list = isinstance(value, tuple) and attr.type.startswith("list(")
     if attr.minimum is not None:
         if is_list and len(value) < attr.minimum:

@@ -70,7 +70,8 @@ def _no_candidates(groups: ColocationGraph, node: Node, found: Constraints, root
             f"\nOp: {node.op}\nNode attrs: {attrs}\nRegistered kernels:\n"
             f"{format_registered_kernels(groups.graph.registry, node.op)}"
         )
-    return unsatisfied + group_text(groups, root)
+    # TensorFlow leaves out the closing quote here (6.1.4c).
+    return unsatisfied.removesuffix("'") + group_text(groups, root)
 
 
 # --- the log --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from placesim.errors import InternalError
 from placesim.graph.graph import Graph, Node, Signature
 from placesim.graph.node_text import format_debug_node, node_error, node_tag
 from placesim.ops.attributes import Attrs
-from placesim.ops.definitions import OpDef, attr_problem, format_op_def
+from placesim.ops.definitions import OpDef, attr_problem, missing_attrs, missing_problem
 from placesim.ops.kernels import COMPILE_ONLY, find_kernel, no_kernel_message
 from placesim.placement.constraints import COMPOSITE, Constraints, SupportedTypes
 
@@ -82,10 +82,7 @@ class NodeConstraints:
         return tuple(sorted(found, key=lambda pair: -pair[1]))
 
     def _remote_types(self, node: Node) -> SupportedTypes:
-        """4.3: an op without any kernel here is accepted for a remote task, which may have one.
-
-        A request that leaves the task open counts as remote too (1.4.6).
-        """
+        """4.3: an op without any kernel here is accepted for a remote task, which may have one."""
         spec = parse_runtime_name(node.device)
         if spec is None or not spec.in_different_address_space(self.local) or self._has_unfit_kernel(node):
             return ()
@@ -141,11 +138,10 @@ class NodeConstraints:
 def _definition_problem(definition: OpDef, attrs: Attrs, node: Node) -> str | None:
     """What makes a node no valid use of its op, in TensorFlow's words; None where nothing does."""
     problem = attr_problem(definition, attrs, node.name)
-    missing = [name for name in definition.attrs if name not in attrs]
+    missing = missing_attrs(definition, attrs)
     if problem or not missing:
         return problem
-    names = ("s '" if len(missing) > 1 else " '") + "', '".join(missing)
-    return f"NodeDef missing attr{names}' from {format_op_def(definition)}; NodeDef: {node_tag(node.name)}"
+    return f"{missing_problem(definition, missing)}; NodeDef: {node_tag(node.name)}"
 
 
 def _unknown_assigned_device(name: str, devices: DeviceSet) -> str:

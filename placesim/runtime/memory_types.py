@@ -39,9 +39,12 @@ def memory_types(registry: Registry, signature: Signature, device_type: str) -> 
 
 def _of_args(signature: Signature, args: Sequence[ArgDef], host: Sequence[str], attr: str) -> tuple[bool, ...]:
     found = [arg.name in host or _is_on_host(dtype, True) for arg in args for dtype in arg.dtypes(signature.attrs)]
-    for index in signature.attrs.get(attr) or ():
-        if 0 <= index < len(found):
-            found[index] = True
+    asked = signature.attrs.get(attr)
+    # No definition says what this attr holds: one that is no list of numbers asks for nothing.
+    if isinstance(asked, tuple) and all(index.__class__ is int for index in asked):
+        for index in asked:
+            if 0 <= index < len(found):
+                found[index] = True
     return tuple(found)
 
 

@@ -142,9 +142,12 @@ class _Partitioner:
         return Partitions(tuple(parts), tuple(self.transfers))
 
     def _nodes(self) -> Sequence[Node]:
-        if not self.has_control_loops and any(node.op in (*SWITCHES, *ENTERS) for node in self.graph.nodes):
-            self._move_control_flow()
-            self._add_control_loops()
+        if not self.has_control_loops:
+            ops = {signature.op for signature in self.graph.signatures.all()}
+            if ops & _MOVED:
+                self._move_control_flow()
+            if ops & set(ENTERS):
+                self._add_control_loops()
         return self.graph.nodes
 
     # --- nodes and edges (8.2 to 8.6)
@@ -265,14 +268,14 @@ class _Partitioner:
         return node.op in MERGES and node.name.startswith("_cloop")
 
     def _move_control_flow(self) -> None:
-        """Put each node of control flow where its data is, so that fewer devices take part in a loop."""
+        """Put each node of control flow where its data is, outside loops too: fewer devices take part in a loop so."""
         graph, devices = self.graph, self.devices
         readers = _first_readers(graph)
         for node_id in _depth_first(graph):
             node = graph.nodes[node_id]
             if node.op in SWITCHES or node.op in EXITS:
                 devices[node.id] = devices[node.input_nodes[0]]
-            elif (node.op == "Enter" or node.op in NEXT_ITERATIONS) and node.id in readers:
+            elif node.op in _FOLLOWING_CONSUMER and node.id in readers:
                 devices[node.id] = devices[readers[node.id]]
 
     def _add_control_loops(self) -> None:
@@ -379,6 +382,8 @@ class _ControlLoop:
         graph.nodes[self.enter].input_nodes = (self.outer,)
 
 
+_FOLLOWING_CONSUMER = ("Enter", *NEXT_ITERATIONS)
+_MOVED = frozenset((*SWITCHES, *EXITS, *_FOLLOWING_CONSUMER))
 _EMPTY_CONST: dict[str, Any] = {"dtype": FLOAT, "value": TensorValue(FLOAT, np.zeros(0, np.float32))}
 
 

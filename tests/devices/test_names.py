@@ -153,7 +153,12 @@ ADDRESS_SPACES = [
     ("/job:a/replica:0/task:0/cpu:0", "/job:a/replica:0/task:0/gpu:1", True, False),
     ("/job:a/replica:0/task:0", "/job:a/replica:0/task:1", False, True),
     ("/job:a/task:0", "/job:a/task:0", False, False),
-    ("/job:a/replica:0/task:0", "/job:a/task:1", False, False),
+    ("/job:a/replica:0/task:0", "/job:a/task:1", False, True),
+    ("/job:a/replica:0/task:0", "/task:3", False, True),
+    ("/job:a/replica:0/task:0", "/job:ps/gpu:0", False, True),
+    ("/job:a/replica:0/task:0", "/replica:0/task:0", False, False),
+    ("/job:a", "/task:1", False, False),
+    ("/job:a/replica:0/task:0", "/gpu:0", False, False),
 ]
 
 SCOPES = [

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.dtypes import FLOAT, INT32
+from placesim.dtypes import BOOL, FLOAT, INT32, STRING
 from placesim.errors import GraphFileError
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.formats.graph_file.writer import graph_file_document
@@ -32,6 +32,7 @@ def neg(*inputs: str, name: str = "a", **attrs: AttrValue) -> NodeDef:
     return NodeDef(name, "Neg", inputs, attrs=attrs or T)
 
 
+PATCHES = {**T, "ksizes": (1, 2), "strides": (1, 1, 1, 1), "rates": (1, 1, 1, 1), "padding": "VALID"}
 BAD_NODES: dict[str, tuple[tuple[NodeDef, ...], tuple[str, ...]]] = {
     # the nodes, and what each problem begins with
     "unknown op": ((NodeDef("a", "Negg"),), ("unknown op: got 'Negg' of node 'a', expected an op of TensorFlow 2.21.0 or a",)),
@@ -70,6 +71,15 @@ BAD_NODES: dict[str, tuple[tuple[NodeDef, ...], tuple[str, ...]]] = {
     "too few inputs": ((neg(),), ("NodeDef expected inputs 'float' do not match 0 inputs specified; Op<name=Neg;",)),
     "too many inputs": ((X, neg("x", "x")), ("NodeDef expected inputs 'float' do not match 2 inputs specified; Op<name=Neg;",)),
     "missing attr": ((X, NodeDef("a", "Neg", ("x",))), ("NodeDef missing attr 'T' from Op<name=Neg;",)),
+    "missing attr that no type follows from": (
+        (X, NodeDef("a", "Enter", ("x",), attrs=T)),
+        ("NodeDef missing attr 'frame_name' from Op<name=Enter; signature=data:T -> output:T; ",),
+    ),
+    "constant without a value": (
+        (NodeDef("a", "Const", attrs={"dtype": FLOAT}),),
+        ("NodeDef missing attr 'value' from Op<name=Const; signature= -> output:dtype; attr=value:tensor; attr=dtype:type>",),
+    ),
+    "two missing attrs": ((NodeDef("a", "Const"),), ("NodeDef missing attrs 'value', 'dtype' from Op<name=Const;",)),
     "attr of another kind": (
         (neg("a", T=3),),
         ("AttrValue had value with type 'int' when 'type' expected\n\t for attr 'T'\n\t; NodeDef: {{node a}}; Op<name=Neg;",),
@@ -89,7 +99,51 @@ BAD_NODES: dict[str, tuple[tuple[NodeDef, ...], tuple[str, ...]]] = {
     "misspelt attr": ((X._replace(attrs={"dtpye": 1, "dtype": FLOAT}),), ("NodeDef mentions attr 'dtpye' not in Op<",)),
     "number of tensors": (
         (NodeDef("a", "Pack", attrs={**T, "N": -3}),),
-        ("Value for attr 'N' of -3 is not a number of tensors; NodeDef: {{node a}}",),
+        ("Value for attr 'N' of -3 must be at least minimum 1\n\t; NodeDef: {{node a}}; Op<name=Pack;",),
+    ),
+    "more tensors than there can be": (
+        (NodeDef("a", "Pack", attrs={**T, "N": 1 << 21}),),
+        ("Value for attr 'N' of 2097152 is not a number of tensors; NodeDef: {{node a}}",),
+    ),
+    "sum of nothing": (
+        (NodeDef("a", "AddN", attrs={**T, "N": 0}),),
+        ("Value for attr 'N' of 0 must be at least minimum 1\n\t; NodeDef: {{node a}}; Op<name=AddN; signature=",),
+    ),
+    "text that is not allowed": (
+        (X, NodeDef("a", "MirrorPad", ("x", "x"), attrs={**T, "mode": "EDGE"})),
+        (
+            'Value for attr \'mode\' of "EDGE" is not in the list of allowed values: "REFLECT", "SYMMETRIC"\n\t; '
+            "NodeDef: {{node a}}; Op<name=MirrorPad; signature=input:T, paddings:Tpaddings -> output:T; attr=T:type; ",
+        ),
+    ),
+    "type that is not allowed": (
+        (X, NodeDef("a", "IFFT", ("x",), attrs={"Tcomplex": FLOAT})),
+        (
+            "Value for attr 'Tcomplex' of float is not in the list of allowed values: complex64, complex128\n\t; NodeDef: "
+            "{{node a}}; Op<name=IFFT; signature=input:Tcomplex -> output:Tcomplex; attr=Tcomplex:type,default=DT_COMPLEX64,",
+        ),
+    ),
+    "two types that are not allowed": (
+        (
+            NodeDef("s", "Placeholder", attrs={"dtype": STRING}),
+            NodeDef("a", "Bitcast", ("s",), attrs={"T": STRING, "type": BOOL}),
+        ),
+        (
+            "Value for attr 'T' of string is not in the list of allowed values: bfloat16, half, float, double, int64, ",
+            "Value for attr 'type' of bool is not in the list of allowed values: bfloat16, half, float, double, int64, ",
+        ),
+    ),
+    "list of a type that is not allowed": (
+        (NodeDef("a", "DecodeCSV", attrs={"OUT_TYPE": (FLOAT, BOOL)}),),
+        ("Value for attr 'OUT_TYPE' of bool is not in the list of allowed values: float, double, int32, int64, string\n\t; ",),
+    ),
+    "list that is too short": (
+        (NodeDef("a", "ExtractImagePatches", attrs=PATCHES),),
+        ("Length for attr 'ksizes' of 2 must be at least minimum 4\n\t; NodeDef: {{node a}}; Op<name=ExtractImagePatches; ",),
+    ),
+    "empty list": (
+        (NodeDef("a", "IdentityN", attrs={"T": ()}),),
+        ("Length for attr 'T' of 0 must be at least minimum 1\n\t; NodeDef: {{node a}}; Op<name=IdentityN;",),
     ),
     "cycle": (
         (neg("b"), neg("a", name="b")),
@@ -149,10 +203,11 @@ def test_the_place_is_that_of_the_part() -> None:
         "  - {op: NoOp, name: e, inputs: ['^d', g]}\n"
         "  - {op: Neg, name: f}\n"
         "  - {op: Placeholder, name: h, dtype: 3}\n"
+        "  - {op: AddN, name: i, attrs: {T: float, N: 0}}\n"
     )
     with pytest.raises(GraphFileError) as caught:
         read_graph_file(text, "g.yaml")
-    wrong = ("Negg", "a b", "3}}", "U", "g]", "{op: Neg, name: f", "3}")
+    wrong = ("Negg", "a b", "3}}", "U", "g]", "{op: Neg, name: f", "3}", "0}}")
     columns = [line.index(part) + 1 for line, part in zip(text.splitlines()[2:], wrong, strict=True)]
     places = [str(problem.location) for problem in caught.value.problems]
     assert places == [f"g.yaml:{line}:{column}" for line, column in enumerate(columns, 3)]

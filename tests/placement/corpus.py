@@ -38,7 +38,7 @@ from placesim.runtime.partition import Partitions, partition
 from placesim.runtime.pruning import ClientGraph, prune
 
 DATA = Path(__file__).parent.parent / "data"
-FILES = ("small", "table", "models", "cluster", "hostile", "fetch", "medium", "functions")
+FILES = ("small", "table", "models", "cluster", "hostile", "fetch", "medium", "functions", "rare")
 SUBSET = "subset"
 INLINE_EDGES = 8
 """So many in-edges a node keeps in order."""

@@ -123,16 +123,28 @@ def test_a_long_chain_of_variants_is_walked_once() -> None:
     assert {device for name, device in found.items() if name.startswith("copy")} == {"CPU:0"}
 
 
+# --- edges of resources (5.6) ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "device"), [("IdentityN", {"T": (RESOURCE,)}, "GPU:1"), ("Identity", {"T": RESOURCE}, "GPU:0")]
+)
+def test_identity_n_need_not_be_with_the_resources_that_it_reads(op: str, attrs: dict[str, Any], device: str) -> None:
+    variable = NodeDef("v", "VarHandleOp", (), "/gpu:0", {"dtype": FLOAT, "shape": Shape(())})
+    assert _devices(_place([variable, NodeDef("x", op, ("v",), "/gpu:1", attrs)]))["x"] == device
+
+
 # --- kernels (4.3) --------------------------------------------------------------------------------------------------
 
 
-def test_an_op_without_kernels_is_taken_for_a_remote_task() -> None:
-    placement = _place_toy("/job:worker/replica:0/task:1/device:GPU:0")
+@pytest.mark.parametrize("task", ["/job:worker/replica:0/task:1", "/job:worker/task:1", "/task:1"])
+def test_an_op_without_kernels_is_taken_for_a_remote_task_even_by_half_a_name(task: str) -> None:
+    placement = _place_toy(f"{task}/device:GPU:0")
     assert placement.devices[0] is placement.device_set.by_name["/job:worker/replica:0/task:1/device:GPU:0"]
 
 
-@pytest.mark.parametrize("device", ["", "/job:worker/replica:0/task:0/device:GPU:0", "/job:worker/task:1"])
-def test_but_not_for_the_own_task_nor_for_half_a_name(device: str) -> None:
+@pytest.mark.parametrize("device", ["", "/job:worker/replica:0/task:0/device:GPU:0", "/job:worker", "/device:GPU:0"])
+def test_but_not_for_the_own_task(device: str) -> None:
     error = _place_toy(device).error
     assert error is not None
     assert "No OpKernel was registered to support Op 'VariableNoKernels'" in error.message
