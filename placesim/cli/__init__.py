@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0, 1 where TensorFlow would have raised, 2 where the input is wrong, 130 on Ctrl-C."""
+    # numpy's warnings tell of its own arithmetic, not of the graph
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
     try:
         from placesim.cli.shell import run_shell
 

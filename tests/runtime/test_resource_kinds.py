@@ -40,7 +40,7 @@ def test_a_handle_of_another_kind_is_refused(maker: str, user: str) -> None:
     _, inputs, attrs = USERS[user]
     machine = Machine()
     handle = machine.run(maker, node="r", **MAKERS[maker])
-    with pytest.raises(InvalidArgumentError, match="^Trying to access a handle's resource using the wrong type"):
+    with pytest.raises(InvalidArgumentError, match=r"^Trying to access a handle's resource using the wrong type"):
         machine.run(user, handle, *inputs, **attrs)
 
 
@@ -54,7 +54,7 @@ def test_the_message_names_both_types() -> None:
     with pytest.raises(FailedPreconditionError) as read:
         machine.run("ReadVariableOp", reader, dtype="float")
     assert read.value.message.endswith(f"container=localhost, status error message={wrong}")
-    with pytest.raises(InternalError, match="^Invalid variable reference"):
+    with pytest.raises(InternalError, match=r"^Invalid variable reference"):
         machine.run("ResourceApplyGradientDescent", reader, np.float32(1), np.float32(1), T="float")
     assert not machine.run("VarIsInitializedOp", reader)
     assert spell_type("N10tensorflow6lookup15LookupInterfaceE") == "tensorflow::lookup::LookupInterface"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.errors import InternalError
+from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs, FunctionName
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
 from placesim.runtime.shapes import Dims, ShapeContext
@@ -49,9 +49,11 @@ def conditional(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 def case(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The branch of that index, a scalar, of the inputs behind it; the last one where there is none.
 
-    InternalError outside of a session.
+    InvalidArgumentError for an index that is no scalar, InternalError outside of a session.
     """
     branches = attrs["branches"]
+    if np.ndim(inputs[0]):
+        raise InvalidArgumentError("branch_index must be scalar")
     index = int(inputs[0])
     return _call(context, branches[index if 0 <= index < len(branches) else -1], inputs[1:], attrs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ def find_files(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """The names that fit any of the patterns, a scalar or a vector, sorted, `[names]`; InvalidArgumentError for no such."""
     if np.ndim(inputs[0]) > 1:
         raise InvalidArgumentError(f"Input patterns tensor must be scalar or vector, but had shape: {shape_text(inputs[0])}")
-    names = [name.encode() for pattern in flat_strings(inputs[0]) for name in matching_paths(pattern.decode())]
+    names = [os.fsencode(name) for pattern in flat_strings(inputs[0]) for name in matching_paths(os.fsdecode(pattern))]
     # a name that fits two patterns comes twice
     return (string_array(sorted(names), (len(names),)),)
 

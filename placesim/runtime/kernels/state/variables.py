@@ -81,6 +81,8 @@ def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: Kernel
     # TensorFlow leaves its memory as it is; zeros make runs comparable
     name = attrs["var_name"] or context.node
     dims = attrs["shape"].dims or ()
+    if min(dims, default=0) < 0:
+        raise InvalidArgumentError("Error converting shape to a TensorShape: Dimension -1 must be >= 0.")
     variable = Variable(name, attrs["dtype"], zeros(dims, attrs["dtype"]), dims)
     context.step_resources["tmp_var:" + name] = variable
     return (variable,)
@@ -194,7 +196,8 @@ def assign(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Give a resource variable a value; it exists from then on.
 
-    InvalidArgumentError for a handle of something else, for another type than the variable's, and with `validate_shape` for another shape.
+    InvalidArgumentError for a handle of something else, for another type than the variable's, and with `validate_shape` for
+    another shape.
     """
     handle, value = inputs
     check_kind(handle, VARIABLE_TYPE)
