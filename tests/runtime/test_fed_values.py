@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from placesim.dtypes import FLOAT
 from placesim.errors import InvalidArgumentError
+from placesim.graph.steps import Generated
+from placesim.runtime.requests import generate
 from tests.runtime.graphs import fetch, make_session
 
 
@@ -44,3 +47,8 @@ def test_warnings_of_numpy_stay_inside(tmp_path: Path) -> None:
     )
     run = subprocess.run([sys.executable, "-m", "placesim", "run", str(path)], capture_output=True, text=True, check=False)
     assert "Warning" not in run.stderr
+
+
+def test_a_seed_may_be_negative() -> None:
+    made = [generate(Generated("random_normal", (2,), seed=-1), FLOAT) for _ in range(2)]
+    assert made[0].tolist() == made[1].tolist()

@@ -77,12 +77,15 @@ def _new_variable(name: str, attrs: Attrs) -> Variable:
 
 
 def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A ref variable that lives until DestroyTemporaryVariable or the end of the step."""
+    """A ref variable that lives until DestroyTemporaryVariable or the end of the step.
+
+    InvalidArgumentError for a shape that is not fully known.
+    """
     # TensorFlow leaves its memory as it is; zeros make runs comparable
     name = attrs["var_name"] or context.node
     dims = attrs["shape"].dims or ()
     if min(dims, default=0) < 0:
-        raise InvalidArgumentError("Error converting shape to a TensorShape: Dimension -1 must be >= 0.")
+        raise InvalidArgumentError(f"Error converting shape to a TensorShape: Dimension {min(dims)} must be >= 0.")
     variable = Variable(name, attrs["dtype"], zeros(dims, attrs["dtype"]), dims)
     context.step_resources["tmp_var:" + name] = variable
     return (variable,)
