@@ -21,7 +21,11 @@ MAKERS: dict[str, dict[str, Any]] = {
 USERS: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
     "VariableShape": ("VarHandleOp", (), {}),
     "AssignVariableOp": ("VarHandleOp", (np.float32(1),), {"dtype": "float"}),
-    "ResourceScatterAdd": ("VarHandleOp", (np.int32([0]), np.float32([1])), {"dtype": "float", "Tindices": "int32"}),
+    "ResourceScatterAdd": (
+        "VarHandleOp",
+        (np.array([0], np.int32), np.array([1], np.float32)),
+        {"dtype": "float", "Tindices": "int32"},
+    ),
     "QueueSizeV2": ("FIFOQueueV2", (), {}),
     "QueueEnqueueV2": ("FIFOQueueV2", (np.float32(1),), {"Tcomponents": ["float"]}),
     "QueueDequeueManyV2": ("FIFOQueueV2", (np.int32(1),), {"component_types": ["float"]}),
