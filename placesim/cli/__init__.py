@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
 
 
@@ -10,6 +12,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     It is 70 for a defect of placesim, and 130 on Ctrl-C.
     """
+    # numpy's warnings tell of its own arithmetic, not of the graph
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
     try:
         from placesim.cli.shell import run_shell
 
@@ -17,8 +22,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # the shell itself has failed, be it in its imports
-        import sys
-
         text = ascii(str(error))[1:-1]
         if sys.stderr is not None:
             sys.stderr.write(f"InternalError: {type(error).__name__}: {text}\n  this is a defect of placesim\n")

@@ -21,6 +21,7 @@ from placesim.runtime.control_flow import find_frames
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels.kernel import Kernel, WouldWait, one_per_output
 from placesim.runtime.program import Instruction, Program, blame, defect, no_argument, read_variable
+from placesim.runtime.shapes import format_dims
 
 LARGE_INPUT_BYTES = 1 << 15
 """An op whose inputs are smaller runs in the calling thread: handing it over would cost more."""
@@ -208,7 +209,7 @@ class _Run:
                 self.dead_results.append(instruction.attrs["index"])
             self._finish(item, [DEAD] * instruction.output_count)
         elif op in SWITCHES or op == "_SwitchN":
-            self._finish(item, _switched(instruction, values))
+            self._finish(item, _switched(self.programs[number], instruction, values))
         elif op in MERGES or op in ENTERS or op in EXITS or op in NEXT_ITERATIONS or op == "LoopCond":
             self._finish(item, values)
         elif self.pool is not None and is_expensive(instruction.kernel) and _input_bytes(values) > LARGE_INPUT_BYTES:
@@ -419,11 +420,14 @@ class _Run:
             iteration, frame = parent, parent.frame
 
 
-def _switched(instruction: Instruction, values: Sequence[Any]) -> list[Any]:
-    """The data at the output that the selector names, dead values at the others."""
+def _switched(program: Program, instruction: Instruction, values: Sequence[Any]) -> list[Any]:
+    """The data at the output that the selector names, dead values at the others; InvalidArgumentError for no scalar."""
     selector = read_variable(values[1]) if instruction.reads_ref[1] else values[1]
     data = read_variable(values[0]) if instruction.reads_ref[0] else values[0]
     count = instruction.output_count
+    if getattr(selector, "ndim", 0):
+        text = f"The second input must be a scalar, but it has shape {format_dims(selector.shape)}"
+        raise blame(InvalidArgumentError(text), program.graph, instruction.node, program.state.device.name)
     index = int(selector)
     if instruction.node.op == "_SwitchN" and not 0 <= index < count:
         index = count - 1

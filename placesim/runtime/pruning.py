@@ -6,12 +6,13 @@ Small constants that several devices read are then copied to each of them (8.13)
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from placesim.devices.inventory import Device, DeviceSet
 from placesim.errors import NotFoundError
 from placesim.graph.graph import Graph, Node, TensorRef
+from placesim.graph.node_text import node_error
 from placesim.ops.categories import UNFED_PLACEHOLDERS
 from placesim.placement.collectives import replace_collectives
 from placesim.placement.placer import PlacedGraph, Placement
@@ -101,6 +102,7 @@ def _prune(
     arg_ids = {ref: len(order) + index for index, (_, ref) in enumerate(by_name)}
     for node_id in order:
         node = graph.nodes[node_id]
+        _check_fed_refs(graph, node, fed, arg_ids, len(order))
         refs = [
             (arg_ids[r], 0) if (r := TensorRef(i, s)) in fed else (ids[i], s)
             for i, s in zip(node.input_nodes, node.input_slots, strict=True)
@@ -131,6 +133,23 @@ def _prune(
         result.add(f"_retval_{node.name}_{ref.slot}_{index}", "_Retval", attrs, (source,), (slot,), device=client.name)
         kept.append(client)
     return ClientGraph(result, kept, tuple(n for n, _ in by_name), tuple(n for n, _ in fetched))
+
+
+def _check_fed_refs(
+    graph: Graph, node: Node, fed: Mapping[TensorRef, int], arg_ids: Mapping[TensorRef, int], first: int
+) -> None:
+    """InvalidArgumentError for an op that wants a variable where a value is fed; `first` is the id of argument 0."""
+    for position, (i, slot) in enumerate(zip(node.input_nodes, node.input_slots, strict=True)):
+        ref = TensorRef(i, slot)
+        if ref in fed and node.signature.input_is_ref[position]:
+            source = graph.nodes[i]
+            dtype = source.signature.output_dtypes[slot].name
+            raise node_error(
+                graph,
+                node,
+                f"Input {position} of node {node.name} was passed {dtype} from _arg_{source.name}_{slot}_"
+                f"{arg_ids[ref] - first}:0 incompatible with expected {dtype}_ref.",
+            )
 
 
 def _needed(

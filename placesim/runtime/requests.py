@@ -182,7 +182,9 @@ def _read_npy(file: BinaryIO) -> np.ndarray[Any, Any]:
 
 def generate(generated: Generated, dtype: DType) -> np.ndarray[Any, Any]:
     """What a generator gives: the same numbers for the same seed, whatever the machine."""
-    rng = np.random.Generator(np.random.PCG64(generated.seed))
+    # numpy takes no negative seed: its 64 bits stand for it, as in TensorFlow's own generators
+    seed = generated.seed if generated.seed is None or generated.seed >= 0 else generated.seed & 0xFFFFFFFFFFFFFFFF
+    rng = np.random.Generator(np.random.PCG64(seed))
     makers: dict[str, Any] = {
         "zeros": np.zeros,
         "ones": np.ones,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from placesim.dtypes import DType
-from placesim.errors import NotFoundError
+from placesim.errors import InvalidArgumentError, NotFoundError
 from placesim.ops.attributes import UNKNOWN_RANK, Shape
 
 Tensor = np.ndarray[Any, Any]
@@ -44,6 +45,27 @@ class ResourceHandle(NamedTuple):
     shape: Shape = UNKNOWN_RANK
 
 
+def check_kind(handle: ResourceHandle, kind: str) -> None:
+    """InvalidArgumentError for a handle of a resource of another C++ type than this one."""
+    if handle.type != kind:
+        # TensorFlow adds a hash code after each type, which depends on how it was built
+        raise InvalidArgumentError(
+            "Trying to access a handle's resource using the wrong type. The handle points to a resource "
+            f"(name '{handle.name}') of type '{spell_type(handle.type)}' but you are trying to access the resource as type "
+            f"'{spell_type(kind)}'"
+        )
+
+
+def spell_type(kind: str) -> str:
+    """A C++ type as programs write it, from its mangled name: `N10tensorflow3VarE` -> `tensorflow::Var`."""
+    parts, rest = [], kind.removeprefix("N")
+    while (digits := re.match(r"\d+", rest)) is not None:
+        end = digits.end() + int(digits[0])
+        parts.append(rest[digits.end() : end].replace("_GLOBAL__N_1", "(anonymous namespace)"))
+        rest = rest[end:]
+    return "::".join(parts) or kind
+
+
 class ResourceManager:
     """The resources of one device; a container exists from its first resource on, as in TensorFlow."""
 
@@ -51,8 +73,10 @@ class ResourceManager:
         self._containers: dict[str, dict[tuple[str, str], Any]] = {}
         self._private_count = 0
 
-    def lookup(self, handle: ResourceHandle) -> Any:
-        """The resource of a handle; NotFoundError in TensorFlow's words where there is none."""
+    def lookup(self, handle: ResourceHandle, kind: str) -> Any:
+        """The resource of a handle, in TensorFlow's words: InvalidArgumentError where it is not of this C++ type, NotFoundError
+        where there is none."""
+        check_kind(handle, kind)
         container = self._containers.get(handle.container)
         if container is None:
             raise NotFoundError(
@@ -75,7 +99,7 @@ class ResourceManager:
         """Forget a resource; NotFoundError where there is none."""
         if handle.container not in self._containers:
             raise NotFoundError(f"Container {handle.container} does not exist.")
-        self.lookup(handle)
+        self.lookup(handle, handle.type)
         del self._containers[handle.container][handle.name, handle.type]
 
     def private_name(self, node: str) -> str:

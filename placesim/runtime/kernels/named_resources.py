@@ -70,15 +70,18 @@ def handle_of(holder: Any, kind: str, device: str) -> ResourceHandle:
     if strings.size != 2:
         raise InvalidArgumentError(f"Resource handle must have 2 elements, but had shape: {format_dims(strings.shape)}")
     # strings do not tell the device: it is the one that asks
-    container, name = (text.decode() for text in flat_strings(strings))
+    container, name = (text.decode(errors="backslashreplace") for text in flat_strings(strings))
     return ResourceHandle(device, container, name, kind)
 
 
 def build_finder(kind: str) -> Finder:
-    """What looks up the resource of this C++ type by a handle of either form; NotFoundError where there is none."""
+    """What looks up the resource of this C++ type by a handle of either form.
+
+    InvalidArgumentError for a handle of another type, NotFoundError where there is none (the older form tells no type).
+    """
 
     def find(holder: Any, context: KernelContext) -> Any:
-        return context.resources.lookup(handle_of(holder, kind, context.device))
+        return context.resources.lookup(handle_of(holder, kind, context.device), kind)
 
     return find
 

@@ -45,9 +45,11 @@ def find_in_top(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def fit_isotonic(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """For each row of `[..., n]` the closest (by squares) sequence that never rises, and the runs that it is made of.
 
-    Both are `[..., n]`.
+    Both are `[..., n]`; a scalar is a row of its own.
     """
-    values = inputs[0].astype(attrs["output_dtype"].numpy)
+    values = np.asarray(inputs[0]).astype(attrs["output_dtype"].numpy)
+    if not values.ndim:
+        return values, np.zeros((), np.int32)
     fitted, runs = np.empty(values.shape, values.dtype), np.empty(values.shape, np.int32)
     rows = values.reshape(-1, values.shape[-1]) if values.size else values.reshape(0, 1)
     size = rows.shape[1]

@@ -173,7 +173,7 @@ def build_shuffle(seeds_at: int | None = None, generator_at: int | None = None, 
 
 def _found_generator(handle: ResourceHandle, context: KernelContext) -> SeedGenerator | None:
     try:
-        found: SeedGenerator = context.resources.lookup(handle)
+        found: SeedGenerator = context.resources.lookup(handle, SEEDS_TYPE)
     except NotFoundError:
         return None  # a dummy handle: the dataset then has a generator of its own
     return found

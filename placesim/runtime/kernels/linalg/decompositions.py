@@ -248,6 +248,8 @@ def _exponential(matrix: Tensor) -> Tensor:
 
 
 def _logarithm(matrix: Tensor) -> Tensor:
+    if not np.all(np.isfinite(matrix)):
+        return np.full_like(matrix, np.nan * (1 + 1j))
     from scipy.linalg import logm
 
     with warnings.catch_warnings():
@@ -256,7 +258,9 @@ def _logarithm(matrix: Tensor) -> Tensor:
 
 
 def _square_root(matrix: Tensor) -> Tensor:
-    """The principal root; NaN where a real matrix has none that is real."""
+    """The principal root; NaN where a real matrix has none that is real, and where an entry is not finite."""
+    if not np.all(np.isfinite(matrix)):
+        return np.full_like(matrix, np.nan * (1 + 1j) if matrix.dtype.kind == "c" else np.nan)
     from scipy.linalg import sqrtm
 
     with warnings.catch_warnings():

@@ -16,7 +16,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, undeclared_type
 from placesim.runtime.kernels.named_resources import STEP_CONTAINER, find_in_step, infer_takes_two_strings, infer_two_strings
-from placesim.runtime.resources import ResourceHandle, Variable
+from placesim.runtime.resources import ResourceHandle, Variable, check_kind
 from placesim.runtime.shapes import as_second, format_dims, unknown_shape
 
 CONTAINER = "_stacks"
@@ -79,8 +79,12 @@ def make_ref_stack(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def find_stack(handle: Any, context: KernelContext) -> Stack:
-    """The stack of a handle of either form; NotFoundError where the step has none."""
-    key = handle.name if isinstance(handle, ResourceHandle) else _strings_key(handle)
+    """The stack of a handle of either form; NotFoundError where the step has none, InvalidArgumentError for something else."""
+    if isinstance(handle, ResourceHandle):
+        check_kind(handle, RESOURCE_TYPE)
+        key = handle.name
+    else:
+        key = _strings_key(handle)
     found: Stack = find_in_step(key, RESOURCE_TYPE, context)
     return found
 

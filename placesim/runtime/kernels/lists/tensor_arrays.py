@@ -27,7 +27,7 @@ from placesim.runtime.kernels.named_resources import (
 )
 from placesim.runtime.kernels.partial_shapes import is_compatible, is_full, show_partial
 from placesim.runtime.memory import check_elements
-from placesim.runtime.resources import ResourceHandle, Variable
+from placesim.runtime.resources import ResourceHandle, Variable, check_kind
 from placesim.runtime.shapes import Dims, ShapeFunction, concatenate, format_dims
 
 FORWARD, GRADIENTS = "_tensor_arrays", "_tensor_array_grads"
@@ -208,6 +208,7 @@ def _make_handle(form: str, container: str, array: TensorArray, context: KernelC
 def _handle_key(handle: Any) -> tuple[str, str]:
     """The container and the name that a handle of any form stands for; of a resource the name holds both."""
     if isinstance(handle, ResourceHandle):
+        check_kind(handle, RESOURCE_TYPE)
         return "", handle.name
     strings = np.asarray(handle.value if isinstance(handle, Variable) else handle)
     if strings.size != 2:

@@ -133,6 +133,9 @@ def outer_entries(values: Sequence[int], layout: Layout) -> tuple[int, int]:
 
 
 def _check_forward_attrs(attrs: Attrs, layout: Layout) -> None:
+    for name in ("strides", "dilations"):
+        if len(attrs[name]) != layout.rank:
+            raise InvalidArgumentError(f"Sliding window {name} field must specify {layout.rank} dimensions")
     if outer_entries(attrs["strides"], layout) != (1, 1):
         raise UnimplementedError(UNSTRIDED)
     if min(layout.pick(attrs["strides"])) <= 0:

@@ -36,7 +36,7 @@ def requested_shape(tensor: Tensor) -> tuple[int, ...]:
 
     InvalidArgumentError for another rank, a negative dimension, and more elements than an int64 counts.
     """
-    if np.ndim(tensor) != 1:
+    if np.ndim(tensor) != 1 or np.asarray(tensor).dtype.kind not in "iu":
         raise InvalidArgumentError(f"shape must be a vector of {{int32,int64}}, got shape {shape_text(tensor)}")
     count = 1
     for dim in tensor.tolist():

@@ -184,7 +184,10 @@ def read_up_to(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 
     OutOfRangeError and InvalidArgumentError as of `read`.
     """
-    reader, count = find_reader(inputs[0], context), int(inputs[2])
+    # a number of another shape ends TensorFlow's process
+    if np.size(inputs[2]) != 1:
+        raise InvalidArgumentError(f"num_records must be a scalar, but had shape: {shape_text(inputs[2])}")
+    reader, count = find_reader(inputs[0], context), int(np.asarray(inputs[2]).item())
     # only for the first record it waits for a file
     found: list[tuple[bytes, bytes]] = []
     if count > 0:

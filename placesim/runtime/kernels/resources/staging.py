@@ -197,28 +197,33 @@ def _staging_map(kind: str, attrs: Attrs, context: KernelContext) -> StagingMap:
     return found
 
 
+def _single_key(value: Any) -> int:
+    key = np.asarray(value)
+    if not key.size:
+        raise InvalidArgumentError("key must not be empty")
+    if key.size != 1:
+        raise InvalidArgumentError(f"key must be an int64 scalar, got tensor with shape: {format_dims(key.shape)}")
+    return int(key.item())
+
+
 def put_in_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str) -> Sequence[Any]:
     """(key, of one element, indices `[n]`, n values) -> nothing: they are components of the tuple of the key.
 
     WouldWait until there is room; ResourceExhaustedError where they could never fit; InvalidArgumentError for no key, for
     indices that do not rise or are out of bounds, and for a component that is there already.
     """
-    key = np.asarray(inputs[0])
-    if not key.size:
-        raise InvalidArgumentError("key must not be empty")
-    if key.size != 1:
-        raise InvalidArgumentError(f"key must be an int64 scalar, got tensor with shape: {format_dims(key.shape)}")
-    _put(_staging_map(kind, attrs, context), int(key.reshape(-1)[0]), _indices(inputs[1]), inputs[2:])
+    key = _single_key(inputs[0])
+    _put(_staging_map(kind, attrs, context), key, _indices(inputs[1]), inputs[2:])
     return ()
 
 
 def take_from_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str, stays: bool = False) -> Sequence[Any]:
     """(key, indices `[n]`) -> n components of its tuple, taken out unless it `stays`.
 
-    WouldWait until the tuple is complete; InvalidArgumentError for indices that do not rise or are out of bounds, and for a
-    component that was taken already.
+    WouldWait until the tuple is complete; InvalidArgumentError for no key, for indices that do not rise or are out of
+    bounds, and for a component that was taken already.
     """
-    key, indices = int(np.asarray(inputs[0]).reshape(-1)[0]), _indices(inputs[1])
+    key, indices = _single_key(inputs[0]), _indices(inputs[1])
     staging = _staging_map(kind, attrs, context)
     if key not in staging.complete:
         raise WouldWait

@@ -125,11 +125,12 @@ def same_shapes(names: str) -> tuple[Check, ...]:
 def training_values(rule: Rule, inputs: Sequence[Any], context: KernelContext) -> dict[str, Tensor]:
     """The op's inputs by name, values in the variables' place.
 
-    InternalError where a resource variable does not exist, FailedPreconditionError where a ref was never written.
+    InternalError where a resource variable does not exist or is something else, FailedPreconditionError where a ref was never
+    written.
     """
     try:
         values = [value_of(holder, context) for holder in inputs[: rule.variables]]
-    except NotFoundError:
+    except (InvalidArgumentError, NotFoundError):
         raise InternalError("Invalid variable reference.") from None
     return dict(zip(rule.inputs, [*values, *inputs[rule.variables :]], strict=True))
 

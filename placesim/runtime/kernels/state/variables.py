@@ -15,7 +15,7 @@ import numpy as np
 from placesim.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, OutOfRangeError
 from placesim.ops.attributes import Attrs, Shape
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output, per_element, zeros
-from placesim.runtime.resources import REF_VARIABLE_TYPE, ResourceHandle, Variable
+from placesim.runtime.resources import REF_VARIABLE_TYPE, VARIABLE_TYPE, ResourceHandle, Variable, check_kind
 from placesim.runtime.shapes import (
     Dims,
     HandleShape,
@@ -35,10 +35,13 @@ DEFAULT_CONTAINER = "localhost"
 
 
 def find_variable(holder: Variable | ResourceHandle, context: KernelContext) -> Variable:
-    """The variable of a ref or resource input; NotFoundError where a handle's variable was never written."""
+    """The variable of a ref or resource input.
+
+    NotFoundError where a handle's variable was never written, InvalidArgumentError for a handle of something else.
+    """
     if isinstance(holder, Variable):
         return holder
-    found: Variable = context.resources.lookup(holder)
+    found: Variable = context.resources.lookup(holder, VARIABLE_TYPE)
     return found
 
 
@@ -74,10 +77,15 @@ def _new_variable(name: str, attrs: Attrs) -> Variable:
 
 
 def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A ref variable that lives until DestroyTemporaryVariable or the end of the step."""
+    """A ref variable that lives until DestroyTemporaryVariable or the end of the step.
+
+    InvalidArgumentError for a shape that is not fully known.
+    """
     # TensorFlow leaves its memory as it is; zeros make runs comparable
     name = attrs["var_name"] or context.node
     dims = attrs["shape"].dims or ()
+    if min(dims, default=0) < 0:
+        raise InvalidArgumentError(f"Error converting shape to a TensorShape: Dimension {min(dims)} must be >= 0.")
     variable = Variable(name, attrs["dtype"], zeros(dims, attrs["dtype"]), dims)
     context.step_resources["tmp_var:" + name] = variable
     return (variable,)
@@ -125,7 +133,7 @@ def read_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 def _readable_variable(handle: ResourceHandle, context: KernelContext) -> Variable:
     try:
         return find_variable(handle, context)
-    except NotFoundError as error:
+    except (InvalidArgumentError, NotFoundError) as error:
         raise FailedPreconditionError(
             f"Could not find variable {handle.name}. This could mean that the variable has been deleted. In TF1, it can also "
             f"mean the variable is uninitialized. Debug info: container={handle.container}, status error message="
@@ -154,7 +162,7 @@ def is_written(holder: Variable | ResourceHandle, context: KernelContext) -> boo
     """Whether a variable has a value."""
     try:
         return find_variable(holder, context).value is not None
-    except NotFoundError:
+    except (InvalidArgumentError, NotFoundError):
         return False
 
 
@@ -191,9 +199,11 @@ def assign(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Give a resource variable a value; it exists from then on.
 
-    InvalidArgumentError for another type than the variable's, and with `validate_shape` for another shape.
+    InvalidArgumentError for a handle of something else, for another type than the variable's, and with `validate_shape` for
+    another shape.
     """
     handle, value = inputs
+    check_kind(handle, VARIABLE_TYPE)
     dtype = attrs["dtype"]
     variable = context.resources.lookup_or_create(handle, lambda: Variable(handle.name, dtype))
     if variable.dtype is not dtype:

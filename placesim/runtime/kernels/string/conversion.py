@@ -24,12 +24,18 @@ URL_SAFE = re.compile(rb"[A-Za-z0-9_-]*")
 # --- numbers to strings ---------------------------------------------------------------------------------------------
 
 
+INT32_MAX = (1 << 31) - 1
+
+
 def _takes_precision(dtype: DType) -> bool:
     return dtype.is_floating or dtype.is_complex or dtype is STRING
 
 
 def _check_format(attrs: Attrs, fill: str) -> None:
     dtype = attrs["T"]
+    for name in ("precision", "width"):
+        if abs(attrs[name]) > INT32_MAX:
+            raise InvalidArgumentError(f"Attr {name} has value {attrs[name]} out of range for an int32")
     if not _takes_precision(dtype):
         if attrs["scientific"] or attrs["shortest"]:
             raise InvalidArgumentError(f"scientific and shortest format not supported for datatype {dtype}")
@@ -170,7 +176,9 @@ def _summarize_rows(value: Any, write: Callable[[Any], str], ends: int, axis: in
 
 def _template_pieces(attrs: Attrs) -> list[bytes]:
     """What stands between the placeholders; ShapeError unless there is one for each input."""
-    pieces = raw(attrs["template"]).split(raw(attrs["placeholder"]))
+    template, placeholder = raw(attrs["template"]), raw(attrs["placeholder"])
+    # an empty placeholder stands between all bytes
+    pieces = template.split(placeholder) if placeholder else [template[i : i + 1] for i in range(len(template))] or [b""]
     if len(pieces) - 1 != len(attrs["T"]):
         raise ShapeError(f"num placeholders in template and num inputs must match: {len(pieces) - 1} vs. {len(attrs['T'])}")
     return pieces

@@ -76,6 +76,8 @@ def murmur_hash64(data: bytes) -> int:
 
 def _buckets(values: Tensor, attrs: Attrs, hash_bytes: Callable[[bytes], int]) -> Sequence[Tensor]:
     count = attrs["num_buckets"]
+    if count < 1:
+        raise InvalidArgumentError(f"Value for attr 'num_buckets' of {count} must be at least minimum 1")
     hashed = [hash_bytes(value) % count for value in np.asarray(values).reshape(-1)]
     return (np.array(hashed, np.int64).reshape(np.shape(values)),)
 

@@ -1,0 +1,54 @@
+"""Values that are fed where an op wants something else: a variable, a scalar."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from placesim.dtypes import FLOAT
+from placesim.errors import InvalidArgumentError
+from placesim.graph.steps import Generated
+from placesim.runtime.requests import generate
+from tests.runtime.graphs import fetch, make_session
+
+
+def test_a_variable_that_is_fed_cannot_be_assigned() -> None:
+    nodes = [
+        {"op": "VariableV2", "name": "v", "attrs": {"dtype": "float", "shape": []}},
+        {"op": "Const", "name": "one", "value": 1.0},
+        {"op": "Assign", "name": "a", "inputs": ["v", "one"]},
+    ]
+    expected = r"^Input 0 of node a was passed float from _arg_v_0_0:0 incompatible with expected float_ref\."
+    with pytest.raises(InvalidArgumentError, match=expected):
+        fetch(make_session(nodes), "a", v=2.0)
+    assert fetch(make_session(nodes), "v", v=2.0) == 2.0
+
+
+def test_a_predicate_that_is_fed_must_be_a_scalar() -> None:
+    nodes = [
+        {"op": "Placeholder", "name": "p", "attrs": {"dtype": "bool"}},
+        {"op": "Const", "name": "one", "value": 1.0},
+        {"op": "Switch", "name": "s", "inputs": ["one", "p"]},
+    ]
+    with pytest.raises(InvalidArgumentError, match=r"^The second input must be a scalar, but it has shape \[1\]") as caught:
+        fetch(make_session(nodes), "s:1", p=[True])
+    assert caught.value.node == "s"
+    assert fetch(make_session(nodes), "s:1", p=True) == 1.0
+
+
+def test_warnings_of_numpy_stay_inside(tmp_path: Path) -> None:
+    path = tmp_path / "g.json"
+    path.write_text(
+        '{"raw": true, "nodes": [{"op": "Const", "name": "i", "dtype": "int64", "value": -2},'
+        ' {"op": "Acos", "name": "op", "inputs": ["i"], "attrs": {"T": "int64"}}]}'
+    )
+    run = subprocess.run([sys.executable, "-m", "placesim", "run", str(path)], capture_output=True, text=True, check=False)
+    assert "Warning" not in run.stderr
+
+
+def test_a_seed_may_be_negative() -> None:
+    made = [generate(Generated("random_normal", (2,), seed=-1), FLOAT) for _ in range(2)]
+    assert made[0].tolist() == made[1].tolist()
