@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DTYPES, DType
+from placesim.dtypes import DType
 from placesim.errors import InternalError, InvalidArgumentError
+from placesim.graph.constants import dtype_of
 from placesim.ops.attributes import Attrs, FunctionName
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, undeclared_type
 from placesim.runtime.shapes import Dims, ShapeContext
-
-NAMES_OF_ARRAYS = {dtype.numpy: dtype.name for dtype in reversed(DTYPES.values())}
-"""TensorFlow's name of an array's type; where several types have one, the first."""
 
 
 def _call(context: KernelContext, function: FunctionName, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -43,7 +41,7 @@ def other_types(results: Sequence[Any], declared: Sequence[DType]) -> Iterator[t
     """The results that are arrays of another type than is declared: position, type, declared type."""
     for index, (value, dtype) in enumerate(zip(results, declared, strict=False)):
         if isinstance(value, np.ndarray | np.generic) and value.dtype != dtype.numpy:
-            yield index, NAMES_OF_ARRAYS.get(value.dtype, value.dtype.name), dtype
+            yield index, dtype_of(np.asarray(value)).name, dtype
 
 
 def partitioned_call(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
