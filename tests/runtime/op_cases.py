@@ -88,6 +88,11 @@ def load_varied_cases() -> Iterator[dict[str, Any]]:
     yield from _load_lines(DATA / "varied-ops.jsonl.gz")
 
 
+def load_recorded_cases() -> Iterator[dict[str, Any]]:
+    """Cases of ops and inputs beyond the corpus; what they give was read off TensorFlow 2.21 without oneDNN."""
+    yield from _load_lines(DATA / "recorded-ops.jsonl.gz")
+
+
 def _load_lines(path: Path) -> Iterator[dict[str, Any]]:
     with gzip.open(path, "rt") as lines:
         for line in lines:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.runtime.op_cases import FAMILIES, Case, load_cases, load_varied_cases
+from tests.runtime.op_cases import FAMILIES, Case, load_cases, load_recorded_cases, load_varied_cases
 
 DAMAGED = {
     "SerializeTensor/bool/basic/4": "the recorded string lost the NUL bytes at its end: it declares 4 bytes, 3 follow",
@@ -42,4 +42,10 @@ def test_varied_cases_agree_with_tensorflow() -> None:
         if found:
             differing[recorded["id"]] = found
     assert total
+    assert not differing
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_recorded_cases_agree_with_tensorflow() -> None:
+    differing = {recorded["id"]: found for recorded in load_recorded_cases() if (found := list(Case(recorded).differences()))}
     assert not differing

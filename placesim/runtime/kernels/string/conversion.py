@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, unchanged
 
 INTEGER = re.compile(rb"[+-]?[0-9]+")
 DECIMAL = re.compile(rb"[+-]?(inf|infinity|nan(\([0-9a-z_]*\))?|([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)", re.IGNORECASE)
+HEXADECIMAL = re.compile(rb"[+-]?0x([0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(p[+-]?[0-9]+)?", re.IGNORECASE)
 
 URL_SAFE = re.compile(rb"[A-Za-z0-9_-]*")
 
@@ -100,10 +102,19 @@ def parse_number(text: bytes, dtype: DType) -> int | float | None:
         limits = np.iinfo(dtype.numpy)
         number = int(stripped)
         return number if limits.min <= number <= limits.max else None
+    if HEXADECIMAL.fullmatch(stripped):
+        return _read_hexadecimal(stripped.decode())
     if not DECIMAL.fullmatch(stripped):
         return None
     # C allows a payload behind nan, in brackets, which Python's float does not know
     return float(stripped.split(b"(")[0])
+
+
+def _read_hexadecimal(text: str) -> float:
+    try:
+        return float.fromhex(text)
+    except OverflowError:
+        return -math.inf if text.startswith("-") else math.inf
 
 
 def string_to_number(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
