@@ -219,20 +219,19 @@ def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[T
 
 
 def _infer_concat(context: ShapeContext) -> Sequence[Dims]:
-    return (_infer_joined(context, range(1, len(context.shapes)), 0),)
+    return (infer_joined(context, range(1, len(context.shapes)), 0),)
 
 
 def _infer_concat_v2(context: ShapeContext) -> Sequence[Dims]:
     last = len(context.shapes) - 1
-    return (_infer_joined(context, range(last), last),)
+    return (infer_joined(context, range(last), last),)
 
 
-def _infer_joined(context: ShapeContext, values: range, axis_index: int) -> Dims:
-    """The shape of inputs `values` joined along the axis that input `axis_index` gives."""
+def infer_joined(context: ShapeContext, values: range, axis_index: int) -> Dims:
+    """The shape of inputs `values` joined along the axis that input `axis_index` gives; ShapeError for scalars."""
     with_rank(context.shapes[axis_index], 0)
     shapes = [context.shapes[index] for index in values]
     rank = next((len(dims) for dims in shapes if dims is not None), None)
-    # unlike the kernel, which makes a vector of them
     if rank == 0:
         raise ShapeError("Can't concatenate scalars (use tf.stack instead)")
     if rank is not None:

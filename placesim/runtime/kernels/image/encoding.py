@@ -1,0 +1,5 @@
+"""To come."""
+
+from placesim.runtime.kernels.kernel import Table
+
+TABLE: Table = {}
