@@ -435,6 +435,7 @@ def needs_dataflow(programs: Sequence[Program]) -> bool:
         or "Queue" in instruction.node.op
         or "Stage" in instruction.node.op
         or "Barrier" in instruction.node.op
+        or "Accumulator" in instruction.node.op
         for program in programs
         for instruction in program.instructions
     )
