@@ -55,6 +55,7 @@ string.matching: RegexReplace StaticRegexReplace RegexFullMatch StaticRegexFullM
 string.byte_decoding: DecodeRaw DecodePaddedRaw DecodeCSV
 string.tensor_serialization: SerializeTensor ParseTensor
 string.unicode: UnicodeTranscode UnicodeDecode UnicodeDecodeWithOffsets UnicodeEncode UnicodeScript
+string.examples: ParseExample ParseExampleV2 ParseSingleExample
 math.elementwise: Abs Neg Sign Square Sqrt Rsqrt Exp Expm1 Log Log1p Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh
 math.elementwise: Atanh Sigmoid Reciprocal Inv Ceil Floor Rint Round IsNan IsInf IsFinite Invert PopulationCount LogicalNot
 math.elementwise: Real Imag Angle Conj ComplexAbs Complex TanhGrad SigmoidGrad SqrtGrad RsqrtGrad ReciprocalGrad InvGrad

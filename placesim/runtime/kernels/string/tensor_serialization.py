@@ -117,8 +117,8 @@ def _read_shape(data: bytes) -> tuple[int, ...]:
     return tuple(dims)
 
 
-def _field_numbers(field: int, value: int | bytes) -> list[Any]:
-    """The numbers of one field of single values, which may be packed or one for each time that it occurs."""
+def field_numbers(field: int, value: int | bytes) -> list[Any]:
+    """The numbers of one field of single values, packed or one for each time that it occurs; IndexError where cut off."""
     if field in PACKED:
         return np.frombuffer(value, PACKED[field]).tolist() if isinstance(value, bytes) else []
     if isinstance(value, int):
@@ -166,7 +166,7 @@ def read_tensor(data: bytes) -> tuple[DType, Tensor]:
             raise ValueError("content of another size")
         return dtype, np.frombuffer(messages[CONTENT], dtype.numpy).reshape(shape).copy()
     field = VALUE_FIELDS[dtype.name]
-    values = [element for number, value in fields if number == field for element in _field_numbers(field, value)]
+    values = [element for number, value in fields if number == field for element in field_numbers(field, value)]
     elements = _array_of(values, dtype).tolist()
     return dtype, np.array(_filled(elements, count, 0), dtype.numpy).reshape(shape)
 
