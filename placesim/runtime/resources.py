@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placesim.dtypes import DType
-from placesim.errors import NotFoundError
+from placesim.errors import InvalidArgumentError, NotFoundError
 from placesim.ops.attributes import UNKNOWN_RANK, Shape
 
 Tensor = np.ndarray[Any, Any]
@@ -42,6 +42,39 @@ class ResourceHandle(NamedTuple):
     type: str = VARIABLE_TYPE
     dtype: DType | None = None
     shape: Shape = UNKNOWN_RANK
+
+
+TYPE_HASHES = {
+    VARIABLE_TYPE: 17454915466513971685,
+    "N10tensorflow15ReaderInterfaceE": 13438509206727821711,
+    "N10tensorflow14QueueInterfaceE": 9040823170352039474,
+    "N10tensorflow6lookup15LookupInterfaceE": 8115731599990610490,
+    "N10tensorflow4data16IteratorResourceE": 8918088204830721661,
+    "N10tensorflow26ConditionalAccumulatorBaseE": 4595586855067344955,
+    "N10tensorflow5StackE": 11783358439878174618,
+    "N10tensorflow11TensorArrayE": 17404284069006640434,
+}
+"""The hash codes of C++ types, which TensorFlow 2.21 shows where a handle is of another type than its op takes."""
+
+
+def check_type(handle: ResourceHandle, kind: str) -> None:
+    """InvalidArgumentError in TensorFlow's words unless a handle's resource is of this C++ type."""
+    if handle.type != kind:
+        raise InvalidArgumentError(
+            "Trying to access a handle's resource using the wrong type. The handle points to a resource "
+            f"(name '{handle.name}') of type {_type_text(handle.type)} but you are trying to access the resource as type "
+            f"{_type_text(kind)}"
+        )
+
+
+def _type_text(mangled: str) -> str:
+    names, rest = [], mangled.removeprefix("N")
+    while rest[:1].isdigit():
+        digits = len(rest) - len(rest.lstrip("0123456789"))
+        end = digits + int(rest[:digits])
+        names.append(rest[digits:end])
+        rest = rest[end:]
+    return f"'{'::'.join(names)}' (hash code {TYPE_HASHES.get(mangled, 0)})"
 
 
 class ResourceManager:

@@ -45,6 +45,9 @@ def _step_differences(session: Session, step: Mapping[str, Any]) -> Iterator[str
         if expected is None or found != (expected["type"], comparable_message(expected["message"])):
             yield f"{step['fetch']}: {': '.join(found)}\n      expected {expected or 'no error'}"
         return
+    except Exception as error:  # a kernel's own mistake
+        yield f"{step['fetch']}: {type(error).__name__}: {error}, expected {expected or 'no error'}"
+        return
     if expected is not None:
         yield f"{step['fetch']}: no error, expected {expected}"
         return

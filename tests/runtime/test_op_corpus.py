@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from placesim.runtime.kernels.image.encoding import decode, encode_jpeg, encode_png
-
 from tests.runtime.op_cases import FAMILIES, Case, load_cases, load_image_cases, load_recorded_cases, load_varied_cases
 
 DAMAGED = {

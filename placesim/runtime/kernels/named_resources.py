@@ -17,7 +17,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
-from placesim.runtime.resources import ResourceHandle, Variable
+from placesim.runtime.resources import ResourceHandle, Variable, check_type
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, format_dims, scalar, with_rank, with_value
 
 DEFAULT_CONTAINER = "localhost"
@@ -73,10 +73,15 @@ def handle_of(holder: Any, kind: str, device: str) -> ResourceHandle:
 
 
 def finder(kind: str) -> Finder:
-    """What looks up the resource of this C++ type by a handle of either form; NotFoundError where there is none."""
+    """What looks up the resource of this C++ type by a handle of either form.
+
+    InvalidArgumentError for a handle of another type, NotFoundError where there is none.
+    """
 
     def find(holder: Any, context: KernelContext) -> Any:
-        return context.resources.lookup(handle_of(holder, kind, context.device))
+        handle = handle_of(holder, kind, context.device)
+        check_type(handle, kind)
+        return context.resources.lookup(handle)
 
     return find
 

@@ -204,7 +204,10 @@ def _check_tiled(dtype: DType, rank: int) -> None:
 
 def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The tensor of attr `shape`, whose rows are still to be written; zeros until then."""
-    return (zeros(attrs["shape"].dims, attrs["dtype"]),)
+    dims = attrs["shape"].dims
+    if dims is None or not is_fully_defined(dims):
+        raise InvalidArgumentError("shape attr must be fully defined.")
+    return (zeros(dims, attrs["dtype"]),)
 
 
 def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from placesim.dtypes import FLOAT, UINT8, UINT16, DType
-from placesim.errors import InvalidArgumentError, UnimplementedError
+from placesim.errors import InternalError, InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
@@ -220,7 +221,7 @@ def tell_jpeg_shape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def encode_png(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[..., rows, columns, channels]` of 8 or 16 bits -> PNG files `[...]`; their bytes are not those that libpng writes.
 
-    InvalidArgumentError for another rank or number of channels, images without pixels, and compression out of range.
+    InvalidArgumentError for another rank or number of channels, and compression out of range; InternalError for no pixels.
     """
     level, image = attrs["compression"], inputs[0]
     if not -1 <= level <= 9:
@@ -229,10 +230,11 @@ def encode_png(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(f"images must be at least rank 3{shape_text(image)}")
     if image.shape[-1] not in PNG_COLOURS:
         raise InvalidArgumentError(f"image must have 1, 2, 3, or 4 channels, got {image.shape[-1]}")
-    images = image.reshape(-1, *image.shape[-3:])
+    count = prod(image.shape[:-3])
     if 0 in image.shape[-3:]:
-        failed = ", ".join(map(str, range(len(images))))
-        raise InvalidArgumentError(f"PNG encoding failed at the following flattened batch indices: {failed}")
+        failed = ", ".join(map(str, range(count)))
+        raise InternalError(f"PNG encoding failed at the following flattened batch indices: {failed}")
+    images = image.reshape(count, *image.shape[-3:])
     return (string_array([_png_file(pixels, level) for pixels in images], image.shape[:-3]),)
 
 
@@ -254,7 +256,7 @@ def _png_chunk(kind: bytes, data: bytes) -> bytes:
 def encode_jpeg(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[rows, columns, 1 or 3]` of 8 bits -> a scalar JPEG file; its bytes are not those that TensorFlow writes.
 
-    InvalidArgumentError for another rank or number of channels, an image without pixels, and a quality out of range.
+    InvalidArgumentError for another rank or number of channels, and a quality out of range; InternalError for no pixels.
     """
     quality, form = attrs["quality"], raw(attrs["format"]).decode()
     _check_quality(quality)
@@ -296,7 +298,7 @@ def _check_image(image: Tensor, form: str) -> Tensor:
 
 def _jpeg_file(image: Tensor, quality: int, options: dict[str, Any]) -> Tensor:
     if 0 in image.shape:
-        raise InvalidArgumentError("JPEG encoding failed")
+        raise InternalError("JPEG encoding failed")
     written = io.BytesIO()
     pixels = np.ascontiguousarray(image[..., 0] if image.shape[2] == 1 else image)
     _pillow().fromarray(pixels).save(written, "JPEG", quality=quality, **options)

@@ -250,6 +250,8 @@ def _exponential(matrix: Tensor) -> Tensor:
 def _logarithm(matrix: Tensor) -> Tensor:
     from scipy.linalg import logm
 
+    if not np.isfinite(matrix).all():
+        return np.full_like(matrix, np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return np.asarray(logm(matrix))
@@ -259,6 +261,8 @@ def _square_root(matrix: Tensor) -> Tensor:
     """The principal root; NaN where a real matrix has none that is real."""
     from scipy.linalg import sqrtm
 
+    if not np.isfinite(matrix).all():
+        return np.full_like(matrix, np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         root = np.asarray(sqrtm(matrix))

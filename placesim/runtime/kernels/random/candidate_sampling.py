@@ -16,6 +16,7 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.file_errors import file_error
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor
 from placesim.runtime.kernels.philox import WordStream, reserve
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank
@@ -114,7 +115,11 @@ def _unigram_weights(attrs: Attrs) -> list[float]:
 
 def _read_weights(path: str) -> list[float]:
     weights = []
-    for line in Path(path).read_text().splitlines():
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError as error:
+        raise file_error(path, error) from None
+    for line in lines:
         try:
             weights.append(float(line.split(",")[-1]))
         except ValueError:

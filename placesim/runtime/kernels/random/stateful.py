@@ -30,7 +30,7 @@ from placesim.runtime.kernels.random.shapes import (
     check_philox,
     requested_shape,
 )
-from placesim.runtime.resources import ResourceHandle, Variable
+from placesim.runtime.resources import VARIABLE_TYPE, ResourceHandle, Variable, check_type
 from placesim.runtime.shapes import Dims, ShapeContext, vector_shape_value, with_rank, with_rank_at_most
 
 STATE_SIZE = 3
@@ -41,6 +41,7 @@ STATE_SIZE = 3
 
 def _state_of(handle: ResourceHandle, context: KernelContext) -> Variable:
     """The state variable; its value must be an int64 vector."""
+    check_type(handle, VARIABLE_TYPE)
     variable: Variable = context.resources.lookup(handle)
     if variable.value is None:
         raise NotFoundError(f"Resource {handle.container}/{handle.name}/{handle.type} does not exist.")

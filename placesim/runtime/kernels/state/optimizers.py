@@ -15,7 +15,7 @@ from placesim.runtime.kernels.kernel import Flops, Kernel, KernelContext, Table,
 from placesim.runtime.kernels.parts import parts
 from placesim.runtime.kernels.state import update_rules
 from placesim.runtime.kernels.state.variables import find_variable, ref_output, value_of
-from placesim.runtime.resources import ResourceHandle, Variable
+from placesim.runtime.resources import VARIABLE_TYPE, ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, format_dims, merge, with_rank
 
 PART_BYTES = 1 << 17
@@ -125,8 +125,10 @@ def same_shapes(names: str) -> tuple[Check, ...]:
 def training_values(rule: Rule, inputs: Sequence[Any], context: KernelContext) -> dict[str, Tensor]:
     """The op's inputs by name, values in the variables' place.
 
-    InternalError where a resource variable does not exist, FailedPreconditionError where a ref was never written.
+    InternalError where a resource variable does not exist, or is none; FailedPreconditionError where a ref was never written.
     """
+    if any(isinstance(holder, ResourceHandle) and holder.type != VARIABLE_TYPE for holder in inputs[: rule.variables]):
+        raise InternalError("Invalid variable reference.")
     try:
         values = [value_of(holder, context) for holder in inputs[: rule.variables]]
     except NotFoundError:

@@ -15,7 +15,7 @@ import numpy as np
 from placesim.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, OutOfRangeError
 from placesim.ops.attributes import Attrs, Shape
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output, per_element, zeros
-from placesim.runtime.resources import REF_VARIABLE_TYPE, ResourceHandle, Variable
+from placesim.runtime.resources import REF_VARIABLE_TYPE, VARIABLE_TYPE, ResourceHandle, Variable, check_type
 from placesim.runtime.shapes import (
     Dims,
     HandleShape,
@@ -35,9 +35,13 @@ DEFAULT_CONTAINER = "localhost"
 
 
 def find_variable(holder: Variable | ResourceHandle, context: KernelContext) -> Variable:
-    """The variable of a ref or resource input; NotFoundError where a handle's variable was never written."""
+    """The variable of a ref or resource input.
+
+    NotFoundError where a handle's variable was never written, InvalidArgumentError for a handle of something else.
+    """
     if isinstance(holder, Variable):
         return holder
+    check_type(holder, VARIABLE_TYPE)
     found: Variable = context.resources.lookup(holder)
     return found
 
@@ -74,10 +78,15 @@ def _new_variable(name: str, attrs: Attrs) -> Variable:
 
 
 def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A ref variable that lives until DestroyTemporaryVariable or the end of the step."""
+    """A ref variable that lives until DestroyTemporaryVariable or the end of the step.
+
+    InvalidArgumentError for a shape with an unknown dimension; one of unknown rank is a scalar.
+    """
     # TensorFlow leaves its memory as it is; zeros make runs comparable
     name = attrs["var_name"] or context.node
     dims = attrs["shape"].dims or ()
+    if -1 in dims:
+        raise InvalidArgumentError(f"Shape {format_dims(dims)} is not fully defined")
     variable = Variable(name, attrs["dtype"], zeros(dims, attrs["dtype"]), dims)
     context.step_resources["tmp_var:" + name] = variable
     return (variable,)
@@ -125,7 +134,7 @@ def read_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 def _readable_variable(handle: ResourceHandle, context: KernelContext) -> Variable:
     try:
         return find_variable(handle, context)
-    except NotFoundError as error:
+    except (NotFoundError, InvalidArgumentError) as error:
         raise FailedPreconditionError(
             f"Could not find variable {handle.name}. This could mean that the variable has been deleted. In TF1, it can also "
             f"mean the variable is uninitialized. Debug info: container={handle.container}, status error message="
@@ -154,7 +163,7 @@ def is_written(holder: Variable | ResourceHandle, context: KernelContext) -> boo
     """Whether a variable has a value."""
     try:
         return find_variable(holder, context).value is not None
-    except NotFoundError:
+    except (NotFoundError, InvalidArgumentError):
         return False
 
 
@@ -195,6 +204,7 @@ def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
     """
     handle, value = inputs
     dtype = attrs["dtype"]
+    check_type(handle, VARIABLE_TYPE)
     variable = context.resources.lookup_or_create(handle, lambda: Variable(handle.name, dtype))
     if variable.dtype is not dtype:
         raise InvalidArgumentError(

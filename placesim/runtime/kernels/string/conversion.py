@@ -20,6 +20,7 @@ INTEGER = re.compile(rb"[+-]?[0-9]+")
 DECIMAL = re.compile(rb"[+-]?(inf|infinity|nan(\([0-9a-z_]*\))?|([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)", re.IGNORECASE)
 HEXADECIMAL = re.compile(rb"[+-]?0x([0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(p[+-]?[0-9]+)?", re.IGNORECASE)
 
+INT32_LIMIT = 1 << 31
 URL_SAFE = re.compile(rb"[A-Za-z0-9_-]*")
 
 
@@ -32,6 +33,9 @@ def _takes_precision(dtype: DType) -> bool:
 
 def _check_format(attrs: Attrs, fill: str) -> None:
     dtype = attrs["T"]
+    for name in ("precision", "width"):
+        if not -INT32_LIMIT <= attrs[name] < INT32_LIMIT:
+            raise InvalidArgumentError(f"Attr {name} has value {attrs[name]} out of range for an int32")
     if not _takes_precision(dtype):
         if attrs["scientific"] or attrs["shortest"]:
             raise InvalidArgumentError(f"scientific and shortest format not supported for datatype {dtype}")
@@ -64,8 +68,8 @@ def _printf_format(attrs: Attrs, fill: str) -> tuple[str, str]:
 def as_string(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Every element, any shape, as C's printf writes it.
 
-    InvalidArgumentError for a fill of more than one character or an unknown one, and for a notation that the type does not
-    have.
+    InvalidArgumentError for a fill of more than one character or an unknown one, for a notation that the type does not have,
+    and for a width or precision that is no int32.
     """
     fill = raw(attrs["fill"]).decode("latin-1")
     _check_format(attrs, fill)
@@ -181,7 +185,9 @@ def _summarize_rows(value: Any, write: Callable[[Any], str], ends: int, axis: in
 
 def _template_pieces(attrs: Attrs) -> list[bytes]:
     """What stands between the placeholders; ShapeError unless there is one for each input."""
-    pieces = raw(attrs["template"]).split(raw(attrs["placeholder"]))
+    template, placeholder = raw(attrs["template"]), raw(attrs["placeholder"])
+    # an empty placeholder stands between any two characters
+    pieces = template.split(placeholder) if placeholder else [bytes([byte]) for byte in template] or [b""]
     if len(pieces) - 1 != len(attrs["T"]):
         raise ShapeError(f"num placeholders in template and num inputs must match: {len(pieces) - 1} vs. {len(attrs['T'])}")
     return pieces
