@@ -198,11 +198,12 @@ def _stored(values: Iterable[int | bytes], dtype: DType) -> Array:
         if len(content) % np.dtype(field.stored).itemsize:
             raise WireError(f"Cannot parse tensor from tensor_proto: {len(content)} bytes of {field.name}")
         return np.frombuffer(content, field.stored)
-    numbers = [number for value in values for number in ((value,) if isinstance(value, int) else _packed_numbers(value))]
+    numbers = [number for value in values for number in ((value,) if isinstance(value, int) else packed_numbers(value))]
     return np.array(numbers, np.uint64).astype(field.stored)
 
 
-def _packed_numbers(data: bytes) -> list[int]:
+def packed_numbers(data: bytes) -> list[int]:
+    """The varints that stand side by side; WireError where the last is cut off."""
     position, found = 0, []
     while position < len(data):
         number, position = read_varint(data, position, len(data))

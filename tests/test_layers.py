@@ -48,6 +48,7 @@ THIRD_PARTY = {
     "scipy": ("runtime/kernels/",),
     "re2": ("runtime/kernels/string/matching",),
     "google_crc32c": ("checkpoints/crc32c",),
+    "PIL": ("runtime/kernels/image/encoding",),
     "threadpoolctl": ("runtime/intra_op",),
     "google": ("formats/tensorflow/",),
 }

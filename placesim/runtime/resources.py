@@ -48,12 +48,28 @@ class ResourceHandle(NamedTuple):
 def check_kind(handle: ResourceHandle, kind: str) -> None:
     """InvalidArgumentError for a handle of a resource of another C++ type than this one."""
     if handle.type != kind:
-        # TensorFlow adds a hash code after each type, which depends on how it was built
         raise InvalidArgumentError(
             "Trying to access a handle's resource using the wrong type. The handle points to a resource "
-            f"(name '{handle.name}') of type '{spell_type(handle.type)}' but you are trying to access the resource as type "
-            f"'{spell_type(kind)}'"
+            f"(name '{handle.name}') of type {_with_hash(handle.type)} but you are trying to access the resource as type "
+            f"{_with_hash(kind)}"
         )
+
+
+TYPE_HASHES = {
+    VARIABLE_TYPE: 17454915466513971685,
+    "N10tensorflow15ReaderInterfaceE": 13438509206727821711,
+    "N10tensorflow14QueueInterfaceE": 9040823170352039474,
+    "N10tensorflow6lookup15LookupInterfaceE": 8115731599990610490,
+    "N10tensorflow4data16IteratorResourceE": 8918088204830721661,
+    "N10tensorflow26ConditionalAccumulatorBaseE": 4595586855067344955,
+    "N10tensorflow5StackE": 11783358439878174618,
+    "N10tensorflow11TensorArrayE": 17404284069006640434,
+}
+"""The hash codes of C++ types that TensorFlow 2.21 was seen to show; for other types none is shown."""
+
+
+def _with_hash(kind: str) -> str:
+    return f"'{spell_type(kind)}'" + (f" (hash code {TYPE_HASHES[kind]})" if kind in TYPE_HASHES else "")
 
 
 def spell_type(kind: str) -> str:

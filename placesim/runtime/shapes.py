@@ -18,6 +18,9 @@ from placesim.ops.attributes import Attrs
 
 Dims = tuple[int, ...] | None
 
+MAX_INT64 = (1 << 63) - 1
+"""The largest dimension, and the largest number of elements."""
+
 
 class ShapeError(InvalidArgumentError):
     """A shape function refuses its inputs."""
@@ -259,7 +262,11 @@ def subtract_dims(one: int, two: int) -> int:
 def multiply_dims(one: int, two: int) -> int:
     if one == 0 or two == 0:
         return 0
-    return -1 if one < 0 or two < 0 else one * two
+    if one < 0 or two < 0:
+        return -1
+    if one * two > MAX_INT64:
+        raise ShapeError(f"Negative dimension size caused by overflow when multiplying {one} and {two}")
+    return one * two
 
 
 def divide_dim(dim: int, divisor: int, evenly: bool = True) -> int:

@@ -43,15 +43,15 @@ def differences(case: Mapping[str, Any]) -> list[str]:
         values = session.run(Step(tuple(map(Fetch, case["fetch"])), ())).values
     except OpError as error:
         found, expected = (error.type_name, error.message), case["error"] and (case["error"]["type"], case["error"]["message"])
-        is_same = expected and found[0] == expected[0] and _comparable(found[1]) == _comparable(expected[1])
+        is_same = expected and found[0] == expected[0] and comparable_message(found[1]) == comparable_message(expected[1])
         return [] if is_same else [f"{': '.join(found)}\n      expected {': '.join(expected or ('no error',))}"]
     if case["error"] is not None:
         return [f"no error, expected {case['error']}"]
     pairs = zip(values, case["outputs"], strict=True)
-    return [text for value, expected in pairs for text in _value_differences(value.name, value.value, expected)]
+    return [text for value, expected in pairs for text in value_differences(value.name, value.value, expected)]
 
 
-def _comparable(message: str) -> str:
+def comparable_message(message: str) -> str:
     """A message without what names the node, and without the number in an array's name, which counts over a whole process."""
     return re.sub(r"((?:TensorArray |Stack\[|_tensor_array_grads)\w*?)_\d+\b", r"\1", message.partition("\n\t [[")[0])
 
@@ -69,7 +69,8 @@ def shape_differences(case: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _value_differences(name: str, value: Any, expected: Mapping[str, Any]) -> Iterator[str]:
+def value_differences(name: str, value: Any, expected: Mapping[str, Any]) -> Iterator[str]:
+    """How a value differs from the one recorded."""
     array, dtype = np.asarray(value), parse_dtype(expected["dtype"])
     if list(array.shape) != expected["shape"]:
         yield f"{name}: shape {list(array.shape)}, expected {expected['shape']}"

@@ -31,7 +31,7 @@ REFUSED: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], str]] = {
         {"dtypes": ["bool"]},
         "key must not be empty",
     ),
-    "an open shape": ("TemporaryVariable", (), {"shape": (-1,), "dtype": "float"}, "Error converting shape to a TensorShape"),
+    "an open shape": ("TemporaryVariable", (), {"shape": (-1,), "dtype": "float"}, r"Shape \[\?\] is not fully defined"),
     "no buckets": ("StringToHashBucket", (np.array([b"a"], object),), {"num_buckets": 0}, "must be at least minimum 1"),
     "a width": ("AsString", (np.float32(1),), {**PRINTED, "width": 2**63 - 1, "precision": -1}, "Attr width has value"),
     "a precision": ("AsString", (np.float32(1),), {**PRINTED, "width": -1, "precision": 1 << 31}, "Attr precision has value"),

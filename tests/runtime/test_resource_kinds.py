@@ -53,7 +53,8 @@ def test_the_message_names_both_types() -> None:
     reader = machine.run("WholeFileReaderV2", node="r")
     wrong = (
         "Trying to access a handle's resource using the wrong type. The handle points to a resource (name '_0_r') of type "
-        "'tensorflow::ReaderInterface' but you are trying to access the resource as type 'tensorflow::Var'"
+        "'tensorflow::ReaderInterface' (hash code 13438509206727821711) but you are trying to access the resource as type "
+        "'tensorflow::Var' (hash code 17454915466513971685)"
     )
     with pytest.raises(FailedPreconditionError) as read:
         machine.run("ReadVariableOp", reader, dtype="float")

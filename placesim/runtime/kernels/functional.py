@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import DType
-from placesim.errors import InternalError, InvalidArgumentError
+from placesim.errors import InternalError, InvalidArgumentError, UnimplementedError
 from placesim.graph.constants import dtype_of
 from placesim.ops.attributes import Attrs, FunctionName
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, undeclared_type
@@ -101,6 +101,14 @@ def loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
         values = tuple(_call_branch(context, attrs["body"], values, attrs["T"]))
 
 
+def refuse_gradient(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """UnimplementedError: the gradient of a function is made by TensorFlow's own gradient functions, which placesim has not."""
+    raise UnimplementedError(
+        f"SymbolicGradient of {attrs['f'].name}: placesim does not derive gradients of functions; "
+        "build them into the graph (tf.gradients) before it is exported"
+    )
+
+
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
@@ -112,7 +120,14 @@ def infer_declared(context: ShapeContext) -> Sequence[Dims]:
     return tuple(shape.dims for shape in shapes) if len(shapes) == count else (None,) * count
 
 
+def _infer_gradient(context: ShapeContext) -> Sequence[Dims]:
+    # a gradient for each of the function's arguments, which come first
+    count = len(context.attrs["Tout"])
+    return (*context.shapes[:count], *(None,) * (count - len(context.shapes)))
+
+
 TABLE: Table = {
+    "SymbolicGradient": Kernel(refuse_gradient, _infer_gradient),
     **dict.fromkeys(
         ("PartitionedCall", "StatefulPartitionedCall"), Kernel(partitioned_call, infer_declared, needs_context=True)
     ),

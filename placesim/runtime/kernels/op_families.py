@@ -6,7 +6,8 @@ Written by `make tables` from the families' own tables; a test holds it to them.
 _LINES = """
 control_flow: Switch RefSwitch _SwitchN Merge RefMerge Enter RefEnter Exit RefExit NextIteration RefNextIteration LoopCond _Arg
 control_flow: _Retval _Send _HostSend _Recv _HostRecv Abort
-functional: PartitionedCall StatefulPartitionedCall If StatelessIf _If Case StatelessCase While StatelessWhile _While
+functional: SymbolicGradient PartitionedCall StatefulPartitionedCall If StatelessIf _If Case StatelessCase While StatelessWhile
+functional: _While
 state.variables: Variable VariableV2 TemporaryVariable DestroyTemporaryVariable VarHandleOp _VarHandlesOp ReadVariableOp
 state.variables: DisableCopyOnRead _ReadVariablesOp IsVariableInitialized VarIsInitializedOp VariableShape Assign
 state.variables: AssignVariableOp AssignAdd AssignAddVariableOp AssignSub AssignSubVariableOp CountUpTo ResourceCountUpTo
@@ -55,6 +56,7 @@ string.matching: RegexReplace StaticRegexReplace RegexFullMatch StaticRegexFullM
 string.byte_decoding: DecodeRaw DecodePaddedRaw DecodeCSV
 string.tensor_serialization: SerializeTensor ParseTensor
 string.unicode: UnicodeTranscode UnicodeDecode UnicodeDecodeWithOffsets UnicodeEncode UnicodeScript
+string.examples: ParseExample ParseExampleV2 ParseSingleExample
 math.elementwise: Abs Neg Sign Square Sqrt Rsqrt Exp Expm1 Log Log1p Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh
 math.elementwise: Atanh Sigmoid Reciprocal Inv Ceil Floor Rint Round IsNan IsInf IsFinite Invert PopulationCount LogicalNot
 math.elementwise: Real Imag Angle Conj ComplexAbs Complex TanhGrad SigmoidGrad SqrtGrad RsqrtGrad ReciprocalGrad InvGrad
@@ -112,6 +114,9 @@ image.suppression: NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 Non
 image.suppression: NonMaxSuppressionWithOverlaps CombinedNonMaxSuppression
 image.patches: ExtractImagePatches ExtractVolumePatches ExtractGlimpse ExtractGlimpseV2
 image.projections: ImageProjectiveTransformV2 ImageProjectiveTransformV3
+image.distortion: RandomCrop SampleDistortedBoundingBox SampleDistortedBoundingBoxV2 StatelessSampleDistortedBoundingBox
+image.encoding: DecodePng DecodeJpeg DecodeImage DecodeAndCropJpeg ExtractJpegShape EncodePng EncodeJpeg
+image.encoding: EncodeJpegVariableQuality
 lists.tensor_arrays: TensorArrayV3 TensorArrayV2 TensorArray TensorArrayGradWithShape TensorArrayGradV3 TensorArrayGradV2
 lists.tensor_arrays: TensorArrayGrad TensorArrayWrite TensorArrayWriteV2 TensorArrayWriteV3 TensorArrayRead TensorArrayReadV2
 lists.tensor_arrays: TensorArrayReadV3 TensorArraySize TensorArraySizeV2 TensorArraySizeV3 TensorArrayClose TensorArrayCloseV2
@@ -138,6 +143,7 @@ quantized.round_trips: QuantizeAndDequantizeV4Grad
 quantized.requantization: QuantizeDownAndShrinkRange RequantizationRange Requantize
 quantized.arithmetic: QuantizedAdd QuantizedAvgPool QuantizedConv2D QuantizedMatMul QuantizedMaxPool QuantizedMul QuantizedRelu
 quantized.arithmetic: QuantizedRelu6
+quantized.joining: QuantizedBiasAdd QuantizedConcat
 array.ragged: RaggedGather RaggedRange RaggedTensorToSparse RaggedTensorToTensor
 array.ranking: InTopK InTopKV2 IsotonicRegression
 nn.lstm: BlockLSTM BlockLSTMGrad BlockLSTMGradV2 BlockLSTMV2 LSTMBlockCell LSTMBlockCellGrad
@@ -176,6 +182,11 @@ resources.staging: Stage Unstage StagePeek StageSize StageClear MapStage MapUnst
 resources.staging: MapIncompleteSize MapClear OrderedMapStage OrderedMapUnstage OrderedMapPeek OrderedMapUnstageNoKey
 resources.staging: OrderedMapSize OrderedMapIncompleteSize OrderedMapClear
 resources.barriers: Barrier BarrierInsertMany BarrierTakeMany BarrierClose BarrierReadySize BarrierIncompleteSize
+resources.accumulators: ConditionalAccumulator ResourceConditionalAccumulator AccumulatorApplyGradient
+resources.accumulators: ResourceAccumulatorApplyGradient AccumulatorTakeGradient ResourceAccumulatorTakeGradient
+resources.accumulators: AccumulatorNumAccumulated ResourceAccumulatorNumAccumulated AccumulatorSetGlobalStep
+resources.accumulators: ResourceAccumulatorSetGlobalStep
+resources.sparse_accumulators: SparseConditionalAccumulator SparseAccumulatorApplyGradient SparseAccumulatorTakeGradient
 resources.lookup_tables: HashTable HashTableV2 MutableHashTable MutableHashTableV2 MutableHashTableOfTensors
 resources.lookup_tables: MutableHashTableOfTensorsV2 MutableDenseHashTable MutableDenseHashTableV2 AnonymousHashTable
 resources.lookup_tables: AnonymousMutableHashTable AnonymousMutableHashTableOfTensors AnonymousMutableDenseHashTable

@@ -71,25 +71,27 @@ def concat_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def concatenate_tensors(tensors: Sequence[Tensor], axis_tensor: Tensor, axis_name: str) -> Tensor:
-    """The tensors one after another along an axis, in which alone they may differ; scalars make a vector.
+    """The tensors one after another along an axis, in which alone they may differ.
 
-    InvalidArgumentError for an axis that is no scalar or not there, and for shapes that differ elsewhere.
+    InvalidArgumentError for an axis that is no scalar or not there, for scalars, and for shapes that differ elsewhere.
     """
     if not is_legacy_scalar(axis_tensor):
         raise InvalidArgumentError(f"{axis_name} tensor should be a scalar integer, but got shape {shape_text(axis_tensor)}")
     given, rank = int(axis_tensor.reshape(-1)[0]), tensors[0].ndim
     axis = given + rank if given < 0 else given
-    # axis 0 is there for scalars too
+    # of scalars axis 0 alone comes to the check of the tensors
     if not 0 <= axis < rank and given != 0:
         raise InvalidArgumentError(
             f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got {given}"
         )
     for position, tensor in enumerate(tensors):
         _check_joinable(tensors[0], tensor, position, axis)
-    return np.concatenate(tensors if rank else [tensor.reshape(1) for tensor in tensors], axis)
+    return np.concatenate(tensors, axis)
 
 
 def _check_joinable(first: Tensor, tensor: Tensor, position: int, axis: int) -> None:
+    if not first.ndim or not tensor.ndim:
+        raise InvalidArgumentError("ConcatOp : Can't concatenate scalars (use tf.stack instead)")
     shapes = f"shape[0] = {shape_text(first)} vs. shape[{position}] = {shape_text(tensor)}"
     if tensor.ndim != first.ndim:
         raise InvalidArgumentError(f"ConcatOp : Ranks of all input tensors should match: {shapes}")
@@ -201,8 +203,11 @@ def _check_tiled(dtype: DType, rank: int) -> None:
 
 
 def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The tensor of attr `shape`, whose rows are still to be written; zeros until then."""
-    return (zeros(attrs["shape"].dims, attrs["dtype"]),)
+    """The tensor of attr `shape`, whose rows are still to be written: zeros; InvalidArgumentError for an unknown size."""
+    dims = attrs["shape"].dims
+    if dims is None or not is_fully_defined(dims):
+        raise InvalidArgumentError("shape attr must be fully defined.")
+    return (zeros(dims, attrs["dtype"]),)
 
 
 def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -217,20 +222,19 @@ def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[T
 
 
 def _infer_concat(context: ShapeContext) -> Sequence[Dims]:
-    return (_infer_joined(context, range(1, len(context.shapes)), 0),)
+    return (infer_joined(context, range(1, len(context.shapes)), 0),)
 
 
 def _infer_concat_v2(context: ShapeContext) -> Sequence[Dims]:
     last = len(context.shapes) - 1
-    return (_infer_joined(context, range(last), last),)
+    return (infer_joined(context, range(last), last),)
 
 
-def _infer_joined(context: ShapeContext, values: range, axis_index: int) -> Dims:
-    """The shape of inputs `values` joined along the axis that input `axis_index` gives."""
+def infer_joined(context: ShapeContext, values: range, axis_index: int) -> Dims:
+    """The shape of inputs `values` joined along the axis that input `axis_index` gives; ShapeError for scalars."""
     with_rank(context.shapes[axis_index], 0)
     shapes = [context.shapes[index] for index in values]
     rank = next((len(dims) for dims in shapes if dims is not None), None)
-    # unlike the kernel, which makes a vector of them
     if rank == 0:
         raise ShapeError("Can't concatenate scalars (use tf.stack instead)")
     if rank is not None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
-from placesim.errors import InvalidArgumentError
+from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import broadcast_dims, shape_of_vector, shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.shapes import (
+    MAX_INT64,
     Dims,
     ShapeContext,
     ShapeError,
@@ -18,6 +20,7 @@ from placesim.runtime.shapes import (
     element_count,
     format_dims,
     merge_dim,
+    multiply_dims,
     replace_dim,
     scalar,
     two_vectors,
@@ -28,6 +31,11 @@ from placesim.runtime.shapes import (
     with_rank_at_most,
     with_value,
 )
+
+RANK_LIMIT = 254
+"""A shape of TensorFlow's has fewer dimensions."""
+MAX_NUMPY_RANK = 64
+
 
 # --- Reshape --------------------------------------------------------------------------------------------------------
 
@@ -41,13 +49,15 @@ def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def requested_shape(shape: tuple[int, ...], sizes: Tensor) -> tuple[int, ...]:
     """What Reshape makes of a shape and sizes `[rank]`, of which one may be -1.
 
-    InvalidArgumentError for sizes of rank above 1, a second -1, other negative ones, and where the elements do not fit.
+    InvalidArgumentError for sizes of rank above 1, too many of them or too large ones, a second -1, other negative ones, and
+    where the elements do not fit.
     """
     if sizes.ndim > 1:
         raise InvalidArgumentError(f"sizes input must be 1-D, not {shape_text(sizes)}")
     # graphs of long ago give a scalar for the sizes of a vector
     dims = [int(size) for size in sizes.reshape(-1)]
     unknown = _unknown_position(dims)
+    _check_representable(dims)
     count = elements(shape)
     if unknown is not None:
         dims[unknown] = _missing_dim(shape, dims[:unknown] + dims[unknown + 1 :])
@@ -68,6 +78,21 @@ def _unknown_position(dims: Sequence[int]) -> int | None:
         elif dim < 0:
             raise InvalidArgumentError(f"Size {position} must be non-negative, not {dim}")
     return unknown
+
+
+def _check_representable(dims: Sequence[int]) -> None:
+    if len(dims) >= RANK_LIMIT:
+        raise InvalidArgumentError(f"too many dimensions: must be < {RANK_LIMIT}, but received {len(dims)}")
+    count = 1
+    for dim in dims:
+        count *= 1 if dim == -1 else dim
+        # a zero stops the count from growing, but only what comes after it
+        if count > MAX_INT64:
+            raise InvalidArgumentError(f"Shape [{', '.join(map(str, dims))}] has too many elements")
+    if len(dims) > MAX_NUMPY_RANK:
+        raise UnimplementedError(
+            f"placesim holds tensors of up to {MAX_NUMPY_RANK} dimensions, but Reshape asks for {len(dims)}"
+        )
 
 
 def _missing_dim(shape: tuple[int, ...], dims: Sequence[int]) -> int:
@@ -269,13 +294,18 @@ def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
     if len(given_gaps) > 1 or len(wanted_gaps) > 1:
         return (wanted,)
     if not given_gaps and not wanted_gaps:
+        # these counts alone may overflow without a word
+        given_count, wanted_count = (_as_int64(count) for count in (given_count, wanted_count))
         if given_count != wanted_count:
             raise ShapeError(
                 f"Cannot reshape a tensor with {given_count} elements to shape {format_dims(wanted)} ({wanted_count} elements)"
             )
-    elif not given_gaps:
+        return (wanted,)
+    for dims in (given, wanted):
+        reduce(multiply_dims, (dim for dim in dims if dim >= 0), 1)
+    if not given_gaps:
         return (replace_dim(wanted, wanted_gaps[0], divide_dim(given_count, wanted_count)),)
-    elif not wanted_gaps:
+    if not wanted_gaps:
         divide_dim(wanted_count, given_count)
     elif given_count == wanted_count:
         return (replace_dim(wanted, wanted_gaps[0], given[given_gaps[0]]),)
@@ -284,6 +314,10 @@ def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
 
 def _known_count(dims: tuple[int, ...]) -> int:
     return elements(tuple(dim for dim in dims if dim >= 0))
+
+
+def _as_int64(count: int) -> int:
+    return (count + MAX_INT64 + 1) % (1 << 64) - MAX_INT64 - 1
 
 
 def _infer_squeeze(context: ShapeContext) -> Sequence[Dims]:

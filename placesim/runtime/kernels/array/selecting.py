@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.errors import InvalidArgumentError
+from placesim.dtypes import HALF
+from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import broadcast_dims, shape_text
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output
@@ -75,9 +76,14 @@ def select_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def where(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[elements that are not zero, rank]`: their coordinates in row-major order.
 
-    InvalidArgumentError unless the rank is 1 to 8.
+    InvalidArgumentError unless the rank is 1 to 8; UnimplementedError for half, of which only a GPU has a kernel that computes.
     """
     (tensor,) = inputs
+    if attrs["T"] is HALF:
+        raise UnimplementedError(
+            "No WhereOp available for float16/half type on CPU; dying in CPU WhereOp to avoid silently creating costly copies "
+            "from device."
+        )
     if not 1 <= tensor.ndim <= MAX_WHERE_RANK:
         raise InvalidArgumentError(f"WhereOp : Unhandled input dimensions: {tensor.ndim}")
     return (np.argwhere(tensor != 0),)

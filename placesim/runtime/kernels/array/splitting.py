@@ -89,8 +89,7 @@ def split_v(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
             f"got {sizes.ndim} -D and {sizes.size} elements"
         )
     axis = _split_axis(int(axis_tensor.reshape(-1)[0]), tensor.ndim)
-    # a single piece is not even allowed to be -1
-    if sizes.size == 1 and sizes[0] != tensor.shape[axis]:
+    if sizes.size == 1 and sizes[0] not in (-1, tensor.shape[axis]):
         raise InvalidArgumentError(
             "If there is only one output, it must have the same size as the input. "
             f"Input size: {tensor.shape[axis]} output size: {int(sizes[0])}"
@@ -101,7 +100,7 @@ def split_v(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def _piece_sizes(sizes: list[int], total: int) -> list[int]:
     open_ends = [position for position, size in enumerate(sizes) if size == -1]
     if len(open_ends) > 1:
-        raise InvalidArgumentError(f"Only one dimensions can have a value of -1. Second one found at dimension {open_ends[1]}")
+        raise InvalidArgumentError("There can only be one -1 in the input.")
     given = sum(size for size in sizes if size != -1)
     if given > total or (given < total and not open_ends):
         raise InvalidArgumentError(

@@ -252,6 +252,8 @@ def _logarithm(matrix: Tensor) -> Tensor:
         return np.full_like(matrix, np.nan * (1 + 1j))
     from scipy.linalg import logm
 
+    if not np.isfinite(matrix).all():
+        return np.full_like(matrix, np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return np.asarray(logm(matrix))
@@ -263,6 +265,8 @@ def _square_root(matrix: Tensor) -> Tensor:
         return np.full_like(matrix, np.nan * (1 + 1j) if matrix.dtype.kind == "c" else np.nan)
     from scipy.linalg import sqrtm
 
+    if not np.isfinite(matrix).all():
+        return np.full_like(matrix, np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         root = np.asarray(sqrtm(matrix))

@@ -14,6 +14,7 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.dimensions import broadcast_dims
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.linalg.products import product
 from placesim.runtime.kernels.precision import wide_dtype
@@ -71,8 +72,8 @@ def split_labels(subscript: str) -> Labels:
 def compute_einsum(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """The output of the equation over one or two tensors; half and bfloat16 are summed in float.
 
-    InvalidArgumentError for an equation that is none or has another number of inputs, ranks and sizes that do not fit its
-    labels, and broadcast axes that the output has no ellipsis for.
+    InvalidArgumentError for an equation that is none, has another number of inputs, or a label in the output alone; for ranks
+    and sizes that do not fit its labels, broadcast axes that do not fit each other or that the output has no ellipsis for.
     """
     equation = parse_equation(attrs["equation"])
     if len(equation.inputs) != len(inputs):
@@ -80,6 +81,7 @@ def compute_einsum(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     sizes: dict[str, int] = {}
     named = [_name_axes(index, s, t, sizes) for index, (s, t) in enumerate(zip(equation.inputs, inputs, strict=True))]
     output = _name_output(equation.output, max((_broadcast_rank(labels) for labels in named), default=0))
+    _check_output(attrs["equation"], output, named)
     wide = wide_dtype(attrs["T"].numpy)
     operands = [
         _reduce_operand(t.astype(wide, copy=False), labels, output, named) for t, labels in zip(inputs, named, strict=True)
@@ -130,6 +132,18 @@ def _name_output(subscript: str, broadcast_rank: int) -> Labels:
     return _expand(labels, broadcast_rank)
 
 
+def _check_output(equation: str, output: Labels, named: Sequence[Labels]) -> None:
+    missing = [label for label in output if not any(label in labels for labels in named)]
+    if missing:
+        raise InvalidArgumentError(_missing_label_text(equation, missing[0]))
+
+
+def _missing_label_text(equation: str, label: str) -> str:
+    return (
+        f"Einsum output subscripts for equation '{equation}' has label '{label}' which is not present in the input subscripts"
+    )
+
+
 def _reduce_operand(tensor: Tensor, labels: Labels, output: Labels, named: list[Labels]) -> tuple[Tensor, Labels]:
     """A tensor with its repeated labels made one (their diagonal), and those that are only its own summed."""
     for label in dict.fromkeys(labels):
@@ -163,10 +177,34 @@ def _contract(one: tuple[Tensor, Labels], two: tuple[Tensor, Labels], output: La
     columns = tuple(n for n in b_labels if n not in batch and n not in inner)
     left, left_batch, left_free = _as_matrices(a, a_labels, batch, rows, inner, transposed=False)
     right, right_batch, right_free = _as_matrices(b, b_labels, batch, columns, inner, transposed=True)
-    shape = np.broadcast_shapes(left_batch, right_batch) + left_free + right_free
+    common = broadcast_dims(left_batch, right_batch)
+    if common is None:
+        # TensorFlow orders what goes along: broadcast axes, then labels as they first appear
+        along = (
+            *(n for n in batch if n.startswith(ELLIPSIS)),
+            *(n for n in a_labels if n in batch and not n.startswith(ELLIPSIS)),
+        )
+        shapes = " vs. ".join(_operand_text(*operand, along, inner) for operand in (one, two))
+        raise InvalidArgumentError(f"Invalid broadcasting dimensions: {shapes}")
+    shape = common + left_free + right_free
     if not left.size or not right.size:  # sizes of 0 fit any other
         return np.zeros(shape, left.dtype), batch + rows + columns
     return product(left, right).reshape(shape), batch + rows + columns
+
+
+def _operand_text(tensor: Tensor, labels: Labels, batch: Labels, inner: Labels) -> str:
+    """The shape in which TensorFlow hands an operand to its batched matrix product.
+
+    Axes that are in order already, batch before summed before free, stay so; else the free ones come before the summed.
+    """
+    size = dict(zip(labels, tensor.shape, strict=True))
+    free = [name for name in labels if name not in batch and name not in inner]
+    along = [name for name in batch if name in labels]
+    pair = (prod(size[name] for name in free), prod(size[name] for name in inner))
+    is_ordered = list(labels) == sorted(
+        labels, key=lambda name: (not name.startswith(ELLIPSIS), name not in batch, name in free)
+    )
+    return format_dims((*(size[name] for name in along), *(reversed(pair) if is_ordered else pair)))
 
 
 def _as_matrices(
@@ -269,10 +307,7 @@ def _infer_output(text: str, subscript: str, common: Dims, dims_of: dict[str, in
     dims: list[int] = []
     for label in split_labels(subscript):
         if label != ELLIPSIS and label not in dims_of:
-            raise ShapeError(
-                f"Einsum output subscripts for equation '{text}' has label '{label}' "
-                "which is not present in the input subscripts"
-            )
+            raise ShapeError(_missing_label_text(text, label))
         dims.extend(common or () if label == ELLIPSIS else (dims_of[label],))
     return tuple(dims)
 

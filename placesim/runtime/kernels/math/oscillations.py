@@ -19,6 +19,8 @@ BESSEL_ANGLE_FROM = 2.0
 """Above this x the Bessel kernels use amplitude and angle; below, polynomials."""
 FRESNEL_ANGLE_FROM, FRESNEL_ANGLE_TO = 1.6, 36974.0
 """Between these the Fresnel kernels do so; beyond, they give their limit, 1/2."""
+SMALLEST_NORMAL = np.finfo(np.float32).tiny
+"""Of float32: TensorFlow's threads take what is smaller for zero."""
 
 
 def bessel_first(order: int) -> Callable[..., Any]:
@@ -71,7 +73,12 @@ def bessel_third(name: str) -> Callable[..., Any]:
     def compute(x: Tensor) -> Any:
         from scipy import special
 
-        return np.where(x < 0, x.dtype.type(np.inf), getattr(special, name)(x))
+        found = np.where(x < 0, x.dtype.type(np.inf), getattr(special, name)(x))
+        if x.dtype == np.float32:
+            # the logarithm of x / 2 is that of zero where this is no normal number; K1 has it times zero
+            is_lost = (x >= SMALLEST_NORMAL) & (x < 2 * SMALLEST_NORMAL)
+            found = np.where(is_lost, np.float32(np.nan if "1" in name else np.inf), found)
+        return found
 
     return widened(compute)
 
@@ -84,7 +91,8 @@ def fresnel(part: int) -> Callable[..., Any]:
 
         exact = special.fresnel(x)[part]
         if x.dtype == np.float64:
-            return exact
+            # the kernel takes the limit where its angle would be too coarse for a float
+            return np.where(np.abs(x) >= FRESNEL_ANGLE_TO, np.copysign(0.5, x), exact)
         far = (np.abs(x) > FRESNEL_ANGLE_FROM) & (np.abs(x) < FRESNEL_ANGLE_TO)
         return np.where(far, _fresnel_wave(np.where(far, x, 2))[part], exact).astype(x.dtype)
 

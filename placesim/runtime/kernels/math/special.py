@@ -20,6 +20,9 @@ from placesim.runtime.kernels.math.incomplete_gamma import (
 from placesim.runtime.kernels.precision import widened
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, merge
 
+DAWSON_LIMIT_FROM = 1e9
+"""Above this |x| the Dawson kernels give their limit."""
+
 
 def of_scipy(name: str) -> Callable[..., Any]:
     """scipy's special function of that name, any shape; scipy is loaded when it is first called."""
@@ -54,10 +57,48 @@ def log_gamma(x: Tensor) -> Any:
 
 
 def exponential_integral(x: Tensor) -> Any:
-    """The integral of exp(t) / t up to x, any shape; NaN for negative and infinite x."""
+    """The integral of exp(t) / t up to x, any shape; NaN for negative x and where 1 / x is no normal number.
+
+    Infinite where exp(x) is: the kernel multiplies by it.
+    """
     from scipy import special
 
-    return np.where((x < 0) | (x == np.inf), x.dtype.type(np.nan), special.expi(x))
+    with np.errstate(over="ignore"):
+        found = np.where(np.isinf(np.exp(x)), x.dtype.type(np.inf), special.expi(x))
+    return np.where((x < 0) | _has_no_reciprocal(x), x.dtype.type(np.nan), found)
+
+
+def dilogarithm(x: Tensor) -> Any:
+    """Spence's integral of log(t) / (1 - t) from 1 to x, any shape; NaN for negative x and where 1 / x is no normal number."""
+    from scipy import special
+
+    return np.where(_has_no_reciprocal(x), x.dtype.type(np.nan), special.spence(x))
+
+
+def _has_no_reciprocal(x: Tensor) -> Any:
+    """Whether 1 / x is below the normal numbers, which TensorFlow's threads take for zero."""
+    return x > 1 / np.finfo(x.dtype).tiny
+
+
+def dawson(x: Tensor) -> Any:
+    """Dawson's integral, any shape; the kernel's limit far out, 1 / 2x, has lost the sign of x."""
+    from scipy import special
+
+    found = special.dawsn(x)
+    return np.where(x <= -DAWSON_LIMIT_FROM, -found, found)
+
+
+def bessel_modified(name: str) -> Callable[..., Any]:
+    """I of order 0 or 1, any shape, as exp(|x|) times its scaled form: infinite where exp(|x|) is."""
+
+    def compute(x: Tensor) -> Any:
+        from scipy import special
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = getattr(special, name)(x)
+            return np.where(np.isinf(np.exp(np.abs(x))) & ~np.isnan(found), np.copysign(np.inf, found).astype(x.dtype), found)
+
+    return widened(compute)
 
 
 def zeta(x: Tensor, q: Tensor) -> Any:
@@ -126,12 +167,12 @@ TABLE: Table = {
     "Erfc": unary(of_scipy("erfc")),
     "Erfinv": unary(of_scipy("erfinv")),
     "Ndtri": unary(of_scipy("ndtri")),
-    "BesselI0": unary(of_scipy("i0")),
+    "BesselI0": unary(bessel_modified("i0")),
     "BesselI0e": unary(of_scipy("i0e")),
-    "BesselI1": unary(of_scipy("i1")),
+    "BesselI1": unary(bessel_modified("i1")),
     "BesselI1e": unary(of_scipy("i1e")),
-    "Dawsn": unary(of_scipy("dawsn")),
-    "Spence": unary(of_scipy("spence")),
+    "Dawsn": unary(widened(dawson)),
+    "Spence": unary(widened(dilogarithm)),
     "Erf": unary(widened(error_function)),
     "Lgamma": unary(widened(log_gamma)),
     "Digamma": unary(widened(digamma)),

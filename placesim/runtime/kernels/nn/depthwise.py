@@ -37,7 +37,7 @@ from placesim.runtime.kernels.nn.windows import (
     windows_of,
 )
 from placesim.runtime.kernels.parts import BLOCK_BYTES, shares
-from placesim.runtime.kernels.precision import is_narrow
+from placesim.runtime.kernels.precision import is_narrow, packet_size
 from placesim.runtime.kernels.scratch import scratch
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, merge_dim, multiply_dims, with_rank
 
@@ -192,11 +192,10 @@ def correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[Window])
 
 
 def correlate_halves_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) -> Tensor:
-    """As `correlate_channels_back`, with its shapes: window after window, which is tap after tap from the last."""
+    """As `correlate_channels_back`, with its shapes: tap after tap."""
     output = np.zeros((len(grads), *(window.input for window in windows), grads.shape[-1]), grads.dtype)
-    taps = filters.reshape(-1, filters.shape[-1])[::-1]
-    # in reverse, as a cell meets its windows in the order in which they start
-    for weights, (outputs, cells) in zip(taps, reversed(list(tap_slices(windows))), strict=True):
+    taps = filters.reshape(-1, filters.shape[-1])
+    for weights, (outputs, cells) in zip(taps, tap_slices(windows), strict=True):
         place = (slice(None), *cells)
         output[place] = add_rounded(output[place], grads[(slice(None), *outputs)], weights)
     return output
@@ -227,6 +226,21 @@ def add_one_by_one(tensor: Tensor) -> Tensor:
     for number in range(1, tensor.shape[-1]):
         total = total + tensor[..., number]
     return total
+
+
+def _add_multiplied(tensor: Tensor) -> Tensor:
+    """The sum over the last axis, the channel's multiples: whole packets first, each summed in float, then one by one."""
+    multiplier = tensor.shape[-1]
+    if not is_narrow(tensor.dtype) or multiplier < packet_size(tensor.dtype):
+        return add_one_by_one(tensor)
+    whole = multiplier - multiplier % packet_size(tensor.dtype)
+    packets = tensor[..., :whole].reshape(*tensor.shape[:-1], -1, packet_size(tensor.dtype))
+    # Eigen adds the halves of a packet to each other until one number is left
+    sums = packets.astype(np.float32)
+    while sums.shape[-1] > 1:
+        half = sums.shape[-1] // 2
+        sums = sums[..., :half] + sums[..., half:]
+    return add_one_by_one(np.concatenate((sums[..., 0].astype(tensor.dtype), tensor[..., whole:]), axis=-1))
 
 
 # --- kernels --------------------------------------------------------------------------------------------------------
@@ -270,7 +284,7 @@ def convolve_depthwise_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[
     _check_launch_back(layout)
     compute = correlate_halves_back if is_narrow(grads.dtype) else correlate_channels_back
     spread = compute(np.ascontiguousarray(grads), _flat(filters), windows)
-    return (add_one_by_one(spread.reshape(*shape, -1)),)
+    return (_add_multiplied(spread.reshape(*shape, -1)),)
 
 
 def convolve_depthwise_filter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:

@@ -184,13 +184,15 @@ def _rounding_chances(flat: Tensor, attrs: Attrs, generator: Philox) -> Tensor:
 def index_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Where an index goes in a random permutation of [0, max_index]; scalars, or vectors `[n]` with seeds `[n, 3]`.
 
-    InvalidArgumentError for other shapes.
+    InvalidArgumentError for other shapes, and for an index that is negative or beyond the maximum.
     """
     index, seed, limit = inputs
     count = max(np.size(index), np.size(limit), np.size(seed) // 3)
     _check_index_shuffle(index, seed, limit, count)
     indices, limits = (np.broadcast_to(np.reshape(part, -1), count).tolist() for part in (index, limit))
     seeds = np.broadcast_to(np.reshape(seed, (-1, 3)), (count, 3)).tolist()
+    for one, most in zip(indices, limits, strict=True):
+        _check_index(one, most)
     found = [_permuted(*case, attrs["rounds"]) for case in zip(indices, seeds, limits, strict=True)]
     scalar = not np.ndim(index) and np.ndim(seed) == 1 and not np.ndim(limit)
     return (np.array(found, np.uint64).astype(attrs["dtype"].numpy).reshape(() if scalar else (count,)),)
@@ -205,6 +207,14 @@ def _check_index_shuffle(index: Tensor, seed: Tensor, limit: Tensor, count: int)
         )
     if np.shape(limit) not in ((), (count,)):
         raise InvalidArgumentError(f"Maxval must be a scalar or a vector of the same size as index but got {shape_text(limit)}")
+
+
+def _check_index(index: int, limit: int) -> None:
+    for name, number in (("index", index), ("max_index", limit)):
+        if number < 0:
+            raise InvalidArgumentError(f"{name} must be >= 0 but was {number}")
+    if limit < index:
+        raise InvalidArgumentError(f"max_index must be >= index, but {limit} < {index}")
 
 
 def _permuted(index: int, seed: Sequence[int], limit: int, rounds: int) -> int:

@@ -126,7 +126,7 @@ def groups(tensor: SparseTensor) -> Iterator[tuple[tuple[int, ...], SparseTensor
     """Runs of entries that share all coordinates but the last: these coordinates, and the entries."""
     prefixes = tensor.indices[:, :-1]
     starts = group_starts(prefixes)
-    for start, end in zip(starts, np.append(starts[1:], len(prefixes)), strict=True):
+    for start, end in zip(starts, np.append(starts, len(prefixes))[1:], strict=True):
         yield tuple(prefixes[start].tolist()), SparseTensor(tensor.indices[start:end], tensor.values[start:end], tensor.shape)
 
 

@@ -49,8 +49,15 @@ def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     """
     params, indices = value_of(inputs[0], context), np.asarray(inputs[1])
     batch_dims: int = attrs["batch_dims"]
+    if batch_dims < 0:
+        raise InvalidArgumentError(f"batch_dims is negative ({batch_dims})")
     if not params.ndim:
         raise InvalidArgumentError("params must be at least 1 dimensional")
+    if min(params.ndim - 1, indices.ndim) < batch_dims <= params.ndim:
+        raise InvalidArgumentError(
+            f"params and indices must have more than {batch_dims} (batch_dims) dimensions, but have shapes "
+            f"{format_dims(params.shape)} and {format_dims(indices.shape)}"
+        )
     if params.ndim < batch_dims:
         raise InvalidArgumentError(
             f"params must have at least {batch_dims} (batch_dims) dimensions but it has shape {format_dims(params.shape)}"

@@ -84,8 +84,8 @@ def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: Kernel
     # TensorFlow leaves its memory as it is; zeros make runs comparable
     name = attrs["var_name"] or context.node
     dims = attrs["shape"].dims or ()
-    if min(dims, default=0) < 0:
-        raise InvalidArgumentError(f"Error converting shape to a TensorShape: Dimension {min(dims)} must be >= 0.")
+    if -1 in dims:
+        raise InvalidArgumentError(f"Shape {format_dims(dims)} is not fully defined")
     variable = Variable(name, attrs["dtype"], zeros(dims, attrs["dtype"]), dims)
     context.step_resources["tmp_var:" + name] = variable
     return (variable,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +18,9 @@ from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, unchanged
 
 INTEGER = re.compile(rb"[+-]?[0-9]+")
 DECIMAL = re.compile(rb"[+-]?(inf|infinity|nan(\([0-9a-z_]*\))?|([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)", re.IGNORECASE)
+HEXADECIMAL = re.compile(rb"[+-]?0x([0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(p[+-]?[0-9]+)?", re.IGNORECASE)
 
+INT32_LIMIT = 1 << 31
 URL_SAFE = re.compile(rb"[A-Za-z0-9_-]*")
 
 
@@ -34,7 +37,7 @@ def _takes_precision(dtype: DType) -> bool:
 def _check_format(attrs: Attrs, fill: str) -> None:
     dtype = attrs["T"]
     for name in ("precision", "width"):
-        if abs(attrs[name]) > INT32_MAX:
+        if not -INT32_LIMIT <= attrs[name] < INT32_LIMIT:
             raise InvalidArgumentError(f"Attr {name} has value {attrs[name]} out of range for an int32")
     if not _takes_precision(dtype):
         if attrs["scientific"] or attrs["shortest"]:
@@ -68,8 +71,8 @@ def _printf_format(attrs: Attrs, fill: str) -> tuple[str, str]:
 def as_string(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Every element, any shape, as C's printf writes it.
 
-    InvalidArgumentError for a fill of more than one character or an unknown one, and for a notation that the type does not
-    have.
+    InvalidArgumentError for a fill of more than one character or an unknown one, for a notation that the type does not have,
+    and for a width or precision that is no int32.
     """
     fill = raw(attrs["fill"]).decode("latin-1")
     _check_format(attrs, fill)
@@ -106,10 +109,19 @@ def parse_number(text: bytes, dtype: DType) -> int | float | None:
         limits = np.iinfo(dtype.numpy)
         number = int(stripped)
         return number if limits.min <= number <= limits.max else None
+    if HEXADECIMAL.fullmatch(stripped):
+        return _read_hexadecimal(stripped.decode())
     if not DECIMAL.fullmatch(stripped):
         return None
     # C allows a payload behind nan, in brackets, which Python's float does not know
     return float(stripped.split(b"(")[0])
+
+
+def _read_hexadecimal(text: str) -> float:
+    try:
+        return float.fromhex(text)
+    except OverflowError:
+        return -math.inf if text.startswith("-") else math.inf
 
 
 def string_to_number(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
