@@ -56,7 +56,7 @@ class FunctionCalls:
     def call(self, function: FunctionName, inputs: Sequence[Any], device: str) -> Sequence[Any]:
         """The function's results; raises InvalidArgumentError for an unknown function, and what its nodes raise."""
         homes = tuple(value.device if isinstance(value, ResourceHandle) else device for value in inputs)
-        key = (function, device, homes)
+        key = (function.key, device, homes)
         is_first = key not in self._idle
         idle = self._idle.setdefault(key, [])
         found = idle.pop() if idle else self._place(function, device, homes)
