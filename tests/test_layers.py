@@ -12,6 +12,8 @@ PACKAGE = Path(__file__).parent.parent / "placesim"
 ROOMS = {
     "errors": "",
     "collector": "",
+    "deadlines": "errors",
+    "interrupts": "",
     "wire": "",
     "suggestions": "",
     "marked": "",
@@ -23,16 +25,21 @@ ROOMS = {
     "formats": "suggestions tensor_fields wire checkpoints collector graph ops devices dtypes errors",
     "placement": "collector graph devices ops dtypes errors",
     "checkpoints": "wire dtypes errors",
-    "runtime": "suggestions tensor_fields wire collector checkpoints placement graph devices ops dtypes errors",
+    "runtime": "suggestions tensor_fields wire collector deadlines checkpoints placement graph devices ops dtypes errors",
     "inspection": "marked suggestions formats runtime placement graph devices ops dtypes errors",
     "report": "marked inspection runtime placement graph devices ops dtypes errors",
     "manual": "",
     "options": "suggestions devices errors",
     "loading": "options formats checkpoints graph devices errors",
-    "simulation": "suggestions loading options inspection report formats runtime placement graph devices ops dtypes errors",
-    "cli": "suggestions simulation loading options manual inspection report marked formats devices errors placesim",
-    "__init__": "simulation errors",
-    "__main__": "cli",
+    "simulation": (
+        "suggestions deadlines loading options inspection report formats runtime placement graph devices ops dtypes errors"
+    ),
+    "cli": (
+        "suggestions deadlines interrupts simulation loading options manual inspection report marked formats devices errors "
+        "placesim"
+    ),
+    "__init__": "interrupts simulation errors",
+    "__main__": "cli interrupts",
 }
 """Each room and what it may import beside itself; an arrow only points up this table."""
 THIRD_PARTY = {

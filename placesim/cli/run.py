@@ -36,7 +36,6 @@ from placesim.cli.options import (
 @format_option
 @click.option("--intra-op-threads", type=int, metavar="N", help="Threads inside an op; 0 lets the system pick.")
 @click.option("--inter-op-threads", type=int, metavar="N", help="Threads between ops; 0 lets the system pick.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="The longest that a step may take.")
 @click.option("--no-execute", is_flag=True, help="Stop after placement.")
 @debug_option
 def run_command(

@@ -12,8 +12,8 @@ import click
 from placesim.cli.group import placesim
 from placesim.cli.options import Settings
 from placesim.errors import PlacesimError, UsageError
+from placesim.interrupts import INTERRUPTED, was_interrupted
 
-INTERRUPTED = 130
 _MAX_REPORTED = 300
 
 
@@ -60,6 +60,8 @@ def _usage_error(error: click.ClickException) -> UsageError:
 
 
 def _report(error: Exception, settings: Settings) -> int:
+    if was_interrupted():
+        return INTERRUPTED
     if settings.debug:
         import traceback
 

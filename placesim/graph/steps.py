@@ -78,6 +78,11 @@ class Config:
     place_pruned_graph: bool = False
     master: str = ""
 
+    @property
+    def timeout_seconds(self) -> float | None:
+        """`operation_timeout_in_ms`, or None where that is no limit."""
+        return self.operation_timeout_in_ms / 1000 if self.operation_timeout_in_ms > 0 else None
+
 
 @dataclass(frozen=True, slots=True)
 class GraphFile:
