@@ -250,15 +250,24 @@ def _exponential(matrix: Tensor) -> Tensor:
 def _logarithm(matrix: Tensor) -> Tensor:
     from scipy.linalg import logm
 
+    if not np.isfinite(matrix).all():
+        return _undefined(matrix)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return np.asarray(logm(matrix))
+
+
+def _undefined(matrix: Tensor) -> Tensor:
+    """What comes of infinity or NaN anywhere: NaN everywhere, as nothing that is computed from it ends."""
+    return np.full_like(matrix, complex(np.nan, np.nan) if matrix.dtype.kind == "c" else np.nan)
 
 
 def _square_root(matrix: Tensor) -> Tensor:
     """The principal root; NaN where a real matrix has none that is real."""
     from scipy.linalg import sqrtm
 
+    if not np.isfinite(matrix).all():
+        return _undefined(matrix)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         root = np.asarray(sqrtm(matrix))
