@@ -236,7 +236,7 @@ class _Loop:
                 attrs["is_constant"] = True
             enters.append(self._add("enter", "Enter", attrs, source.device, [(source, slot)]))
         if node.control:
-            incoming = self._add("LoopControlInputs", "NoOp", {}, node.device, (), node.control)
+            incoming = self._add("LoopControlInputs", "NoOp", {}, node.device, (), list(node.control))
             for enter in enters:
                 self.edited.control(incoming, enter)
         return enters
