@@ -65,8 +65,13 @@ def test_code_that_takes_exceptions_for_its_own_is_interrupted() -> None:
 
 def test_code_that_does_not_return_to_python_is_left_to_itself() -> None:
     sleeping = threading.Event()
+
+    def sleep() -> None:
+        sleeping.set()
+        time.sleep(2)
+
     with pytest.raises(DeadlineExceededError):
-        run_within(0.01, lambda: (sleeping.set(), time.sleep(2)))
+        run_within(0.5, sleep)
     assert sleeping.is_set()
 
 

@@ -10,6 +10,7 @@ from placesim.errors import GraphFileError
 from placesim.formats import problems
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.formats.graph_file.yaml_tree import Mapping, key_position, resolve_plain, value_position
+from placesim.suggestions import did_you_mean
 
 COUNT = 3000
 
@@ -46,7 +47,7 @@ def test_places_of_keys_are_counted_once() -> None:
     ids=["keys", "keys of a node", "feeds", "fetches"],
 )
 def test_suggestions_are_bounded(text: str) -> None:
-    with patch.object(problems, "did_you_mean", wraps=problems.did_you_mean) as asked, pytest.raises(GraphFileError) as found:
+    with patch.object(problems, "did_you_mean", wraps=did_you_mean) as asked, pytest.raises(GraphFileError) as found:
         read_graph_file(text, "g.yaml")
     assert len(found.value.problems) >= COUNT
     assert asked.call_count <= 100

@@ -14,12 +14,12 @@ from placesim.simulation import place
 CALL = "PartitionedCall"
 
 
-def call(name: str, source: str, function: str, **attrs: object) -> dict[str, object]:
+def call(name: str, source: str, function: str, **attrs: object) -> dict[str, Any]:
     called = {"func": function, **({"attrs": attrs} if attrs else {})}
     return {"op": CALL, "name": name, "inputs": [source], "attrs": {"f": called, "Tin": ["resource"], "Tout": ["resource"]}}
 
 
-def function(number: int) -> dict[str, object]:
+def function(number: int) -> dict[str, Any]:
     """Calls the one before it twice; the first is an identity."""
     if number:
         nodes = [call("x", "a", f"F{number - 1}"), call("y", "x:output:0", f"F{number - 1}")]
@@ -32,7 +32,7 @@ def function(number: int) -> dict[str, object]:
     return {"name": f"F{number}", "nodes": nodes, **ends}
 
 
-def graph(depth: int, **attrs: object) -> dict[str, object]:
+def graph(depth: int, **attrs: object) -> dict[str, Any]:
     variable = {"op": "VarHandleOp", "name": "v", "attrs": {"dtype": "float", "shape": []}}
     return {"nodes": [variable, call("c", "v", f"F{depth}", **attrs)], "functions": [function(i) for i in range(depth + 1)]}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from placesim.runtime.kernels.random import candidate_sampling
 from placesim.simulation import run
 
 
-def only(node: dict[str, object], *others: dict[str, object], fetch: str = "o:0") -> np.ndarray:
+def only(node: dict[str, Any], *others: dict[str, Any], fetch: str = "o:0") -> Any:
     return run({"nodes": [*others, node], "fetch": [fetch]}).results[fetch]
 
 
