@@ -83,10 +83,10 @@ def test_a_timeout_ends_what_is_in_the_middle(graph: str, threads: str) -> None:
 CALLED = "".join(
     f"""  - name: F{number}
     inputs: [{{name: a, type: float}}]
-    outputs: [{{name: o, type: float, value: 'y:o'}}]
+    outputs: [{{name: o, type: float, value: 'y:output:0'}}]
     nodes:
-      - {{op: F{number - 1}, name: x, inputs: [a]}}
-      - {{op: F{number - 1}, name: y, inputs: ['x:o']}}
+      - &call {{op: PartitionedCall, name: x, inputs: [a], attrs: {{f: {{func: F{number - 1}}}, Tin: [float], Tout: [float]}}}}
+      - {{<<: *call, name: y, inputs: ['x:output:0']}}
 """
     for number in range(1, 23)
 )
@@ -102,7 +102,7 @@ functions:
     outputs: [{{name: o, type: float, value: 'y:y:0'}}]
     nodes: [{{op: Neg, name: y, inputs: [a], attrs: {{T: float}}}}]
 {CALLED}"""
-    process = start("run", "-", "--timeout", "0.5", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = start("run", "-", "--timeout", "2", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     _, complaint = process.communicate(text.encode(), 60)
     assert (process.returncode, complaint) == (1, b"DeadlineExceededError: Timed out waiting for notification\n")
 
