@@ -7,6 +7,11 @@
 `placesim.simulation` loads that package first, so that the function is what stays bound here.
 """
 
+from placesim.interrupts import end_on_interrupt, is_own_process
+
+if is_own_process():  # from the first import on
+    end_on_interrupt()
+
 from placesim.errors import (
     AbortedError,
     AlreadyExistsError,

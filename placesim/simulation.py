@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
+from placesim.deadlines import run_within
 from placesim.devices.catalogue import GPU_MODELS, GpuModel
 from placesim.devices.inventory import Device, GpuOptions, TaskInventory, build_devices
 from placesim.errors import PlacesimError, UsageError
@@ -136,8 +138,8 @@ class _Simulation:
             raise self._loaded.error
         file = self._loaded.file
         assert file is not None
-        self._shapes = check_shapes(file)
         config = _config(file, self._options)
+        self._shapes = run_within(config.timeout_seconds, lambda: check_shapes(file))
         if self._options.log_placement is None:
             self._shows_log = config.log_device_placement
         steps = _steps(self._loaded, file, self._options)
@@ -156,22 +158,28 @@ class _Simulation:
         total = sum(step.repeat for step in steps)
         done = 0
         if not steps:
-            self._place(session)
+            run_within(session.config.timeout_seconds, partial(self._place, session))
         for step in steps:
             if step.nodes:
                 session.extend(step.nodes)
             if names_sinks and not step.fetches:
                 step = replace(step, fetches=session.sink_tensors())
-            fetched = session.resolve_fetches(step)
-            self._fetches += [session.graph.nodes[fetch.node].name for fetch in fetched]
-            self._place(session)
-            if self._stage >= Stage.PARTITIONED:
-                prepared = session.prepare(step)
-                self._prepared[id(prepared)] = prepared
-            if self._stage >= Stage.EXECUTED:
+            prepared = run_within(session.config.timeout_seconds, partial(self._prepare, session, step))
+            if prepared is not None and self._stage >= Stage.EXECUTED:
                 for _ in range(step.repeat):
                     self._execute(session, step, prepared, done, total)
                     done += 1
+
+    def _prepare(self, session: Session, step: Step) -> PreparedStep | None:
+        """Place what the step needs and, where that is wanted, cut it out."""
+        fetched = session.resolve_fetches(step)
+        self._fetches += [session.graph.nodes[fetch.node].name for fetch in fetched]
+        self._place(session)
+        if self._stage < Stage.PARTITIONED:
+            return None
+        prepared = session.prepare(step)
+        self._prepared[id(prepared)] = prepared
+        return prepared
 
     def _place(self, session: Session) -> None:
         """Place the graph; with `place_pruned_graph` each step places its own part instead."""

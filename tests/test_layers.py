@@ -12,6 +12,8 @@ PACKAGE = Path(__file__).parent.parent / "placesim"
 ROOMS = {
     "errors": "escapes",
     "collector": "",
+    "deadlines": "errors",
+    "interrupts": "",
     "wire": "",
     "suggestions": "",
     "escapes": "",
@@ -25,18 +27,24 @@ ROOMS = {
     "formats": "escapes files suggestions tensor_fields wire checkpoints collector graph ops devices dtypes errors",
     "placement": "collector graph devices ops dtypes errors",
     "checkpoints": "files wire dtypes errors",
-    "runtime": "files suggestions tensor_fields wire collector checkpoints placement graph devices ops dtypes errors",
+    "runtime": (
+        "deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices ops dtypes errors"
+    ),
     "inspection": "escapes files marked suggestions formats runtime placement graph devices ops dtypes errors",
     "report": "escapes marked inspection runtime placement graph devices ops dtypes errors",
     "manual": "",
     "options": "suggestions devices errors",
     "loading": "files options formats checkpoints graph devices errors",
-    "simulation": "files suggestions loading options inspection report formats runtime placement graph devices ops dtypes "
-    "errors",
-    "cli": "escapes files suggestions simulation loading options manual inspection report marked formats devices errors "
-    "placesim",
-    "__init__": "simulation errors",
-    "__main__": "cli",
+    "simulation": (
+        "files suggestions deadlines loading options inspection report formats runtime placement graph devices ops dtypes "
+        "errors"
+    ),
+    "cli": (
+        "escapes files suggestions deadlines interrupts simulation loading options manual inspection report marked formats "
+        "devices errors placesim"
+    ),
+    "__init__": "interrupts simulation errors",
+    "__main__": "cli interrupts",
 }
 """Each room and what it may import beside itself; an arrow only points up this table."""
 THIRD_PARTY = {

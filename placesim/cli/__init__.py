@@ -6,6 +6,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+from placesim.interrupts import INTERRUPTED, end_on_interrupt, interrupt_commands, is_own_process, leave, was_interrupted
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0, 1 where TensorFlow would have raised, 2 where the input is wrong.
@@ -15,12 +17,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # numpy's warnings tell of its own arithmetic, not of the graph
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
+    if arguments is not None or not is_own_process():
+        return _run(arguments)
+    interrupt_commands()
+    code = _run(None)
+    end_on_interrupt()
+    if was_interrupted():
+        leave(INTERRUPTED)
+    from placesim.deadlines import gave_up
+
+    if gave_up():
+        leave(code)
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         from placesim.cli.shell import run_shell
 
         return run_shell(arguments)
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     except Exception as error:  # the shell itself has failed, be it in its imports
         text = ascii(str(error))[1:-1]
         if sys.stderr is not None:

@@ -82,6 +82,7 @@ def check_command(
     """
     from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import write, write_styled
+    from placesim.deadlines import run_within
     from placesim.inspection.checking.policy import describe_rules
     from placesim.inspection.checking.rules import check_snapshot
 
@@ -91,7 +92,8 @@ def check_command(
     if graph is None:
         raise click.UsageError("no graph: got no argument, expected GRAPH")
     uses = _rule_uses(policy, rules)
-    findings = check_snapshot(open_subject(graph, given(values)), uses)
+    snapshot = open_subject(graph, given(values))
+    findings = run_within(values["timeout"], lambda: check_snapshot(snapshot, uses))
     write_styled(find_form(FORMS, form).write(findings, uses))
     return 1 if findings else 0
 

@@ -39,13 +39,18 @@ def explain_command(graph: str, nodes: tuple[str, ...], edits: int, form: str, *
     """
     from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import write_styled
-    from placesim.inspection.explaining.inquiry import inquire
+    from placesim.deadlines import run_within
 
     snapshot = open_subject(graph, given(values), partitioned=False)
-    inquiry = inquire(snapshot)
-    said = _recorded(snapshot, nodes, form) if inquiry is None else _explained(snapshot, inquiry, nodes, edits, form)
-    write_styled(said)
+    write_styled(run_within(values["timeout"], lambda: _said(snapshot, nodes, edits, form)))
     return 0 if snapshot.error is None else 1
+
+
+def _said(snapshot: Snapshot, patterns: tuple[str, ...], edits: int, form: str) -> str:
+    from placesim.inspection.explaining.inquiry import inquire
+
+    inquiry = inquire(snapshot)
+    return _recorded(snapshot, patterns, form) if inquiry is None else _explained(snapshot, inquiry, patterns, edits, form)
 
 
 def _recorded(snapshot: Snapshot, patterns: tuple[str, ...], form: str) -> str:

@@ -75,6 +75,7 @@ _PLACEMENT = (
         "--soft-placement/--no-soft-placement", default=None, help="Take another device where the requested one can't be had."
     ),
     click.option("--fetch", multiple=True, metavar="NAME", help="A tensor to fetch or an op to run; may be repeated."),
+    click.option("--timeout", type=float, metavar="SECONDS", help="The longest that placing may take, and each step after it."),
 )
 
 

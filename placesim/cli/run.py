@@ -36,7 +36,6 @@ from placesim.cli.options import (
 @format_option
 @click.option("--intra-op-threads", type=int, metavar="N", help="Threads inside an op; 0 lets the system pick.")
 @click.option("--inter-op-threads", type=int, metavar="N", help="Threads between ops; 0 lets the system pick.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="The longest that a step may take.")
 @click.option("--allow-read", multiple=True, metavar="DIR", help="A folder or file that the graph may read; may be repeated.")
 @click.option("--allow-write", multiple=True, metavar="DIR", help="A folder or file that the graph may write; may be repeated.")
 @click.option("--allow-all-files", is_flag=True, help="Let the graph read and write any file.")

@@ -13,8 +13,8 @@ from placesim.cli.options import Settings
 from placesim.cli.streams import lost_output, open_streams, settle_output, write_complaint
 from placesim.errors import PlacesimError, UsageError
 from placesim.escapes import escape
+from placesim.interrupts import INTERRUPTED, was_interrupted
 
-INTERRUPTED = 130
 DEFECT = 70
 """An error that is placesim's own (EX_SOFTWARE of sysexits.h)."""
 _MAX_REPORTED = 300
@@ -67,6 +67,8 @@ def _usage_error(error: click.ClickException) -> UsageError:
 
 
 def _report(error: Exception, settings: Settings) -> int:
+    if was_interrupted():
+        return INTERRUPTED
     if settings.debug:
         import traceback
 

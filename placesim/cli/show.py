@@ -81,12 +81,14 @@ def show_command(graph: str, depth: int | None, form: str | None, output: str | 
     """
     from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import complain, is_terminal, write, write_files
+    from placesim.deadlines import run_within
     from placesim.inspection.picturing.picture import picture_of
 
     form = form or form_of_file(FORMS, output or "") or "text"
     if form == "html" and output is None and sys.stdout.isatty():
         raise UsageError("a page is not for a terminal: got --format html, expected --output FILE with it")
-    picture = picture_of(open_subject(graph, given(values)))
+    snapshot = open_subject(graph, given(values))
+    picture = run_within(values["timeout"], lambda: picture_of(snapshot))
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(picture, depth), is_styled=True)
     else:

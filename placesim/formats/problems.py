@@ -59,18 +59,22 @@ class Problems:
 
     def did_you_mean(self, word: Any, words: Iterable[str]) -> str:
         """As the function, for words that are many: only so many searches are made."""
-        if word not in self._suggested:
+        return self._suggest(word, word, words)
+
+    def _suggest(self, asked: Any, word: Any, words: Iterable[str]) -> str:
+        """A word that was asked for before gets the same answer."""
+        if asked not in self._suggested:
             if len(self._suggested) >= self._searches:
                 return ""
-            self._suggested[word] = did_you_mean(word, words)
-        return self._suggested[word]
+            self._suggested[asked] = did_you_mean(word, words)
+        return self._suggested[asked]
 
     def unknown_keys(self, tree: dict[Any, Any], known: Collection[str], where: str) -> bool:
         """Report the keys of a mapping that mean nothing there."""
         unknown = [key for key in tree if key not in known]
         for key in unknown:
             message = f"unknown key in {where}: got '{escape_line(str(key))}', expected {one_of(known)}"
-            self.add(key_position(tree, key), message + did_you_mean(key, known))
+            self.add(key_position(tree, key), message + self._suggest((where, key), key, known))
         return bool(unknown)
 
     def read(self, tree: dict[Any, Any], key: str, read: Callable[[Any], Any], default: Any) -> Any:

@@ -82,6 +82,11 @@ class Config:
     master: str = ""
     memory_limit: int | None = None
 
+    @property
+    def timeout_seconds(self) -> float | None:
+        """`operation_timeout_in_ms`, or None where that is no limit."""
+        return self.operation_timeout_in_ms / 1000 if self.operation_timeout_in_ms > 0 else None
+
 
 @dataclass(frozen=True, slots=True)
 class GraphFile:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from placesim.dtypes import BOOL, DOUBLE, STRING, DType, parse_dtype
@@ -65,6 +65,20 @@ class FunctionName(NamedTuple):
 
     name: str
     attrs: tuple[tuple[str, AttrValue], ...] = ()
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for functions that are instantiated alike; it can be hashed, whatever the attrs hold."""
+        return self.name, tuple((name, _hashable(value)) for name, value in self.attrs)
+
+
+def _hashable(value: AttrValue) -> Hashable:
+    if isinstance(value, TensorValue):
+        array = value.array
+        return value.dtype, array.shape, tuple(array.flat) if array.dtype.hasobject else array.tobytes()
+    if isinstance(value, FunctionName):
+        return value.key
+    return tuple(map(_hashable, value)) if type(value) is tuple else (type(value), value)
 
 
 class Placeholder(NamedTuple):

@@ -6,10 +6,10 @@ A group is a tree; only the constraints of its root count (5.1).  Which groups a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from placesim.devices.inventory import Device, DeviceSet
 from placesim.devices.names import ANY, DeviceSpec, MergeConflict, merge_specs
@@ -107,7 +107,8 @@ class ColocationGraph:
 
     `order` is the runtime's; `assigned` gives the full device name of nodes that are placed already; `default_device` is a
     device that is preferred wherever it can be.  `own` knows what each node alone may be placed on, and `constraints` holds
-    what its group may be, at the index of the group's root; it is filled by the first step.
+    what its group may be, at the index of the group's root; it is filled by the first step.  `bodies` is what was
+    found of the functions that are called, shared with the graphs of their bodies.
     """
 
     def __init__(
@@ -135,6 +136,7 @@ class ColocationGraph:
         self.ignored: dict[int, list[IgnoredLabel]] = {}
         self.overridden: dict[int, OverriddenRequest] = {}
         self.notes: list[Note] = []
+        self.bodies: dict[Hashable, Any] = {}
         self._search = CandidateSearch(devices, soft, default_device)
 
     def _local_address(self) -> DeviceSpec:

@@ -15,6 +15,7 @@ from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.graph.functions import find_function, instantiate
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import function_tag, node_tag
+from placesim.ops.attributes import FunctionName
 from placesim.ops.categories import CALLS
 from placesim.placement.colocation import Cause, ColocationGraph
 from placesim.placement.constraints import Constraints
@@ -41,6 +42,17 @@ class IoGroup(NamedTuple):
     constraints: Constraints
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+
+
+MAX_BODY_LOG_LINES = 1 << 16
+"""Lines for the log that the bodies of one graph may leave; each call repeats those of its function, nested calls of nested."""
+
+
+class GroupedBody(NamedTuple):
+    """What a function's body asks of the nodes around any call of it, and the log lines that it leaves each time."""
+
+    groups: tuple[IoGroup, ...]
+    log: tuple[str, ...]
 
 
 class _Reader(NamedTuple):
@@ -78,12 +90,22 @@ def join_deep_calls(groups: ColocationGraph, calls: dict[int, Node], stack: tupl
                 _limit(groups, nodes[0].node, group.constraints)
 
 
-def io_groups(groups: ColocationGraph, call: Node, stack: tuple[CallFrame, ...], build: Build) -> list[IoGroup]:
+def io_groups(groups: ColocationGraph, call: Node, stack: tuple[CallFrame, ...], build: Build) -> tuple[IoGroup, ...]:
     """The groups that a called function's body makes of its arguments and results.
 
-    Raises UnimplementedError where a function calls itself, InvalidArgumentError for an unknown one, and whatever grouping the
-    body raises.
+    A function is grouped once for all its calls: one that can be grouped calls itself nowhere, so that the way which led to it
+    does not matter.  Raises UnimplementedError where a function calls itself, InvalidArgumentError for an unknown one, and
+    whatever grouping the body raises.
     """
+    called: FunctionName = call.attrs["f"]
+    body = groups.bodies.get(called.key)
+    if body is None:
+        body = groups.bodies[called.key] = _group_body(groups, call, stack, build)
+    groups.notes += body.log[: max(0, MAX_BODY_LOG_LINES - len(groups.notes))]
+    return body.groups
+
+
+def _group_body(groups: ColocationGraph, call: Node, stack: tuple[CallFrame, ...], build: Build) -> GroupedBody:
     called = call.attrs["f"]
     graph = groups.graph
     body = instantiate(graph, find_function(graph, called.name), dict(called.attrs))
@@ -93,14 +115,15 @@ def io_groups(groups: ColocationGraph, call: Node, stack: tuple[CallFrame, ...],
         raise UnimplementedError(_recursion(stack, call, called.name), node=call.name)
     order = isolated.runtime_order()
     inside = ColocationGraph(isolated, order, groups.devices, groups.soft, default_device=groups.default_device)
+    inside.bodies = groups.bodies
     build(inside, (*stack, CallFrame(call.name, caller, called.name)))
-    groups.notes += log_lines(inside)
     members: dict[int, tuple[list[int], list[int]]] = {}
     for side, ends in enumerate((body.args, body.results)):
         for position, end in enumerate(ends):
             root = inside.root(isolated.ids[body.graph.nodes[end].name])
             members.setdefault(root, ([], []))[side].append(position)
-    return [IoGroup(inside.constraints[root], tuple(args), tuple(results)) for root, (args, results) in members.items()]
+    found = (IoGroup(inside.constraints[root], tuple(args), tuple(results)) for root, (args, results) in members.items())
+    return GroupedBody(tuple(found), tuple(log_lines(inside)))
 
 
 def _recursion(stack: Sequence[CallFrame], call: Node, called: str) -> str:

@@ -5,7 +5,7 @@ A new node gets the next number, a removed one leaves a gap; the finished graph 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from placesim.dtypes import DType
 from placesim.graph.graph import Graph, Signature
@@ -37,7 +37,7 @@ class EditableNode:
         self.signature = signature
         self.runtime_id = runtime_id
         self.data: list[tuple[EditableNode, int]] = []
-        self.control: list[EditableNode] = []
+        self.control: dict[EditableNode, None] = {}
         self.readers: list[tuple[EditableNode, int]] = []
         self.location = 0
         self.removed = False
@@ -83,7 +83,7 @@ class EditableGraph:
         attrs: Attrs,
         device: str,
         data: Sequence[tuple[EditableNode, int]] = (),
-        control: Sequence[EditableNode] = (),
+        control: Iterable[EditableNode] = (),
         location: int = 0,
     ) -> EditableNode:
         """Append a node that reads these outputs."""
@@ -101,7 +101,7 @@ class EditableGraph:
     def control(self, source: EditableNode, node: EditableNode) -> None:
         """Add a control edge, unless there is one."""
         if source not in node.control:
-            node.control.append(source)
+            node.control[source] = None
             source.readers.append((node, -1))
 
     def reconnect(self, node: EditableNode, position: int, source: EditableNode, slot: int) -> None:
@@ -124,7 +124,7 @@ class EditableGraph:
         for source in node.control:
             source.readers = [(n, p) for n, p in source.readers if n is not node]
         for reader in self.control_readers(node):
-            reader.control.remove(node)
+            del reader.control[node]
         node.removed = True
 
     def finish(self) -> Graph:

@@ -236,7 +236,7 @@ class _Loop:
                 attrs["is_constant"] = True
             enters.append(self._add("enter", "Enter", attrs, source.device, [(source, slot)]))
         if node.control:
-            incoming = self._add("LoopControlInputs", "NoOp", {}, node.device, (), node.control)
+            incoming = self._add("LoopControlInputs", "NoOp", {}, node.device, (), list(node.control))
             for enter in enters:
                 self.edited.control(incoming, enter)
         return enters
@@ -285,7 +285,7 @@ class _Inlining:
 
     def run(self, keep_fetchable: bool) -> None:
         edited, caller = self.edited, self.caller
-        entry = self._no_op("input_control_node", caller.control) if caller.control else None
+        entry = self._no_op("input_control_node", list(caller.control)) if caller.control else None
         inputs = [self._identity("input", source, source[0].device) for source in caller.data]
         copies = self._copy_body(entry, inputs)
         if entry is not None:

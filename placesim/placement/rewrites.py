@@ -112,9 +112,10 @@ def isolate_resource_calls(edited: EditableGraph) -> None:
 
     Raises InvalidArgumentError for an unknown function.
     """
-    for node in list(edited.nodes):
-        if node.op in CALLS and not node.removed and returns_resource(edited.base, node):
-            _isolate(edited, node)
+    calls = [n for n in edited.nodes if n.op in CALLS and not n.removed and returns_resource(edited.base, n)]
+    names = {n.name for n in edited.nodes if not n.removed} if calls else set()
+    for call in calls:
+        _isolate(edited, call, names)
 
 
 def isolate_calls_in(graph: Graph) -> Graph:
@@ -137,8 +138,8 @@ def returns_resource(graph: Graph, node: Node | EditableNode) -> bool:
     return any((output.dtype or attrs.get(output.type_attr)) is RESOURCE for output in outputs)
 
 
-def _isolate(edited: EditableGraph, node: EditableNode) -> None:
-    names = {n.name for n in edited.nodes if not n.removed}
+def _isolate(edited: EditableGraph, node: EditableNode, names: set[str]) -> None:
+    """`names` are those of all nodes, and gain the new ones."""
     for position, (source, slot) in enumerate(list(node.data)):
         identity = _add_identity(edited, _unique(f"{source.name}_{node.name}", names), source, slot)
         edited.reconnect(node, position, identity, 0)

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor as Pool
+from contextlib import suppress
 from contextvars import copy_context
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
+from placesim.deadlines import TURN_SECONDS
 from placesim.errors import InternalError, InvalidArgumentError, OpError, PlacesimError
 from placesim.graph.node_text import node_tag
 from placesim.ops.categories import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, RECEIVES, SENDS, SWITCHES
@@ -101,11 +103,10 @@ class DataflowExecutor:
     def run(
         self,
         feeds: Mapping[int, Any],
-        check: Callable[[], None] | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> dict[int, Any]:
         """One step: values by `_Arg` index -> values by `_Retval` index; raises OpError, with node and device."""
-        return _Run(self, feeds, check, progress).run()
+        return _Run(self, feeds, progress).run()
 
 
 def _exits_by_frame(program: Program) -> dict[str, list[int]]:
@@ -133,7 +134,6 @@ class _Run:
         self,
         executor: DataflowExecutor,
         feeds: Mapping[int, Any],
-        check: Callable[[], None] | None,
         progress: Callable[[int], None] | None,
     ) -> None:
         self.programs = executor.programs
@@ -141,7 +141,6 @@ class _Run:
         self.exits = executor._frames_of_exits
         self.pool = executor._pool
         self.feeds = feeds
-        self.check = check
         self.progress = progress
         self.results: dict[int, Any] = {}
         self.dead_results: list[int] = []
@@ -165,10 +164,10 @@ class _Run:
         try:
             while self.ready or self.in_flight or self.parked:
                 self._turn()
-        finally:
+        except Exception:  # an interrupt waits for nothing
             while self.in_flight:
-                self.finished.get()
-                self.in_flight -= 1
+                self._wait_for_pool()
+            raise
         if self.receivers:
             number, index, *_ = next(iter(self.receivers.values()))
             name = self.programs[number].instructions[index].node.name
@@ -182,9 +181,7 @@ class _Run:
         if self.ready:
             self._start(self.ready.popleft())
         elif self.in_flight:
-            item, outputs = self.finished.get()
-            self.in_flight -= 1
-            self._finish(item, outputs)
+            self._finish(*self._wait_for_pool())
         else:
             before = self.done
             for _ in range(len(self.parked)):
@@ -195,6 +192,14 @@ class _Run:
                 node = program.instructions[index].node
                 error = InternalError(f"{node_tag(node.name)} would wait forever: nothing else of this step can run")
                 raise blame(error, program.graph, node, program.state.device.name)
+
+    def _wait_for_pool(self) -> tuple[_Ready, Any]:
+        """The next node that a thread of the pool has computed, and its outputs."""
+        while True:
+            with suppress(Empty):
+                found = self.finished.get(timeout=TURN_SECONDS)
+                self.in_flight -= 1
+                return found
 
     def _start(self, item: _Ready) -> None:
         number, index, _, values, is_dead = item
@@ -255,11 +260,8 @@ class _Run:
         if isinstance(outputs, BaseException):
             raise outputs
         self.done += 1
-        if not self.done % 256:
-            if self.check is not None:
-                self.check()
-            if self.progress is not None:
-                self.progress(self.done)
+        if not self.done % 256 and self.progress is not None:
+            self.progress(self.done)
         self._propagate(number, instruction, iteration, outputs, is_dead)
         iteration.outstanding -= 1
         self._clean_up(iteration)

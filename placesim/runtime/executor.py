@@ -12,12 +12,12 @@ from itertools import islice
 from operator import itemgetter, length_hint
 from typing import Any
 
-from placesim.errors import DeadlineExceededError, InternalError, OpError, PlacesimError
+from placesim.errors import InternalError, OpError, PlacesimError
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.runtime.program import Instruction, Program, TransferKey, blame, defect, no_argument, read_variable
 
 CHUNK = 4096
-"""Nodes between two looks at the clock and the progress bar."""
+"""Nodes between two looks at the progress bar."""
 
 MANY = 1 << 62
 """Stands for a number of elements of which nothing is known."""
@@ -93,12 +93,10 @@ class Executor:
         self._most: list[dict[int, int]] = [{} for _ in programs]
         self._steps = [self._compile(number, index) for number, index in self.schedule.order]
 
-    def run(
-        self, feeds: Mapping[int, Any], check: Callable[[], None] | None = None, progress: Progress | None = None
-    ) -> dict[int, Any]:
+    def run(self, feeds: Mapping[int, Any], progress: Progress | None = None) -> dict[int, Any]:
         """One step: values by `_Arg` index -> values by `_Retval` index.
 
-        `check` is called now and then and may raise.  Raises OpError, with node and device, where a kernel fails.
+        Raises OpError, with node and device, where a kernel fails.
         """
         self._feeds.clear()
         self._feeds.update(feeds)
@@ -111,13 +109,9 @@ class Executor:
                 for step in islice(remaining, CHUNK):
                     step()
                 done = min(done + CHUNK, len(steps))
-                if check is not None:
-                    check()
                 if progress is not None:
                     progress(done)
         except OpError as error:
-            if isinstance(error, DeadlineExceededError) and error.node is None:
-                raise
             program, instruction, _ = self._at(len(steps) - length_hint(remaining) - 1)
             raise blame(error, program.graph, instruction.node, program.state.device.name) from None
         except PlacesimError:

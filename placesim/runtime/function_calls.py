@@ -64,7 +64,7 @@ class FunctionCalls:
         """
         self._check_arguments(function, inputs)
         homes = tuple(value.device if isinstance(value, ResourceHandle) else device for value in inputs)
-        key = (function, device, homes)
+        key = (function.key, device, homes)
         is_first = key not in self._idle
         idle = self._idle.setdefault(key, [])
         found = idle.pop() if idle else self._place(function, device, homes)

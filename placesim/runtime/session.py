@@ -6,13 +6,13 @@ resolved (`requests.py`), cut out of the placed graph and by device (`prepared.p
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from placesim.collector import collector_paused
+from placesim.deadlines import run_within
 from placesim.devices.inventory import Device
 from placesim.errors import DeadlineExceededError, InvalidArgumentError, SessionUsageError
 from placesim.files.access import FileAccess
@@ -35,7 +35,7 @@ from placesim.runtime.requests import Fetched, default_fetches, resolve_fed_tens
 from placesim.runtime.threads import PROCESS_POOLS, ThreadPools, runs_ops_in_parallel
 from placesim.runtime.visible_devices import build_device_set
 
-Check = Callable[[], None]
+Progress = Callable[[int], None]
 
 
 class Session:
@@ -166,11 +166,18 @@ class Session:
 
     # --- running it
 
-    def run(self, step: Step, check: Check | None = None, progress: Callable[[int], None] | None = None) -> StepResult:
+    def run(self, step: Step, progress: Progress | None = None) -> StepResult:
         """Run one step once; raises what TensorFlow raises, with node, device and location.
 
-        `check` is called now and then and may raise; `progress` is told how many nodes are done.
+        `progress` is told now and then how many nodes are done.  The config's timeout ends it with a DeadlineExceededError.
         """
+        try:
+            return run_within(self.config.timeout_seconds, lambda: self._run(step, progress))
+        except DeadlineExceededError:
+            self._prepared.clear()  # what was given up may still be writing into its executor
+            raise
+
+    def _run(self, step: Step, progress: Progress | None) -> StepResult:
         if self._closed:
             raise SessionUsageError("Attempted to use a closed Session.")
         if not len(self.graph):
@@ -179,15 +186,14 @@ class Session:
         with serving_memory(self._memory):
             feeds = dict(resolve_feed(self.graph, feed, self.directory, self._files) for feed in step.feeds)
         prepared = self._prepare(wanted_of(feeds, fetched))
-        results = self._execute(prepared, feeds, check, progress)
+        results = self._execute(prepared, feeds, progress)
         return prepared.collect(self.graph, fetched, results)
 
     def _execute(
         self,
         prepared: Prepared,
         feeds: Mapping[TensorRef, Any],
-        check: Check | None,
-        progress: Callable[[int], None] | None,
+        progress: Progress | None,
     ) -> dict[int, Any]:
         if prepared.executor is None:
             values, self._initial_values = self._initial_values, {}
@@ -198,26 +204,13 @@ class Session:
             stack.enter_context(self._pools.intra_op(self.config).serving())
             stack.enter_context(flushed_denormals())
             stack.enter_context(serving_memory(self._memory))
-            return prepared.executor.run(prepared.arguments(self.graph, feeds), self._with_deadline(check), progress)
+            return prepared.executor.run(prepared.arguments(self.graph, feeds), progress)
 
     def _build_executor(self, prepared: Prepared) -> AnyExecutor:
         resources, soft = prepared.step_resources, self.config.allow_soft_placement
         calls = FunctionCalls(self.graph, self.device_set, soft, self._states, resources, self.placements.append)
         pool = self._pools.inter_op(self.config) if runs_ops_in_parallel(self.config) else None
         return build_executor(prepared.step.partitions.parts, self._states, resources, calls.call, pool)
-
-    def _with_deadline(self, check: Check | None) -> Check | None:
-        if not self.config.operation_timeout_in_ms:
-            return check
-        deadline = time.monotonic() + self.config.operation_timeout_in_ms / 1000
-
-        def checked() -> None:
-            if time.monotonic() > deadline:
-                raise DeadlineExceededError("Timed out waiting for notification")
-            if check is not None:
-                check()
-
-        return checked
 
 
 def _checked(placement: Placement) -> Placement:

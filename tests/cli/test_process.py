@@ -118,6 +118,68 @@ def test_a_timeout_ends_a_step() -> None:
     assert complaint.startswith(b"DeadlineExceededError: ")
 
 
+LOOP = """nodes:
+  - {op: Const, name: a, value: true}
+  - {op: While, name: w, inputs: [a], attrs: {T: [bool], cond: {func: F}, body: {func: F}, output_shapes: []}}
+functions:
+  - name: F
+    inputs: [{name: a, type: bool}]
+    outputs: [{name: o, type: bool, value: 'x:output:0'}]
+    nodes: [{op: Identity, name: x, inputs: [a], attrs: {T: bool}}]
+"""
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.parametrize("graph", [ENDLESS, LOOP], ids=["product", "loop"])
+def test_a_timeout_ends_what_is_in_the_middle(graph: str, threads: str) -> None:
+    process = start("run", "-", "--timeout", "1", "--inter-op-threads", threads, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    _, complaint = process.communicate(graph.replace("2000, 2000", "20000, 20000").encode(), 60)
+    assert (process.returncode, complaint) == (1, b"DeadlineExceededError: Timed out waiting for notification\n")
+
+
+CALLED = "".join(
+    f"""  - name: F{number}
+    inputs: [{{name: a, type: float}}]
+    outputs: [{{name: o, type: float, value: 'y:output:0'}}]
+    nodes:
+      - &call {{op: PartitionedCall, name: x, inputs: [a], attrs: {{f: {{func: F{number - 1}}}, Tin: [float], Tout: [float]}}}}
+      - {{<<: *call, name: y, inputs: ['x:output:0']}}
+"""
+    for number in range(1, 23)
+)
+
+
+def test_a_timeout_ends_calls_in_calls() -> None:
+    text = f"""nodes:
+  - {{op: Const, name: a, value: 1.0}}
+  - {{op: PartitionedCall, name: c, inputs: [a], attrs: {{f: {{func: F22}}, Tin: [float], Tout: [float]}}}}
+functions:
+  - name: F0
+    inputs: [{{name: a, type: float}}]
+    outputs: [{{name: o, type: float, value: 'y:y:0'}}]
+    nodes: [{{op: Neg, name: y, inputs: [a], attrs: {{T: float}}}}]
+{CALLED}"""
+    process = start("run", "-", "--timeout", "2", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    _, complaint = process.communicate(text.encode(), 60)
+    assert (process.returncode, complaint) == (1, b"DeadlineExceededError: Timed out waiting for notification\n")
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.02, 0.1, 0.5, 2.0])
+def test_interrupting_says_nothing_even_during_imports(moment: float) -> None:
+    process = start("run", "-", "--inter-op-threads", "2", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    assert process.stdin is not None
+    process.stdin.write(ENDLESS.replace("2000, 2000", "20000, 20000").encode())
+    process.stdin.close()
+    process.stdin = None
+    maps = Path(f"/proc/{process.pid}/maps")
+    while "numpy" not in maps.read_text():  # its first library: the imports have begun
+        time.sleep(0.002)
+    time.sleep(moment)
+    process.send_signal(signal.SIGINT)
+    _, complaint = process.communicate(timeout=60)
+    assert (process.returncode, complaint) == (130, b"")
+
+
 def on_a_terminal(*arguments: str, interrupt_at: str | None = None, **environment: str) -> str:
     """What a command writes to a terminal, results and errors alike; with a text at which it is interrupted."""
     master, slave = pty.openpty()

@@ -13,7 +13,6 @@ from placesim.formats.problems import key_position as key_at
 from placesim.graph.graph import Function, FunctionArg, NodeDef
 from placesim.ops.attributes import Attrs
 from placesim.ops.registry import Registry
-from placesim.suggestions import did_you_mean
 
 _KEYS = ("name", "inputs", "outputs", "nodes", "control_outputs", "attrs")
 
@@ -94,7 +93,8 @@ class FunctionReader:
             for i, text in enumerate(node.inputs):
                 if text.removeprefix("^").split(":")[0] not in known:
                     message = f"unknown input in function '{head.name}': got '{text}', expected an argument or a node of it"
-                    self._problems.add(value_position(tree[index]["inputs"], i), message + did_you_mean(text, known))
+                    near = self._problems.did_you_mean(text, known)
+                    self._problems.add(value_position(tree[index]["inputs"], i), message + near)
 
     def _controls(self, entry: dict[Any, Any]) -> dict[str, str]:
         if "control_outputs" not in entry:

@@ -18,6 +18,9 @@ from placesim.graph.graph import COLUMNS
 
 MAX_DEPTH = 100
 MAX_EXPANSION = 10_000_000
+MAX_INTEGER_BITS = 14_000
+"""Of an integer in any base: Python prints no more than 4,300 digits.  What is longer stays text."""
+_MAX_SEXAGESIMAL_PARTS = 2_500
 FIRST_POSITION = COLUMNS + 1
 """Line 1, column 1."""
 _PACK_DEPTH = 4
@@ -28,8 +31,15 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class Mapping(dict[Any, Any]):
     """A mapping with `marks`: where it starts, and then where each key and its value stand, in order."""
 
-    __slots__ = ("marks",)
+    __slots__ = ("_numbers", "marks")
     marks: Any
+    _numbers: dict[Any, int]
+
+    def number(self, key: Any) -> int:
+        """Which of the keys it is; counted once for all of them, when the first is asked for."""
+        if not hasattr(self, "_numbers"):
+            self._numbers = {key: number for number, key in enumerate(self)}
+        return self._numbers[key]
 
 
 class Sequence(list[Any]):
@@ -66,7 +76,7 @@ def own_position(tree: Any) -> int:
 def key_position(tree: Any, key: Any) -> int:
     """Where a mapping's key stands."""
     marks = getattr(tree, "marks", None)
-    return packed(marks[1 + 2 * _index(tree, key)]) if marks else 0
+    return packed(marks[1 + 2 * tree.number(key)]) if marks else 0
 
 
 def value_position(tree: Any, key: Any) -> int:
@@ -74,14 +84,7 @@ def value_position(tree: Any, key: Any) -> int:
     marks = getattr(tree, "marks", None)
     if not marks:
         return 0
-    return packed(marks[1 + key] if isinstance(tree, list) else marks[2 + 2 * _index(tree, key)])
-
-
-def _index(tree: dict[Any, Any], key: Any) -> int:
-    for index, own in enumerate(tree):
-        if own is key or own == key:
-            return index
-    raise KeyError(key)
+    return packed(marks[1 + key] if isinstance(tree, list) else marks[2 + 2 * tree.number(key)])
 
 
 def _refuse(file: str, position: int, message: str) -> NoReturn:
@@ -132,9 +135,15 @@ def resolve_plain(text: str, json_numbers: bool = False) -> Any:
 def _parse_int(text: str) -> int:
     sign, digits = (-1 if text[0] == "-" else 1), text.lstrip("+-")
     if ":" in digits:
-        return sign * int(_sexagesimal(digits))
+        return sign * _bounded(int(_sexagesimal(digits)))
     base = {"0b": 2, "0x": 16}.get(digits[:2], 8 if len(digits) > 1 and digits[0] == "0" else 10)
-    return sign * int(digits[2:] if base in (2, 16) else digits, base)
+    return sign * _bounded(int(digits[2:] if base in (2, 16) else digits, base))
+
+
+def _bounded(value: int) -> int:
+    if value.bit_length() > MAX_INTEGER_BITS:
+        raise ValueError("more digits than Python prints")
+    return value
 
 
 def _parse_float(text: str) -> float:
@@ -145,8 +154,11 @@ def _parse_float(text: str) -> float:
 
 
 def _sexagesimal(text: str) -> float:
+    parts = text.split(":")
+    if len(parts) > _MAX_SEXAGESIMAL_PARTS:
+        raise ValueError("more digits than Python reads")
     total: float = 0
-    for part in text.split(":"):
+    for part in parts:
         total = total * 60 + (float(part) if "." in part else int(part))
     return total
 

@@ -253,20 +253,23 @@ def _logarithm(matrix: Tensor) -> Tensor:
     from scipy.linalg import logm
 
     if not np.isfinite(matrix).all():
-        return np.full_like(matrix, np.nan)
+        return _undefined(matrix)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return np.asarray(logm(matrix))
 
 
+def _undefined(matrix: Tensor) -> Tensor:
+    """What comes of infinity or NaN anywhere: NaN everywhere, as nothing that is computed from it ends."""
+    return np.full_like(matrix, complex(np.nan, np.nan) if matrix.dtype.kind == "c" else np.nan)
+
+
 def _square_root(matrix: Tensor) -> Tensor:
     """The principal root; NaN where a real matrix has none that is real, and where an entry is not finite."""
-    if not np.all(np.isfinite(matrix)):
-        return np.full_like(matrix, np.nan * (1 + 1j) if matrix.dtype.kind == "c" else np.nan)
     from scipy.linalg import sqrtm
 
     if not np.isfinite(matrix).all():
-        return np.full_like(matrix, np.nan)
+        return _undefined(matrix)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         root = np.asarray(sqrtm(matrix))

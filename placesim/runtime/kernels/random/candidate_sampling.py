@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.errors import InvalidArgumentError
+from placesim.errors import InvalidArgumentError, ResourceExhaustedError
 from placesim.files.access import FileAccess
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor
@@ -22,6 +22,8 @@ from placesim.runtime.kernels.resources.file_access import read_bytes
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank
 
 SAMPLES_PER_CANDIDATE = 2048
+MAX_TRIES = 1 << 20
+"""Draws for one sample of unique classes; where most classes are all but impossible there would be no end."""
 """32-bit words that are set aside for each candidate."""
 MAX_INT32 = (1 << 31) - 1
 
@@ -144,6 +146,8 @@ def _sample(sampler: Sampler, words: WordStream, count: int, unique: bool) -> tu
     found: dict[int, None] = {}
     tries = 0
     while len(found) < count:
+        if tries == MAX_TRIES:
+            raise ResourceExhaustedError(f"only {len(found)} of {count} unique classes were sampled in {tries} tries")
         tries += 1
         found.setdefault(sampler.draw(words))
     return list(found), tries

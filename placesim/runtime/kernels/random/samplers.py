@@ -146,7 +146,8 @@ def sample_gammas(generator: Philox, alphas: Tensor, samples: int) -> Tensor:
     while len(todo):
         x = streams.normals(todo)
         v = 1 + c[todo] * x
-        drawn, x, v = todo[v > 0], x[v > 0], v[v > 0] ** 3
+        tried = ~(v <= 0)  # NaN is tried as well, and taken with the cheap bound
+        drawn, x, v = todo[tried], x[tried], v[tried] ** 3
         u = streams.uniforms(drawn)
         # TensorFlow tries the cheap bound first; what either one accepts is the same
         squeezed = u < 1 - 0.0331 * (x * x) * (x * x)

@@ -1,0 +1,83 @@
+"""Ctrl-C in a process that is this program: it ends with 130 and says nothing, whatever it is at.
+
+Until the command line is there, and after it has ended, the process just ends.  In between the command is interrupted, so that
+it can clean up behind itself; one that does not come back to Python within a moment is ended as well.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any, NoReturn
+
+INTERRUPTED = 130
+GRACE_SECONDS = 0.4
+_seen: list[int] = []
+
+
+def is_own_process() -> bool:
+    """Whether this process was started as the command line, and not by a program that imports the package."""
+    if sys.argv[:1] == ["-m"] and "-m" in sys.orig_argv:
+        return sys.orig_argv[sys.orig_argv.index("-m") + 1 :][:1] == ["placesim"]
+    return os.path.basename(sys.argv[0] if sys.argv else "") in ("placesim", "placesim.exe")
+
+
+def end_on_interrupt() -> None:
+    """From now on Ctrl-C ends the process at once."""
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _interrupt):  # a shell has it ignored in the background
+        signal.signal(signal.SIGINT, _end)
+
+
+def interrupt_commands() -> None:
+    """From now on Ctrl-C raises KeyboardInterrupt, and ends the process where that is not taken."""
+    if signal.getsignal(signal.SIGINT) is not _end:
+        return
+    from threading import Thread
+
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    Thread(target=_watch, args=(reader,), daemon=True).start()
+    sys.unraisablehook = _pass_over
+    signal.signal(signal.SIGINT, _interrupt)
+
+
+def was_interrupted() -> bool:
+    """Whether Ctrl-C was pressed: an import that it breaks off may report something else."""
+    return bool(_seen)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process without waiting for threads that are still at something."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            code = code or 1
+    os._exit(code)
+
+
+def _end(number: int, frame: Any) -> None:
+    os._exit(INTERRUPTED)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    _seen.append(number)
+    raise KeyboardInterrupt
+
+
+def _watch(reader: int) -> None:
+    """The bytes are written as the signals come, also while the main thread is not in Python."""
+    while signal.SIGINT not in os.read(reader, 64):
+        pass
+    import time
+
+    time.sleep(GRACE_SECONDS)
+    os._exit(INTERRUPTED)
+
+
+def _pass_over(problem: Any) -> None:
+    """An interrupt in a callback is not worth a traceback; the watch ends the process."""
+    if not isinstance(problem.exc_value, KeyboardInterrupt | SystemExit):
+        sys.__unraisablehook__(problem)
