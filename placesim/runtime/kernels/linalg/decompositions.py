@@ -247,11 +247,16 @@ def _exponential(matrix: Tensor) -> Tensor:
     return np.asarray(expm(matrix))
 
 
+def _nan_like(matrix: Tensor) -> Tensor:
+    """NaN throughout, in both parts of complex numbers: what comes of a matrix with numbers that are not finite."""
+    return np.full_like(matrix, complex(np.nan, np.nan) if matrix.dtype.kind == "c" else np.nan)
+
+
 def _logarithm(matrix: Tensor) -> Tensor:
     from scipy.linalg import logm
 
     if not np.isfinite(matrix).all():
-        return np.full_like(matrix, np.nan)
+        return _nan_like(matrix)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return np.asarray(logm(matrix))
@@ -262,7 +267,7 @@ def _square_root(matrix: Tensor) -> Tensor:
     from scipy.linalg import sqrtm
 
     if not np.isfinite(matrix).all():
-        return np.full_like(matrix, np.nan)
+        return _nan_like(matrix)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         root = np.asarray(sqrtm(matrix))
