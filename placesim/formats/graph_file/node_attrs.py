@@ -91,6 +91,8 @@ def attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
     """An attr by its definition; as `any_value` where there is none.  Raises Wrong for one of another type."""
     if attr is None:
         return any_value(value)
+    if isinstance(value, dict) and list(value) == ["type"] and attr.type != "type":
+        raise Wrong(f"wrong type of attr '{attr.name}': got {shown(value)}, expected {attr.type}")
     if isinstance(value, dict) and list(value) in (["placeholder"], ["type"]):
         return any_value(value)
     element = attr.type.removeprefix("list(").removesuffix(")")

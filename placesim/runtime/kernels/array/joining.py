@@ -203,14 +203,10 @@ def _check_tiled(dtype: DType, rank: int) -> None:
 
 
 def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-<<<<<<< HEAD
-    """The tensor of attr `shape`, whose rows are still to be written: zeros; InvalidArgumentError for an unknown size."""
-=======
     """The tensor of attr `shape`, whose rows are still to be written; zeros until then.
 
     InvalidArgumentError for a shape that is not fully defined.
     """
->>>>>>> h-newops
     dims = attrs["shape"].dims
     if dims is None or not is_fully_defined(dims):
         raise InvalidArgumentError("shape attr must be fully defined.")

@@ -71,6 +71,8 @@ def make_ref_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContex
 
 def _new_variable(name: str, attrs: Attrs) -> Variable:
     # a tensor without elements needs no memory, so that TensorFlow takes it as initialized
+    if "shape" not in attrs:  # which an importer lets pass: recorded graphs have none
+        raise NotFoundError("No attr named 'shape' in NodeDef:")
     dims = attrs["shape"].dims
     empty = dims is not None and 0 in dims and min(dims) >= 0
     return Variable(name, attrs["dtype"], np.empty(dims, attrs["dtype"].numpy) if empty else None, dims)
