@@ -36,8 +36,8 @@ class Mapping(dict[Any, Any]):
     _numbers: dict[Any, int]
 
     def number(self, key: Any) -> int:
-        """Which of the keys it is; counted once for all of them, when the first is asked for."""
-        if not hasattr(self, "_numbers"):
+        """Which of the keys it is.  All are counted when the first is asked for, and again when there are more."""
+        if not hasattr(self, "_numbers") or len(self._numbers) != len(self):
             self._numbers = {key: number for number, key in enumerate(self)}
         return self._numbers[key]
 
