@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -133,8 +134,13 @@ class _OneBlasThread:
 _one_blas_thread = _OneBlasThread()
 
 
-@lru_cache(maxsize=1)
 def _blas() -> Any:
+    # scipy brings a BLAS of its own, which is there once it is imported
+    return _blas_of("scipy.linalg" in sys.modules)
+
+
+@lru_cache(maxsize=2)
+def _blas_of(has_scipy: bool) -> Any:
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # it ships no types
 
     return ThreadpoolController()

@@ -164,3 +164,14 @@ def test_a_system_that_forbids_choosing_processors(monkeypatch: pytest.MonkeyPat
     meeting = threading.Barrier(2, timeout=30)
     with threads(2):
         spread(lambda _: meeting.wait(), range(2))
+
+
+def test_a_blas_that_comes_later_has_one_thread_too() -> None:
+    """scipy's own, which is loaded when an op first needs it."""
+    with threads(2):
+        pass
+    import scipy.linalg
+
+    assert scipy.linalg
+    with threadpool_limits(2, user_api="blas"), threads(2):
+        assert blas_threads() == {1}
