@@ -22,13 +22,14 @@ ROOMS = {
     "tensor_fields": "wire dtypes",
     "files": "errors",
     "devices": "errors",
+    "memory": "errors",
     "ops": "dtypes errors",
     "graph": "ops devices dtypes errors",
     "formats": "escapes files suggestions tensor_fields wire checkpoints collector graph ops devices dtypes errors",
     "placement": "collector graph devices ops dtypes errors",
     "checkpoints": "files wire dtypes errors",
     "runtime": (
-        "deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices ops dtypes errors"
+        "deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices memory ops dtypes errors"
     ),
     "inspection": "escapes files marked suggestions formats runtime placement graph devices ops dtypes errors",
     "report": "escapes marked inspection runtime placement graph devices ops dtypes errors",

@@ -12,6 +12,7 @@ from placesim.dtypes import STRING, DType
 from placesim.errors import InternalError
 from placesim.files.access import NO_FILES, FileAccess
 from placesim.ops.attributes import Attrs
+from placesim.runtime.kernels.memory_rules import MemoryRule
 from placesim.runtime.memory import check_room
 from placesim.runtime.resources import ResourceManager
 from placesim.runtime.shapes import Dims, ShapeFunction
@@ -35,7 +36,8 @@ class Kernel(NamedTuple):
 
     `direct`: for an op that needs no attrs and gives one output, a function of the input tensors alone that gives the same
     tensor as `compute`; where it raises, the executor calls `compute` for the error's text.  `may_wait`: the kernel may raise
-    `WouldWait`, so that the order of a step that holds it can't be fixed beforehand.
+    `WouldWait`, so that the order of a step that holds it can't be fixed beforehand.  `memory`: what it does with its inputs'
+    buffers and what it allocates beside its outputs; without a rule it allocates these and nothing else.
     """
 
     compute: Compute
@@ -44,6 +46,7 @@ class Kernel(NamedTuple):
     direct: Callable[..., Any] | None = None
     needs_context: bool = False
     may_wait: bool = False
+    memory: MemoryRule | None = None
 
 
 Table = dict[str, Kernel]

@@ -1,0 +1,78 @@
+"""Pieces of device memory and who holds them: TensorFlow's TensorBuffer, counted references and all.
+
+A tensor is a shape and a buffer.  A buffer lives as long as anything holds it: a tensor that still has to be read, a variable,
+a constant, a fetch.  A view is a part of another buffer and keeps all of it alive.  Source: TensorFlow's framework/tensor.cc.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class OutOfMemory(Exception):
+    """A pool has no room for so many bytes."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
+
+
+class Pool(Protocol):
+    """Memory that buffers come from."""
+
+    def allocate(self, size: int, owner: str) -> Buffer:
+        """A new buffer of `size` bytes, held once, for the node that asks.  Raises OutOfMemory."""
+
+    def free(self, buffer: Buffer) -> None:
+        """Take back a buffer that nobody holds any more."""
+
+
+class Buffer:
+    """A piece of memory: `size` bytes asked for, `allocated` given, at `place` in what its pool hands out.
+
+    `holders` counts the tensors and keepers that refer to it.  A view has the whole buffer as `root`; any other is its own.
+    Without a pool it is memory that no allocator knows, such as what a client feeds.
+    """
+
+    __slots__ = ("allocated", "holders", "owner", "place", "pool", "root", "size")
+
+    def __init__(self, pool: Pool | None, size: int, allocated: int = 0, owner: str = "", place: Any = None) -> None:
+        self.pool = pool
+        self.size = size
+        self.allocated = allocated
+        self.owner = owner
+        self.place = place
+        self.holders = 1
+        self.root: Buffer = self
+
+    @property
+    def is_sole(self) -> bool:
+        """Whether exactly one tensor refers to it, so that a kernel may write its output there."""
+        return self.holders == 1 and self.root.holders == 1 and self.root.pool is not None
+
+    def view(self) -> Buffer:
+        """A part of this buffer, held once; it holds the whole."""
+        part = Buffer(self.pool, 0, owner=self.owner, place=self.place)
+        part.root = self.root
+        self.root.holders += 1
+        return part
+
+    def hold(self) -> Buffer:
+        """One more holder."""
+        self.holders += 1
+        return self
+
+    def release(self) -> None:
+        """One holder less; the last one gives the memory back."""
+        self.holders -= 1
+        if self.holders:
+            return
+        if self.root is not self:
+            self.root.release()
+        elif self.pool is not None:
+            self.pool.free(self)
+
+
+def foreign(size: int) -> Buffer:
+    """Memory of a client's, held by the client: never written to by a kernel, never freed here."""
+    return Buffer(None, size)

@@ -1,0 +1,264 @@
+"""What a kernel does with memory: outputs allocated, forwarded, aliased or cut out of an input, and temporaries.
+
+A kernel's row names a rule (`Kernel.memory`), a function that tells a `KernelMemory`, in the kernel's own order, what it
+does.  A row without one allocates its outputs in their order.  The same rules serve a step that runs and one that is only
+walked through.
+Source: the allocate_output, allocate_temp and forward_input calls of TensorFlow's kernels, and recordings of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.dtypes import RESOURCE, STRING, VARIANT, DType
+from placesim.memory.buffers import Buffer, OutOfMemory, Pool
+from placesim.ops.attributes import Attrs
+
+STRING_BYTES = 24
+"""Of an element of a string tensor; longer texts lie elsewhere, uncounted."""
+RESOURCE_BYTES = 200
+"""Of a resource handle."""
+VARIANT_BYTES = 64
+"""Of a variant, without what it holds."""
+ALIGNMENT = 64
+"""A tensor that a kernel cuts out of another starts at a multiple of so many bytes, or is copied."""
+_OBJECT_BYTES = {STRING: STRING_BYTES, RESOURCE: RESOURCE_BYTES, VARIANT: VARIANT_BYTES}
+
+
+class ValueUnknown(Exception):
+    """A rule needs the value of an input that is not known before the step runs."""
+
+
+class TensorMemory:
+    """A tensor as far as memory goes: its shape, type and buffer, and its value where a rule may need it.
+
+    `buffer` is None for a tensor of no elements and before it is made.  `on_host` tells the host's memory from the device's.
+    """
+
+    __slots__ = ("buffer", "dims", "dtype", "is_ref", "on_host", "value")
+
+    def __init__(
+        self,
+        dims: tuple[int, ...],
+        dtype: DType,
+        buffer: Buffer | None = None,
+        value: np.ndarray[Any, Any] | None = None,
+        is_ref: bool = False,
+        on_host: bool = False,
+    ) -> None:
+        self.dims = dims
+        self.dtype = dtype
+        self.buffer = buffer
+        self.value = value
+        self.is_ref = is_ref
+        self.on_host = on_host
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.dims)
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return math.prod(self.dims) * item_size(self.dtype)
+
+
+def item_size(dtype: DType) -> int:
+    """The bytes of one element, as an allocator sees it."""
+    return dtype.size or _OBJECT_BYTES[dtype]
+
+
+class VariableMemory:
+    """The buffer of a variable; None before it is initialized.
+
+    `copies_on_read`: a sparse update has made it one whose readers get copies.
+    """
+
+    __slots__ = ("buffer", "copies_on_read")
+
+    def __init__(self, buffer: Buffer | None = None) -> None:
+        self.buffer = buffer
+        self.copies_on_read = False
+
+
+class KernelMemory:
+    """What one run of one kernel does with memory; a rule calls the methods in the kernel's order.
+
+    `inputs` and `outputs` have known shapes; `variables` are by the position of the input that names them.  `pool` is the
+    device's, `host_pool` that of tensors in host memory.  Outputs are held once by the kernel when the rule is done.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        inputs: Sequence[TensorMemory],
+        outputs: Sequence[TensorMemory],
+        attrs: Attrs,
+        pool: Pool,
+        *,
+        host_pool: Pool | None = None,
+        variables: dict[int, VariableMemory] | None = None,
+        counts_temporaries: bool = True,
+    ) -> None:
+        self.owner = owner
+        self.inputs = inputs
+        self.outputs = outputs
+        self.attrs = attrs
+        self.variables = variables or {}
+        self._pool = pool
+        self._host_pool = host_pool or pool
+        self._counts_temporaries = counts_temporaries
+        self._temporaries: list[Buffer] = []
+        self._is_made = [False] * len(outputs)
+
+    # --- what a rule asks
+
+    def value(self, index: int) -> np.ndarray[Any, Any]:
+        """The value of an input.  ValueUnknown where it is not known yet."""
+        value = self.inputs[index].value
+        if value is None:
+            raise ValueUnknown
+        return np.asarray(value)
+
+    # --- what a rule tells
+
+    def allocate(self, output: int = 0) -> None:
+        """A new buffer for an output; one of no elements gets none."""
+        tensor = self.outputs[output]
+        self._is_made[output] = True
+        if tensor.size:
+            tensor.buffer = (self._host_pool if tensor.on_host else self._pool).allocate(tensor.size, self.owner)
+
+    def forward(self, output: int, *inputs: int) -> bool:
+        """The buffer of the first of these inputs that may be written to becomes the output; else a new one.
+
+        It may be where the input is no reference, has the output's type, number of elements and kind of memory, and nobody else
+        holds its buffer.  Whether one was found.
+        """
+        found = self.find_forwardable(output, *inputs)
+        if found is None:
+            self.allocate(output)
+            return False
+        self._is_made[output] = True
+        tensor = self.inputs[found]
+        self.outputs[output].buffer, tensor.buffer = tensor.buffer, None
+        return True
+
+    def find_forwardable(self, output: int, *inputs: int) -> int | None:
+        """The first of these inputs whose buffer may become the output, or None."""
+        wanted = self.outputs[output]
+        for index in inputs:
+            tensor = self.inputs[index]
+            if (
+                tensor.buffer is not None
+                and tensor.buffer.is_sole
+                and not tensor.is_ref
+                and tensor.dtype is wanted.dtype
+                and tensor.on_host == wanted.on_host
+                and tensor.elements == wanted.elements
+            ):
+                return index
+        return None
+
+    def alias(self, output: int, source: int) -> None:
+        """The output shares the input's buffer, whoever else does."""
+        self._is_made[output] = True
+        buffer = self.inputs[source].buffer
+        self.outputs[output].buffer = None if buffer is None else buffer.hold()
+
+    def view(self, output: int, source: int) -> None:
+        """The output is a part of the input's buffer."""
+        self._is_made[output] = True
+        buffer = self.inputs[source].buffer
+        if buffer is not None and self.outputs[output].elements:
+            self.outputs[output].buffer = buffer.view()
+
+    def leave_untracked(self, output: int) -> None:
+        """The output lies in memory that the device's allocator does not know."""
+        self._is_made[output] = True
+        size = self.outputs[output].size
+        self.outputs[output].buffer = Buffer(None, size) if size else None
+
+    def share_variable(self, output: int, source: int) -> None:
+        """The output shares the buffer of the variable that an input names."""
+        self._is_made[output] = True
+        buffer = self.variables[source].buffer
+        self.outputs[output].buffer = None if buffer is None else buffer.hold()
+
+    def temporary(self, size: int) -> Buffer | None:
+        """Memory that the kernel uses and gives back before it ends; `release` gives it back sooner.
+
+        None where nothing is asked, and on a device whose kernels' temporaries depend on what its libraries choose.
+        """
+        if not size or not self._counts_temporaries:
+            return None
+        buffer = self._pool.allocate(size, self.owner)
+        self._temporaries.append(buffer)
+        return buffer
+
+    def release(self, temporary: Buffer | None) -> None:
+        """Give a temporary back before the kernel ends."""
+        if temporary is not None:
+            self._temporaries.remove(temporary)
+            temporary.release()
+
+    def new_buffer(self, size: int) -> Buffer | None:
+        """Memory that stays, for a variable or the like; None where nothing is asked."""
+        return self._pool.allocate(size, self.owner) if size else None
+
+    # --- running a rule
+
+    def run(self, rule: MemoryRule | None) -> None:
+        """Do what a kernel's rule says, then allocate the outputs that it did not speak of, and free the temporaries.
+
+        An output that is a reference is the variable's own memory: none is allocated for it.
+
+        Raises OutOfMemory; what was made before is given back then.
+        """
+        try:
+            if rule is not None:
+                rule(self)
+            for output, is_made in enumerate(self._is_made):
+                if not is_made and not self.outputs[output].is_ref:
+                    self.allocate(output)
+        except (OutOfMemory, ValueUnknown):
+            for tensor in self.outputs:
+                if tensor.buffer is not None:
+                    tensor.buffer.release()
+                    tensor.buffer = None
+            raise
+        finally:
+            for buffer in self._temporaries:
+                buffer.release()
+            self._temporaries.clear()
+
+
+MemoryRule = Callable[[KernelMemory], None]
+
+
+def forwards(*inputs: int, output: int = 0) -> MemoryRule:
+    """An op that writes its output over the first of these inputs that it may write to."""
+
+    def rule(memory: KernelMemory) -> None:
+        memory.forward(output, *inputs)
+
+    return rule
+
+
+def aliases(source: int = 0, output: int = 0) -> MemoryRule:
+    """An op whose output is its input's buffer."""
+
+    def rule(memory: KernelMemory) -> None:
+        memory.alias(output, source)
+
+    return rule
+
+
+def alias_each(memory: KernelMemory) -> None:
+    """Of an op that hands each input on as the output of the same position."""
+    for output in range(len(memory.outputs)):
+        memory.alias(output, output)
