@@ -145,7 +145,7 @@ def _with_values(recorded: Mapping[str, Any]) -> dict[str, Any]:
         facts = dict(facts)
         if facts.pop("random", False):
             dtype = parse_dtype(facts["dtype"])
-            values = random.random(facts["shape"]) * 2
+            values = np.asarray(random.random(tuple(facts["shape"])) * 2)
             facts["value"] = values.astype(np.int64).tolist() if dtype.is_integer else values.tolist()
             if dtype.is_complex:
                 facts["value"] = np.stack([values, values], -1).tolist()
@@ -168,7 +168,7 @@ def _origin(buffer: Buffer | None, inputs: Sequence[Buffer | None], made: Sequen
 
 def _expected_origin(facts: Mapping[str, Any], allocations: Sequence[Mapping[str, Any]]) -> str:
     if facts["from"] != "new":
-        return facts["from"]
+        return str(facts["from"])
     made = [index for index, allocation in enumerate(allocations) if "bytes" in allocation]
     return f"new {made.index(facts['alloc'])}"
 
