@@ -10,14 +10,14 @@ from typing import Any, Protocol
 
 
 class OutOfMemory(Exception):
-    """A pool has no room for so many bytes."""
+    """A source has no room for so many bytes."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
         self.size = size
 
 
-class Pool(Protocol):
+class Source(Protocol):
     """Memory that buffers come from."""
 
     def allocate(self, size: int, owner: str) -> Buffer:
@@ -28,16 +28,16 @@ class Pool(Protocol):
 
 
 class Buffer:
-    """A piece of memory: `size` bytes asked for, `allocated` given, at `place` in what its pool hands out.
+    """A piece of memory: `size` bytes asked for, `allocated` given, at `place` in what its source hands out.
 
     `holders` counts the tensors and keepers that refer to it.  A view has the whole buffer as `root`; any other is its own.
-    Without a pool it is memory that no allocator knows, such as what a client feeds.
+    Without a source it is memory that no allocator knows, such as what a client feeds.
     """
 
-    __slots__ = ("allocated", "holders", "owner", "place", "pool", "root", "size")
+    __slots__ = ("allocated", "holders", "owner", "place", "source", "root", "size")
 
-    def __init__(self, pool: Pool | None, size: int, allocated: int = 0, owner: str = "", place: Any = None) -> None:
-        self.pool = pool
+    def __init__(self, source: Source | None, size: int, allocated: int = 0, owner: str = "", place: Any = None) -> None:
+        self.source = source
         self.size = size
         self.allocated = allocated
         self.owner = owner
@@ -48,11 +48,11 @@ class Buffer:
     @property
     def is_sole(self) -> bool:
         """Whether exactly one tensor refers to it, so that a kernel may write its output there."""
-        return self.holders == 1 and self.root.holders == 1 and self.root.pool is not None
+        return self.holders == 1 and self.root.holders == 1 and self.root.source is not None
 
     def view(self) -> Buffer:
         """A part of this buffer, held once; it holds the whole."""
-        part = Buffer(self.pool, 0, owner=self.owner, place=self.place)
+        part = Buffer(self.source, 0, owner=self.owner, place=self.place)
         part.root = self.root
         self.root.holders += 1
         return part
@@ -69,8 +69,8 @@ class Buffer:
             return
         if self.root is not self:
             self.root.release()
-        elif self.pool is not None:
-            self.pool.free(self)
+        elif self.source is not None:
+            self.source.free(self)
 
 
 def foreign(size: int) -> Buffer:

@@ -103,6 +103,10 @@ class ResourceManager:
             raise NotFoundError(f"Resource {handle.container}/{handle.name}/{handle.type} does not exist.")
         return found
 
+    def find(self, handle: ResourceHandle) -> Any:
+        """The resource of a handle; None where there is none."""
+        return self._containers.get(handle.container, {}).get((handle.name, handle.type))
+
     def lookup_or_create(self, handle: ResourceHandle, create: Callable[[], Any]) -> Any:
         """The resource of a handle, made first where there is none."""
         container = self._containers.setdefault(handle.container, {})

@@ -28,8 +28,8 @@ COLUMNS = ("sole", "shared", "fed")
 """Each input in a buffer of its own, also fetched, or fed by the client."""
 
 
-class RecordingPool:
-    """A pool without a limit that writes down what it is asked, as the recordings do."""
+class RecordingSource:
+    """A source without a limit that writes down what it is asked, as the recordings do."""
 
     def __init__(self) -> None:
         self.made: list[Buffer] = []
@@ -77,7 +77,7 @@ class MemoryCase:
                 yield from (f"{column}: {difference}" for difference in self._column_differences(column, expected))
 
     def _column_differences(self, column: str, expected: Mapping[str, Any]) -> Iterator[str]:
-        pool = RecordingPool()
+        pool = RecordingSource()
         inputs, variables = self._inputs(column, pool)
         before = [tensor.buffer for tensor in inputs]
         known = len(pool.made)
@@ -108,7 +108,7 @@ class MemoryCase:
         if len(old) != frees:
             yield f"frees {len(old)} old buffers, expected {frees}"
 
-    def _inputs(self, column: str, pool: RecordingPool) -> tuple[list[TensorMemory], dict[int, VariableMemory]]:
+    def _inputs(self, column: str, pool: RecordingSource) -> tuple[list[TensorMemory], dict[int, VariableMemory]]:
         """The inputs' memory in a column, and that of the variables that they name."""
         tensors: list[TensorMemory] = []
         variables: dict[int, VariableMemory] = {}

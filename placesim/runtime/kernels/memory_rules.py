@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import RESOURCE, STRING, VARIANT, DType
-from placesim.memory.buffers import Buffer, OutOfMemory, Pool
+from placesim.dtypes import FLOAT, RESOURCE, STRING, VARIANT, DType
+from placesim.memory.buffers import Buffer, OutOfMemory, Source
 from placesim.ops.attributes import Attrs
 
 STRING_BYTES = 24
@@ -88,8 +88,8 @@ class VariableMemory:
 class KernelMemory:
     """What one run of one kernel does with memory; a rule calls the methods in the kernel's order.
 
-    `inputs` and `outputs` have known shapes; `variables` are by the position of the input that names them.  `pool` is the
-    device's, `host_pool` that of tensors in host memory.  Outputs are held once by the kernel when the rule is done.
+    `inputs` and `outputs` have known shapes; `variables` are by the position of the input that names them.  `source` is the
+    device's, `host_source` that of tensors in host memory.  Outputs are held once by the kernel when the rule is done.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class KernelMemory:
         inputs: Sequence[TensorMemory],
         outputs: Sequence[TensorMemory],
         attrs: Attrs,
-        pool: Pool,
+        source: Source,
         *,
-        host_pool: Pool | None = None,
+        host_source: Source | None = None,
         variables: dict[int, VariableMemory] | None = None,
         counts_temporaries: bool = True,
     ) -> None:
@@ -109,10 +109,12 @@ class KernelMemory:
         self.outputs = outputs
         self.attrs = attrs
         self.variables = variables or {}
-        self._pool = pool
-        self._host_pool = host_pool or pool
+        self._source = source
+        self._host_source = host_source or source
         self._counts_temporaries = counts_temporaries
         self._temporaries: list[Buffer] = []
+        self.asked: tuple[tuple[int, ...], DType] = ((), VARIANT)
+        """Shape and type of what was asked for last, for the error where there is no room."""
         self._is_made = [False] * len(outputs)
 
     # --- what a rule asks
@@ -131,7 +133,8 @@ class KernelMemory:
         tensor = self.outputs[output]
         self._is_made[output] = True
         if tensor.size:
-            tensor.buffer = (self._host_pool if tensor.on_host else self._pool).allocate(tensor.size, self.owner)
+            self.asked = (tensor.dims, tensor.dtype)
+            tensor.buffer = (self._host_source if tensor.on_host else self._source).allocate(tensor.size, self.owner)
 
     def forward(self, output: int, *inputs: int) -> bool:
         """The buffer of the first of these inputs that may be written to becomes the output; else a new one.
@@ -189,14 +192,22 @@ class KernelMemory:
         buffer = self.variables[source].buffer
         self.outputs[output].buffer = None if buffer is None else buffer.hold()
 
-    def temporary(self, size: int) -> Buffer | None:
+    def hand_on(self, output: int, buffer: Buffer) -> None:
+        """The output is a tensor that the kernel got from elsewhere, such as a function's result."""
+        self._is_made[output] = True
+        self.outputs[output].buffer = buffer.hold()
+
+    def temporary(self, size: int, dims: tuple[int, ...] | None = None, dtype: DType = FLOAT) -> Buffer | None:
         """Memory that the kernel uses and gives back before it ends; `release` gives it back sooner.
+
+        `dims` and `dtype` are the tensor's, for the error where there is no room; without them it is a vector of floats.
 
         None where nothing is asked, and on a device whose kernels' temporaries depend on what its libraries choose.
         """
         if not size or not self._counts_temporaries:
             return None
-        buffer = self._pool.allocate(size, self.owner)
+        self.asked = ((size // FLOAT.size,) if dims is None else dims, dtype)
+        buffer = self._source.allocate(size, self.owner)
         self._temporaries.append(buffer)
         return buffer
 
@@ -208,7 +219,7 @@ class KernelMemory:
 
     def new_buffer(self, size: int) -> Buffer | None:
         """Memory that stays, for a variable or the like; None where nothing is asked."""
-        return self._pool.allocate(size, self.owner) if size else None
+        return self._source.allocate(size, self.owner) if size else None
 
     # --- running a rule
 

@@ -1,0 +1,96 @@
+"""What devices' buffers come from: an allocator with a limit, or a count without one; and what they held when it was most."""
+
+from __future__ import annotations
+
+from placesim.memory.allocator import BfcAllocator
+from placesim.memory.buffers import Buffer, OutOfMemory
+
+
+class DeviceSource:
+    """The buffers of one device's allocator: `limit` in bytes or None, how much is in use, and the most that ever was.
+
+    `live` holds the buffers that are in use, in the order in which they were made.  While `journal` is a list, each buffer is
+    written down there as it is made and as it is freed, so that the curve of a step can be drawn afterwards.
+    """
+
+    name: str
+    limit: int | None
+
+    def __init__(self, name: str, limit: int | None) -> None:
+        self.name = name
+        self.limit = limit
+        self.in_use = 0
+        self.peak = 0
+        self.live: dict[Buffer, None] = {}
+        self.journal: list[tuple[Buffer, bool]] | None = None
+
+    def allocate(self, size: int, owner: str) -> Buffer:
+        """A new buffer, held once.  Raises OutOfMemory."""
+        raise NotImplementedError
+
+    def free(self, buffer: Buffer) -> None:
+        """Take back a buffer of this source's."""
+        del self.live[buffer]
+        self.in_use -= buffer.allocated
+        if self.journal is not None:
+            self.journal.append((buffer, False))
+
+    def _made(self, buffer: Buffer) -> Buffer:
+        self.live[buffer] = None
+        self.in_use += buffer.allocated
+        if self.in_use > self.peak:
+            self.peak = self.in_use
+        if self.journal is not None:
+            self.journal.append((buffer, True))
+        return buffer
+
+    def forget_peak(self) -> None:
+        """From now on the peak is that of what comes."""
+        self.peak = self.in_use
+
+
+class CountedMemory(DeviceSource):
+    """Memory without a limit, of which every byte is counted: the host's."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, None)
+
+    def allocate(self, size: int, owner: str) -> Buffer:
+        return self._made(Buffer(self, size, size, owner))
+
+
+class AllocatedMemory(DeviceSource):
+    """Memory behind a BFC allocator: a buffer's `allocated` is its chunk's size, its `place` the chunk."""
+
+    def __init__(self, allocator: BfcAllocator) -> None:
+        super().__init__(allocator.name, allocator.memory_limit)
+        self.allocator = allocator
+
+    def allocate(self, size: int, owner: str) -> Buffer:
+        chunk = self.allocator.allocate(size, operation_name=owner)
+        if chunk is None:
+            raise OutOfMemory(size)
+        return self._made(Buffer(self, size, chunk.size, owner, chunk))
+
+    def free(self, buffer: Buffer) -> None:
+        self.allocator.deallocate(buffer.place)
+        super().free(buffer)
+
+
+def live_at_peak(journal: list[tuple[Buffer, bool]], before: list[Buffer]) -> list[Buffer]:
+    """The buffers that were in use when the journal's sum was greatest, for the first time; `before` lived when it began."""
+    in_use = most = sum(buffer.allocated for buffer in before)
+    at = 0
+    for position, (buffer, is_made) in enumerate(journal, 1):
+        in_use += buffer.allocated if is_made else -buffer.allocated
+        if in_use > most:
+            most, at = in_use, position
+    live = dict.fromkeys(before)
+    for buffer, is_made in journal[:at]:
+        if is_made:
+            live[buffer] = None
+        else:
+            del live[buffer]
+    return list(live)
+
+

@@ -1,0 +1,352 @@
+"""The memory of a session's devices: who allocated what, who holds it, and what outlives a step.
+
+Kernels compute with numpy; beside each of them the ledger does with buffers what TensorFlow's kernel would have done with its
+device's memory (`kernels/memory_rules.py`).  Constants, variables and what resources keep outlive a step; all else is given back
+when its last reader is done, or at the latest when the step ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from placesim.dtypes import DType
+from placesim.errors import OpError
+from placesim.memory.buffers import Buffer, OutOfMemory
+from placesim.memory.sources import DeviceSource
+from placesim.ops.attributes import Attrs, FunctionName
+from placesim.runtime.accounting.errors import ReportOptions, constant_refusal, refusal
+from placesim.runtime.kernels.memory_rules import KernelMemory, MemoryRule, TensorMemory, VariableMemory
+from placesim.runtime.memory_types import memory_types
+from placesim.runtime.program import Instruction, Program
+from placesim.runtime.resources import ResourceHandle, ResourceManager, Variable
+
+SCRATCH_BYTES = 1024 + 4
+"""A GPU's scratch buffer, made with the first kernel that runs on it (EigenGpuStreamDevice)."""
+
+
+class Site(NamedTuple):
+    """One node of a program as far as memory goes: where its buffers come from, and the rule that says what it does with them."""
+
+    program: Program
+    instruction: Instruction
+    rule: MemoryRule | None
+    attrs: Attrs
+    output_dtypes: tuple[DType, ...]
+    output_is_ref: tuple[bool, ...]
+    output_on_host: tuple[bool, ...]
+    source: DeviceSource
+    host_source: DeviceSource
+    is_cpu: bool
+    calls: bool
+
+    @property
+    def name(self) -> str:
+        return self.instruction.node.name
+
+
+class _Call:
+    """A kernel that calls functions: the memory of its inputs, and of what each function gave last, by the values themselves."""
+
+    def __init__(self, values: Sequence[Any], memories: Sequence[TensorMemory]) -> None:
+        self.inputs = {id(value): memory for value, memory in zip(values, memories, strict=True)}
+        self.results: dict[int, list[tuple[Any, TensorMemory]]] = {}
+
+    def find(self, value: Any) -> TensorMemory | None:
+        """The memory of a value that the kernel was given, or got from a function."""
+        for results in self.results.values():
+            for given, memory in results:
+                if given is value:
+                    return memory
+        return self.inputs.get(id(value))
+
+    def replace(self, caller: int, results: list[tuple[Any, TensorMemory]]) -> None:
+        """A function gave new results: those of its last run are dropped."""
+        old, self.results[caller] = self.results.get(caller, []), results
+        _release(memory for _, memory in old)
+
+    def close(self) -> None:
+        for results in self.results.values():
+            _release(memory for _, memory in results)
+        self.results.clear()
+
+
+class Ledger:
+    """Of one session; `sources` by device name, and `hosts` the memory that holds what a device's kernels keep on the host."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, DeviceSource],
+        hosts: Mapping[str, DeviceSource],
+        find_resources: Callable[[str], ResourceManager],
+        report: ReportOptions | None = None,
+    ) -> None:
+        self.sources = dict(sources)
+        self._hosts = dict(hosts)
+        self._find_resources = find_resources
+        self.report = report or ReportOptions()
+        self._variables: dict[Variable, VariableMemory] = {}
+        self._variable_dims: dict[Variable, tuple[int, ...]] = {}
+        self._constants: list[Buffer] = []
+        self._scratch: dict[str, Buffer] = {}
+        self.calls: list[_Call] = []
+
+    # --- sites
+
+    def site(self, program: Program, instruction: Instruction) -> Site:
+        """What accounting for a node needs, found once."""
+        node, device = instruction.node, program.state.device
+        is_cpu = device.type == "CPU"
+        on_host = (False,) * instruction.output_count
+        if not is_cpu:
+            on_host = memory_types(program.graph.registry, node.signature, device.type).outputs
+        return Site(
+            program,
+            instruction,
+            instruction.kernel.memory,
+            instruction.attrs,
+            tuple(node.signature.output_dtypes),
+            tuple(node.signature.output_is_ref),
+            on_host,
+            self.sources[device.name],
+            self._hosts[device.name],
+            is_cpu,
+            any(_names_function(value) for value in instruction.attrs.values()),
+        )
+
+    def make_constant(self, site: Site) -> Buffer | None:
+        """The buffer of a constant's kernel, which lives as long as the session; raises as a kernel that can't be made."""
+        tensor = site.attrs["value"]
+        memory = TensorMemory(tensor.array.shape, tensor.dtype)
+        if not memory.size:
+            return None
+        source = site.host_source if site.output_on_host[0] else site.source
+        try:
+            buffer = source.allocate(memory.size, site.name)
+        except OutOfMemory:
+            raise constant_refusal(site.program, site.instruction, memory.dims, memory.dtype, source) from None
+        self._constants.append(buffer)
+        return buffer
+
+    # --- what outlives a step
+
+    def variable(self, variable: Variable) -> VariableMemory:
+        """A variable's memory; one that was given its value from outside takes it when it is first met."""
+        found = self._variables.get(variable)
+        if found is None:
+            found = self._variables[variable] = VariableMemory()
+        return found
+
+    def adopt(self, variable: Variable, source: DeviceSource) -> None:
+        """A variable got its value without a kernel: from a file of values."""
+        if variable.value is not None and self.variable(variable).buffer is None:
+            memory = TensorMemory(tuple(variable.value.shape), variable.dtype)
+            self.variable(variable).buffer = source.allocate(memory.size, variable.name) if memory.size else None
+
+    def find_variable(self, handle: ResourceHandle) -> Variable | None:
+        """The variable that a handle names, where it names one that exists."""
+        resources = self._find_resources(handle.device)
+        found = resources.find(handle)
+        return found if isinstance(found, Variable) else None
+
+    def kept(self) -> set[Buffer]:
+        """The whole buffers that outlive a step."""
+        variables = (memory.buffer.root for memory in self._variables.values() if memory.buffer is not None)
+        return {*variables, *self._constants, *self._scratch.values()}
+
+    def make_scratch(self, site: Site) -> None:
+        """The scratch buffer of a GPU, before the first kernel that runs there."""
+        device = site.program.state.device.name
+        if not site.is_cpu and device not in self._scratch:
+            self._scratch[device] = site.source.allocate(SCRATCH_BYTES, "ScratchBuffer")
+
+    def remember_dims(self, variable: Variable) -> None:
+        if variable.value is not None:
+            self._variable_dims[variable] = tuple(variable.value.shape)
+
+    def dims_of(self, variable: Variable) -> tuple[int, ...]:
+        """A variable's shape before the kernel that is accounted for ran."""
+        return self._variable_dims.get(variable, ())
+
+    def sweep(self) -> None:
+        """Give back what a step that failed left behind."""
+        kept = self.kept()
+        for source in {*self.sources.values(), *self._hosts.values()}:
+            for buffer in [buffer for buffer in source.live if buffer not in kept]:
+                source.free(buffer)
+        for memory in self._variables.values():
+            if memory.buffer is not None:
+                memory.buffer.root.holders = memory.buffer.holders = 1
+        for buffer in self._constants:
+            buffer.holders = 1
+
+
+class StepAccount:
+    """One run of one executor: the memory of what it was given, sends, and gives back."""
+
+    def __init__(self, ledger: Ledger, executor: object) -> None:
+        self._ledger = ledger
+        self._executor = executor
+        self._call = ledger.calls[-1] if ledger.calls else None
+        self._sent: dict[Any, TensorMemory] = {}
+        self._results: list[tuple[Any, TensorMemory]] = []
+
+    # --- kernels
+
+    def begin(self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any]) -> None:
+        """Before a kernel that calls functions."""
+        self._ledger.calls.append(_Call(values, memories))
+
+    def executed(
+        self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any], outputs: Sequence[Any]
+    ) -> list[TensorMemory]:
+        """What a kernel did with its memory: its outputs, each held once; its inputs have been dropped.
+
+        Raises TensorFlow's error where its device has no room.
+        """
+        ledger = self._ledger
+        ledger.make_scratch(site)
+        found = [
+            TensorMemory(_dims(value), dtype, None, value, is_ref, on_host)
+            for value, dtype, is_ref, on_host in zip(
+                outputs, site.output_dtypes, site.output_is_ref, site.output_on_host, strict=True
+            )
+        ]
+        inputs, variables, own = self._read(site, memories, values)
+        memory = KernelMemory(
+            site.name,
+            inputs,
+            found,
+            site.attrs,
+            site.source,
+            host_source=site.host_source,
+            variables=variables,
+            counts_temporaries=site.is_cpu,
+        )
+        try:
+            if site.calls:
+                self._finish_call(memory, outputs)
+            else:
+                memory.run(site.rule)
+        except OutOfMemory:
+            raise self._refusal(site, memory) from None
+        for variable in own:
+            ledger.remember_dims(variable)
+        _release(memory for memory in inputs if not memory.is_ref)
+        return found
+
+    def _read(
+        self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any]
+    ) -> tuple[list[TensorMemory], dict[int, VariableMemory], list[Variable]]:
+        """The inputs as the kernel sees them, the memory of the variables among them, and these variables."""
+        ledger = self._ledger
+        inputs: list[TensorMemory] = []
+        variables: dict[int, VariableMemory] = {}
+        own: list[Variable] = []
+        for position, (memory, value) in enumerate(zip(memories, values, strict=True)):
+            if isinstance(value, Variable):
+                held = ledger.variable(value)
+                if site.instruction.reads_ref[position]:
+                    buffer = None if held.buffer is None else held.buffer.hold()
+                    memory = TensorMemory(_dims(value.value), value.dtype, buffer, value.value)
+                else:
+                    variables[position] = held
+                    own.append(value)
+                    memory = TensorMemory(ledger.dims_of(value), value.dtype, held.buffer, is_ref=True)
+            elif isinstance(value, ResourceHandle):
+                variable = ledger.find_variable(value)
+                if variable is not None:
+                    variables[position] = ledger.variable(variable)
+                    own.append(variable)
+            inputs.append(memory)
+        return inputs, variables, own
+
+    def _finish_call(self, memory: KernelMemory, outputs: Sequence[Any]) -> None:
+        """A kernel that called functions hands on what they gave, or what it was given."""
+        call = self._ledger.calls.pop()
+        for output, value in enumerate(outputs):
+            given = call.find(value)
+            if given is not None and given.buffer is not None:
+                memory.hand_on(output, given.buffer)
+        memory.run(None)
+        call.close()
+
+    def _refusal(self, site: Site, memory: KernelMemory) -> OpError:
+        ledger = self._ledger
+        return refusal(site.program, site.instruction, memory.asked, site.source, ledger.kept(), ledger.report)
+
+    # --- the ends of a step
+
+    def argument(self, site: Site, value: Any) -> TensorMemory:
+        """What is fed, or what a function is called with: somebody else holds it for as long as the step runs."""
+        given = self._call.find(value) if self._call is not None else None
+        tensor = TensorMemory(_dims(value), site.output_dtypes[0], None, value)
+        if given is not None:
+            tensor.buffer = None if given.buffer is None else given.buffer.hold()
+        elif tensor.size:
+            tensor.buffer = Buffer(None, tensor.size)
+        return tensor
+
+    def result(self, memory: TensorMemory, value: Any) -> None:
+        """What is fetched: held until the client has it."""
+        if isinstance(value, Variable):
+            held = self._ledger.variable(value).buffer
+            memory = TensorMemory(_dims(value.value), value.dtype, None if held is None else held.hold(), value.value)
+        self._results.append((value, memory))
+
+    def send(self, key: Any, memory: TensorMemory, value: Any) -> None:
+        """A tensor on its way: held until it is received."""
+        if isinstance(value, Variable):
+            held = self._ledger.variable(value).buffer
+            memory = TensorMemory(_dims(value.value), value.dtype, None if held is None else held.hold(), value.value)
+        self._sent[key] = memory
+
+    def receive(self, site: Site, key: Any, sent_from_host: bool) -> TensorMemory:
+        """A tensor that has come: between two places in host memory the buffer is shared, else a new one is filled."""
+        sent = self._sent.pop(key)
+        is_on_host = site.is_cpu or site.output_on_host[0]
+        tensor = TensorMemory(sent.dims, sent.dtype, None, sent.value, on_host=site.output_on_host[0])
+        if is_on_host and sent_from_host:
+            tensor.buffer = sent.buffer
+            return tensor
+        if tensor.size:
+            try:
+                tensor.buffer = (site.host_source if is_on_host else site.source).allocate(tensor.size, site.name)
+            except OutOfMemory:
+                raise self._refusal(site, KernelMemory(site.name, (), (tensor,), {}, site.source)) from None
+        _release([sent])
+        return tensor
+
+    def close(self) -> None:
+        """The step is over: what it fetched goes to the client, or to the kernel that called."""
+        if self._call is not None:
+            self._call.replace(id(self._executor), self._results)
+        else:
+            _release(memory for _, memory in self._results)
+        self._results = []
+
+
+def share(memory: TensorMemory, readers: int) -> None:
+    """A tensor that was held once is handed to so many readers."""
+    if memory.buffer is None:
+        return
+    if readers:
+        memory.buffer.holders += readers - 1
+    else:
+        memory.buffer.release()
+
+
+def _release(memories: Iterable[TensorMemory]) -> None:
+    for memory in memories:
+        if memory.buffer is not None and not memory.is_ref:
+            memory.buffer.release()
+
+
+def _dims(value: Any) -> tuple[int, ...]:
+    return getattr(value, "shape", None) or ()
+
+
+def _names_function(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(isinstance(element, FunctionName) for element in value)
+    return isinstance(value, FunctionName)
