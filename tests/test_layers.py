@@ -22,6 +22,7 @@ ROOMS = {
     "tensor_fields": "wire dtypes",
     "files": "errors",
     "devices": "errors",
+    "memory": "errors",
     "ops": "dtypes errors",
     "graph": "ops devices dtypes errors",
     "formats": "escapes files suggestions tensor_fields wire checkpoints collector graph ops devices dtypes errors",
