@@ -1,0 +1,113 @@
+"""The free chunks of an allocator in the order in which TensorFlow's bins are searched: by size, then by address.
+
+A bin holds the sizes of one power of two, so that the bins one after the other are this one order: `best fit within the first
+bin that has one` is the first chunk that is large enough.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+
+ADDRESS_BITS = 64
+_ADDRESS = (1 << ADDRESS_BITS) - 1
+_MOST = 1024
+"""So many keys a block has at most: what a key that is put between others moves is a few kilobytes."""
+_FEW = _MOST // 8
+
+
+class FreeChunks:
+    """Pairs of size and address, in order; each change costs the same with one chunk and with a million.
+
+    A key is the size above the address, one integer.  The keys lie in blocks, each block in order, and beside them the last key
+    of each block; a full block is halved, and one with few keys joins its neighbour.
+    """
+
+    __slots__ = ("_blocks", "_lasts")
+
+    def __init__(self) -> None:
+        self._blocks: list[list[int]] = []
+        self._lasts: list[int] = []
+
+    def add(self, size: int, address: int) -> None:
+        """Puts in a chunk that is not in it."""
+        key = size << ADDRESS_BITS | address
+        lasts = self._lasts
+        at = bisect_left(lasts, key)
+        if at < len(lasts):
+            block = self._blocks[at]
+            insort(block, key)
+        elif lasts:
+            at -= 1
+            block = self._blocks[at]
+            block.append(key)
+            lasts[at] = key
+        else:
+            block = [key]
+            self._blocks.append(block)
+            lasts.append(key)
+        if len(block) > _MOST:
+            self._halve(at)
+
+    def remove(self, size: int, address: int) -> None:
+        """Takes out a chunk that is in it."""
+        key = size << ADDRESS_BITS | address
+        at = bisect_left(self._lasts, key)
+        self._delete(at, bisect_left(self._blocks[at], key))
+
+    def take(self, size: int) -> int:
+        """Takes out the first chunk of at least this size, and gives its address; -1 where none is so large."""
+        key = size << ADDRESS_BITS
+        lasts = self._lasts
+        at = bisect_left(lasts, key)
+        if at == len(lasts):
+            return -1
+        block = self._blocks[at]
+        within = bisect_left(block, key)
+        found = block[within]
+        self._delete(at, within)
+        return found & _ADDRESS
+
+    def of_at_least(self, size: int) -> Iterator[int]:
+        """The addresses of all chunks of at least this size, in order."""
+        key = size << ADDRESS_BITS
+        start = bisect_left(self._lasts, key)
+        for at in range(start, len(self._blocks)):
+            block = self._blocks[at]
+            within = bisect_left(block, key) if at == start else 0
+            for index in range(within, len(block)):
+                yield block[index] & _ADDRESS
+
+    @property
+    def largest(self) -> int:
+        """The size of the largest chunk; 0 where there is none."""
+        return self._lasts[-1] >> ADDRESS_BITS if self._lasts else 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._blocks))
+
+    def _delete(self, at: int, within: int) -> None:
+        block = self._blocks[at]
+        del block[within]
+        if len(block) < _FEW and len(self._blocks) > 1:
+            self._join(at)
+        elif not block:
+            del self._blocks[at], self._lasts[at]
+        elif within == len(block):
+            self._lasts[at] = block[-1]
+
+    def _join(self, at: int) -> None:
+        at -= at > 0
+        joined = self._blocks[at]
+        joined += self._blocks.pop(at + 1)
+        del self._lasts[at]
+        self._lasts[at] = joined[-1]
+        if len(joined) > _MOST:
+            self._halve(at)
+
+    def _halve(self, at: int) -> None:
+        block = self._blocks[at]
+        middle = len(block) // 2
+        self._blocks.insert(at + 1, block[middle:])
+        del block[middle:]
+        self._lasts.insert(at, block[-1])

@@ -1,0 +1,159 @@
+"""What an allocator's memory consists of, as values: chunks in regions, figures by bin, statistics.
+
+The names are those of TensorFlow's `bfc_allocator.h`.  All sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+MIN_ALLOCATION_BYTES = 256
+"""Every size is a multiple of this."""
+NUM_BINS = 21
+FREE = -1
+"""The allocation id of a chunk that nobody has."""
+
+
+class Chunk:
+    """A part of a region that is in use, or free.  While it is in use it is its holder's, and stays as it is.
+
+    `address` and `size`; `requested_size`, what was asked for when it was last handed out; `allocation_id`, counted from 1 over
+    the allocations that succeeded, FREE for a free one; `freed_at_count`, the count at which it was freed where the allocator has
+    a timing counter, else 0; `handle`, its place in the allocator's table.  A record that is in no region has the size 0.
+    """
+
+    __slots__ = ("address", "allocation_id", "freed_at_count", "handle", "next", "prev", "requested_size", "size")
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+        self.address = 0
+        self.size = 0
+        self.requested_size = 0
+        self.allocation_id = FREE
+        self.freed_at_count = 0
+        self.prev: Chunk | None = None
+        self.next: Chunk | None = None
+
+    @property
+    def in_use(self) -> bool:
+        return self.allocation_id != FREE
+
+    @property
+    def bin_num(self) -> int:
+        """The bin it lies in, from 0; -1 while it is in use."""
+        return -1 if self.in_use else bin_of(self.size)
+
+    def __repr__(self) -> str:
+        state = f"allocation {self.allocation_id}" if self.in_use else "free"
+        return f"<Chunk {self.handle}: {self.size} bytes at {self.address:#x}, {state}>"
+
+
+class Region:
+    """A range that came from the sub-allocator in one piece, or in pieces that adjoin; cut into chunks without a gap."""
+
+    __slots__ = ("address", "first", "size")
+
+    def __init__(self, address: int, size: int, first: Chunk) -> None:
+        self.address = address
+        self.size = size
+        self.first = first
+
+    @property
+    def end(self) -> int:
+        return self.address + self.size
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Its chunks, by address."""
+        chunk: Chunk | None = self.first
+        while chunk is not None:
+            following = chunk.next
+            yield chunk
+            chunk = following
+
+
+class BinFigures(NamedTuple):
+    """The chunks of one bin's sizes, used or free; `client_bytes_in_use` is what those in use were asked for with."""
+
+    bytes_in_use: int = 0
+    bytes: int = 0
+    chunks_in_use: int = 0
+    chunks: int = 0
+    client_bytes_in_use: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """An AllocatorStats: sizes are those of whole chunks, and failures change nothing.
+
+    The last three are kept for other allocators; a BFC allocator never sets them.
+    """
+
+    num_allocs: int
+    bytes_in_use: int
+    peak_bytes_in_use: int
+    largest_alloc_size: int
+    bytes_limit: int
+    pool_bytes: int
+    peak_pool_bytes: int
+    bytes_reserved: int = 0
+    peak_bytes_reserved: int = 0
+    largest_free_block_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """An allocator as it stands: read it before the allocator is used again, for its regions are the allocator's own.
+
+    `next_region_bytes` is the size of the region that would be asked for next; `timed` says whether frees are counted.
+    """
+
+    name: str
+    memory_limit: int
+    next_region_bytes: int
+    statistics: Statistics
+    regions: tuple[Region, ...]
+    timed: bool
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All chunks, by address."""
+        for region in self.regions:
+            yield from region.chunks()
+
+    def free_chunks(self, bin_num: int) -> list[Chunk]:
+        """The free chunks of a bin, by size and address."""
+        free = (chunk for chunk in self.chunks() if chunk.bin_num == bin_num)
+        return sorted(free, key=lambda chunk: (chunk.size, chunk.address))
+
+    def bins(self) -> tuple[BinFigures, ...]:
+        """The figures of the 21 bins."""
+        figures = [[0] * len(BinFigures._fields) for _ in range(NUM_BINS)]
+        for chunk in self.chunks():
+            row = figures[bin_of(chunk.size)]
+            row[1] += chunk.size
+            row[3] += 1
+            if chunk.in_use:
+                row[0] += chunk.size
+                row[2] += 1
+                row[4] += chunk.requested_size
+        return tuple(BinFigures(*row) for row in figures)
+
+
+def rounded_up(num_bytes: int) -> int:
+    """The next multiple of 256."""
+    return num_bytes + (MIN_ALLOCATION_BYTES - 1) & -MIN_ALLOCATION_BYTES
+
+
+def rounded_down(num_bytes: int) -> int:
+    return num_bytes & -MIN_ALLOCATION_BYTES
+
+
+def bin_of(size: int) -> int:
+    """The bin of a size: bin i takes what is at least 256 * 2^i bytes; the last takes all that is larger."""
+    return min(NUM_BINS - 1, max(size // MIN_ALLOCATION_BYTES, 1).bit_length() - 1)
+
+
+def bin_bytes(bin_num: int) -> int:
+    """The size that a bin is named by."""
+    return MIN_ALLOCATION_BYTES << bin_num

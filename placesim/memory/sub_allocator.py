@@ -1,0 +1,82 @@
+"""Where an allocator's regions come from: the driver's memory of a device, simulated as ranges of addresses."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+BASE_ADDRESS = 0x7F0000000000
+"""Where the first range begins unless told otherwise; the driver of a real device chooses freely."""
+UNLIMITED_BYTES = 1 << 62
+
+
+class SubAllocator(Protocol):
+    """What an allocator asks of its driver."""
+
+    @property
+    def coalesces(self) -> bool:
+        """Whether a range that begins where another ends may be used with it as one."""
+
+    def allocate(self, num_bytes: int) -> int | None:
+        """The address of a new range, or None where it is refused."""
+
+    def free(self, address: int, num_bytes: int) -> None:
+        """Takes a range back, whole as the allocator knows it."""
+
+
+class AddressRanges:
+    """A driver that hands out ranges one after the other and never the same address twice.
+
+    `supply` is the most it has out at once, in bytes.  Ranges lie `gap` bytes apart, and go up from `base`, or down to it: the
+    first one then ends a gap below it.
+    """
+
+    __slots__ = ("_coalesces", "_gap", "_next", "_order", "_out", "_supply")
+
+    def __init__(
+        self,
+        supply: int = UNLIMITED_BYTES,
+        *,
+        coalesces: bool,
+        base: int = BASE_ADDRESS,
+        order: Literal["up", "down"] = "up",
+        gap: int = 0,
+    ) -> None:
+        self._supply = supply
+        self._coalesces = coalesces
+        self._next = base
+        self._order = order
+        self._gap = gap
+        self._out = 0
+
+    @property
+    def coalesces(self) -> bool:
+        return self._coalesces
+
+    @property
+    def bytes_out(self) -> int:
+        """What has not come back."""
+        return self._out
+
+    def allocate(self, num_bytes: int) -> int | None:
+        if self._out + num_bytes > self._supply:
+            return None
+        self._out += num_bytes
+        if self._order == "down":
+            self._next -= num_bytes + self._gap
+            return self._next
+        address = self._next
+        self._next += num_bytes + self._gap
+        return address
+
+    def free(self, address: int, num_bytes: int) -> None:
+        self._out -= num_bytes
+
+
+def gpu_memory(supply: int = UNLIMITED_BYTES) -> AddressRanges:
+    """A GPU's driver as TensorFlow 2.21 uses it (DeviceMemAllocator): each range stays a region of its own."""
+    return AddressRanges(supply, coalesces=False)
+
+
+def host_memory(supply: int = UNLIMITED_BYTES) -> AddressRanges:
+    """The host's memory beneath an allocator of a CPU (BasicCPUAllocator): ranges that adjoin become one region."""
+    return AddressRanges(supply, coalesces=True)
