@@ -92,5 +92,3 @@ def live_at_peak(journal: list[tuple[Buffer, bool]], before: list[Buffer]) -> li
         else:
             del live[buffer]
     return list(live)
-
-

@@ -13,15 +13,18 @@ from concurrent.futures import Executor as Pool
 from contextlib import suppress
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 from placesim.deadlines import TURN_SECONDS
+from placesim.dtypes import VARIANT
 from placesim.errors import InternalError, InvalidArgumentError, OpError, PlacesimError
 from placesim.graph.node_text import node_tag
 from placesim.ops.categories import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, RECEIVES, SENDS, SWITCHES
+from placesim.runtime.accounting.ledger import Ledger, Site, StepAccount, make_constants
 from placesim.runtime.control_flow import find_frames
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels.kernel import Kernel, WouldWait, one_per_output
+from placesim.runtime.kernels.memory_rules import TensorMemory
 from placesim.runtime.program import Instruction, Program, blame, defect, no_argument, read_variable
 from placesim.runtime.shapes import format_dims
 
@@ -91,11 +94,21 @@ class _Wiring:
 _Ready = tuple[int, int, _Iteration, list[Any], bool]
 
 
+class _Accounted(NamedTuple):
+    """A value beside its memory, as it goes from node to node while memory is accounted for."""
+
+    value: Any
+    memory: TensorMemory
+
+
 class DataflowExecutor:
     """Runs programs node by node as their inputs arrive."""
 
-    def __init__(self, programs: Sequence[Program], pool: Pool | None = None) -> None:
+    def __init__(self, programs: Sequence[Program], pool: Pool | None = None, ledger: Ledger | None = None) -> None:
         self.programs = programs
+        self._ledger = ledger
+        self._constants = {} if ledger is None else make_constants(ledger, programs)
+        self._sites: dict[tuple[int, int], Site] = {}
         self._wiring = [_Wiring(program) for program in programs]
         self._frames_of_exits = [_exits_by_frame(program) for program in programs]
         self._pool = pool
@@ -106,6 +119,8 @@ class DataflowExecutor:
         progress: Callable[[int], None] | None = None,
     ) -> dict[int, Any]:
         """One step: values by `_Arg` index -> values by `_Retval` index; raises OpError, with node and device."""
+        if self._ledger is not None:
+            return _AccountedRun(self, feeds, progress, self._ledger).run()
         return _Run(self, feeds, progress).run()
 
 
@@ -262,9 +277,26 @@ class _Run:
         self.done += 1
         if not self.done % 256 and self.progress is not None:
             self.progress(self.done)
+        outputs = self._account_for(item, instruction, outputs)
         self._propagate(number, instruction, iteration, outputs, is_dead)
+        self._let_go(outputs)
         iteration.outstanding -= 1
         self._clean_up(iteration)
+
+    # --- what a run that accounts for memory does more
+
+    def _account_for(self, item: _Ready, instruction: Instruction, outputs: Sequence[Any]) -> Sequence[Any]:
+        """The outputs as they go from node to node."""
+        return outputs
+
+    def _let_go(self, outputs: Sequence[Any]) -> None:
+        """All readers of these outputs have them."""
+
+    def _keep(self, value: Any) -> None:
+        """A loop's constant, until the loop ends."""
+
+    def _end_frame(self, frame: _FrameRun) -> None:
+        """A loop has ended."""
 
     # --- transfers
 
@@ -309,6 +341,7 @@ class _Run:
             target = child.iterations[0] if 0 in child.iterations else next(iter(child.iterations.values()))
             if node.attrs.get("is_constant"):
                 child.constants.append((node.id, outputs[0]))
+                self._keep(outputs[0])
                 for other in list(child.iterations.values()):
                     self._activate_readers(number, node.id, other, outputs, is_dead, True)
                 self._clean_up(target)
@@ -415,11 +448,125 @@ class _Run:
                 continue
             parent = frame.parent
             del parent.children[frame.name]
+            self._end_frame(frame)
             for node_id in self.exits[frame.program].get(frame.name, ()):
                 if node_id not in frame.exited:
                     count = self.programs[frame.program].instructions[node_id].output_count
                     self._activate_readers(frame.program, node_id, parent, [DEAD] * count, True, False)
             iteration, frame = parent, parent.frame
+
+
+class _AccountedValues(list[Any]):
+    """The inputs of a node that is ready, and their memory."""
+
+    __slots__ = ("memories",)
+
+    def __init__(self, arrived: Sequence[Any]) -> None:
+        super().__init__(value.value if isinstance(value, _Accounted) else value for value in arrived)
+        self.memories = [value.memory if isinstance(value, _Accounted) else _NOTHING for value in arrived]
+
+
+_NOTHING = TensorMemory((), VARIANT)
+"""The memory of a value that no allocator knows of."""
+
+
+class _AccountedRun(_Run):
+    """A step that accounts for its memory: what goes from node to node is a value and its memory."""
+
+    def __init__(
+        self,
+        executor: DataflowExecutor,
+        feeds: Mapping[int, Any],
+        progress: Callable[[int], None] | None,
+        ledger: Ledger,
+    ) -> None:
+        super().__init__(executor, feeds, progress)
+        self._ledger = ledger
+        self._account = StepAccount(ledger, executor)
+        self._constants = executor._constants
+        self._sites = executor._sites
+
+    def run(self) -> dict[int, Any]:
+        results = super().run()
+        self._account.close()
+        return results
+
+    def _make_ready(self, number: int, node_id: int, iteration: _Iteration, is_dead: bool) -> None:
+        iteration.values[node_id] = _AccountedValues(iteration.values.pop(node_id, []))
+        super()._make_ready(number, node_id, iteration, is_dead)
+
+    def _site(self, number: int, instruction: Instruction) -> Site:
+        key = (number, instruction.node.id)
+        found = self._sites.get(key)
+        if found is None:
+            found = self._sites[key] = self._ledger.site(self.programs[number], instruction)
+        return found
+
+    def _compute(self, instruction: Instruction, item: _Ready) -> Any:
+        if self._site(item[0], instruction).calls:
+            self._account.begin(_memories(item), item[3])
+        return super()._compute(instruction, item)
+
+    def _account_for(self, item: _Ready, instruction: Instruction, outputs: Sequence[Any]) -> Sequence[Any]:
+        number, index, iteration, values, is_dead = item
+        memories = _memories(item)
+        op = instruction.node.op
+        if is_dead:
+            return outputs
+        if op in SENDS:
+            return outputs
+        if op in CONTROL_FLOW:
+            return self._passed(op, outputs, memories)
+        key = self._key(instruction, iteration) if op in RECEIVES else None
+        site = self._site(number, instruction)
+        made = self._account.executed(site, memories, values, outputs, key, self._constants.get((number, index)))
+        return [_Accounted(value, memory) for value, memory in zip(outputs, made, strict=True)]
+
+    def _passed(self, op: str, outputs: Sequence[Any], memories: Sequence[TensorMemory]) -> list[Any]:
+        """Control flow hands its first input on; a selector, or the number of the input that came, is dropped or made."""
+        data = memories[0]
+        count = 1 if op in MERGES else len(outputs)
+        passed = [
+            value if value is DEAD else _Accounted(value, data.shared() if position < count else _NOTHING)
+            for position, value in enumerate(outputs)
+        ]
+        for memory in memories:
+            memory.release()
+        return passed
+
+    def _let_go(self, outputs: Sequence[Any]) -> None:
+        for output in outputs:
+            if isinstance(output, _Accounted):
+                output.memory.release()
+
+    def _send(self, item: _Ready, instruction: Instruction) -> None:
+        number, _, iteration, values, is_dead = item
+        if not is_dead:
+            site = self._site(number, instruction)
+            self._account.executed(site, _memories(item), values, (), self._key(instruction, iteration))
+        super()._send(item, instruction)
+
+    def _activate_readers(
+        self, number: int, node_id: int, iteration: _Iteration, outputs: Sequence[Any], is_dead: bool, is_enter: bool
+    ) -> None:
+        for _, slot, position in self.wiring[number].readers[node_id]:
+            if position >= 0 and isinstance(outputs[slot], _Accounted):
+                outputs[slot].memory.hold()
+        super()._activate_readers(number, node_id, iteration, outputs, is_dead, is_enter)
+
+    def _keep(self, value: Any) -> None:
+        if isinstance(value, _Accounted):
+            value.memory.hold()
+
+    def _end_frame(self, frame: _FrameRun) -> None:
+        for _, value in frame.constants:
+            if isinstance(value, _Accounted):
+                value.memory.release()
+
+
+def _memories(item: _Ready) -> list[TensorMemory]:
+    values = item[3]
+    return values.memories if isinstance(values, _AccountedValues) else []
 
 
 def _switched(program: Program, instruction: Instruction, values: Sequence[Any]) -> list[Any]:

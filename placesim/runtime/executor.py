@@ -14,6 +14,7 @@ from typing import Any
 
 from placesim.errors import InternalError, OpError, PlacesimError
 from placesim.ops.categories import RECEIVES, SENDS
+from placesim.runtime.accounting.ledger import Ledger, StepAccount, make_constants, share
 from placesim.runtime.program import Instruction, Program, TransferKey, blame, defect, no_argument, read_variable
 
 CHUNK = 4096
@@ -82,16 +83,29 @@ def _last_readers(programs: Sequence[Program], order: Sequence[tuple[int, int]])
 
 
 class Executor:
-    """Runs a schedule: feeds in, fetches out.  One executor serves all steps of the same feeds and fetches."""
+    """Runs a schedule: feeds in, fetches out.  One executor serves all steps of the same feeds and fetches.
 
-    def __init__(self, programs: Sequence[Program]) -> None:
+    With a `ledger` it accounts for the memory of each node as it runs.
+    """
+
+    def __init__(self, programs: Sequence[Program], ledger: Ledger | None = None) -> None:
         self.schedule = Schedule(programs)
         self._stores = [[None] * program.store_size for program in programs]
         self._rendezvous: dict[Any, Any] = {}
         self._feeds: dict[int, Any] = {}
         self._results: dict[int, Any] = {}
         self._most: list[dict[int, int]] = [{} for _ in programs]
-        self._steps = [self._compile(number, index) for number, index in self.schedule.order]
+        dropped = self.schedule.last_readers
+        if ledger is None:
+            self._steps = [
+                self._compile(number, index, dropped.get((number, index), ())) for number, index in self.schedule.order
+            ]
+            self._accounts = None
+        else:
+            self._accounts = _Accounts(self.schedule, self._stores, ledger)
+            self._steps = [
+                self._accounts.around(number, index, self._compile(number, index, ())) for number, index in self.schedule.order
+            ]
 
     def run(self, feeds: Mapping[int, Any], progress: Progress | None = None) -> dict[int, Any]:
         """One step: values by `_Arg` index -> values by `_Retval` index.
@@ -104,6 +118,8 @@ class Executor:
         steps = self._steps
         done = 0
         remaining = iter(steps)
+        if self._accounts is not None:
+            self._accounts.open()
         try:
             while done < len(steps):
                 for step in islice(remaining, CHUNK):
@@ -120,6 +136,8 @@ class Executor:
             raise defect(error, *self._at(len(steps) - length_hint(remaining) - 1)) from error
         finally:
             self._clear()
+        if self._accounts is not None:
+            self._accounts.close()
         return dict(self._results)
 
     def _at(self, position: int) -> tuple[Program, Instruction, list[Any]]:
@@ -137,10 +155,9 @@ class Executor:
 
     # --- compiling: each node becomes the smallest closure that does its work
 
-    def _compile(self, number: int, index: int) -> Step:
+    def _compile(self, number: int, index: int, dropped: Sequence[int]) -> Step:
         instruction = self.schedule.programs[number].instructions[index]
         store = self._stores[number]
-        dropped = self.schedule.last_readers.get((number, index), ())
         op = instruction.node.op
         few = self._few(number, instruction)
         if op in SENDS:
@@ -176,6 +193,63 @@ class Executor:
             return allocation.memory.few
         known[instruction.outputs] = most
         return None
+
+
+class _Accounts:
+    """What an executor knows of its tensors' memory: by position in the stores, beside their values."""
+
+    def __init__(self, schedule: Schedule, stores: Sequence[list[Any]], ledger: Ledger) -> None:
+        self._schedule = schedule
+        self._stores = stores
+        self._ledger = ledger
+        self._memories: list[list[Any]] = [[None] * len(store) for store in stores]
+        self._readers = [_reader_counts(program) for program in schedule.programs]
+        self._constants = make_constants(ledger, schedule.programs)
+        self._account: StepAccount | None = None
+
+    def open(self) -> None:
+        self._account = StepAccount(self._ledger, self)
+
+    def close(self) -> None:
+        if self._account is not None:
+            self._account.close()
+
+    def around(self, number: int, index: int, step: Step) -> Step:
+        """A node's step, which drops nothing, with what it does to the memory of its inputs and outputs."""
+        program = self._schedule.programs[number]
+        instruction = program.instructions[index]
+        site = self._ledger.site(program, instruction)
+        store, memories = self._stores[number], self._memories[number]
+        gather, gather_memories = _gather(instruction.inputs), _gather(instruction.inputs)
+        first, last = instruction.outputs, instruction.outputs + instruction.output_count
+        readers = self._readers[number][first:last]
+        dropped = self._schedule.last_readers.get((number, index), ())
+        constant = self._constants.get((number, index))
+
+        def accounted() -> None:
+            account = self._account
+            assert account is not None
+            values, given = gather(store), gather_memories(memories)
+            if site.calls:
+                account.begin(given, values)
+            step()
+            made = account.executed(site, given, values, store[first:last], instruction.key, constant)
+            for memory, count in zip(made, readers, strict=True):
+                share(memory, count)
+            memories[first:last] = made
+            for position in dropped:
+                store[position] = memories[position] = None
+
+        return accounted
+
+
+def _reader_counts(program: Program) -> list[int]:
+    """For each position of a program's store, how often it is read."""
+    counts = [0] * program.store_size
+    for instruction in program.instructions:
+        for position in instruction.inputs:
+            counts[position] += 1
+    return counts
 
 
 def _send(instruction: Instruction, store: list[Any], rendezvous: dict[Any, Any], dropped: Sequence[int]) -> Step:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor as Pool
 from typing import Any
 
+from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.dataflow import DataflowExecutor, is_expensive, needs_dataflow
 from placesim.runtime.executor import Executor
 from placesim.runtime.kernels import load_kernels
@@ -21,17 +22,18 @@ def build_executor(
     step_resources: dict[str, Any],
     call_function: Callable[..., Sequence[Any]],
     pool: Pool | None = None,
+    ledger: Ledger | None = None,
 ) -> AnyExecutor:
     """What runs the partitions of one step or one function, as often as wanted; `states` are those of the devices by name.
 
-    The order is fixed beforehand where it can be.  With a `pool` the ops that deserve a thread of their own run in it.  Raises
-    what `build_program` raises.
+    The order is fixed beforehand where it can be.  With a `pool` the ops that deserve a thread of their own run in it.  With a
+    `ledger` the memory of each node is accounted for.  Raises what `build_program` raises.
     """
     kernels = load_kernels()
     programs = [build_program(part.graph, states[part.device.name], kernels, step_resources, call_function) for part in parts]
     if needs_dataflow(programs) or (pool is not None and _has_parallel_work(programs)):
-        return DataflowExecutor(programs, pool)
-    return Executor(programs)
+        return DataflowExecutor(programs, pool, ledger)
+    return Executor(programs, ledger)
 
 
 def _has_parallel_work(programs: Sequence[Program]) -> bool:

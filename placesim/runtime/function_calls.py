@@ -17,6 +17,7 @@ from placesim.graph.graph import Graph
 from placesim.ops.attributes import FunctionName
 from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
+from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.executors import AnyExecutor, build_executor
 from placesim.runtime.kernels.functional import other_types
 from placesim.runtime.partition import partition
@@ -47,8 +48,10 @@ class FunctionCalls:
         states: Mapping[str, DeviceState],
         step_resources: dict[str, Any],
         log: Callable[[Placement], None],
+        ledger: Ledger | None = None,
     ) -> None:
         self._log = log
+        self._ledger = ledger
         self._graph = graph
         self._device_set = device_set
         self._soft = soft
@@ -95,5 +98,5 @@ class FunctionCalls:
             raise placement.error
         targets = [placement.graph.ids[names[node_id]] for node_id in (*body.results, *body.control_results)]
         partitions = partition(prune(placement, targets=targets), self._device_set)
-        executor = build_executor(partitions.parts, self._states, self._step_resources, self.call)
+        executor = build_executor(partitions.parts, self._states, self._step_resources, self.call, ledger=self._ledger)
         return PlacedFunction(placement, executor, len(body.results))

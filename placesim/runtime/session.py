@@ -22,6 +22,7 @@ from placesim.ops.categories import FUNCTION_ENDS
 from placesim.placement.placer import Placement
 from placesim.placement.rewrites import rewrite
 from placesim.placement.session_placer import SessionPlacer
+from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.executors import AnyExecutor, build_executor
 from placesim.runtime.function_calls import FunctionCalls
@@ -57,6 +58,7 @@ class Session:
         initial_values: Mapping[str, Any] | None = None,
         pools: ThreadPools = PROCESS_POOLS,
         files: FileAccess | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         self.graph = graph
         self.config = config or Config()
@@ -70,6 +72,7 @@ class Session:
         self._files = FileAccess.of([directory]) if files is None else files
         self._states = {d.name: DeviceState(d, self._memory, files=self._files) for d in self.device_set.devices}
         self._placer = SessionPlacer(self.device_set, self.config.allow_soft_placement)
+        self._ledger = ledger
         self._prepared: dict[Wanted, Prepared] = {}
         self._default_fetches: list[Fetched] | None = None
         self._placement: Placement | None = None
@@ -204,13 +207,17 @@ class Session:
             stack.enter_context(self._pools.intra_op(self.config).serving())
             stack.enter_context(flushed_denormals())
             stack.enter_context(serving_memory(self._memory))
-            return prepared.executor.run(prepared.arguments(self.graph, feeds), progress)
+            try:
+                return prepared.executor.run(prepared.arguments(self.graph, feeds), progress)
+            finally:
+                if self._ledger is not None:
+                    self._ledger.end_step()
 
     def _build_executor(self, prepared: Prepared) -> AnyExecutor:
         resources, soft = prepared.step_resources, self.config.allow_soft_placement
-        calls = FunctionCalls(self.graph, self.device_set, soft, self._states, resources, self.placements.append)
+        calls = FunctionCalls(self.graph, self.device_set, soft, self._states, resources, self.placements.append, self._ledger)
         pool = self._pools.inter_op(self.config) if runs_ops_in_parallel(self.config) else None
-        return build_executor(prepared.step.partitions.parts, self._states, resources, calls.call, pool)
+        return build_executor(prepared.step.partitions.parts, self._states, resources, calls.call, pool, self._ledger)
 
 
 def _checked(placement: Placement) -> Placement:

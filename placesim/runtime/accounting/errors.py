@@ -41,13 +41,13 @@ def refusal(
     """For a kernel that can't get a tensor; `kept` outlives the step, and is not in TensorFlow's list."""
     dims, dtype = asked
     device = program.state.device.name
-    text = f"OOM when allocating tensor with shape{format_dims(dims)} and type {dtype.name} on {device} by allocator {source.name}"
+    text = (
+        f"OOM when allocating tensor with shape{format_dims(dims)} and type {dtype.name} on {device} by allocator {source.name}"
+    )
     tail = node_tail(text, instruction.node.name)
     after = _current_usage(device, source, kept) if options.report_tensor_allocations_upon_oom else _HINT
     node = instruction.node
-    error = ResourceExhaustedError(
-        text + tail + after, node=node.name, location=program.graph.location(node), device=device
-    )
+    error = ResourceExhaustedError(text + tail + after, node=node.name, location=program.graph.location(node), device=device)
     error.help = tuple(_holders(source, kept))
     return error
 

@@ -1,13 +1,14 @@
 """The memory of a session's devices: who allocated what, who holds it, and what outlives a step.
 
-Kernels compute with numpy; beside each of them the ledger does with buffers what TensorFlow's kernel would have done with its
-device's memory (`kernels/memory_rules.py`).  Constants, variables and what resources keep outlive a step; all else is given back
+Kernels compute with numpy; beside each of them the ledger does with buffers what TensorFlow's kernel would have done with
+its device's memory (`kernels/memory_rules.py`).  Constants, variables and what resources keep outlive a step; all else is given back
 when its last reader is done, or at the latest when the step ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from placesim.dtypes import DType
@@ -15,6 +16,7 @@ from placesim.errors import OpError
 from placesim.memory.buffers import Buffer, OutOfMemory
 from placesim.memory.sources import DeviceSource
 from placesim.ops.attributes import Attrs, FunctionName
+from placesim.ops.categories import RECEIVES, SENDS
 from placesim.runtime.accounting.errors import ReportOptions, constant_refusal, refusal
 from placesim.runtime.kernels.memory_rules import KernelMemory, MemoryRule, TensorMemory, VariableMemory
 from placesim.runtime.memory_types import memory_types
@@ -26,7 +28,7 @@ SCRATCH_BYTES = 1024 + 4
 
 
 class Site(NamedTuple):
-    """One node of a program as far as memory goes: where its buffers come from, and the rule that says what it does with them."""
+    """One node of a program as far as memory goes: where its buffers come from, and the rule that says what it does."""
 
     program: Program
     instruction: Instruction
@@ -46,7 +48,7 @@ class Site(NamedTuple):
 
 
 class _Call:
-    """A kernel that calls functions: the memory of its inputs, and of what each function gave last, by the values themselves."""
+    """A kernel that calls functions: the memory of its inputs, and of what each function gave last, by the values."""
 
     def __init__(self, values: Sequence[Any], memories: Sequence[TensorMemory]) -> None:
         self.inputs = {id(value): memory for value, memory in zip(values, memories, strict=True)}
@@ -143,6 +145,13 @@ class Ledger:
             memory = TensorMemory(tuple(variable.value.shape), variable.dtype)
             self.variable(variable).buffer = source.allocate(memory.size, variable.name) if memory.size else None
 
+    def dereferenced(self, memory: TensorMemory, value: Any) -> TensorMemory:
+        """What a reader of a reference holds: the variable's buffer; any other tensor is what it is."""
+        if not isinstance(value, Variable):
+            return memory
+        buffer = self.variable(value).buffer
+        return TensorMemory(_dims(value.value), value.dtype, None if buffer is None else buffer.hold(), value.value)
+
     def find_variable(self, handle: ResourceHandle) -> Variable | None:
         """The variable that a handle names, where it names one that exists."""
         resources = self._find_resources(handle.device)
@@ -151,8 +160,13 @@ class Ledger:
 
     def kept(self) -> set[Buffer]:
         """The whole buffers that outlive a step."""
-        variables = (memory.buffer.root for memory in self._variables.values() if memory.buffer is not None)
-        return {*variables, *self._constants, *self._scratch.values()}
+        return set(self._kept_buffers())
+
+    def _kept_buffers(self) -> Iterator[Buffer]:
+        """One for each that keeps it."""
+        yield from self._constants
+        yield from self._scratch.values()
+        yield from (memory.buffer.root for memory in self._variables.values() if memory.buffer is not None)
 
     def make_scratch(self, site: Site) -> None:
         """The scratch buffer of a GPU, before the first kernel that runs there."""
@@ -168,17 +182,15 @@ class Ledger:
         """A variable's shape before the kernel that is accounted for ran."""
         return self._variable_dims.get(variable, ())
 
-    def sweep(self) -> None:
-        """Give back what a step that failed left behind."""
-        kept = self.kept()
+    def end_step(self) -> None:
+        """Give back what the step left behind: what an error kept from being read, and loops' inputs that nobody waited for."""
+        self.calls.clear()
+        keepers = Counter(self._kept_buffers())
         for source in {*self.sources.values(), *self._hosts.values()}:
-            for buffer in [buffer for buffer in source.live if buffer not in kept]:
+            for buffer in [buffer for buffer in source.live if buffer not in keepers]:
                 source.free(buffer)
-        for memory in self._variables.values():
-            if memory.buffer is not None:
-                memory.buffer.root.holders = memory.buffer.holders = 1
-        for buffer in self._constants:
-            buffer.holders = 1
+        for buffer, count in keepers.items():
+            buffer.holders = count
 
 
 class StepAccount:
@@ -188,22 +200,48 @@ class StepAccount:
         self._ledger = ledger
         self._executor = executor
         self._call = ledger.calls[-1] if ledger.calls else None
-        self._sent: dict[Any, TensorMemory] = {}
+        self._sent: dict[Any, tuple[TensorMemory, bool]] = {}
         self._results: list[tuple[Any, TensorMemory]] = []
 
     # --- kernels
 
-    def begin(self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any]) -> None:
+    def begin(self, memories: Sequence[TensorMemory], values: Sequence[Any]) -> None:
         """Before a kernel that calls functions."""
         self._ledger.calls.append(_Call(values, memories))
 
     def executed(
+        self,
+        site: Site,
+        memories: Sequence[TensorMemory],
+        values: Sequence[Any],
+        outputs: Sequence[Any],
+        key: Any = None,
+        constant: Buffer | None = None,
+    ) -> list[TensorMemory]:
+        """What a node did with its memory: its outputs, each held once; its inputs have been dropped.
+
+        `key` is a send's or a receive's, `constant` the buffer that a constant's kernel owns.  Raises TensorFlow's error where
+        the device has no room.
+        """
+        op = site.instruction.node.op
+        if op in SENDS:
+            self._send(key, memories[0], values[0], site.is_cpu or op == "_HostSend")
+            return []
+        if op in RECEIVES:
+            return [self._receive(site, key)]
+        if op == "_Arg":
+            return [self._argument(site, outputs[0])]
+        if op == "_Retval":
+            self._result(memories[0], values[0])
+            return []
+        if op == "Const":
+            buffer = None if constant is None else constant.hold()
+            return [TensorMemory(_dims(outputs[0]), site.output_dtypes[0], buffer, outputs[0], on_host=site.output_on_host[0])]
+        return self._kernel(site, memories, values, outputs)
+
+    def _kernel(
         self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any], outputs: Sequence[Any]
     ) -> list[TensorMemory]:
-        """What a kernel did with its memory: its outputs, each held once; its inputs have been dropped.
-
-        Raises TensorFlow's error where its device has no room.
-        """
         ledger = self._ledger
         ledger.make_scratch(site)
         found = [
@@ -232,7 +270,7 @@ class StepAccount:
             raise self._refusal(site, memory) from None
         for variable in own:
             ledger.remember_dims(variable)
-        _release(memory for memory in inputs if not memory.is_ref)
+        _release(inputs)
         return found
 
     def _read(
@@ -244,15 +282,12 @@ class StepAccount:
         variables: dict[int, VariableMemory] = {}
         own: list[Variable] = []
         for position, (memory, value) in enumerate(zip(memories, values, strict=True)):
-            if isinstance(value, Variable):
-                held = ledger.variable(value)
-                if site.instruction.reads_ref[position]:
-                    buffer = None if held.buffer is None else held.buffer.hold()
-                    memory = TensorMemory(_dims(value.value), value.dtype, buffer, value.value)
-                else:
-                    variables[position] = held
-                    own.append(value)
-                    memory = TensorMemory(ledger.dims_of(value), value.dtype, held.buffer, is_ref=True)
+            if isinstance(value, Variable) and not site.instruction.reads_ref[position]:
+                held = variables[position] = ledger.variable(value)
+                own.append(value)
+                memory = TensorMemory(ledger.dims_of(value), value.dtype, held.buffer, is_ref=True)
+            elif isinstance(value, Variable):
+                memory = ledger.dereferenced(memory, value)
             elif isinstance(value, ResourceHandle):
                 variable = ledger.find_variable(value)
                 if variable is not None:
@@ -277,7 +312,7 @@ class StepAccount:
 
     # --- the ends of a step
 
-    def argument(self, site: Site, value: Any) -> TensorMemory:
+    def _argument(self, site: Site, value: Any) -> TensorMemory:
         """What is fed, or what a function is called with: somebody else holds it for as long as the step runs."""
         given = self._call.find(value) if self._call is not None else None
         tensor = TensorMemory(_dims(value), site.output_dtypes[0], None, value)
@@ -287,33 +322,27 @@ class StepAccount:
             tensor.buffer = Buffer(None, tensor.size)
         return tensor
 
-    def result(self, memory: TensorMemory, value: Any) -> None:
+    def _result(self, memory: TensorMemory, value: Any) -> None:
         """What is fetched: held until the client has it."""
-        if isinstance(value, Variable):
-            held = self._ledger.variable(value).buffer
-            memory = TensorMemory(_dims(value.value), value.dtype, None if held is None else held.hold(), value.value)
-        self._results.append((value, memory))
+        self._results.append((value, self._ledger.dereferenced(memory, value)))
 
-    def send(self, key: Any, memory: TensorMemory, value: Any) -> None:
+    def _send(self, key: Any, memory: TensorMemory, value: Any, is_on_host: bool) -> None:
         """A tensor on its way: held until it is received."""
-        if isinstance(value, Variable):
-            held = self._ledger.variable(value).buffer
-            memory = TensorMemory(_dims(value.value), value.dtype, None if held is None else held.hold(), value.value)
-        self._sent[key] = memory
+        self._sent[key] = (self._ledger.dereferenced(memory, value), is_on_host)
 
-    def receive(self, site: Site, key: Any, sent_from_host: bool) -> TensorMemory:
+    def _receive(self, site: Site, key: Any) -> TensorMemory:
         """A tensor that has come: between two places in host memory the buffer is shared, else a new one is filled."""
-        sent = self._sent.pop(key)
-        is_on_host = site.is_cpu or site.output_on_host[0]
-        tensor = TensorMemory(sent.dims, sent.dtype, None, sent.value, on_host=site.output_on_host[0])
-        if is_on_host and sent_from_host:
+        sent, was_on_host = self._sent.pop(key)
+        is_on_host = site.is_cpu or site.instruction.node.op == "_HostRecv"
+        tensor = TensorMemory(sent.dims, sent.dtype, None, sent.value, on_host=is_on_host and not site.is_cpu)
+        if is_on_host and was_on_host:
             tensor.buffer = sent.buffer
             return tensor
-        if tensor.size:
-            try:
-                tensor.buffer = (site.host_source if is_on_host else site.source).allocate(tensor.size, site.name)
-            except OutOfMemory:
-                raise self._refusal(site, KernelMemory(site.name, (), (tensor,), {}, site.source)) from None
+        memory = KernelMemory(site.name, (), (tensor,), {}, site.source, host_source=site.host_source)
+        try:
+            memory.run(None)
+        except OutOfMemory:
+            raise self._refusal(site, memory) from None
         _release([sent])
         return tensor
 
@@ -326,9 +355,19 @@ class StepAccount:
         self._results = []
 
 
+def make_constants(ledger: Ledger, programs: Sequence[Program]) -> dict[tuple[int, int], Buffer | None]:
+    """The buffers of all constants, by program and node: their kernels are made, in node order, before the first step."""
+    return {
+        (number, index): ledger.make_constant(ledger.site(program, instruction))
+        for number, program in enumerate(programs)
+        for index, instruction in enumerate(program.instructions)
+        if instruction.node.op == "Const"
+    }
+
+
 def share(memory: TensorMemory, readers: int) -> None:
     """A tensor that was held once is handed to so many readers."""
-    if memory.buffer is None:
+    if memory.buffer is None or memory.is_ref:
         return
     if readers:
         memory.buffer.holders += readers - 1
@@ -338,8 +377,7 @@ def share(memory: TensorMemory, readers: int) -> None:
 
 def _release(memories: Iterable[TensorMemory]) -> None:
     for memory in memories:
-        if memory.buffer is not None and not memory.is_ref:
-            memory.buffer.release()
+        memory.release()
 
 
 def _dims(value: Any) -> tuple[int, ...]:

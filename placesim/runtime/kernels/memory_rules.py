@@ -57,6 +57,21 @@ class TensorMemory:
         self.is_ref = is_ref
         self.on_host = on_host
 
+    def shared(self) -> TensorMemory:
+        """The same tensor once more: one more holder of its buffer."""
+        self.hold()
+        return TensorMemory(self.dims, self.dtype, self.buffer, self.value, self.is_ref, self.on_host)
+
+    def hold(self) -> None:
+        """One more holds the tensor's buffer; a reference holds none."""
+        if self.buffer is not None and not self.is_ref:
+            self.buffer.holders += 1
+
+    def release(self) -> None:
+        """One less."""
+        if self.buffer is not None and not self.is_ref:
+            self.buffer.release()
+
     @property
     def elements(self) -> int:
         return math.prod(self.dims)
@@ -113,6 +128,7 @@ class KernelMemory:
         self._host_source = host_source or source
         self._counts_temporaries = counts_temporaries
         self._temporaries: list[Buffer] = []
+        self._forwarded: list[tuple[int, int]] = []
         self.asked: tuple[tuple[int, ...], DType] = ((), VARIANT)
         """Shape and type of what was asked for last, for the error where there is no room."""
         self._is_made = [False] * len(outputs)
@@ -147,6 +163,7 @@ class KernelMemory:
             self.allocate(output)
             return False
         self._is_made[output] = True
+        self._forwarded.append((output, found))
         tensor = self.inputs[found]
         self.outputs[output].buffer, tensor.buffer = tensor.buffer, None
         return True
@@ -237,15 +254,22 @@ class KernelMemory:
                 if not is_made and not self.outputs[output].is_ref:
                     self.allocate(output)
         except (OutOfMemory, ValueUnknown):
-            for tensor in self.outputs:
-                if tensor.buffer is not None:
-                    tensor.buffer.release()
-                    tensor.buffer = None
+            self._undo()
             raise
         finally:
             for buffer in self._temporaries:
                 buffer.release()
             self._temporaries.clear()
+
+
+    def _undo(self) -> None:
+        for output, source in self._forwarded:
+            self.inputs[source].buffer, self.outputs[output].buffer = self.outputs[output].buffer, None
+        for tensor in self.outputs:
+            if tensor.buffer is not None and not tensor.is_ref:
+                tensor.buffer.release()
+                tensor.buffer = None
+        self._forwarded.clear()
 
 
 MemoryRule = Callable[[KernelMemory], None]
