@@ -30,6 +30,10 @@ from placesim.memory.sub_allocator import SubAllocator
 
 FIRST_REGION_BYTES = 2 << 20
 """With growth, the first region has this size or that of the limit."""
+_SINGLE = struct.Struct("f")
+_SINGLE_BITS = 24
+_NINE_TENTHS_NUMERATOR, _NINE_TENTHS_DENOMINATOR = 15099494, 1 << 24
+"""0.9 in single precision."""
 
 
 class BfcAllocator:
@@ -110,10 +114,10 @@ class BfcAllocator:
         self._peak_pool_bytes = 0
 
     def allocate(self, num_bytes: int, *, retry: bool = True, freed_by: int = 0, operation_name: str = "") -> Chunk | None:
-        """A chunk of at least `num_bytes`, its holder's until it is deallocated; None where there is no room, and for 0 bytes.
+        """A chunk of at least `num_bytes`, the caller's until it is freed; None where there is no room, and for 0 bytes.
 
-        retry: whether the caller would wait for memory (`retry_on_failure`), as it would for a tensor, but not for scratch space
-        that it can do without; where nobody waits, what is logged of a failure depends on it.
+        retry: whether the caller would wait for memory (`retry_on_failure`), as it would for a tensor, but not for scratch
+        space that it can do without; where nobody waits, what is logged of a failure depends on it.
         freed_by: with a timing counter, only chunks that were freed up to this count; 0: any.
         operation_name: the node for the log.
 
@@ -206,16 +210,15 @@ class BfcAllocator:
     # One allocation
 
     def _allocate_with_retry(self, num_bytes: int, freed_by: int, operation_name: str) -> Chunk | None:
-        """Tries, and again whenever memory was freed; after 10 s once more, and that time the failure is logged."""
+        """Tries twice, and again whenever memory was freed; after 10 s twice more, and the last time the failure is logged."""
         chunk = self._attempt(num_bytes, freed_by, operation_name, dump=False)
         if chunk is not None or num_bytes == 0:
             return chunk
         waiting = True
-        while waiting:
-            chunk = self._attempt(num_bytes, freed_by, operation_name, dump=False)
-            if chunk is not None:
-                return chunk
+        while (chunk := self._attempt(num_bytes, freed_by, operation_name, dump=False)) is None and waiting:
             waiting = self.wait_for_memory is not None and self.wait_for_memory()
+        if chunk is not None:
+            return chunk
         return self._attempt(num_bytes, freed_by, operation_name, dump=True)
 
     def _attempt(self, num_bytes: int, freed_by: int, operation_name: str, *, dump: bool) -> Chunk | None:
@@ -378,9 +381,3 @@ def _single(value: int) -> int:
     if drop and (rest > half or (rest == half and whole & 1)):
         whole += 1
     return whole << drop
-
-
-_SINGLE = struct.Struct("f")
-_SINGLE_BITS = 24
-_NINE_TENTHS_NUMERATOR, _NINE_TENTHS_DENOMINATOR = 15099494, 1 << 24
-"""0.9 in single precision."""

@@ -2,7 +2,8 @@
 
 A sequence has `options`, `memory_limit`, `name`, `sub` (the driver that it was recorded with), `timed`, and `steps`:
 `["a", bytes]` with `"no_retry"` or the count that chunks had to be freed by; `["f", step]`; `["clear_stats"]`;
-`["frontier", count]`; `["counter"]`.  Everything that was recorded must agree.  A sequence that killed TensorFlow (`fatal`) must be refused.
+`["frontier", count]`; `["counter"]`.  Everything that was recorded must agree.  A sequence that killed TensorFlow (`fatal`)
+must be refused.
 """
 
 from __future__ import annotations
