@@ -278,8 +278,9 @@ class BfcAllocator:
         size = min(self._next_region_bytes, available)
         address = self._sub_allocator.allocate(size)
         while address is None:
-            size = _nine_tenths(size)
-            if size < rounded:
+            refused, size = size, _nine_tenths(size)
+            # TensorFlow would ask for the same size for ever where a tenth less is rounded up to it
+            if size < rounded or size == refused:
                 return False
             address = self._sub_allocator.allocate(size)
         if not raised:

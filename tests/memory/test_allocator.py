@@ -120,6 +120,15 @@ def test_who_waits_in_vain_tries_four_times_and_logs_the_dump_alone() -> None:
     assert allocator.failures.logged == 0
 
 
+def test_a_driver_with_nothing_left_is_not_asked_for_ever() -> None:
+    driver = CountingMemory(2 * MIB)
+    allocator = BfcAllocator("GPU_0_bfc", 64 * MIB, driver, NO_RETRY)
+    held = [allocator.allocate(MIB) for _ in range(2)]
+    assert all(held)
+    assert allocator.allocate(1) is None
+    assert driver.asked < 100
+
+
 def test_a_host_region_grows_where_a_gpu_gets_another() -> None:
     for driver, regions in ((host_memory(), 1), (gpu_memory(), 2)):
         allocator = BfcAllocator("GPU_0_bfc", 64 * MIB, driver)
