@@ -1,7 +1,7 @@
 """TensorFlow's BFC allocator ("best fit with coalescing"): sizes in, chunks of a device's memory out.
 
-It does what `bfc_allocator.cc` and `allocator_retry.cc` of TensorFlow 2.21 do, so that each tensor gets the offset, the size and
-the allocation id that it would have there, and a device runs out of memory at the same allocation.
+It does what `bfc_allocator.cc` and `allocator_retry.cc` of TensorFlow 2.21 do, so that each tensor gets the offset, the size
+and the allocation id that it would have there, and a device runs out of memory at the same allocation.
 
 - A size is rounded up to 256 bytes and gets the smallest free chunk that holds it, the lowest address among equals.  A chunk of
   twice the size or more is cut in two, as is one that would waste too much; else the caller gets all of it.
@@ -20,63 +20,20 @@ import struct
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from placesim.errors import DefectError, InvalidArgumentError
+from placesim.memory.chunk_table import ChunkTable
 from placesim.memory.dump import LogLine, collection_line, failure_lines, out_of_memory_line
-from placesim.memory.free_chunks import FreeChunks
 from placesim.memory.pool import FREE, Chunk, Pool, Region, Statistics, rounded_down, rounded_up
+from placesim.memory.settings import BfcOptions, FailureLog, TimingCounter, max_waste_bytes
 from placesim.memory.sub_allocator import SubAllocator
 
 FIRST_REGION_BYTES = 2 << 20
 """With growth, the first region has this size or that of the limit."""
-DEFAULT_MAX_WASTE_BYTES = 128 << 20
-"""A chunk that is this much larger than what is asked for is cut, unless a fraction says otherwise."""
-MAX_FAILURE_LOGS = 10
-"""So many failures are logged in a process."""
-
-
-@dataclass(frozen=True, slots=True)
-class BfcOptions:
-    """BFCAllocator::Options, with its defaults.
-
-    allow_growth: regions as they are needed, not all of the limit with the first allocation.
-    allow_retry_on_failure: who finds no room waits up to 10 s for others to free some.
-    garbage_collection: regions in which nothing is used are given back before an allocation fails.
-    fragmentation_fraction: above 0, the share of the limit that one allocation may waste before its chunk is cut.
-    """
-
-    allow_growth: bool = True
-    allow_retry_on_failure: bool = True
-    garbage_collection: bool = False
-    fragmentation_fraction: float = 0.0
-
-
-class FailureLog:
-    """How many failures a process has logged: one for all its allocators, which fall silent together."""
-
-    __slots__ = ("logged",)
-
-    def __init__(self) -> None:
-        self.logged = 0
-
-    @property
-    def is_open(self) -> bool:
-        return self.logged < MAX_FAILURE_LOGS
-
-
-class TimingCounter:
-    """The count that frees are stamped with (SharedCounter): shared between an allocator and those who wait for its device."""
-
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value = 0
-
-    def next(self) -> int:
-        """Counts one on, and gives the new count."""
-        self.value += 1
-        return self.value
+_SINGLE = struct.Struct("f")
+_SINGLE_BITS = 24
+_NINE_TENTHS_NUMERATOR, _NINE_TENTHS_DENOMINATOR = 15099494, 1 << 24
+"""0.9 in single precision."""
 
 
 class BfcAllocator:
@@ -95,9 +52,8 @@ class BfcAllocator:
     """
 
     __slots__ = (
-        "_at",
         "_bytes_in_use",
-        "_free",
+        "_chunks",
         "_largest_alloc_size",
         "_max_waste",
         "_next_allocation_id",
@@ -106,12 +62,10 @@ class BfcAllocator:
         "_peak_bytes_in_use",
         "_peak_pool_bytes",
         "_pool_bytes",
-        "_records",
         "_regions",
         "_safe_frontier",
         "_sub_allocator",
         "_timestamped",
-        "_unused",
         "failures",
         "log",
         "memory_limit",
@@ -143,14 +97,11 @@ class BfcAllocator:
         self.log = log
         self.wait_for_memory = wait_for_memory
         self.timing_counter = timing_counter
-        self._max_waste = _max_waste(name, memory_limit, options.fragmentation_fraction)
+        self._max_waste = max_waste_bytes(name, memory_limit, options.fragmentation_fraction)
         self._sub_allocator = sub_allocator
         first = min(memory_limit, FIRST_REGION_BYTES) if options.allow_growth else memory_limit
         self._next_region_bytes = rounded_up(first)
-        self._records: list[Chunk] = []
-        self._unused: list[Chunk] = []
-        self._at: dict[int, Chunk] = {}
-        self._free = FreeChunks()
+        self._chunks = ChunkTable()
         self._regions: list[Region] = []
         self._timestamped: deque[Chunk] = deque()
         self._safe_frontier = 0
@@ -163,10 +114,10 @@ class BfcAllocator:
         self._peak_pool_bytes = 0
 
     def allocate(self, num_bytes: int, *, retry: bool = True, freed_by: int = 0, operation_name: str = "") -> Chunk | None:
-        """A chunk of at least `num_bytes`, in use until it is deallocated; None where there is no room, and for 0 bytes.
+        """A chunk of at least `num_bytes`, the caller's until it is freed; None where there is no room, and for 0 bytes.
 
-        retry: whether the caller would wait for memory (`retry_on_failure`), as it would for a tensor, but not for scratch space
-        that it can do without; where nobody waits, what is logged of a failure depends on it.
+        retry: whether the caller would wait for memory (`retry_on_failure`), as it would for a tensor, but not for scratch
+        space that it can do without; where nobody waits, what is logged of a failure depends on it.
         freed_by: with a timing counter, only chunks that were freed up to this count; 0: any.
         operation_name: the node for the log.
 
@@ -174,9 +125,9 @@ class BfcAllocator:
         """
         if num_bytes > 0 and self.timing_counter is None:
             rounded = rounded_up(num_bytes)
-            address = self._free.take(rounded)
-            if address >= 0:
-                return self._hand_out(self._at[address], num_bytes, rounded)
+            found = self._chunks.take(rounded)
+            if found is not None:
+                return self._hand_out(found, num_bytes, rounded)
         if num_bytes < 0:
             raise InvalidArgumentError(f"allocator {self.name}: asked for {num_bytes} bytes; expected 0 or more")
         if retry and self.options.allow_retry_on_failure:
@@ -201,11 +152,11 @@ class BfcAllocator:
         chunk.allocation_id = FREE
         self._bytes_in_use -= chunk.size
         if self.timing_counter is None:
-            chunk = self._coalesce(chunk)
+            self._chunks.put_joined(chunk)
         else:
             chunk.freed_at_count = self.timing_counter.next()
             self._timestamped.append(chunk)
-        self._free.add(chunk.size, chunk.address)
+            self._chunks.put(chunk)
 
     def advance_safe_frontier(self, count: int) -> None:
         """Chunks that were freed before this count may be joined and used by anybody; a frontier never goes back."""
@@ -237,7 +188,7 @@ class BfcAllocator:
         free = self._pool_bytes - self._bytes_in_use
         if not free:
             return float("nan")
-        share: float = _SINGLE.unpack(_SINGLE.pack((free - self._free.largest) / free))[0]
+        share: float = _SINGLE.unpack(_SINGLE.pack((free - self._chunks.largest_free) / free))[0]
         return share
 
     def pool(self) -> Pool:
@@ -259,16 +210,15 @@ class BfcAllocator:
     # One allocation
 
     def _allocate_with_retry(self, num_bytes: int, freed_by: int, operation_name: str) -> Chunk | None:
-        """Tries, and again whenever memory was freed; after 10 s once more, and that time the failure is logged."""
+        """Tries twice, and again whenever memory was freed; after 10 s twice more, and the last time the failure is logged."""
         chunk = self._attempt(num_bytes, freed_by, operation_name, dump=False)
         if chunk is not None or num_bytes == 0:
             return chunk
         waiting = True
-        while waiting:
-            chunk = self._attempt(num_bytes, freed_by, operation_name, dump=False)
-            if chunk is not None:
-                return chunk
+        while (chunk := self._attempt(num_bytes, freed_by, operation_name, dump=False)) is None and waiting:
             waiting = self.wait_for_memory is not None and self.wait_for_memory()
+        if chunk is not None:
+            return chunk
         return self._attempt(num_bytes, freed_by, operation_name, dump=True)
 
     def _attempt(self, num_bytes: int, freed_by: int, operation_name: str, *, dump: bool) -> Chunk | None:
@@ -295,22 +245,13 @@ class BfcAllocator:
         yield self._collect_free_regions(rounded) and self._extend(rounded)
 
     def _find(self, rounded: int, freed_by: int) -> Chunk | None:
-        """The first free chunk that is large enough, and was freed early enough; it is free no longer."""
-        if freed_by == 0:
-            address = self._free.take(rounded)
-            return self._at[address] if address >= 0 else None
-        for address in self._free.of_at_least(rounded):
-            chunk = self._at[address]
-            if chunk.freed_at_count <= freed_by:
-                self._free.remove(chunk.size, address)
-                return chunk
-        return None
+        return self._chunks.take_freed_by(rounded, freed_by) if freed_by else self._chunks.take(rounded)
 
     def _hand_out(self, chunk: Chunk, num_bytes: int, rounded: int) -> Chunk:
         """Cuts off what is too much, and marks the chunk as used."""
         size = chunk.size
         if size >= 2 * rounded or size - rounded >= self._max_waste:
-            self._split(chunk, rounded)
+            self._chunks.split(chunk, rounded)
             size = rounded
         chunk.requested_size = num_bytes
         chunk.allocation_id = self._next_allocation_id
@@ -322,65 +263,6 @@ class BfcAllocator:
         if size > self._largest_alloc_size:
             self._largest_alloc_size = size
         return chunk
-
-    # Chunks
-
-    def _new_chunk(self, address: int, size: int, freed_at_count: int) -> Chunk:
-        """The record that was given up last, else a new one; a record keeps the requested size of its life before."""
-        if self._unused:
-            chunk = self._unused.pop()
-        else:
-            chunk = Chunk(len(self._records))
-            self._records.append(chunk)
-        chunk.address = address
-        chunk.size = size
-        chunk.freed_at_count = freed_at_count
-        self._at[address] = chunk
-        return chunk
-
-    def _delete_chunk(self, chunk: Chunk) -> None:
-        del self._at[chunk.address]
-        chunk.size = 0
-        chunk.prev = chunk.next = None
-        self._unused.append(chunk)
-
-    def _split(self, chunk: Chunk, size: int) -> None:
-        """The chunk keeps its start; the rest of it is a free chunk."""
-        rest = self._new_chunk(chunk.address + size, chunk.size - size, chunk.freed_at_count)
-        following = chunk.next
-        rest.prev, rest.next = chunk, following
-        if following is not None:
-            following.prev = rest
-        chunk.next = rest
-        chunk.size = size
-        self._free.add(rest.size, rest.address)
-
-    def _coalesce(self, chunk: Chunk, *, whenever_freed: bool = False) -> Chunk:
-        """Joins a free chunk, in no bin now, with the free chunks after and before it; the first of them is what is left.
-
-        Chunks with a count are left alone unless `whenever_freed`.
-        """
-        if chunk.freed_at_count and not whenever_freed:
-            return chunk
-        following, before = chunk.next, chunk.prev
-        if following is not None and following.allocation_id == FREE and (whenever_freed or not following.freed_at_count):
-            self._free.remove(following.size, following.address)
-            self._merge(chunk, following)
-        if before is not None and before.allocation_id == FREE and (whenever_freed or not before.freed_at_count):
-            self._free.remove(before.size, before.address)
-            self._merge(before, chunk)
-            return before
-        return chunk
-
-    def _merge(self, first: Chunk, second: Chunk) -> None:
-        following = second.next
-        first.next = following
-        if following is not None:
-            following.prev = first
-        first.size += second.size
-        if second.freed_at_count > first.freed_at_count:
-            first.freed_at_count = second.freed_at_count
-        self._delete_chunk(second)
 
     # Regions
 
@@ -396,8 +278,9 @@ class BfcAllocator:
         size = min(self._next_region_bytes, available)
         address = self._sub_allocator.allocate(size)
         while address is None:
-            size = _nine_tenths(size)
-            if size < rounded:
+            refused, size = size, _nine_tenths(size)
+            # TensorFlow would ask for the same size for ever where a tenth less is rounded up to it
+            if size < rounded or size == refused:
                 return False
             address = self._sub_allocator.allocate(size)
         if not raised:
@@ -409,17 +292,18 @@ class BfcAllocator:
 
     def _add_region(self, address: int, size: int) -> None:
         """One free chunk, in a region of its own or at the end of the one that ends here."""
-        chunk = self._new_chunk(address, size, 0)
+        chunk = self._chunks.new_chunk(address, size)
         at = bisect_right(self._regions, address, key=lambda region: region.end)
         before = self._regions[at - 1] if at else None
         if self._sub_allocator.coalesces and before is not None and before.end == address:
+            last = before.first
+            while last.next is not None:
+                last = last.next
             before.size += size
-            *_, last = before.chunks()
             last.next, chunk.prev = chunk, last
         else:
             self._regions.insert(at, Region(address, size, chunk))
-        chunk = self._coalesce(chunk)
-        self._free.add(chunk.size, chunk.address)
+        self._chunks.put_joined(chunk)
 
     def _collect_free_regions(self, rounded: int) -> bool:
         """Gives back all regions in which nothing is used, unless even that would not be enough; whether it did."""
@@ -435,9 +319,7 @@ class BfcAllocator:
         if self.log:
             self.log(collection_line())
         for region in unused:
-            for chunk in region.chunks():
-                self._free.remove(chunk.size, chunk.address)
-                self._delete_chunk(chunk)
+            self._chunks.delete_region(region)
             self._sub_allocator.free(region.address, region.size)
             self._pool_bytes -= region.size
         self._regions = kept
@@ -458,7 +340,7 @@ class BfcAllocator:
                 safe.append(chunk.address)
         self._timestamped = held
         for chunk in self._still_chunks(safe):
-            self._rejoin(chunk, whenever_freed=False)
+            self._chunks.rejoin(chunk, whenever_freed=False)
 
     def _merge_until(self, rounded: int) -> bool:
         """Joins what is queued, whatever its count, until a chunk of this size has come about; whether one has."""
@@ -469,7 +351,7 @@ class BfcAllocator:
             if satisfied:
                 self._timestamped.append(chunk)
                 continue
-            joined = self._rejoin(chunk, whenever_freed=True)
+            joined = self._chunks.rejoin(chunk, whenever_freed=True)
             if joined is not chunk and joined.freed_at_count:
                 self._timestamped.append(joined)
             satisfied = joined.size >= rounded
@@ -482,29 +364,9 @@ class BfcAllocator:
     def _still_chunks(self, addresses: Iterable[int]) -> Iterator[Chunk]:
         """The chunks that begin there when it is their turn: those before may have swallowed some."""
         for address in addresses:
-            chunk = self._at.get(address)
+            chunk = self._chunks.chunk_at(address)
             if chunk is not None:
                 yield chunk
-
-    def _rejoin(self, chunk: Chunk, *, whenever_freed: bool) -> Chunk:
-        self._free.remove(chunk.size, chunk.address)
-        joined = self._coalesce(chunk, whenever_freed=whenever_freed)
-        self._free.add(joined.size, joined.address)
-        return joined
-
-
-def _max_waste(name: str, memory_limit: int, fraction: float) -> int:
-    """How much larger than asked for a chunk may be handed out, in bytes."""
-    if not fraction > 0:
-        return DEFAULT_MAX_WASTE_BYTES
-    waste = fraction * memory_limit
-    if 0 < waste < 1:
-        raise InvalidArgumentError(
-            f"allocator {name}: an internal fragmentation fraction of {fraction} of {memory_limit} bytes is less than one byte. "
-            "TensorFlow then cuts a chunk that fits exactly into itself and an empty one, and dies "
-            '("Could not find Region for 0x..."). Use 0 for the default of 128 MiB, or a fraction that comes to a byte or more'
-        )
-    return int(min(waste, float(1 << 63)))
 
 
 def _nine_tenths(size: int) -> int:
@@ -520,9 +382,3 @@ def _single(value: int) -> int:
     if drop and (rest > half or (rest == half and whole & 1)):
         whole += 1
     return whole << drop
-
-
-_SINGLE = struct.Struct("f")
-_SINGLE_BITS = 24
-_NINE_TENTHS_NUMERATOR, _NINE_TENTHS_DENOMINATOR = 15099494, 1 << 24
-"""0.9 in single precision."""

@@ -67,7 +67,8 @@ def dump_lines(pool: Pool, rounded_bytes: int) -> Iterator[LogLine]:
 
 def out_of_memory_line(name: str, num_bytes: int, freed_by: int, *, important: bool) -> LogLine:
     """The warning of each failure; one that is not important has another way to go on."""
-    text = f"Allocator ({name}) ran out of memory trying to allocate {human_readable_bytes(num_bytes)} with freed_by_count={freed_by}."
+    asked = human_readable_bytes(num_bytes)
+    text = f"Allocator ({name}) ran out of memory trying to allocate {asked} with freed_by_count={freed_by}."
     if not important:
         text += (
             " The caller indicates that this is not a failure, but this may mean that there could be performance gains if more "

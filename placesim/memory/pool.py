@@ -20,8 +20,8 @@ class Chunk:
     """A part of a region that is in use, or free.  While it is in use it is its holder's, and stays as it is.
 
     `address` and `size`; `requested_size`, what was asked for when it was last handed out; `allocation_id`, counted from 1 over
-    the allocations that succeeded, FREE for a free one; `freed_at_count`, the count at which it was freed where the allocator has
-    a timing counter, else 0; `handle`, its place in the allocator's table.  A record that is in no region has the size 0.
+    the allocations that succeeded, FREE for a free one; `freed_at_count`, the count at which it was freed where the allocator
+    has a timing counter, else 0; `handle`, its place in the allocator's table.  A record that is in no region has the size 0.
     """
 
     __slots__ = ("address", "allocation_id", "freed_at_count", "handle", "next", "prev", "requested_size", "size")

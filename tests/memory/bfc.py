@@ -1,8 +1,9 @@
 """TensorFlow's recorded sequences of allocations and frees, repeated with our allocator and compared, step by step.
 
-A sequence has `options`, `memory_limit`, `name`, `sub` (the driver that it was recorded with), `timed`, and `steps`: `["a", bytes]`
-with `"no_retry"` or the count that chunks had to be freed by; `["f", step]`; `["clear_stats"]`; `["frontier", count]`;
-`["counter"]`.  Everything that was recorded must agree.  A sequence that killed TensorFlow (`fatal`) must be refused.
+A sequence has `options`, `memory_limit`, `name`, `sub` (the driver that it was recorded with), `timed`, and `steps`:
+`["a", bytes]` with `"no_retry"` or the count that chunks had to be freed by; `["f", step]`; `["clear_stats"]`;
+`["frontier", count]`; `["counter"]`.  Everything that was recorded must agree.  A sequence that killed TensorFlow (`fatal`)
+must be refused.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from dataclasses import asdict
 from typing import Any
 
 from placesim.errors import InvalidArgumentError
-from placesim.memory.allocator import BfcAllocator, BfcOptions, TimingCounter
+from placesim.memory.allocator import BfcAllocator
 from placesim.memory.dump import LogLine, statistics_text
 from placesim.memory.pool import Chunk
+from placesim.memory.settings import BfcOptions, TimingCounter
 from placesim.memory.sub_allocator import BASE_ADDRESS, AddressRanges
 
 KEYS = ("sub", "steps", "memory_limit")
@@ -24,7 +26,10 @@ KEYS = ("sub", "steps", "memory_limit")
 
 
 class RecordedDriver:
-    """The driver of a recording, and what was asked of it: `[step, alloc|refused|free, address - base, bytes]` (0 where it was refused)."""
+    """The driver of a recording, and what was asked of it: `[step, alloc|refused|free, address - base, bytes]`.
+
+    The address of what was refused is 0.
+    """
 
     def __init__(self, sub: Mapping[str, Any], base: int) -> None:
         self._ranges = AddressRanges(sub["supply"], coalesces=sub["coalesce"], base=base, order=sub["order"], gap=sub["gap"])

@@ -38,17 +38,14 @@ FORMS = (
 
 
 def read_cases(path: Path) -> Iterator[Case]:
-    """The cases of a file, one a line, compressed or not."""
-    with open(path, "rb") as file:
-        compressed = file.read(2) == b"\x1f\x8b"
-    opened = gzip.open(path, "rt", encoding="utf-8") if compressed else path.open(encoding="utf-8")
-    with opened as lines:
-        for line in lines:
-            if line.strip():
-                case = json.loads(line)
-                if not isinstance(case, dict):
-                    raise ValueError("a case is an object")
-                yield case
+    """The cases of a file, one a line, compressed or not; raises ValueError where a line is none."""
+    data = path.read_bytes()
+    text = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+    for line in text.splitlines():
+        case = json.loads(line)
+        if not isinstance(case, dict):
+            raise ValueError(f"{path}: a case is an object")
+        yield case
 
 
 def form_of(case: Case) -> Form | None:
@@ -63,7 +60,7 @@ def compare_file(path: Path, wanted: str, show: int) -> bool:
         first = next(cases, None)
     except ValueError:
         first = None
-    form = first and form_of(first)
+    form = None if first is None else form_of(first)
     if first is None or form is None or form.differences is None:
         print(f"{path}: " + (f"no comparer for {form.name}" if form else "no recording of memory"))
         return False
@@ -88,7 +85,8 @@ def main() -> int:
     parser.add_argument("--id", default="", help="only cases with this in their id")
     parser.add_argument("--show", type=int, default=10, help="so many cases that differ are shown")
     options = parser.parse_args()
-    return 0 if all([compare_file(path, options.id, options.show) for path in options.files]) else 1
+    differing = sum(not compare_file(path, options.id, options.show) for path in options.files)
+    return 1 if differing else 0
 
 
 if __name__ == "__main__":
