@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.memory import bfc
+from tests.memory import bfc, models, op_memory
 
 Case = Mapping[str, Any]
 
@@ -29,9 +29,9 @@ class Form(NamedTuple):
 
 FORMS = (
     Form("bfc", bfc.KEYS, bfc.differences),
-    Form("memory-ops", ("op", "fed")),
-    Form("memory-models", ("runs", "allocator")),
-    Form("memory-micro", ("runs", "graph_def")),
+    Form("memory-ops", ("op", "fed"), op_memory.differences),
+    Form("memory-models", ("runs", "allocator"), models.differences),
+    Form("memory-micro", ("runs", "graph_def"), models.differences),
     Form("oom", ("limit_mb", "source", "error")),
 )
 """The first form whose keys a case has is the case's."""

@@ -1,9 +1,9 @@
 """Recorded steps, event by event: the kernels in the order in which they ran, and what each allocated, forwarded and freed.
 
-The recording gives the order of the kernels, the bytes of their outputs and the sizes of their temporaries.  From the graph and
-the kernels' memory rules follows all else: whether an output is new, forwarded or shared, every address, what is freed and when,
-and the peak.  A rule that needs more than the recording holds (shapes, attrs, values) leaves its kernel to the recording; how many
-did is counted.
+The recording gives the order of the kernels, the bytes of their outputs and the sizes of their temporaries.  From the graph
+and the kernels' memory rules follows all else: whether an output is new, forwarded or shared, every address, what is freed and
+when, and the peak.  A rule that needs more than the recording holds (shapes, attrs, values) leaves its kernel to the recording;
+how many did is counted.
 """
 
 from __future__ import annotations
@@ -245,12 +245,14 @@ class _Run:
         outputs = [Tensor(0) for _ in range(1 + max((facts[0] for facts in entry.outputs), default=-1))]
         for index, _, size, kind in entry.outputs:
             outputs[index] = Tensor(size, is_ref=bool(kind))
+        if op in REFERENCES or op == "VarHandleOp":
+            outputs = [*outputs, Tensor(0, is_ref=op in REFERENCES)][:1]
+            outputs[0].name = entry.name
         if entry.name.startswith("_arg_"):
             outputs[0].buffer = Buffer(None, outputs[0].size)
         elif entry.name.startswith("_retval_"):
             self.fetched += [tensor.shared() for tensor in inputs]
         elif op in REFERENCES:
-            outputs[0].name = entry.name
             outputs[0].buffer = replay.variables[entry.name].buffer
         elif op in CONTROL_FLOW:
             for index, *_ in entry.outputs:
@@ -320,8 +322,6 @@ class _Run:
             if tensor.is_ref:
                 tensor.name = next(given.name for given in inputs if given.is_ref)
                 tensor.buffer = replay.variables[tensor.name].buffer
-        if op == "VarHandleOp":
-            outputs[0].name = entry.name
 
     def _follow(
         self, entry: Executed, inputs: list[Tensor], outputs: list[Tensor], variables: Mapping[int, VariableMemory]
@@ -366,7 +366,8 @@ class _Run:
         name = entry.name
         if name.startswith("_arg_"):
             name = name.removeprefix("_arg_").rsplit("_", 2)[0]
-        for index, *_ in entry.outputs:
+        produced = range(1) if op in REFERENCES else [index for index, *_ in entry.outputs]
+        for index in produced:
             readers = self.readers[name, index]
             for reader in readers:
                 self.edges[reader].append(outputs[index].again())

@@ -173,6 +173,14 @@ def _expected_origin(facts: Mapping[str, Any], allocations: Sequence[Mapping[str
     return f"new {made.index(facts['alloc'])}"
 
 
+def differences(recorded: Mapping[str, Any]) -> Iterator[str]:
+    """Every way in which a case's columns differ from the recording."""
+    try:
+        yield from MemoryCase(recorded).differences()
+    except PlacesimError as error:
+        yield f"fails: {error.message}"
+
+
 def compare(path: Path, ops: Sequence[str] = (), wanted: str = "", show: int = 20) -> tuple[int, int]:
     """Agreed and total cases of a file; prints the first differences."""
     agreed = total = shown = 0
