@@ -326,4 +326,4 @@ def _einsum_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs)
     return len(inputs) * prod(sizes.values())
 
 
-TABLE: Table = {"Einsum": Kernel(compute_einsum, infer_einsum, _einsum_flops)}
+TABLE: Table = {"Einsum": Kernel(compute_einsum, infer_einsum, _einsum_flops, memory=einsum_memory)}
