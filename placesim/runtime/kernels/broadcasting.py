@@ -9,9 +9,24 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import broadcast_dims
 from placesim.runtime.kernels.kernel import Kernel, Tensor, one_per_output
+from placesim.runtime.kernels.memory_rules import KernelMemory, forwards
 from placesim.runtime.shapes import broadcasted, format_dims, unchanged
 
 Elementwise = Callable[..., Any]
+
+_OVER_INPUT = forwards(0)
+
+
+def binary_memory(memory: KernelMemory) -> None:
+    """The output over the first input that it may be written to, but never over a scalar that the other is no scalar beside.
+
+    Such a scalar is not even tried where the other has one element too.
+    """
+    x, y = memory.inputs[0].dims, memory.inputs[1].dims
+    if x == y or (x and y):
+        memory.forward(0, 0, 1)
+    else:
+        memory.forward(0, 0 if x else 1)
 
 
 def unary(function: Elementwise) -> Kernel:
@@ -20,7 +35,7 @@ def unary(function: Elementwise) -> Kernel:
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         return (function(inputs[0]),)
 
-    return Kernel(compute, unchanged, one_per_output, direct=function)
+    return Kernel(compute, unchanged, one_per_output, direct=function, memory=_OVER_INPUT)
 
 
 def binary(function: Elementwise) -> Kernel:
@@ -30,7 +45,7 @@ def binary(function: Elementwise) -> Kernel:
         check_broadcast(inputs[0], inputs[1])
         return (function(inputs[0], inputs[1]),)
 
-    return Kernel(compute, broadcasted, one_per_output, direct=function)
+    return Kernel(compute, broadcasted, one_per_output, direct=function, memory=binary_memory)
 
 
 def check_broadcast(x: Tensor, y: Tensor) -> tuple[int, ...]:

@@ -18,6 +18,8 @@ from placesim.dtypes import FLOAT, RESOURCE, STRING, VARIANT, DType
 from placesim.memory.buffers import Buffer, OutOfMemory, Source
 from placesim.ops.attributes import Attrs
 
+INTRA_OP_THREADS = 1
+"""Of the pool of a simulated CPU: some kernels take memory for each."""
 STRING_BYTES = 24
 """Of an element of a string tensor; longer texts lie elsewhere, uncounted."""
 RESOURCE_BYTES = 200
@@ -104,7 +106,8 @@ class KernelMemory:
     """What one run of one kernel does with memory; a rule calls the methods in the kernel's order.
 
     `inputs` and `outputs` have known shapes; `variables` are by the position of the input that names them.  `source` is the
-    device's, `host_source` that of tensors in host memory.  Outputs are held once by the kernel when the rule is done.
+    device's, `host_source` that of tensors in host memory, `is_read` says which outputs anything takes (None: all).  Outputs are
+    held once by the kernel when the rule is done.
     """
 
     def __init__(
@@ -118,6 +121,7 @@ class KernelMemory:
         host_source: Source | None = None,
         variables: dict[int, VariableMemory] | None = None,
         counts_temporaries: bool = True,
+        is_read: Sequence[bool] | None = None,
     ) -> None:
         self.owner = owner
         self.inputs = inputs
@@ -127,6 +131,7 @@ class KernelMemory:
         self._source = source
         self._host_source = host_source or source
         self._counts_temporaries = counts_temporaries
+        self._is_read = is_read
         self._temporaries: list[Buffer] = []
         self._forwarded: list[tuple[int, int]] = []
         self.asked: tuple[tuple[int, ...], DType] = ((), VARIANT)
@@ -141,6 +146,10 @@ class KernelMemory:
         if value is None:
             raise ValueUnknown
         return np.asarray(value)
+
+    def is_read(self, output: int) -> bool:
+        """Whether anything takes this output; a few kernels do not even allocate one that nothing does."""
+        return self._is_read is None or self._is_read[output]
 
     # --- what a rule tells
 
@@ -170,7 +179,10 @@ class KernelMemory:
 
     def find_forwardable(self, output: int, *inputs: int) -> int | None:
         """The first of these inputs whose buffer may become the output, or None."""
-        wanted = self.outputs[output]
+        return self.find_reusable(self.outputs[output], *inputs)
+
+    def find_reusable(self, wanted: TensorMemory, *inputs: int) -> int | None:
+        """The first of these inputs whose buffer may become that of such a tensor, an output or a temporary; or None."""
         for index in inputs:
             tensor = self.inputs[index]
             if (
@@ -196,6 +208,10 @@ class KernelMemory:
         buffer = self.inputs[source].buffer
         if buffer is not None and self.outputs[output].elements:
             self.outputs[output].buffer = buffer.view()
+
+    def leave_out(self, output: int) -> None:
+        """The kernel does not make an output, as nothing reads it."""
+        self._is_made[output] = True
 
     def leave_untracked(self, output: int) -> None:
         """The output lies in memory that the device's allocator does not know."""
@@ -228,6 +244,15 @@ class KernelMemory:
         self._temporaries.append(buffer)
         return buffer
 
+    def give(self, output: int, temporary: Buffer | None) -> None:
+        """A temporary becomes an output."""
+        if temporary is None:
+            self.allocate(output)
+            return
+        self._is_made[output] = True
+        self._temporaries.remove(temporary)
+        self.outputs[output].buffer = temporary
+
     def release(self, temporary: Buffer | None) -> None:
         """Give a temporary back before the kernel ends."""
         if temporary is not None:
@@ -257,7 +282,8 @@ class KernelMemory:
             self._undo()
             raise
         finally:
-            for buffer in self._temporaries:
+            # as C++ destroys the variables of a function
+            for buffer in reversed(self._temporaries):
                 buffer.release()
             self._temporaries.clear()
 

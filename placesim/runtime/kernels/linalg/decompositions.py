@@ -20,6 +20,7 @@ from placesim.runtime.kernels.linalg.matrices import (
     check_batches,
     check_square,
     cubic,
+    decomposition_memory,
     infer_batch,
     infer_square,
     infer_two_batches,
@@ -324,28 +325,28 @@ def _svd_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) ->
     return _thin_flops(inputs, outputs, attrs, 12)
 
 
-_CHOLESKY = Kernel(compute_cholesky, infer_square, cubic(1 / 3))
-_CHOLESKY_GRAD = Kernel(compute_cholesky_grad, infer_square, cubic(4))
-_DETERMINANT = Kernel(compute_determinant, infer_batch, cubic(2 / 3))
-_STACKED_EIGH = Kernel(compute_stacked_self_adjoint_eig, build_infer_nothing(1), cubic(9))
-_EIGH = Kernel(compute_self_adjoint_eig, _infer_eig, cubic(9))
-_SVD = Kernel(compute_svd, _infer_svd, _svd_flops)
+_CHOLESKY = Kernel(compute_cholesky, infer_square, cubic(1 / 3), memory=decomposition_memory)
+_CHOLESKY_GRAD = Kernel(compute_cholesky_grad, infer_square, cubic(4), memory=decomposition_memory)
+_DETERMINANT = Kernel(compute_determinant, infer_batch, cubic(2 / 3), memory=decomposition_memory)
+_STACKED_EIGH = Kernel(compute_stacked_self_adjoint_eig, build_infer_nothing(1), cubic(9), memory=decomposition_memory)
+_EIGH = Kernel(compute_self_adjoint_eig, _infer_eig, cubic(9), memory=decomposition_memory)
+_SVD = Kernel(compute_svd, _infer_svd, _svd_flops, memory=decomposition_memory)
 
 
 TABLE: Table = {
     "Cholesky": _CHOLESKY,
     "CholeskyGrad": _CHOLESKY_GRAD,
-    "Qr": Kernel(compute_qr, _infer_qr, _thin_flops),
+    "Qr": Kernel(compute_qr, _infer_qr, _thin_flops, memory=decomposition_memory),
     "Svd": _SVD,
     "SelfAdjointEigV2": _EIGH,
     "SelfAdjointEig": _STACKED_EIGH,
-    "Eig": Kernel(compute_eig, _infer_eig, cubic(25)),
-    "Lu": Kernel(compute_lu, _infer_lu, cubic(2 / 3)),
+    "Eig": Kernel(compute_eig, _infer_eig, cubic(25), memory=decomposition_memory),
+    "Lu": Kernel(compute_lu, _infer_lu, cubic(2 / 3), memory=decomposition_memory),
     "MatrixDeterminant": _DETERMINANT,
-    "LogMatrixDeterminant": Kernel(compute_log_determinant, infer_two_batches, cubic(2 / 3)),
-    "MatrixExponential": Kernel(_apply(_exponential), infer_square, cubic(20)),
-    "MatrixLogarithm": Kernel(_apply(_logarithm), infer_square, cubic(25)),
-    "MatrixSquareRoot": Kernel(_apply(_square_root), infer_square, cubic(25)),
+    "LogMatrixDeterminant": Kernel(compute_log_determinant, infer_two_batches, cubic(2 / 3), memory=decomposition_memory),
+    "MatrixExponential": Kernel(_apply(_exponential), infer_square, cubic(20), memory=decomposition_memory),
+    "MatrixLogarithm": Kernel(_apply(_logarithm), infer_square, cubic(25), memory=decomposition_memory),
+    "MatrixSquareRoot": Kernel(_apply(_square_root), infer_square, cubic(25), memory=decomposition_memory),
     # the same ops under the names that graphs before version 13 use
     "BatchCholesky": _CHOLESKY._replace(shape=build_infer_nothing(1)),
     "BatchCholeskyGrad": _CHOLESKY_GRAD._replace(shape=build_infer_nothing(1)),

@@ -16,6 +16,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.linalg.matrices import build_infer_nothing, smaller
+from placesim.runtime.kernels.memory_rules import KernelMemory, forwards
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -389,10 +390,27 @@ def _complete_from_diagonal(dims: Dims, diagonal: Dims, own: int) -> Dims:
     return merge(dims, concatenate(subshape(diagonal, 0, -own), unknown_dims(2)))
 
 
-_BAND_PART = Kernel(compute_band_part, unchanged)
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def band_part_memory(memory: KernelMemory) -> None:
+    """Matrices whose band is all of them are handed on; a band is cut out in place.
+
+    Counts that are larger than the matrix do not count as all of it.
+    """
+    matrices = memory.inputs[0]
+    lower, upper = int(memory.value(1)), int(memory.value(2))
+    rows, columns = matrices.dims[-2:]
+    if (lower < 0 or lower == rows) and (upper < 0 or upper == columns):
+        memory.alias(0, 0)
+    else:
+        memory.forward(0, 0)
+
+
+_BAND_PART = Kernel(compute_band_part, unchanged, memory=band_part_memory)
 _DIAG = Kernel(compute_matrix_diag, infer_matrix_diag)
 _DIAG_PART = Kernel(compute_matrix_diag_part, infer_matrix_diag_part)
-_SET_DIAG = Kernel(compute_matrix_set_diag, infer_matrix_set_diag)
+_SET_DIAG = Kernel(compute_matrix_set_diag, infer_matrix_set_diag, memory=forwards(0))
 
 
 TABLE: Table = {
@@ -404,7 +422,10 @@ TABLE: Table = {
     **dict.fromkeys(
         ("MatrixDiagPartV2", "MatrixDiagPartV3"), Kernel(compute_matrix_diag_part, _infer_matrix_diag_part_of_band)
     ),
-    **dict.fromkeys(("MatrixSetDiagV2", "MatrixSetDiagV3"), Kernel(compute_matrix_set_diag, infer_matrix_set_diag_of_band)),
+    **dict.fromkeys(
+        ("MatrixSetDiagV2", "MatrixSetDiagV3"),
+        _SET_DIAG._replace(shape=infer_matrix_set_diag_of_band),
+    ),
     # the same ops under the names that graphs before version 14 use
     "BatchMatrixBandPart": _BAND_PART._replace(shape=build_infer_nothing(1)),
     "BatchMatrixDiag": _DIAG._replace(shape=build_infer_nothing(1)),

@@ -6,9 +6,8 @@ Source: TensorFlow's `einsum_op_util.cc`, `einsum_op_impl.h` and `EinsumShape` f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,8 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import broadcast_dims
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.linalg.einsum_memory import einsum_memory
+from placesim.runtime.kernels.linalg.equations import ELLIPSIS, Labels, broadcast_rank, expand, parse_equation, split_labels
 from placesim.runtime.kernels.linalg.products import product
 from placesim.runtime.kernels.precision import wide_dtype
 from placesim.runtime.shapes import (
@@ -31,41 +32,6 @@ from placesim.runtime.shapes import (
     with_rank_at_most,
 )
 
-ELLIPSIS = "..."
-Labels = tuple[str, ...]
-"""Labels of a tensor's axes; a broadcast axis, counted from the last one, is labelled `...0`, `...1` and so on."""
-
-
-class Equation(NamedTuple):
-    """An equation taken apart: what stands for each input, and for the output."""
-
-    inputs: tuple[str, ...]
-    output: str
-
-
-@lru_cache(maxsize=1024)
-def parse_equation(equation: str) -> Equation:
-    """`ij,jk->ik`; InvalidArgumentError in TensorFlow's words where it has no arrow, or not one or two inputs."""
-    sides = equation.split("->")
-    if len(sides) != 2:
-        raise InvalidArgumentError(f"Expecting exactly one '->' in einsum equation: {equation}")
-    inputs = tuple(sides[0].split(","))
-    if len(inputs) > 2:
-        raise InvalidArgumentError(f"Expecting 1 or 2 input subscripts in equation '{equation}' but got: {len(inputs)}")
-    return Equation(inputs, sides[1])
-
-
-def split_labels(subscript: str) -> Labels:
-    """The labels of one subscript: `a...b` -> `a`, `...`, `b`."""
-    labels: list[str] = []
-    position = 0
-    while position < len(subscript):
-        size = 3 if subscript[position] == "." else 1
-        labels.append(ELLIPSIS if size == 3 else subscript[position])
-        position += size
-    return tuple(labels)
-
-
 # --- running --------------------------------------------------------------------------------------------------------
 
 
@@ -80,7 +46,7 @@ def compute_einsum(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
         raise InvalidArgumentError(f"Expected {len(equation.inputs)} inputs but got: {len(inputs)}")
     sizes: dict[str, int] = {}
     named = [_name_axes(index, s, t, sizes) for index, (s, t) in enumerate(zip(equation.inputs, inputs, strict=True))]
-    output = _name_output(equation.output, max((_broadcast_rank(labels) for labels in named), default=0))
+    output = _name_output(equation.output, max((broadcast_rank(labels) for labels in named), default=0))
     _check_output(attrs["equation"], output, named)
     wide = wide_dtype(attrs["T"].numpy)
     operands = [
@@ -98,7 +64,7 @@ def _name_axes(index: int, subscript: str, tensor: Tensor, sizes: dict[str, int]
         raise InvalidArgumentError(f"Expected input {index} to have rank {named} but got: {tensor.ndim}")
     if tensor.ndim < named:
         raise InvalidArgumentError(f"Expected input {index} to have rank at least {named} but got: {tensor.ndim}")
-    labels = _expand(labels, tensor.ndim - named)
+    labels = expand(labels, tensor.ndim - named)
     for axis, (label, size) in enumerate(zip(labels, tensor.shape, strict=True)):
         if label.startswith(ELLIPSIS):
             continue
@@ -112,16 +78,6 @@ def _name_axes(index: int, subscript: str, tensor: Tensor, sizes: dict[str, int]
     return labels
 
 
-def _expand(labels: Labels, broadcast_rank: int) -> Labels:
-    """Labels with as many axes as there are in place of the ellipsis."""
-    axes = tuple(f"{ELLIPSIS}{axis}" for axis in reversed(range(broadcast_rank)))
-    return tuple(name for label in labels for name in (axes if label == ELLIPSIS else (label,)))
-
-
-def _broadcast_rank(labels: Labels) -> int:
-    return sum(label.startswith(ELLIPSIS) for label in labels)
-
-
 def _name_output(subscript: str, broadcast_rank: int) -> Labels:
     labels = split_labels(subscript)
     if broadcast_rank and ELLIPSIS not in labels:
@@ -129,7 +85,7 @@ def _name_output(subscript: str, broadcast_rank: int) -> Labels:
             f"Output contains {broadcast_rank} broadcasting dimension(s) but no ellipsis (...) "
             "was found in the output subscripts."
         )
-    return _expand(labels, broadcast_rank)
+    return expand(labels, broadcast_rank)
 
 
 def _check_output(equation: str, output: Labels, named: Sequence[Labels]) -> None:
@@ -321,9 +277,9 @@ def _einsum_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs)
     for subscript, dims in zip(parse_equation(attrs["equation"]).inputs, inputs, strict=True):
         labels = split_labels(subscript)
         known: Any = dims or ()
-        for label, dim in zip(_expand(labels, len(known) - len(labels) + 1), known, strict=True):
+        for label, dim in zip(expand(labels, len(known) - len(labels) + 1), known, strict=True):
             sizes[label] = max(sizes.get(label, 1), dim)
     return len(inputs) * prod(sizes.values())
 
 
-TABLE: Table = {"Einsum": Kernel(compute_einsum, infer_einsum, _einsum_flops)}
+TABLE: Table = {"Einsum": Kernel(compute_einsum, infer_einsum, _einsum_flops, memory=einsum_memory)}

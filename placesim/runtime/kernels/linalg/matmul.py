@@ -16,6 +16,7 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import broadcast_dims
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.linalg.products import product
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.precision import is_narrow
 from placesim.runtime.shapes import (
     Dims,
@@ -216,10 +217,22 @@ def _batch_matmul_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: 
     return 2 * elements(outputs[0]) * _last_two(inputs[0], attrs["adj_x"])[1]
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def matmul_memory(memory: KernelMemory) -> None:
+    """Half and bfloat16 are multiplied in float copies of both inputs and the output."""
+    memory.allocate()
+    a, b, product = *memory.inputs, *memory.outputs
+    if is_narrow(a.dtype.numpy) and a.dtype is b.dtype and product.elements and a.elements:
+        for tensor in (a, b, product):
+            memory.temporary(tensor.elements * FLOAT.size)
+
+
 TABLE: Table = {
-    "MatMul": Kernel(compute_matmul, infer_matmul, _matmul_flops),
-    "BatchMatMul": Kernel(compute_batch_matmul, infer_batch_matmul, _batch_matmul_flops),
-    "BatchMatMulV2": Kernel(compute_broadcast_matmul, infer_broadcast_matmul, _batch_matmul_flops),
-    "BatchMatMulV3": Kernel(compute_broadcast_matmul, infer_broadcast_matmul, _batch_matmul_flops),
+    "MatMul": Kernel(compute_matmul, infer_matmul, _matmul_flops, memory=matmul_memory),
+    "BatchMatMul": Kernel(compute_batch_matmul, infer_batch_matmul, _batch_matmul_flops, memory=matmul_memory),
+    "BatchMatMulV2": Kernel(compute_broadcast_matmul, infer_broadcast_matmul, _batch_matmul_flops, memory=matmul_memory),
+    "BatchMatMulV3": Kernel(compute_broadcast_matmul, infer_broadcast_matmul, _batch_matmul_flops, memory=matmul_memory),
     "SparseMatMul": Kernel(compute_sparse_matmul, infer_matmul, _matmul_flops),
 }

@@ -12,6 +12,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Flops, Tensor, elements
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.precision import wide_dtype
 from placesim.runtime.shapes import Dims, ShapeContext, concatenate, merge_dim, subshape, with_rank_at_least
 
@@ -116,3 +117,16 @@ def cubic(factor: float) -> Flops:
         return int(factor * elements(dims) * (dims or (0,))[-1])
 
     return flops
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def decomposition_memory(memory: KernelMemory) -> None:
+    """Each output, in order, over the first input of its size that no output before it lies over.
+
+    Most kernels of batches of matrices do so; that of MatrixSolve and those like it allocate.
+    """
+    inputs = range(len(memory.inputs))
+    for output in range(len(memory.outputs)):
+        memory.forward(output, *inputs)

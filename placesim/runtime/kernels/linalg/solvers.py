@@ -20,6 +20,7 @@ from placesim.runtime.kernels.linalg.matrices import (
     check_batches,
     check_square,
     cubic,
+    decomposition_memory,
     infer_square,
     square,
     widen,
@@ -389,7 +390,7 @@ def _tridiagonal_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: A
     return 5 * elements(outputs[0])
 
 
-_INVERSE = Kernel(compute_inverse, infer_square, cubic(2))
+_INVERSE = Kernel(compute_inverse, infer_square, cubic(2), memory=decomposition_memory)
 _SOLVE = Kernel(compute_solve, infer_solve, _general_flops)
 _LEAST_SQUARES = Kernel(compute_least_squares, infer_least_squares, _general_flops)
 _TRIANGULAR_SOLVE = Kernel(compute_triangular_solve, infer_triangular_solve, _triangular_flops)

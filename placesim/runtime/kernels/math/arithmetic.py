@@ -11,9 +11,10 @@ import numpy as np
 from placesim.dtypes import VARIANT
 from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.broadcasting import binary, check_broadcast
+from placesim.runtime.kernels.broadcasting import binary, binary_memory, check_broadcast
 from placesim.runtime.kernels.integers import truncated_quotient
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements, one_per_output
+from placesim.runtime.kernels.memory_rules import KernelMemory, forwards
 from placesim.runtime.kernels.precision import widened
 from placesim.runtime.shapes import (
     Dims,
@@ -229,6 +230,17 @@ def _infer_sum(context: ShapeContext) -> Sequence[Dims]:
     return (merge_backwards(context.shapes),)
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def sum_memory(memory: KernelMemory) -> None:
+    """AddN hands one input on as it is, and adds several up in the first that it may write to."""
+    if len(memory.inputs) == 1:
+        memory.alias(0, 0)
+    else:
+        memory.forward(0, *range(len(memory.inputs)))
+
+
 # --- costs ----------------------------------------------------------------------------------------------------------
 
 
@@ -237,7 +249,7 @@ def _one_per_addition(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: At
 
 
 TABLE: Table = {
-    "Add": Kernel(_add, broadcasted, one_per_output, direct=_add_numbers),
+    "Add": Kernel(_add, broadcasted, one_per_output, direct=_add_numbers, memory=binary_memory),
     "AddV2": binary(np.add),
     "Sub": binary(np.subtract),
     "Mul": binary(np.multiply),
@@ -259,7 +271,7 @@ TABLE: Table = {
     "Xlogy": binary(widened(zero_where_zero(lambda x, y: x * np.log(y)))),
     "Xlog1py": binary(widened(zero_where_zero(lambda x, y: x * np.log1p(y)))),
     "NextAfter": binary(_next_after),
-    "ClipByValue": Kernel(_clip, unchanged, one_per_output),
-    "AddN": Kernel(_sum_of_tensors, _infer_sum, _one_per_addition, needs_context=True),
+    "ClipByValue": Kernel(_clip, unchanged, one_per_output, memory=forwards(0)),
+    "AddN": Kernel(_sum_of_tensors, _infer_sum, _one_per_addition, needs_context=True, memory=sum_memory),
     "AccumulateNV2": Kernel(_accumulate, shape_attr, _one_per_addition),
 }

@@ -11,6 +11,7 @@ from placesim.dtypes import DType
 from placesim.errors import UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.precision import is_floating, is_narrow
 from placesim.runtime.shapes import unchanged
 
@@ -109,7 +110,15 @@ def drop_low_bits(x: Tensor, kept: int) -> Tensor:
     return np.where(np.isnan(x), x, (np.ascontiguousarray(x).reshape(x.shape).view(bits) & mask).view(x.dtype))
 
 
+def cast_memory(memory: KernelMemory) -> None:
+    """A cast to the same type hands its input on; any other allocates, also between types of one size."""
+    if memory.attrs["SrcT"] is memory.attrs["DstT"]:
+        memory.alias(0, 0)
+    else:
+        memory.allocate()
+
+
 TABLE: Table = {
-    "Cast": Kernel(_cast, unchanged),
-    "_HostCast": Kernel(_cast, unchanged),
+    "Cast": Kernel(_cast, unchanged, memory=cast_memory),
+    "_HostCast": Kernel(_cast, unchanged, memory=cast_memory),
 }

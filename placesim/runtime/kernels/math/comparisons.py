@@ -9,7 +9,7 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.runtime.kernels.broadcasting import binary, check_broadcast
+from placesim.runtime.kernels.broadcasting import binary, binary_memory, check_broadcast
 from placesim.runtime.kernels.dimensions import broadcast_dims
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output
 from placesim.runtime.shapes import Dims, ShapeContext, broadcast, format_dims, merged
@@ -29,7 +29,7 @@ def equality(function: Callable[[Tensor, Tensor], Any], when_incompatible: bool)
         check_broadcast(x, y)
         return (np.asarray(function(x, y), bool),)
 
-    return Kernel(compute, _infer_equality, one_per_output, direct=function)
+    return Kernel(compute, _infer_equality, one_per_output, direct=function, memory=binary_memory)
 
 
 def _approximately_equal(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:

@@ -9,7 +9,8 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
-from placesim.runtime.kernels.math.histograms import bin_count
+from placesim.runtime.kernels.math.histograms import bin_count, bincount_memory
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.sparse.tensors import check_parts, check_rank, group_starts, row_order
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, element_count, format_dims, merge, rank_of, unknown_shape
 
@@ -236,10 +237,19 @@ def _known_size(context: ShapeContext, index: int) -> int | None:
     return int(size)
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def bin_sparse_memory(memory: KernelMemory) -> None:
+    """A sparse vector is counted like a dense one, rows are at once."""
+    if memory.inputs[2].elements == 1:
+        bincount_memory(memory, memory.attrs["binary_output"])
+
+
 TABLE: Table = {
     "DenseCountSparseOutput": Kernel(count_dense, _infer_count_dense, per_element(0)),
     "RaggedBincount": Kernel(bin_ragged, unknown_shape, per_element(1)),
     "RaggedCountSparseOutput": Kernel(count_ragged, _infer_count_ragged, per_element(1)),
-    "SparseBincount": Kernel(bin_sparse, _infer_bin_sparse, per_element(1)),
+    "SparseBincount": Kernel(bin_sparse, _infer_bin_sparse, per_element(1), memory=bin_sparse_memory),
     "SparseCountSparseOutput": Kernel(count_sparse, _infer_count_sparse, per_element(1)),
 }

@@ -14,8 +14,9 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.broadcasting import check_broadcast, unary
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output
+from placesim.runtime.kernels.memory_rules import forwards
 from placesim.runtime.kernels.precision import widened
-from placesim.runtime.shapes import broadcasted, unchanged
+from placesim.runtime.shapes import Dims, broadcasted, unchanged
 
 
 def reciprocal_root(x: Tensor) -> Any:
@@ -99,6 +100,13 @@ def _reciprocal_gradient(y: Tensor, dy: Tensor) -> Any:
     return np.where(dy == 0, dy, -dy * y * y)
 
 
+def _three_per_output(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    return 3 * one_per_output(inputs, outputs, attrs)
+
+
+_OVER_EITHER = forwards(0, 1)
+
+
 def gradient(function: Callable[[Tensor, Tensor], Any]) -> Kernel:
     """The row of a gradient: `y` and `dy` of one number of elements -> the shape of `y`.
 
@@ -113,7 +121,7 @@ def gradient(function: Callable[[Tensor, Tensor], Any]) -> Kernel:
             raise InvalidArgumentError(f"The two arguments to a cwise op must have same number of elements, got {sizes}")
         return (function(y, dy.reshape(y.shape)),)
 
-    return Kernel(compute, unchanged, lambda inputs, outputs, attrs: 3 * one_per_output(inputs, outputs, attrs))
+    return Kernel(compute, unchanged, _three_per_output, memory=_OVER_EITHER)
 
 
 TABLE: Table = {
@@ -150,7 +158,7 @@ TABLE: Table = {
     "IsInf": unary(np.isinf),
     "IsFinite": unary(np.isfinite),
     "Invert": unary(np.invert),
-    "PopulationCount": unary(count_bits),
+    "PopulationCount": unary(count_bits)._replace(memory=None),
     "LogicalNot": unary(np.logical_not),
     "Real": unary(np.real),
     "Imag": unary(np.imag),

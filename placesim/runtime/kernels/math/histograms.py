@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from placesim.dtypes import INT32
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, per_element
+from placesim.runtime.kernels.memory_rules import INTRA_OP_THREADS, KernelMemory, TensorMemory
 from placesim.runtime.kernels.precision import wide_dtype
 from placesim.runtime.shapes import (
     Dims,
@@ -171,9 +173,35 @@ def _infer_histogram(context: ShapeContext) -> Sequence[Dims]:
     return ((-1 if count is None else count,),)
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def bincount_memory(memory: KernelMemory, is_binary: bool = False) -> None:
+    """Whether all values are valid, and the bins of each thread, and of the caller: one byte each where they are binary."""
+    memory.allocate()
+    bins = memory.outputs[0]
+    memory.temporary(1)
+    memory.temporary((INTRA_OP_THREADS + 1) * (bins.elements if is_binary else bins.size))
+
+
+def dense_bincount_memory(memory: KernelMemory) -> None:
+    """Of rows of values, the bins are filled at once."""
+    if len(memory.inputs[0].dims) <= 1:
+        bincount_memory(memory, memory.attrs["binary_output"])
+
+
+def histogram_memory(memory: KernelMemory) -> None:
+    """The bin of each value, an int32, which is written over the values where these are such."""
+    memory.allocate()
+    values = memory.inputs[0]
+    bins = TensorMemory(values.dims, INT32, on_host=values.on_host)
+    if memory.find_reusable(bins, 0) is None:
+        memory.temporary(bins.size)
+
+
 TABLE: Table = {
-    "Bincount": Kernel(_bincount, _infer_bincount, per_element(0)),
-    "DenseBincount": Kernel(_dense_bincount, _infer_dense_bincount, per_element(0)),
-    "HistogramFixedWidth": Kernel(_histogram, _infer_histogram, per_element(0)),
+    "Bincount": Kernel(_bincount, _infer_bincount, per_element(0), memory=bincount_memory),
+    "DenseBincount": Kernel(_dense_bincount, _infer_dense_bincount, per_element(0), memory=dense_bincount_memory),
+    "HistogramFixedWidth": Kernel(_histogram, _infer_histogram, per_element(0), memory=histogram_memory),
     "Bucketize": Kernel(_bucketize, unchanged),
 }

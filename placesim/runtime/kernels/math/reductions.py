@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.integers import truncated_quotient
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, per_element
 from placesim.runtime.kernels.math.casts import cast
+from placesim.runtime.kernels.memory_rules import KernelMemory, MemoryRule
 from placesim.runtime.kernels.precision import highest, is_floating, is_narrow, lowest, wide_dtype
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, unknown_dims, with_rank, with_rank_at_most
 
@@ -34,7 +36,40 @@ def reduction_axes(x: Tensor, axes: Tensor) -> Axes:
     return tuple(found)
 
 
-def reduction(function: Reduce) -> Kernel:
+def reduction_memory(memory: KernelMemory) -> None:
+    """A reduction over nothing, or over axes of one element, hands its input on."""
+    groups, reduces_first = _group_axes(memory)
+    if not groups or (groups == 1 and not reduces_first):
+        memory.alias(0, 0)
+    else:
+        _allocate_reduction(memory, groups)
+
+
+def norm_memory(memory: KernelMemory) -> None:
+    """A norm over nothing is an absolute value, and so allocates."""
+    _allocate_reduction(memory, _group_axes(memory)[0])
+
+
+def _allocate_reduction(memory: KernelMemory, groups: int) -> None:
+    memory.allocate()
+    # beyond three groups there is no kernel but that of a matrix's rows, for which the axes must be moved together
+    if groups > 3 and memory.outputs[0].elements:
+        memory.temporary(memory.inputs[0].size)
+
+
+def _group_axes(memory: KernelMemory) -> tuple[int, bool]:
+    """In how many groups of axes that are reduced and axes that stay, in turn, a tensor falls; whether the first is reduced.
+
+    An axis of one element belongs to the group before it, and to none where there is no other yet.
+    """
+    dims = memory.inputs[0].dims
+    axes = {axis % len(dims) for axis in memory.value(1).reshape(-1).tolist()} if dims else ()
+    is_reduced = [axis in axes for axis, dim in enumerate(dims) if dim != 1]
+    groups = sum(one != two for one, two in itertools.pairwise(is_reduced)) + bool(is_reduced)
+    return groups, not is_reduced or is_reduced[0]
+
+
+def reduction(function: Reduce, memory: MemoryRule = reduction_memory) -> Kernel:
     """The row of a function `(tensor, axes, whether to keep them) -> tensor`: any shape, without the axes.
 
     InvalidArgumentError for axes that `reduction_axes` refuses.
@@ -44,7 +79,7 @@ def reduction(function: Reduce) -> Kernel:
         x = inputs[0]
         return (function(x, reduction_axes(x, inputs[1]), attrs["keep_dims"]),)
 
-    return Kernel(compute, infer_reduction, per_element(0))
+    return Kernel(compute, infer_reduction, per_element(0), memory=memory)
 
 
 def _fold(ufunc: np.ufunc, x: Tensor, axes: Axes, keep: bool, **options: Any) -> Any:
@@ -186,7 +221,7 @@ TABLE: Table = {
     "Prod": reduction(_product),
     "Max": reduction(_largest),
     "Min": reduction(_smallest),
-    "EuclideanNorm": reduction(_euclidean_norm),
+    "EuclideanNorm": reduction(_euclidean_norm, norm_memory),
     "All": reduction(_all),
     "Any": reduction(_any),
     "ArgMax": extreme_index(find=np.argmax, bound=np.fmax, limit=lowest),

@@ -13,6 +13,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, per_element
+from placesim.runtime.kernels.memory_rules import forwards
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -200,8 +201,10 @@ def _infer_channels_gradient(context: ShapeContext) -> Sequence[Dims]:
 _FOUR_PER_ELEMENT = per_element(0, 4)
 
 TABLE: Table = {
-    "FakeQuantWithMinMaxArgs": Kernel(quantize_by_attrs, unchanged, _FOUR_PER_ELEMENT),
-    "FakeQuantWithMinMaxArgsGradient": Kernel(quantize_by_attrs_gradient, unchanged, _FOUR_PER_ELEMENT, needs_context=True),
+    "FakeQuantWithMinMaxArgs": Kernel(quantize_by_attrs, unchanged, _FOUR_PER_ELEMENT, memory=forwards(0)),
+    "FakeQuantWithMinMaxArgsGradient": Kernel(
+        quantize_by_attrs_gradient, unchanged, _FOUR_PER_ELEMENT, needs_context=True, memory=forwards(0, 1)
+    ),
     "FakeQuantWithMinMaxVars": Kernel(_build_quantize(0), unchanged_with_scalars, _FOUR_PER_ELEMENT),
     "FakeQuantWithMinMaxVarsGradient": Kernel(_build_quantize_gradient(0), _infer_one_range_gradient, _FOUR_PER_ELEMENT),
     "FakeQuantWithMinMaxVarsPerChannel": Kernel(_build_quantize(1), _infer_channels, _FOUR_PER_ELEMENT),

@@ -10,6 +10,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output, per_element
+from placesim.runtime.kernels.memory_rules import KernelMemory, item_size
 from placesim.runtime.kernels.quantized.quantization import bound_dims, check_axis, merge_slices
 from placesim.runtime.shapes import (
     Dims,
@@ -208,10 +209,23 @@ def _infer_round_trip_gradient(context: ShapeContext) -> Sequence[Dims]:
 _TWO_PER_ELEMENT = per_element(0, 2)
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def round_trip_memory(memory: KernelMemory) -> None:
+    """Where no range is given, the lowest and the highest value are found, of the whole or of each slice."""
+    memory.allocate()
+    if not memory.attrs["range_given"]:
+        value, axis = memory.inputs[0], memory.attrs["axis"]
+        slices = 1 if axis == -1 else value.dims[axis]
+        for _bound in range(2):
+            memory.temporary(slices * item_size(value.dtype))
+
+
 TABLE: Table = {
     "QuantizeAndDequantize": Kernel(round_trip_by_attrs, unchanged, _TWO_PER_ELEMENT),
-    "QuantizeAndDequantizeV2": Kernel(round_trip, _infer_round_trip, _TWO_PER_ELEMENT),
-    "QuantizeAndDequantizeV3": Kernel(round_trip_by_bits, _infer_round_trip, _TWO_PER_ELEMENT),
-    "QuantizeAndDequantizeV4": Kernel(round_trip, _infer_round_trip, _TWO_PER_ELEMENT),
+    "QuantizeAndDequantizeV2": Kernel(round_trip, _infer_round_trip, _TWO_PER_ELEMENT, memory=round_trip_memory),
+    "QuantizeAndDequantizeV3": Kernel(round_trip_by_bits, _infer_round_trip, _TWO_PER_ELEMENT, memory=round_trip_memory),
+    "QuantizeAndDequantizeV4": Kernel(round_trip, _infer_round_trip, _TWO_PER_ELEMENT, memory=round_trip_memory),
     "QuantizeAndDequantizeV4Grad": Kernel(round_trip_gradient, _infer_round_trip_gradient, one_per_output),
 }

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from placesim.dtypes import FLOAT, HALF
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.integers import truncated_quotient
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, per_element
+from placesim.runtime.kernels.memory_rules import KernelMemory, item_size
 from placesim.runtime.kernels.sparse.tensors import (
     check_parts,
     check_rank,
@@ -267,7 +269,7 @@ def _build_combine_with_dense(name: str, function: Callable[[Tensor, Tensor], Te
             raise InvalidArgumentError(f"{name} cannot divide by zero,but input dense tensor contains zero ")
         return (function(values, picked),)
 
-    return Kernel(compute, _infer_entries, per_element(1))
+    return Kernel(compute, _infer_entries, per_element(1), memory=combine_with_dense_memory)
 
 
 def _pick_broadcast(indices: Tensor, values: Tensor, dims: Tensor, dense: Tensor) -> Tensor:
@@ -382,14 +384,46 @@ def _add_sparse_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: At
     return min(elements(inputs[1]), elements(inputs[4]))
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def add_sparse_memory(memory: KernelMemory) -> None:
+    """The sum's shape is the first addend's own."""
+    memory.allocate(0)
+    memory.allocate(1)
+    memory.alias(2, 2)
+
+
+def softmax_sparse_memory(memory: KernelMemory) -> None:
+    """A scalar that each group's largest value and sum are reduced to."""
+    memory.allocate()
+    memory.temporary(item_size(memory.inputs[1].dtype))
+
+
+def combine_with_dense_memory(memory: KernelMemory) -> None:
+    """What the dense tensor has in the places of the entries."""
+    memory.allocate()
+    memory.temporary(memory.inputs[1].size)
+
+
+def multiply_with_dense_memory(memory: KernelMemory) -> None:
+    """Products of half are summed in float; those of bfloat16 are not."""
+    memory.allocate()
+    values, dense, product = memory.inputs[1], memory.inputs[3], memory.outputs[0]
+    if values.dtype is HALF and values.elements and dense.elements:
+        memory.temporary(product.elements * FLOAT.size)
+
+
 TABLE: Table = {
-    "SparseAdd": Kernel(add_sparse, _infer_add_sparse, _add_sparse_flops),
+    "SparseAdd": Kernel(add_sparse, _infer_add_sparse, _add_sparse_flops, memory=add_sparse_memory),
     "SparseAddGrad": Kernel(add_sparse_gradient, _infer_add_sparse_gradient),
-    "SparseSoftmax": Kernel(softmax_sparse, _infer_softmax, per_element(1, 3)),
+    "SparseSoftmax": Kernel(softmax_sparse, _infer_softmax, per_element(1, 3), memory=softmax_sparse_memory),
     "SparseSparseMaximum": _build_combine_sparse(np.maximum),
     "SparseSparseMinimum": _build_combine_sparse(np.minimum),
     "SparseTensorDenseAdd": Kernel(add_to_dense, _infer_dense_operand, per_element(1)),
-    "SparseTensorDenseMatMul": Kernel(multiply_with_dense, _infer_multiply_with_dense, _multiply_with_dense_flops),
+    "SparseTensorDenseMatMul": Kernel(
+        multiply_with_dense, _infer_multiply_with_dense, _multiply_with_dense_flops, memory=multiply_with_dense_memory
+    ),
     "SparseDenseCwiseAdd": _build_combine_with_dense("SparseDenseCwiseAdd", np.add),
     "SparseDenseCwiseDiv": _build_combine_with_dense("SparseDenseCwiseDiv", _divide),
     "SparseDenseCwiseMul": _build_combine_with_dense("SparseDenseCwiseMul", np.multiply),

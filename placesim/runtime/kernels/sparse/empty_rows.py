@@ -9,6 +9,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.sparse.tensors import (
     check_rank,
 )
@@ -143,9 +144,51 @@ def _infer_fill_empty_rows_gradient(context: ShapeContext) -> Sequence[Dims]:
     return moved, ()
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def fill_empty_rows_memory(memory: KernelMemory) -> None:
+    """Which rows were empty and where the entries went come first, if anything reads them.
+
+    Entries that are in the order of their rows, of which none is empty, are handed on as they are.
+    """
+    for output in (2, 3):
+        if memory.is_read(output):
+            memory.allocate(output)
+        else:
+            memory.leave_out(output)
+    indices = memory.inputs[0]
+    for output in (0, 1):
+        if not memory.outputs[2].elements:
+            memory.allocate(output)
+        elif memory.outputs[0].dims == indices.dims and _is_ascending(memory.value(0)):
+            memory.alias(output, output)
+        else:
+            memory.allocate(output)
+
+
+def _is_ascending(indices: Tensor) -> bool:
+    rows = indices if indices.ndim == 1 else indices[:, 0]
+    return bool((rows[1:] >= rows[:-1]).all())
+
+
+def fill_empty_rows_gradient_memory(memory: KernelMemory) -> None:
+    """Which entries' gradients have been handed on, a byte each."""
+    memory.allocate(0)
+    memory.allocate(1)
+    memory.temporary(memory.inputs[1].elements)
+
+
+_GRADIENT = Kernel(fill_empty_rows_gradient, _infer_fill_empty_rows_gradient, memory=fill_empty_rows_gradient_memory)
+
+
 TABLE: Table = {
-    "RaggedFillEmptyRows": Kernel(fill_empty_ragged_rows, _infer_fill_empty_ragged_rows),
-    "RaggedFillEmptyRowsGrad": Kernel(fill_empty_rows_gradient, _infer_fill_empty_rows_gradient),
-    "SparseFillEmptyRows": Kernel(fill_empty_rows, _infer_fill_empty_rows),
-    "SparseFillEmptyRowsGrad": Kernel(fill_empty_rows_gradient, _infer_fill_empty_rows_gradient),
+    "RaggedFillEmptyRows": Kernel(fill_empty_ragged_rows, _infer_fill_empty_ragged_rows, memory=fill_empty_rows_memory),
+    "RaggedFillEmptyRowsGrad": Kernel(
+        fill_empty_rows_gradient, _infer_fill_empty_rows_gradient, memory=fill_empty_rows_gradient_memory
+    ),
+    "SparseFillEmptyRows": Kernel(fill_empty_rows, _infer_fill_empty_rows, memory=fill_empty_rows_memory),
+    "SparseFillEmptyRowsGrad": Kernel(
+        fill_empty_rows_gradient, _infer_fill_empty_rows_gradient, memory=fill_empty_rows_gradient_memory
+    ),
 }

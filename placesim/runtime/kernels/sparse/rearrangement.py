@@ -11,12 +11,14 @@ from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_of_values
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.sparse.tensors import (
     check_indices,
     check_parts,
     check_rank,
     check_sizes,
     dense_shape,
+    group_starts,
     make_sparse_tensor,
     row_order,
 )
@@ -367,12 +369,50 @@ def _infer_cut_gradient(context: ShapeContext) -> Sequence[Dims]:
     return ((with_rank(context.shapes[1], 2)[0],),)
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def untracked_parts_memory(memory: KernelMemory) -> None:
+    """The class of sparse tensors makes coordinates and values outside the device's memory; only the shape is allocated."""
+    memory.leave_untracked(0)
+    memory.leave_untracked(1)
+
+
+def split_memory(memory: KernelMemory) -> None:
+    """As of one sparse tensor, for each piece."""
+    for output in range(len(memory.outputs) * 2 // 3):
+        memory.leave_untracked(output)
+
+
+def reorder_memory(memory: KernelMemory) -> None:
+    """What is in order, without repetitions, is handed on; else it is copied, outside the device's memory, and sorted."""
+    indices, dims = memory.value(0), memory.value(2)
+    is_ordered = len(group_starts(indices)) == len(indices) and bool((np.diff(row_order(indices)) > 0).all())
+    if is_ordered and bool(((indices >= 0) & (indices < dims)).all()):
+        memory.alias(0, 0)
+        memory.alias(1, 1)
+    else:
+        memory.leave_untracked(0)
+        memory.leave_untracked(1)
+
+
+def reshape_memory(memory: KernelMemory) -> None:
+    """To the shape that it has, a sparse tensor is handed on; else the shape comes first."""
+    old, target = memory.value(1).tolist(), memory.value(2).tolist()
+    if len(old) == len(target) and all(size in (-1, dim) for dim, size in zip(old, target, strict=True)):
+        memory.alias(0, 0)
+        memory.alias(1, 1)
+    else:
+        memory.allocate(1)
+        memory.allocate(0)
+
+
 TABLE: Table = {
-    "SparseConcat": Kernel(concat, _infer_concat),
-    "SparseReorder": Kernel(reorder, _infer_reorder),
-    "SparseReshape": Kernel(reshape, _infer_reshape),
-    "SparseSlice": Kernel(cut, _infer_cut),
+    "SparseConcat": Kernel(concat, _infer_concat, memory=untracked_parts_memory),
+    "SparseReorder": Kernel(reorder, _infer_reorder, memory=reorder_memory),
+    "SparseReshape": Kernel(reshape, _infer_reshape, memory=reshape_memory),
+    "SparseSlice": Kernel(cut, _infer_cut, memory=untracked_parts_memory),
     "SparseSliceGrad": Kernel(cut_gradient, _infer_cut_gradient),
-    "SparseSplit": Kernel(split, _infer_split),
+    "SparseSplit": Kernel(split, _infer_split, memory=split_memory),
     "SparseToDense": Kernel(to_dense, _infer_to_dense),
 }

@@ -11,6 +11,7 @@ import numpy as np
 from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor, per_element
+from placesim.runtime.kernels.memory_rules import KernelMemory, item_size
 from placesim.runtime.kernels.sparse.tensors import group_starts, make_sparse_tensor, row_order
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims
 
@@ -120,9 +121,27 @@ def _infer_unknown(context: ShapeContext) -> Sequence[Dims]:
     return None, None, None
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def reduce_memory(memory: KernelMemory) -> None:
+    """A scalar that each group is reduced to; the shape of a sparse result is made at the end."""
+    for output in range(min(2, len(memory.outputs))):
+        memory.allocate(output)
+    memory.temporary(item_size(memory.inputs[1].dtype))
+
+
+def _dense_row(reduceat: _Reduce) -> Kernel:
+    return Kernel(_build_reduce_to_dense(reduceat), _infer_dense, per_element(1), memory=reduce_memory)
+
+
+def _sparse_row(reduceat: _Reduce) -> Kernel:
+    return Kernel(_build_reduce_to_sparse(reduceat), _infer_unknown, per_element(1), memory=reduce_memory)
+
+
 TABLE: Table = {
-    "SparseReduceMax": Kernel(_build_reduce_to_dense(np.maximum.reduceat), _infer_dense, per_element(1)),
-    "SparseReduceMaxSparse": Kernel(_build_reduce_to_sparse(np.maximum.reduceat), _infer_unknown, per_element(1)),
-    "SparseReduceSum": Kernel(_build_reduce_to_dense(np.add.reduceat), _infer_dense, per_element(1)),
-    "SparseReduceSumSparse": Kernel(_build_reduce_to_sparse(np.add.reduceat), _infer_unknown, per_element(1)),
+    "SparseReduceMax": _dense_row(np.maximum.reduceat),
+    "SparseReduceMaxSparse": _sparse_row(np.maximum.reduceat),
+    "SparseReduceSum": _dense_row(np.add.reduceat),
+    "SparseReduceSumSparse": _sparse_row(np.add.reduceat),
 }

@@ -9,6 +9,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.precision import wide_dtype
 from placesim.runtime.shapes import (
     Dims,
@@ -262,8 +263,16 @@ def _build_gradient(divisor: _Divisor) -> Kernel:
     return Kernel(_build_dense_gradient(divisor), infer, _one_per_chosen_element)
 
 
+def sparse_gradient_memory(memory: KernelMemory) -> None:
+    """The rows are found, and allocated, before their gradients."""
+    memory.allocate(1)
+    memory.allocate(0)
+
+
 def _build_gradient_v2(divisor: _Divisor) -> Kernel:
-    return Kernel(_build_sparse_gradient(divisor), _infer_sparse_gradient, _one_per_chosen_element)
+    return Kernel(
+        _build_sparse_gradient(divisor), _infer_sparse_gradient, _one_per_chosen_element, memory=sparse_gradient_memory
+    )
 
 
 TABLE: Table = {

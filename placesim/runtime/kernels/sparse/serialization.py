@@ -11,6 +11,7 @@ from placesim.dtypes import INT64, VARIANT
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.sparse.tensors import check_indices, check_rank, make_sparse_tensor
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank
 from placesim.tensor_fields import serialise_tensor
@@ -80,7 +81,15 @@ def _infer_serialize_many(context: ShapeContext) -> Sequence[Dims]:
     return ((-1, 3),)
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def serialize_memory(memory: KernelMemory) -> None:
+    """One sparse tensor becomes strings outside the device's memory; those of many are allocated."""
+    memory.leave_untracked(0)
+
+
 TABLE: Table = {
     "SerializeManySparse": Kernel(serialize_many, _infer_serialize_many),
-    "SerializeSparse": Kernel(serialize, _infer_serialize),
+    "SerializeSparse": Kernel(serialize, _infer_serialize, memory=serialize_memory),
 }
