@@ -64,7 +64,9 @@ class MemoryCase:
         op_case = _recorded_ops().get(recorded["id"]) or _with_values(recorded)
         self.case = Case(op_case)
         self.kernel = self.case.kernel
-        self.outputs = [_output(value) for value in self._run()]
+        values = self._run()
+        self.outputs = [_output(value) for value in values]
+        self.text_bytes = [_text_bytes(value) for value in values]
 
     def _run(self) -> Sequence[Any]:
         return self.case.run()[0]
@@ -92,10 +94,10 @@ class MemoryCase:
             for tensor, ref in zip(outputs, is_ref, strict=True)
         ]
         found = [_origin(buffer, before, made) for buffer in results]
-        wanted = [_expected_origin(facts, expected["allocs"]) for facts in expected["outputs"]]
+        wanted = [_expected_origin(facts, expected) for facts in expected["outputs"]]
         if found != wanted:
             yield f"outputs {found}, expected {wanted}"
-        sizes = [tensor.size for tensor in outputs]
+        sizes = [tensor.size + text for tensor, text in zip(outputs, self.text_bytes, strict=True)]
         if sizes != [facts["bytes"] for facts in expected["outputs"]]:
             yield f"bytes {sizes}, expected {[facts['bytes'] for facts in expected['outputs']]}"
         found_allocations = [
@@ -137,17 +139,23 @@ def _output(value: Any) -> tuple[int, ...]:
     return () if isinstance(value, ResourceHandle) or value is None else np.shape(value)
 
 
+def _text_bytes(value: Any) -> int:
+    """What a string tensor's texts add to the bytes that TensorFlow says it has."""
+    return sum(map(len, value.flat)) if isinstance(value, np.ndarray) and value.dtype == object else 0
+
+
 def _with_values(recorded: Mapping[str, Any]) -> dict[str, Any]:
     """A case that carries its own inputs; what it calls random becomes numbers."""
-    random = np.random.default_rng(1)
     inputs = []
     for facts in recorded["inputs"]:
         facts = dict(facts)
-        if facts.pop("random", False):
-            dtype = parse_dtype(facts["dtype"])
-            values = np.asarray(random.random(tuple(facts["shape"])) * 2)
-            facts["value"] = values.astype(np.int64).tolist() if dtype.is_integer else values.tolist()
-            if dtype.is_complex:
+        limit = facts.pop("random", None)
+        if limit is not None:
+            # the recorder's own numbers, on which the sizes of some outputs depend
+            random, shape = np.random.default_rng(0), tuple(facts["shape"])
+            values = random.random(shape) * 2 if limit is True else random.integers(0, limit, shape)
+            facts["value"] = values.tolist()
+            if parse_dtype(facts["dtype"]).is_complex:
                 facts["value"] = np.stack([values, values], -1).tolist()
         inputs.append(facts)
     return {**recorded, "inputs": inputs, "error": None}
@@ -166,11 +174,14 @@ def _origin(buffer: Buffer | None, inputs: Sequence[Buffer | None], made: Sequen
     return "other"
 
 
-def _expected_origin(facts: Mapping[str, Any], allocations: Sequence[Mapping[str, Any]]) -> str:
-    if facts["from"] != "new":
-        return str(facts["from"])
-    made = [index for index, allocation in enumerate(allocations) if "bytes" in allocation]
-    return f"new {made.index(facts['alloc'])}"
+def _expected_origin(facts: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
+    origin = str(facts["from"])
+    if origin == "new":
+        made = [index for index, allocation in enumerate(expected["allocs"]) if "bytes" in allocation]
+        return f"new {made.index(facts['alloc'])}"
+    # the first part of an input starts where the input does
+    is_part = origin.startswith("input ") and facts["bytes"] < expected["inputs"][int(origin.split()[1])]
+    return f"inside {origin}" if is_part else origin
 
 
 def compare(path: Path, ops: Sequence[str] = (), wanted: str = "", show: int = 20) -> tuple[int, int]:
