@@ -38,7 +38,8 @@ class ValueUnknown(Exception):
 class TensorMemory:
     """A tensor as far as memory goes: its shape, type and buffer, and its value where a rule may need it.
 
-    `buffer` is None for a tensor of no elements and before it is made.  `on_host` tells the host's memory from the device's.
+    `buffer` is None before the tensor is made, and for one of no elements that is no part of another.
+    `on_host` tells the host's memory from the device's.
     """
 
     __slots__ = ("buffer", "dims", "dtype", "is_ref", "on_host", "value")
@@ -151,6 +152,10 @@ class KernelMemory:
         """Whether anything takes this output; a few kernels do not even allocate one that nothing does."""
         return self._is_read is None or self._is_read[output]
 
+    def is_made(self, output: int) -> bool:
+        """Whether the rule has said already where an output comes from."""
+        return self._is_made[output]
+
     # --- what a rule tells
 
     def allocate(self, output: int = 0) -> None:
@@ -203,10 +208,10 @@ class KernelMemory:
         self.outputs[output].buffer = None if buffer is None else buffer.hold()
 
     def view(self, output: int, source: int) -> None:
-        """The output is a part of the input's buffer."""
+        """The output is a part of the input's buffer, all of which it keeps, even where the part has no elements."""
         self._is_made[output] = True
         buffer = self.inputs[source].buffer
-        if buffer is not None and self.outputs[output].elements:
+        if buffer is not None:
             self.outputs[output].buffer = buffer.view()
 
     def leave_out(self, output: int) -> None:
@@ -317,6 +322,45 @@ def aliases(source: int = 0, output: int = 0) -> MemoryRule:
         memory.alias(output, source)
 
     return rule
+
+
+def alias_same_shape(memory: KernelMemory) -> None:
+    """Of an op that changes a tensor's shape: where there is nothing to change, the output is the first input's buffer."""
+    if memory.outputs[0].dims == memory.inputs[0].dims:
+        memory.alias(0, 0)
+
+
+def leaves_untracked(*outputs: int) -> MemoryRule:
+    """An op that makes these outputs without asking the device's allocator."""
+
+    def rule(memory: KernelMemory) -> None:
+        for output in outputs:
+            memory.leave_untracked(output)
+
+    return rule
+
+
+def allocates(*order: int) -> MemoryRule:
+    """An op that allocates its outputs in an order of its own."""
+
+    def rule(memory: KernelMemory) -> None:
+        for output in order:
+            memory.allocate(output)
+
+    return rule
+
+
+def has_aligned_rows(tensor: TensorMemory) -> bool:
+    """Whether each of a tensor's rows, all that is behind axis 0, starts where a tensor may start."""
+    return bool(tensor.dims and tensor.dims[0]) and tensor.size // tensor.dims[0] % ALIGNMENT == 0
+
+
+def share_rows(memory: KernelMemory, output: int, source: int) -> None:
+    """Make an output out of consecutive rows of an input, without copying them."""
+    if memory.outputs[output].elements == memory.inputs[source].elements:
+        memory.alias(output, source)
+    else:
+        memory.view(output, source)
 
 
 def alias_each(memory: KernelMemory) -> None:

@@ -14,6 +14,7 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.array.padding import pad_tensor
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.memory_rules import alias_same_shape
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -315,10 +316,10 @@ def _infer_depth_to_space(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "SpaceToBatchND": Kernel(space_to_batch_nd, _infer_space_to_batch_nd),
-    "SpaceToBatch": Kernel(space_to_batch, _infer_space_to_batch),
-    "BatchToSpaceND": Kernel(batch_to_space_nd, _infer_batch_to_space_nd),
-    "BatchToSpace": Kernel(batch_to_space, _infer_batch_to_space),
+    "SpaceToBatchND": Kernel(space_to_batch_nd, _infer_space_to_batch_nd, memory=alias_same_shape),
+    "SpaceToBatch": Kernel(space_to_batch, _infer_space_to_batch, memory=alias_same_shape),
+    "BatchToSpaceND": Kernel(batch_to_space_nd, _infer_batch_to_space_nd, memory=alias_same_shape),
+    "BatchToSpace": Kernel(batch_to_space, _infer_batch_to_space, memory=alias_same_shape),
     "SpaceToDepth": Kernel(space_to_depth, _infer_space_to_depth),
     "DepthToSpace": Kernel(depth_to_space, _infer_depth_to_space),
     "DataFormatDimMap": Kernel(map_format_axes, unchanged),

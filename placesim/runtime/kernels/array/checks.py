@@ -14,6 +14,7 @@ from placesim.ops.attributes import Attrs, TensorValue, format_elements
 from placesim.ops.farmhash import fingerprint64
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor
+from placesim.runtime.kernels.memory_rules import aliases
 from placesim.runtime.kernels.resources.file_access import append_bytes
 from placesim.runtime.shapes import (
     Dims,
@@ -204,10 +205,10 @@ def _infer_accidental_hits(context: ShapeContext) -> Sequence[Dims]:
 
 TABLE: Table = {
     "Assert": Kernel(check_condition, no_outputs),
-    "CheckNumerics": Kernel(check_numerics, unchanged),
-    "CheckNumericsV2": Kernel(check_numerics_v2, unchanged),
-    "EnsureShape": Kernel(ensure_shape, _infer_ensured, needs_context=True),
-    "Print": Kernel(print_tensors, unchanged, needs_context=True),
+    "CheckNumerics": Kernel(check_numerics, unchanged, memory=aliases()),
+    "CheckNumericsV2": Kernel(check_numerics_v2, unchanged, memory=aliases()),
+    "EnsureShape": Kernel(ensure_shape, _infer_ensured, needs_context=True, memory=aliases()),
+    "Print": Kernel(print_tensors, unchanged, needs_context=True, memory=aliases()),
     "PrintV2": Kernel(print_string, no_outputs, needs_context=True),
     "Fingerprint": Kernel(fingerprint, _infer_fingerprint),
     "ComputeAccidentalHits": Kernel(find_accidental_hits, _infer_accidental_hits),

@@ -12,6 +12,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import is_legacy_scalar, shape_of_values, shape_of_vector, shape_text
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, zeros
+from placesim.runtime.kernels.memory_rules import KernelMemory, alias_each, aliases, forwards, leaves_untracked
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -170,32 +171,45 @@ def infer_each_unchanged(context: ShapeContext) -> Sequence[Dims]:
     return context.shapes
 
 
-IDENTITY = Kernel(pass_on, unchanged, direct=same)
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def zeros_like_memory(memory: KernelMemory) -> None:
+    """Zeros are written over the input; those of a tensor list are made on the host's heap."""
+    if memory.outputs[0].dtype is VARIANT:
+        memory.leave_untracked(0)
+    else:
+        memory.forward(0, 0)
+
+
+IDENTITY = Kernel(pass_on, unchanged, direct=same, memory=aliases())
+_REF_IDENTITY = Kernel(pass_on, unchanged, direct=same)
+_CONSTANT_MEMORY = leaves_untracked(0)  # a constant is the kernel's own from when it was made, and all steps share it
 
 
 TABLE: Table = {
-    "Const": Kernel(copy_constant, _infer_constant),
-    "HostConst": Kernel(copy_constant, unknown_shape),
+    "Const": Kernel(copy_constant, _infer_constant, memory=_CONSTANT_MEMORY),
+    "HostConst": Kernel(copy_constant, unknown_shape, memory=_CONSTANT_MEMORY),
     "Placeholder": Kernel(refuse_unfed, shape_attr, needs_context=True),
     "PlaceholderV2": Kernel(refuse_unfed, shape_attr, needs_context=True),
-    "PlaceholderWithDefault": Kernel(pass_on, infer_default, direct=same),
+    "PlaceholderWithDefault": Kernel(pass_on, infer_default, direct=same, memory=aliases()),
     "Fill": Kernel(fill, _infer_fill),
     "Empty": Kernel(make_empty, shape_of_first_value),
-    "ZerosLike": Kernel(zeros_like, unchanged),
-    "OnesLike": Kernel(ones_like, unchanged),
+    "ZerosLike": Kernel(zeros_like, unchanged, memory=zeros_like_memory),
+    "OnesLike": Kernel(ones_like, unchanged, memory=forwards(0)),
     "OneHot": Kernel(one_hot, _infer_one_hot),
     "Identity": IDENTITY,
-    "RefIdentity": IDENTITY,
-    "Snapshot": IDENTITY,
+    "RefIdentity": _REF_IDENTITY,
+    "Snapshot": Kernel(pass_on, unchanged, direct=same, memory=forwards(0)),
     "StopGradient": IDENTITY,
     "PreventGradient": IDENTITY,
     "GuaranteeConst": IDENTITY,
     "DebugGradientIdentity": IDENTITY,
-    "DebugGradientRefIdentity": IDENTITY,
+    "DebugGradientRefIdentity": _REF_IDENTITY,
     "DebugIdentity": IDENTITY,
     "Copy": IDENTITY,
     "CopyHost": IDENTITY,
-    "IdentityN": Kernel(pass_on, infer_each_unchanged),
+    "IdentityN": Kernel(pass_on, infer_each_unchanged, memory=alias_each),
     "DeepCopy": Kernel(copy_input, unchanged),
     "NoOp": Kernel(do_nothing, no_outputs),
     "ControlTrigger": Kernel(do_nothing, no_outputs),

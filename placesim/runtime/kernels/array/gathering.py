@@ -12,6 +12,7 @@ from placesim.ops.attributes import Attrs, TensorValue, format_tensor
 from placesim.runtime.kernels.array.indices import first_outside, position_text
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, elements, zeros
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -249,9 +250,25 @@ def _infer_unravel_index(context: ShapeContext) -> Sequence[Dims]:
     return ((rank, -1 if count is None else count) if indices else (rank,),)
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def gather_nd_memory(memory: KernelMemory) -> None:
+    """Behind its output a scalar of int32, for the place of an index that is out of range."""
+    memory.allocate()
+    if elements(memory.inputs[1].dims[:-1]):
+        memory.temporary(4)
+
+
+def unravel_index_memory(memory: KernelMemory) -> None:
+    """The strides of the dimensions, and once more without the first of them."""
+    for _ in range(2):
+        memory.temporary(memory.inputs[1].size)
+
+
 TABLE: Table = {
     "Gather": Kernel(gather, _infer_gather),
     "GatherV2": Kernel(gather_v2, _infer_gather_v2),
-    "GatherNd": Kernel(gather_nd, infer_gather_nd, needs_context=True),
-    "UnravelIndex": Kernel(unravel_index, _infer_unravel_index),
+    "GatherNd": Kernel(gather_nd, infer_gather_nd, needs_context=True, memory=gather_nd_memory),
+    "UnravelIndex": Kernel(unravel_index, _infer_unravel_index, memory=unravel_index_memory),
 }

@@ -11,6 +11,7 @@ from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import is_legacy_scalar, shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, zeros
+from placesim.runtime.kernels.memory_rules import KernelMemory, alias_same_shape, aliases
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -304,13 +305,22 @@ def _infer_tile(context: ShapeContext) -> Sequence[Dims]:
     return (tuple(map(multiply_dims, with_rank(dims, len(multiples)), multiples)),)
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def pack_memory(memory: KernelMemory) -> None:
+    """One input alone needs another shape only."""
+    if len(memory.inputs) == 1:
+        memory.alias(0, 0)
+
+
 TABLE: Table = {
     "Concat": Kernel(concat, _infer_concat),
     "ConcatV2": Kernel(concat_v2, _infer_concat_v2),
     "ConcatOffset": Kernel(concat_offset, _infer_concat_offset),
     "ParallelConcat": Kernel(parallel_concat, _infer_parallel_concat),
     "_ParallelConcatStart": Kernel(start_parallel_concat, shape_attr),
-    "_ParallelConcatUpdate": Kernel(update_parallel_concat, unchanged),
-    "Pack": Kernel(pack, _infer_pack),
-    "Tile": Kernel(tile, _infer_tile),
+    "_ParallelConcatUpdate": Kernel(update_parallel_concat, unchanged, memory=aliases()),
+    "Pack": Kernel(pack, _infer_pack, memory=pack_memory),
+    "Tile": Kernel(tile, _infer_tile, memory=alias_same_shape),
 }

@@ -12,6 +12,7 @@ from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.memory_rules import KernelMemory, alias_same_shape
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -179,9 +180,19 @@ def _infer_mirror_pad_grad(context: ShapeContext) -> Sequence[Dims]:
     return (tuple(subtract_dims(dim, sum(row)) for dim, row in zip(dims, _static_rows(paddings), strict=True)),)
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def mirror_pad_grad_memory(memory: KernelMemory) -> None:
+    """It folds the margins of a copy of the input, and then takes what is inside."""
+    alias_same_shape(memory)
+    if not memory.is_made(0):
+        memory.temporary(memory.inputs[0].size)
+
+
 TABLE: Table = {
-    "Pad": Kernel(pad, _infer_pad),
-    "PadV2": Kernel(pad, _infer_pad),
-    "MirrorPad": Kernel(mirror_pad, _infer_pad),
-    "MirrorPadGrad": Kernel(mirror_pad_grad, _infer_mirror_pad_grad),
+    "Pad": Kernel(pad, _infer_pad, memory=alias_same_shape),
+    "PadV2": Kernel(pad, _infer_pad, memory=alias_same_shape),
+    "MirrorPad": Kernel(mirror_pad, _infer_pad, memory=alias_same_shape),
+    "MirrorPadGrad": Kernel(mirror_pad_grad, _infer_mirror_pad_grad, memory=mirror_pad_grad_memory),
 }

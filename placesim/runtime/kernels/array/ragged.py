@@ -10,6 +10,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.array.indices import first_outside, position_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.memory_rules import KernelMemory, item_size
 from placesim.runtime.kernels.partial_shapes import partial_shape_of
 from placesim.runtime.shapes import (
     Dims,
@@ -403,9 +404,27 @@ def _partition_shapes_problem(types: Sequence[str], shapes: Sequence[Dims]) -> s
     return None
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def to_sparse_memory(memory: KernelMemory) -> None:
+    """The values, which are the last input, stay where they are."""
+    memory.allocate(0)
+    memory.alias(1, len(memory.inputs) - 1)
+    memory.allocate(2)
+
+
+def to_dense_memory(memory: KernelMemory) -> None:
+    """A default that is broadcast to the shape of an element of the values is so once, beforehand."""
+    memory.allocate()
+    default, element = memory.inputs[2], elements(memory.inputs[1].dims[1:])
+    if memory.outputs[0].elements and default.elements not in (1, element):
+        memory.temporary(element * item_size(default.dtype))
+
+
 TABLE: Table = {
     "RaggedGather": Kernel(gather, _infer_gather),
     "RaggedRange": Kernel(make_ranges, _infer_ranges),
-    "RaggedTensorToSparse": Kernel(to_sparse, _infer_to_sparse),
-    "RaggedTensorToTensor": Kernel(to_dense, _infer_to_dense),
+    "RaggedTensorToSparse": Kernel(to_sparse, _infer_to_sparse, memory=to_sparse_memory),
+    "RaggedTensorToTensor": Kernel(to_dense, _infer_to_dense, memory=to_dense_memory),
 }

@@ -9,6 +9,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
+from placesim.runtime.kernels.memory_rules import forwards
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, merge_dim, with_rank
 
 
@@ -89,5 +90,5 @@ def _infer_fit_isotonic(context: ShapeContext) -> Sequence[Dims]:
 TABLE: Table = {
     "InTopK": Kernel(find_in_top, _infer_find_in_top, per_element(0)),
     "InTopKV2": Kernel(find_in_top, _infer_find_in_top, per_element(0)),
-    "IsotonicRegression": Kernel(fit_isotonic, _infer_fit_isotonic, per_element(0)),
+    "IsotonicRegression": Kernel(fit_isotonic, _infer_fit_isotonic, per_element(0), memory=forwards(0)),
 }

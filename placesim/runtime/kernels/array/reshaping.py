@@ -11,6 +11,7 @@ from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import broadcast_dims, shape_of_vector, shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.memory_rules import KernelMemory, alias_same_shape, aliases
 from placesim.runtime.shapes import (
     MAX_INT64,
     Dims,
@@ -418,15 +419,29 @@ def _infer_quantized_reshape(context: ShapeContext) -> Sequence[Dims]:
     return (dims, (), ())
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def transpose_memory(memory: KernelMemory) -> None:
+    """A permutation that moves nothing, or dimensions of 1 only, leaves the elements where they are: no copy."""
+    tensor = memory.inputs[0]
+    rank = len(tensor.dims)
+    if rank > 1:
+        moved = [axis for axis in (int(axis) % rank for axis in memory.value(1)) if tensor.dims[axis] != 1]
+        if moved != sorted(moved):
+            return
+    memory.alias(0, 0)
+
+
 TABLE: Table = {
-    "Reshape": Kernel(reshape, _infer_reshape),
-    "QuantizedReshape": Kernel(reshape_quantized, _infer_quantized_reshape),
-    "Squeeze": Kernel(squeeze, _infer_squeeze),
-    "ExpandDims": Kernel(expand_dims, _infer_expand_dims),
-    "Transpose": Kernel(transpose, _infer_transpose),
+    "Reshape": Kernel(reshape, _infer_reshape, memory=aliases()),
+    "QuantizedReshape": Kernel(reshape_quantized, _infer_quantized_reshape, memory=aliases()),
+    "Squeeze": Kernel(squeeze, _infer_squeeze, memory=aliases()),
+    "ExpandDims": Kernel(expand_dims, _infer_expand_dims, memory=aliases()),
+    "Transpose": Kernel(transpose, _infer_transpose, memory=transpose_memory),
     "ConjugateTranspose": Kernel(transpose_conjugate, _infer_transpose),
-    "Bitcast": Kernel(bitcast, _infer_bitcast),
-    "BroadcastTo": Kernel(broadcast_to, _infer_broadcast_to),
+    "Bitcast": Kernel(bitcast, _infer_bitcast, memory=aliases()),
+    "BroadcastTo": Kernel(broadcast_to, _infer_broadcast_to, memory=alias_same_shape),
     "BroadcastArgs": Kernel(broadcast_args, _infer_broadcast_args),
     "BroadcastGradientArgs": Kernel(broadcast_gradient_args, two_vectors),
     "Shape": Kernel(shapes_of_inputs, _infer_shapes),

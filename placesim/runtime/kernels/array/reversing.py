@@ -10,6 +10,7 @@ from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -199,9 +200,18 @@ def _infer_vector(context: ShapeContext) -> Sequence[Dims]:
     return (with_rank(context.shapes[0], 1),)
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def reverse_memory(memory: KernelMemory) -> None:
+    """A scalar has nothing to reverse; axes that are not reversed are copied all the same."""
+    if not memory.inputs[0].dims:
+        memory.alias(0, 0)
+
+
 TABLE: Table = {
-    "Reverse": Kernel(reverse, _infer_reverse),
-    "ReverseV2": Kernel(reverse_v2, _infer_reverse_v2),
+    "Reverse": Kernel(reverse, _infer_reverse, memory=reverse_memory),
+    "ReverseV2": Kernel(reverse_v2, _infer_reverse_v2, memory=reverse_memory),
     "ReverseSequence": Kernel(reverse_sequence, _infer_reverse_sequence),
     "Roll": Kernel(roll, _infer_roll),
     "InvertPermutation": Kernel(invert_permutation, _infer_vector),

@@ -11,6 +11,7 @@ from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import broadcast_dims, shape_text
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output
+from placesim.runtime.kernels.memory_rules import KernelMemory, forwards
 from placesim.runtime.shapes import Dims, ShapeContext, broadcast, merge, with_rank_at_least
 
 MAX_WHERE_RANK = 8
@@ -116,8 +117,19 @@ def _infer_where(context: ShapeContext) -> Sequence[Dims]:
     return ((-1, -1 if dims is None else len(dims)),)
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def select_memory(memory: KernelMemory) -> None:
+    """A scalar chooses one of the inputs as it is; other conditions write over one that may be written to."""
+    if memory.inputs[0].dims:
+        memory.forward(0, 1, 2)
+    else:
+        memory.alias(0, 1 if memory.value(0) else 2)
+
+
 TABLE: Table = {
-    "Select": Kernel(select, _infer_select, one_per_output, needs_context=True),
-    "SelectV2": Kernel(select_v2, _infer_select_v2, one_per_output, direct=np.where),
+    "Select": Kernel(select, _infer_select, one_per_output, needs_context=True, memory=select_memory),
+    "SelectV2": Kernel(select_v2, _infer_select_v2, one_per_output, direct=np.where, memory=forwards(1, 2)),
     "Where": Kernel(where, _infer_where),
 }

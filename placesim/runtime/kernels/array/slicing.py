@@ -14,6 +14,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import broadcast_dims, shape_of_values, shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, zeros
+from placesim.runtime.kernels.memory_rules import ALIGNMENT, KernelMemory, TensorMemory, forwards, has_aligned_rows, item_size
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -291,9 +292,49 @@ def _infer_strided_slice(context: ShapeContext) -> Sequence[Dims]:
     return (spec.final,)
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def slice_memory(memory: KernelMemory) -> None:
+    """What takes all is the input; rows that start where a tensor may start stay there, the others are copied."""
+    tensor, part = memory.inputs[0], memory.outputs[0]
+    if part.dims == tensor.dims:
+        memory.alias(0, 0)
+    elif part.dims[1:] == tensor.dims[1:] and _starts_aligned(memory, tensor):
+        memory.view(0, 0)
+
+
+def _starts_aligned(memory: KernelMemory, tensor: TensorMemory) -> bool:
+    """Of a part of the rows."""
+    if len(tensor.dims) > 1:
+        return has_aligned_rows(tensor)
+    size = item_size(tensor.dtype)
+    return not (int(memory.value(1)[0]) * size % ALIGNMENT or memory.outputs[0].elements * size % ALIGNMENT)
+
+
+def strided_slice_memory(memory: KernelMemory) -> None:
+    """As Slice, whatever axes are added and dropped; of a vector it is the end that must be aligned, not the size."""
+    tensor, part = memory.inputs[0], memory.outputs[0]
+    if part.elements != tensor.elements and len(tensor.dims) > 1 and not has_aligned_rows(tensor):
+        return  # copied, wherever it starts
+    spec = parse_strided_slice(tensor.dims, memory.value(1), memory.value(2), memory.value(3), memory.attrs)
+    is_whole = [taken == slice(0, dim, 1) for taken, dim in zip(spec.region, tensor.dims, strict=True)]
+    if all(is_whole):
+        memory.alias(0, 0)
+    elif all(is_whole[1:]) and (spec.region[0].step or 1) == 1 and _bounds_are_aligned(tensor, spec.region[0]):
+        memory.view(0, 0)
+
+
+def _bounds_are_aligned(tensor: TensorMemory, rows: slice) -> bool:
+    if len(tensor.dims) > 1:
+        return has_aligned_rows(tensor)
+    size = item_size(tensor.dtype)
+    return not (rows.start * size % ALIGNMENT or rows.stop * size % ALIGNMENT)
+
+
 TABLE: Table = {
-    "Slice": Kernel(slice_tensor, _infer_slice),
-    "StridedSlice": Kernel(strided_slice, _infer_strided_slice),
+    "Slice": Kernel(slice_tensor, _infer_slice, memory=slice_memory),
+    "StridedSlice": Kernel(strided_slice, _infer_strided_slice, memory=strided_slice_memory),
     "StridedSliceGrad": Kernel(strided_slice_grad, shape_of_first_value),
-    "TensorStridedSliceUpdate": Kernel(update_strided_slice, unchanged),
+    "TensorStridedSliceUpdate": Kernel(update_strided_slice, unchanged, memory=forwards(0)),
 }

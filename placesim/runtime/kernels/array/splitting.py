@@ -10,6 +10,7 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.array.joining import row_axis, static_row_axis
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.memory_rules import KernelMemory, MemoryRule, has_aligned_rows, share_rows
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -172,8 +173,33 @@ def _static_sizes(sizes: Sequence[int], total: int) -> Sequence[int]:
     return known
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def unpack_memory(memory: KernelMemory) -> None:
+    """Rows that start where a tensor may start stay there, the others are copied."""
+    tensor = memory.inputs[0]
+    if memory.attrs["axis"] in (0, -len(tensor.dims)) and has_aligned_rows(tensor):
+        for output in range(len(memory.outputs)):
+            share_rows(memory, output, 0)
+
+
+def split_memory(source: int) -> MemoryRule:
+    """Of a split of that input: a piece that is all of it is the input, and rows are as those of Unpack."""
+
+    def rule(memory: KernelMemory) -> None:
+        tensor, pieces = memory.inputs[source], memory.outputs
+        if len(pieces) == 1:
+            memory.alias(0, source)
+        elif any(piece.dims[0] != tensor.dims[0] for piece in pieces) and has_aligned_rows(tensor):
+            for output in range(len(pieces)):
+                share_rows(memory, output, source)
+
+    return rule
+
+
 TABLE: Table = {
-    "Unpack": Kernel(unpack, _infer_unpack),
-    "Split": Kernel(split, _infer_split),
-    "SplitV": Kernel(split_v, _infer_split_v),
+    "Unpack": Kernel(unpack, _infer_unpack, memory=unpack_memory),
+    "Split": Kernel(split, _infer_split, memory=split_memory(1)),
+    "SplitV": Kernel(split_v, _infer_split_v, memory=split_memory(0)),
 }

@@ -15,6 +15,7 @@ from placesim.runtime.kernels.array.index_matrices import ignores_bad_indices, s
 from placesim.runtime.kernels.array.indices import COMBINATIONS, Combine
 from placesim.runtime.kernels.dimensions import shape_of_values, shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element, zeros
+from placesim.runtime.kernels.memory_rules import aliases, forwards
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, unchanged, vector_shape_value, with_rank_at_least
 
 # --- ScatterNd, TensorScatter ---------------------------------------------------------------------------------------
@@ -160,13 +161,13 @@ def _infer_tensor_scatter(context: ShapeContext) -> Sequence[Dims]:
 
 TABLE: Table = {
     "ScatterNd": Kernel(scatter_nd, _infer_scatter_nd, per_element(1)),
-    "ScatterNdNonAliasingAdd": Kernel(add_without_alias, _infer_tensor_scatter, per_element(2)),
+    "ScatterNdNonAliasingAdd": Kernel(add_without_alias, _infer_tensor_scatter, per_element(2), memory=forwards(0)),
     "TensorScatterUpdate": Kernel(build_tensor_scatter(COMBINATIONS["Update"]), _infer_tensor_scatter),
     "TensorScatterAdd": Kernel(build_tensor_scatter(COMBINATIONS["Add"]), _infer_tensor_scatter, per_element(2)),
     "TensorScatterSub": Kernel(build_tensor_scatter(COMBINATIONS["Sub"]), _infer_tensor_scatter, per_element(2)),
     "TensorScatterMin": Kernel(build_tensor_scatter(COMBINATIONS["Min"]), _infer_tensor_scatter, per_element(2)),
     "TensorScatterMax": Kernel(build_tensor_scatter(COMBINATIONS["Max"]), _infer_tensor_scatter, per_element(2)),
-    "InplaceUpdate": Kernel(build_inplace(COMBINATIONS["Update"]), unchanged),
-    "InplaceAdd": Kernel(build_inplace(COMBINATIONS["Add"]), unchanged, per_element(2)),
-    "InplaceSub": Kernel(build_inplace(COMBINATIONS["Sub"]), unchanged, per_element(2)),
+    "InplaceUpdate": Kernel(build_inplace(COMBINATIONS["Update"]), unchanged, memory=aliases()),
+    "InplaceAdd": Kernel(build_inplace(COMBINATIONS["Add"]), unchanged, per_element(2), memory=aliases()),
+    "InplaceSub": Kernel(build_inplace(COMBINATIONS["Sub"]), unchanged, per_element(2), memory=aliases()),
 }

@@ -13,6 +13,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.memory_rules import allocates
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, two_vectors, unknown_dims, with_rank
 
 
@@ -142,9 +143,11 @@ def _infer_unique_with_counts_v2(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "Unique": Kernel(build_unique(outputs=2, has_axis=False), _infer_unique),
-    "UniqueV2": Kernel(build_unique(outputs=2, has_axis=True), _infer_unique_v2),
-    "UniqueWithCounts": Kernel(build_unique(outputs=3, has_axis=False), _infer_unique_with_counts),
-    "UniqueWithCountsV2": Kernel(build_unique(outputs=3, has_axis=True), _infer_unique_with_counts_v2),
+    "Unique": Kernel(build_unique(outputs=2, has_axis=False), _infer_unique, memory=allocates(1, 0)),
+    "UniqueV2": Kernel(build_unique(outputs=2, has_axis=True), _infer_unique_v2, memory=allocates(1, 0)),
+    "UniqueWithCounts": Kernel(build_unique(outputs=3, has_axis=False), _infer_unique_with_counts, memory=allocates(1, 0, 2)),
+    "UniqueWithCountsV2": Kernel(
+        build_unique(outputs=3, has_axis=True), _infer_unique_with_counts_v2, memory=allocates(1, 0, 2)
+    ),
     "ListDiff": Kernel(list_difference, two_vectors),
 }

@@ -12,6 +12,7 @@ import numpy as np
 from placesim.errors import FailedPreconditionError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
+from placesim.runtime.kernels.memory_rules import KernelMemory, forwards, item_size
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -207,11 +208,38 @@ def _build_infer_adjusted(scalars: int) -> ShapeFunction:
     return infer_adjusted
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def rgb_to_hsv_memory(memory: KernelMemory) -> None:
+    """Behind its output each pixel's range of colors."""
+    memory.allocate()
+    pixels = memory.inputs[0]
+    memory.temporary(pixels.elements // 3 * item_size(pixels.dtype))
+
+
+def clipped_contrast_memory(memory: KernelMemory) -> None:
+    """Behind its output the means, each as often as there are pixels, in float."""
+    memory.allocate()
+    memory.temporary(4 * memory.inputs[0].elements)
+
+
+def contrast_memory(memory: KernelMemory) -> None:
+    """Behind its output each image's mean of each channel, in float."""
+    memory.allocate()
+    images = memory.inputs[0]
+    if images.elements:
+        height, width = images.dims[-3:-1]
+        memory.temporary(4 * (images.elements // (height * width)))
+
+
 TABLE: Table = {
-    "RGBToHSV": Kernel(compute_rgb_to_hsv, infer_colors, per_element(0, 5)),
+    "RGBToHSV": Kernel(compute_rgb_to_hsv, infer_colors, per_element(0, 5), memory=rgb_to_hsv_memory),
     "HSVToRGB": Kernel(compute_hsv_to_rgb, infer_colors, per_element(0, 7)),
-    "AdjustContrast": Kernel(compute_clipped_contrast, _build_infer_adjusted(3), per_element(0, 6)),
-    "AdjustContrastv2": Kernel(compute_contrast, _build_infer_adjusted(1), per_element(0, 4)),
-    "AdjustHue": Kernel(compute_hue, _build_infer_adjusted(0), per_element(0, 6)),
+    "AdjustContrast": Kernel(
+        compute_clipped_contrast, _build_infer_adjusted(3), per_element(0, 6), memory=clipped_contrast_memory
+    ),
+    "AdjustContrastv2": Kernel(compute_contrast, _build_infer_adjusted(1), per_element(0, 4), memory=contrast_memory),
+    "AdjustHue": Kernel(compute_hue, _build_infer_adjusted(0), per_element(0, 6), memory=forwards(0)),
     "AdjustSaturation": Kernel(compute_saturation, _build_infer_adjusted(0), per_element(0, 9)),
 }

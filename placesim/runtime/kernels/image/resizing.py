@@ -6,6 +6,7 @@ gathers.  Source: TensorFlow's `image_resizer_state.h`, `resize_*_op.cc`, `scale
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.image.sampling import find_sampling_kernel
 from placesim.runtime.kernels.kernel import Compute, Flops, Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.shapes import Dims, ShapeContext, as_second, format_dims, with_rank, with_value
 
 FLOAT = np.float32
@@ -163,15 +165,20 @@ def sample_area(in_size: int, out_size: int, attrs: Attrs) -> Samples:
     return Samples(np.clip(inputs, 0, in_size - 1).astype(np.int64), weights.astype(FLOAT))
 
 
+def _invert_scale(scale: float, attrs: Attrs) -> tuple[np.float32, np.float32]:
+    """1 / scale, and how much wider the sampling kernel is for it."""
+    inverse = FLOAT(1.0 / float(FLOAT(scale)))
+    # a kernel is widened where the image shrinks, never made narrower where it grows
+    return inverse, max(inverse, FLOAT(1)) if attrs["antialias"] else FLOAT(1)
+
+
 def sample_translated(in_size: int, out_size: int, attrs: Attrs, scale: float, translation: float) -> Samples:
     """What a sampling kernel of the attr `kernel_type` covers, moved and widened by the scale; nothing outside the image.
 
     InvalidArgumentError for a kernel that there is not.
     """
     kernel, radius = find_sampling_kernel(attrs["kernel_type"])
-    inverse = FLOAT(1.0 / float(FLOAT(scale)))
-    # a kernel is widened where the image shrinks, never made narrower where it grows
-    width = max(inverse, FLOAT(1)) if attrs["antialias"] else FLOAT(1)
+    inverse, width = _invert_scale(scale, attrs)
     locations = (np.arange(out_size, dtype=FLOAT) + FLOAT(0.5)) * inverse + -inverse * FLOAT(translation)
     reach = FLOAT(radius) * width
     first = np.clip(np.ceil(locations - reach - FLOAT(0.5)), 0, in_size - 1).astype(np.int64)
@@ -389,6 +396,57 @@ def _build_tap_flops(taps: int) -> Flops:
     return flops
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def scale_and_translate_memory(memory: KernelMemory) -> None:
+    """Behind its output what each column and each row is made of, and the images with their rows done."""
+    memory.allocate()
+    (_, height, width, _), (batch, new_height, new_width, channels) = memory.inputs[0].dims, memory.outputs[0].dims
+    if memory.outputs[0].elements:
+        scales = memory.value(2)
+        for in_size, out_size, scale in ((width, new_width, scales[1]), (height, new_height, scales[0])):
+            memory.temporary(4 * out_size)
+            memory.temporary(4 * out_size * _span_size(in_size, scale, memory.attrs))
+        memory.temporary(4 * batch * new_height * width * channels)
+
+
+def scale_and_translate_grad_memory(memory: KernelMemory) -> None:
+    """Behind its output the same the other way round, for which what the outputs were made of is found first."""
+    memory.allocate()
+    (_, new_height, new_width, _), (batch, height, width, channels) = memory.inputs[0].dims, memory.inputs[1].dims
+    if memory.inputs[0].elements and memory.outputs[0].elements:
+        samples = _translated_axes(
+            (batch, height, width), (new_height, new_width), (memory.value(2), memory.value(3)), memory.attrs
+        )
+        scales = memory.value(2)
+        for axis, in_size, out_size in ((1, width, new_width), (0, height, new_height)):
+            forward = [memory.temporary(4 * out_size)]
+            forward.append(memory.temporary(4 * out_size * _span_size(in_size, scales[axis], memory.attrs)))
+            memory.temporary(4 * in_size)
+            memory.temporary(4 * in_size * _reverse_span_size(samples[axis], in_size))
+            for temporary in forward:
+                memory.release(temporary)
+        memory.temporary(4 * batch * height * new_width * channels)
+
+
+def _span_size(in_size: int, scale: float, attrs: Attrs) -> int:
+    """For how many inputs TensorFlow has room beside each output along an axis."""
+    _, radius = find_sampling_kernel(attrs["kernel_type"])
+    _, width = _invert_scale(scale, attrs)
+    return min(2 * math.ceil(FLOAT(radius) * width) + 1, in_size)
+
+
+def _reverse_span_size(samples: Samples, in_size: int) -> int:
+    """From the first to the last output that any one input is part of, at most."""
+    outputs, taps = samples.weights.nonzero()
+    inputs = samples.indices[outputs, taps]
+    first, last = np.full(in_size, len(samples.indices)), np.full(in_size, -1)
+    np.minimum.at(first, inputs, outputs)
+    np.maximum.at(last, inputs, outputs)
+    return max(int((last - first).max()) + 1, 0)
+
+
 TABLE: Table = {
     "ResizeArea": Kernel(_build_resize(sample_area), infer_resized, _build_tap_flops(1)),
     "ResizeBicubic": Kernel(_build_resize(sample_cubic), infer_resized, _build_tap_flops(4)),
@@ -397,6 +455,10 @@ TABLE: Table = {
     "ResizeBilinearGrad": Kernel(_build_resize_grad(sample_linear, True), as_second, _build_tap_flops(2)),
     "ResizeNearestNeighbor": Kernel(compute_nearest, infer_resized),
     "ResizeNearestNeighborGrad": Kernel(compute_nearest_grad, infer_resized),
-    "ScaleAndTranslate": Kernel(compute_scale_and_translate, infer_resized, _build_tap_flops(4)),
-    "ScaleAndTranslateGrad": Kernel(compute_scale_and_translate_grad, as_second, _build_tap_flops(4)),
+    "ScaleAndTranslate": Kernel(
+        compute_scale_and_translate, infer_resized, _build_tap_flops(4), memory=scale_and_translate_memory
+    ),
+    "ScaleAndTranslateGrad": Kernel(
+        compute_scale_and_translate_grad, as_second, _build_tap_flops(4), memory=scale_and_translate_grad_memory
+    ),
 }

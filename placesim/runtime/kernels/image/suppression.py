@@ -15,6 +15,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
+from placesim.runtime.kernels.memory_rules import allocates
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -338,5 +339,5 @@ TABLE: Table = {
     "NonMaxSuppressionV4": Kernel(_build_suppress(False, "in"), _build_infer_suppression("in")),
     "NonMaxSuppressionV5": Kernel(_build_suppress(False, "isn"), _build_infer_suppression("isn")),
     "NonMaxSuppressionWithOverlaps": Kernel(compute_with_overlaps, _infer_with_overlaps),
-    "CombinedNonMaxSuppression": Kernel(compute_combined, _infer_combined),
+    "CombinedNonMaxSuppression": Kernel(compute_combined, _infer_combined, memory=allocates(3, 0, 1, 2)),
 }

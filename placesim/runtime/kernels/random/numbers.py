@@ -12,6 +12,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, elements, one_per_output
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.philox import RESERVED_SAMPLES, Philox, reserve
 from placesim.runtime.kernels.random.distributions import (
     Distribution,
@@ -155,12 +156,31 @@ def infer_multinomial(context: ShapeContext) -> Sequence[Dims]:
     return ((batch, scalar_dim(context, 1)),)
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def multinomial_memory(memory: KernelMemory) -> None:
+    """Behind its output the running sums of a row's probabilities, in double."""
+    memory.allocate()
+    if memory.outputs[0].elements:
+        memory.temporary(8 * memory.inputs[0].dims[1])
+
+
+def shuffle_memory(memory: KernelMemory) -> None:
+    """What has one row at most is the input; a vector is shuffled in a copy that the device's allocator does not know."""
+    tensor = memory.inputs[0]
+    if tensor.elements <= 1 or tensor.dims[0] <= 1:
+        memory.alias(0, 0)
+    elif len(tensor.dims) == 1:
+        memory.leave_untracked(0)
+
+
 TABLE: Table = {
     "RandomUniform": Kernel(fill(uniform), build_infer_spelled(0), one_per_output, needs_context=True),
     "RandomStandardNormal": Kernel(fill(normal), build_infer_spelled(0), one_per_output, needs_context=True),
     "TruncatedNormal": Kernel(fill(truncated_normal), build_infer_spelled(0), one_per_output, needs_context=True),
     "RandomUniformInt": Kernel(random_integers, _infer_random_integers, one_per_output, needs_context=True),
-    "RandomShuffle": Kernel(random_shuffle, unchanged, needs_context=True),
-    "Multinomial": Kernel(multinomial, infer_multinomial, one_per_output, needs_context=True),
+    "RandomShuffle": Kernel(random_shuffle, unchanged, needs_context=True, memory=shuffle_memory),
+    "Multinomial": Kernel(multinomial, infer_multinomial, one_per_output, needs_context=True, memory=multinomial_memory),
     "NonDeterministicInts": Kernel(system_integers, build_infer_spelled(0), one_per_output),
 }

@@ -25,6 +25,8 @@ from placesim.runtime.kernels.random.numbers import (
     draw_classes,
     infer_multinomial,
     integers_within,
+    multinomial_memory,
+    shuffle_memory,
     shuffled_rows,
 )
 from placesim.runtime.kernels.random.shapes import (
@@ -355,11 +357,11 @@ TABLE: Table = {
     "StatelessRandomUniformFullIntV2": _keyed_row(full_integers),
     "StatelessRandomUniformInt": Kernel(seeded(integers_within), _infer_seeded_integers, one_per_output),
     "StatelessRandomUniformIntV2": Kernel(keyed(integers_within), _infer_keyed_integers, one_per_output),
-    "StatelessMultinomial": Kernel(seeded_multinomial, _infer_seeded_multinomial, one_per_output),
+    "StatelessMultinomial": Kernel(seeded_multinomial, _infer_seeded_multinomial, one_per_output, memory=multinomial_memory),
     "StatelessRandomGetKeyCounter": Kernel(key_and_counter, _infer_key_and_counter),
     "StatelessRandomGetKeyCounterAlg": Kernel(key_counter_algorithm, _infer_key_counter_algorithm),
     "StatelessRandomGetAlg": Kernel(name_algorithm, scalar),
-    "StatelessShuffle": Kernel(keyed_shuffle, infer_keyed_unchanged),
+    "StatelessShuffle": Kernel(keyed_shuffle, infer_keyed_unchanged, memory=shuffle_memory),
     "StochasticCastToInt": Kernel(stochastic_cast, infer_keyed_unchanged, one_per_output),
     "RandomIndexShuffle": Kernel(index_shuffle, infer_index_shuffle),
 }

@@ -13,6 +13,7 @@ from placesim.dtypes import BOOL, COMPLEX64, COMPLEX128, DOUBLE, STRING, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, c_escape
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, raw, string_array
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, unchanged
 
@@ -251,8 +252,17 @@ def _infer_string_format(context: ShapeContext) -> Sequence[Dims]:
     return ((),)
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def as_string_memory(memory: KernelMemory) -> None:
+    """A string stays what it is."""
+    if memory.inputs[0].dtype is STRING:
+        memory.alias(0, 0)
+
+
 TABLE: Table = {
-    "AsString": Kernel(as_string, unchanged),
+    "AsString": Kernel(as_string, unchanged, memory=as_string_memory),
     "StringToNumber": Kernel(string_to_number, unchanged),
     "StringFormat": Kernel(string_format, _infer_string_format),
     "EncodeBase64": Kernel(encode_base64, unchanged),

@@ -18,6 +18,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.memory_rules import forwards
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, raw
 from placesim.runtime.shapes import unchanged, unchanged_with_scalars
 
@@ -153,8 +154,8 @@ def static_regex_full_match(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Ten
 
 
 TABLE: Table = {
-    "RegexReplace": Kernel(regex_replace, unchanged_with_scalars),
-    "StaticRegexReplace": Kernel(static_regex_replace, unchanged),
+    "RegexReplace": Kernel(regex_replace, unchanged_with_scalars, memory=forwards(0)),
+    "StaticRegexReplace": Kernel(static_regex_replace, unchanged, memory=forwards(0)),
     "RegexFullMatch": Kernel(regex_full_match, unchanged_with_scalars),
     "StaticRegexFullMatch": Kernel(static_regex_full_match, unchanged),
 }

@@ -12,6 +12,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.memory_rules import allocates
 from placesim.runtime.kernels.string_tensors import flat_strings, raw, string_array
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank
 
@@ -159,5 +160,5 @@ def _infer_ngrams(context: ShapeContext) -> Sequence[Dims]:
 TABLE: Table = {
     "StringSplit": Kernel(split, _infer_split),
     "StringSplitV2": Kernel(split_at_separator, _infer_split),
-    "StringNGrams": Kernel(string_ngrams, _infer_ngrams),
+    "StringNGrams": Kernel(string_ngrams, _infer_ngrams, memory=allocates(1, 0)),
 }

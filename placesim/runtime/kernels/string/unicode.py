@@ -16,6 +16,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.memory_rules import forwards
 from placesim.runtime.kernels.string.unicode_scripts import LAST_CODE_POINT, scripts_of
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, string_array
 from placesim.runtime.shapes import Dims, ShapeContext, add_dims, element_count, subtract_dims, unchanged, with_rank
@@ -204,7 +205,7 @@ def _infer_encode(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "UnicodeTranscode": Kernel(transcode, unchanged),
+    "UnicodeTranscode": Kernel(transcode, unchanged, memory=forwards(0)),
     "UnicodeDecode": Kernel(decode, _infer_decode),
     "UnicodeDecodeWithOffsets": Kernel(decode_with_offsets, _infer_decode_with_offsets),
     "UnicodeEncode": Kernel(encode_rows, _infer_encode),
