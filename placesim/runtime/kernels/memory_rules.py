@@ -124,6 +124,11 @@ class KernelMemory:
             raise ValueUnknown
         return np.asarray(value)
 
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether the kernel is a GPU's, whose temporaries depend on what its libraries choose."""
+        return not self._counts_temporaries
+
     # --- what a rule tells
 
     def allocate(self, output: int = 0) -> None:
@@ -175,7 +180,7 @@ class KernelMemory:
         self._is_made[output] = True
         buffer = self.inputs[source].buffer
         if buffer is not None and self.outputs[output].elements:
-            self.outputs[output].buffer = buffer.view()
+            self.outputs[output].buffer = buffer.view(self.outputs[output].size)
 
     def leave_untracked(self, output: int) -> None:
         """The output lies in memory that the device's allocator does not know."""
@@ -199,6 +204,16 @@ class KernelMemory:
         buffer = self._pool.allocate(size, self.owner)
         self._temporaries.append(buffer)
         return buffer
+
+    def forward_temporary(self, *inputs: int) -> None:
+        """A temporary that lies in the first of these inputs that may be written to; else a new one of the first one's size."""
+        for index in inputs:
+            buffer = self.inputs[index].buffer
+            if buffer is not None and buffer.is_sole and not self.inputs[index].is_ref:
+                # held until the kernel ends, so that no output is forwarded from there
+                self._temporaries.append(buffer.hold())
+                return
+        self.temporary(self.inputs[inputs[0]].size)
 
     def release(self, temporary: Buffer | None) -> None:
         """Give a temporary back before the kernel ends."""
