@@ -50,9 +50,14 @@ class Buffer:
         """Whether exactly one tensor refers to it, so that a kernel may write its output there."""
         return self.holders == 1 and self.root.holders == 1 and self.root.source is not None
 
-    def view(self) -> Buffer:
-        """A part of this buffer, held once; it holds the whole."""
-        part = Buffer(self.source, 0, owner=self.owner, place=self.place)
+    @property
+    def is_shared(self) -> bool:
+        """Whether more than one tensor refers to it, or to the buffer that it is a part of."""
+        return self.holders > 1 or self.root.holders > 1
+
+    def view(self, size: int = 0) -> Buffer:
+        """A part of this buffer, `size` bytes of it, held once; it holds the whole."""
+        part = Buffer(self.source, size, owner=self.owner, place=self.place)
         part.root = self.root
         self.root.holders += 1
         return part

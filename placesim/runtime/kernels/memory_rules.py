@@ -156,6 +156,11 @@ class KernelMemory:
         """Whether the rule has said already where an output comes from."""
         return self._is_made[output]
 
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether the kernel is a GPU's, whose temporaries depend on what its libraries choose."""
+        return not self._counts_temporaries
+
     # --- what a rule tells
 
     def allocate(self, output: int = 0) -> None:
@@ -212,7 +217,7 @@ class KernelMemory:
         self._is_made[output] = True
         buffer = self.inputs[source].buffer
         if buffer is not None:
-            self.outputs[output].buffer = buffer.view()
+            self.outputs[output].buffer = buffer.view(self.outputs[output].size)
 
     def leave_out(self, output: int) -> None:
         """The kernel does not make an output, as nothing reads it."""
@@ -258,6 +263,16 @@ class KernelMemory:
         self._temporaries.remove(temporary)
         self.outputs[output].buffer = temporary
 
+    def forward_temporary(self, *inputs: int) -> None:
+        """A temporary that lies in the first of these inputs that may be written to; else a new one of the first one's size."""
+        for index in inputs:
+            buffer = self.inputs[index].buffer
+            if buffer is not None and buffer.is_sole and not self.inputs[index].is_ref:
+                # held until the kernel ends, so that no output is forwarded from there
+                self._temporaries.append(buffer.hold())
+                return
+        self.temporary(self.inputs[inputs[0]].size)
+
     def release(self, temporary: Buffer | None) -> None:
         """Give a temporary back before the kernel ends."""
         if temporary is not None:
@@ -291,7 +306,6 @@ class KernelMemory:
             for buffer in reversed(self._temporaries):
                 buffer.release()
             self._temporaries.clear()
-
 
     def _undo(self) -> None:
         for output, source in self._forwarded:

@@ -14,6 +14,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output
+from placesim.runtime.kernels.memory_rules import forwards
 from placesim.runtime.kernels.precision import widened
 from placesim.runtime.shapes import format_dims, merged, unchanged
 
@@ -143,12 +144,13 @@ def _apply_same_shapes(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _build_activation(function: Callable[..., Any], needs_attrs: bool = False) -> Kernel:
     direct = None if needs_attrs else widened(function)
-    return Kernel(partial(apply, function=function), unchanged, one_per_output, direct)
+    return Kernel(partial(apply, function=function), unchanged, one_per_output, direct, memory=forwards(0))
 
 
 def _build_gradient(op: str, function: Callable[..., Any], needs_attrs: bool = False) -> Kernel:
     direct = None if needs_attrs else _apply_same_shapes(function)
-    return Kernel(partial(apply_back, op=op, function=function), merged, one_per_output, direct, needs_context=True)
+    compute = partial(apply_back, op=op, function=function)
+    return Kernel(compute, merged, one_per_output, direct, needs_context=True, memory=forwards(0, 1))
 
 
 TABLE: Table = {

@@ -14,6 +14,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.nn.correlation import correlate
 from placesim.runtime.kernels.nn.windows import (
     UNSTRIDED,
@@ -306,8 +307,24 @@ def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs)
     return 2 * elements(outputs[0]) * elements((inputs[1] or ())[:-1])
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def convolution_memory(memory: KernelMemory) -> None:
+    """A CPU transposes all three tensors of a grouped convolution; Eigen's own packing is not seen by the allocator."""
+    memory.allocate(0)
+    images, filters, output = memory.inputs[0], memory.inputs[1], memory.outputs[0]
+    if memory.is_on_gpu or not output.elements:
+        return
+    if images.dims[-1] != filters.dims[-2]:
+        for tensor in (images, filters, output):
+            memory.temporary(tensor.size)
+
+
 TABLE: Table = {
-    "Conv": Kernel(convolve_any, infer_any_convolution, forward_flops),
-    "Conv2D": Kernel(partial(convolve, spatial=2), partial(infer_convolution, spatial=2), forward_flops),
+    "Conv": Kernel(convolve_any, infer_any_convolution, forward_flops, memory=convolution_memory),
+    "Conv2D": Kernel(
+        partial(convolve, spatial=2), partial(infer_convolution, spatial=2), forward_flops, memory=convolution_memory
+    ),
     "Conv3D": Kernel(partial(convolve, spatial=3), partial(infer_convolution, spatial=3), forward_flops),
 }

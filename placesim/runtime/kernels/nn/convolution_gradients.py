@@ -10,6 +10,7 @@ from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_of_values, shape_of_vector
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.memory_rules import KernelMemory, MemoryRule, TensorMemory, item_size
 from placesim.runtime.kernels.nn.convolution import UNDILATED, UNDILATED_3D, outer_entries
 from placesim.runtime.kernels.nn.correlation import correlate_back, correlate_filter
 from placesim.runtime.kernels.nn.windows import (
@@ -239,15 +240,88 @@ def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs
     return 2 * elements(inputs[2]) * elements((outputs[0] or ())[:-1])
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+_IMAGES_BYTES = 30 << 20
+"""What the unrolled images of one matrix product of a 2-d gradient should fill, a third cache of TensorFlow's time."""
+_IMAGE_BYTES = 256 << 10
+"""From so much for one image on, its product is shared among the threads, one image after the other."""
+_CACHE_BYTES = 480 << 20
+"""The third cache of the machine that is simulated; a 3-d gradient asks the processor for its size."""
+_MOST_OVERHEAD = 25
+"""How many times all of a 3-d gradient's tensors the unrolled images may be; else Eigen does without them."""
+
+
+def filter_gradient_memory(memory: KernelMemory) -> None:
+    """Unrolled images for one product; their number does not depend on the batch, so that a small gradient takes 20 MB."""
+    memory.allocate(0)
+    gradient, filters = memory.inputs[2], memory.outputs[0]
+    if memory.inputs[0].elements and filters.elements and gradient.elements:
+        products = _Products(gradient, filters)
+        memory.temporary(products.at_once(_IMAGES_BYTES) * products.unrolled * products.item)
+
+
+def input_gradient_memory(memory: KernelMemory) -> None:
+    """As for the filter; one image where there is only one, or where one is large.  The threads are taken to be one."""
+    memory.allocate(0)
+    filters, gradient = memory.inputs[1], memory.inputs[2]
+    if memory.outputs[0].elements and filters.elements and gradient.elements:
+        products = _Products(gradient, filters)
+        is_shared = gradient.dims[0] == 1 or products.work >= _IMAGE_BYTES // products.item
+        memory.temporary((1 if is_shared else products.at_once(_IMAGES_BYTES)) * products.unrolled * products.item)
+
+
+def filter_gradient_memory_3d(memory: KernelMemory) -> None:
+    """As in two dimensions, unless it is too much for the tensors at hand."""
+    memory.allocate(0)
+    _unroll_volumes(memory, memory.inputs[0], memory.outputs[0], is_shared=False)
+
+
+def input_gradient_memory_3d(memory: KernelMemory) -> None:
+    """As in two dimensions, unless it is too much for the tensors at hand; how large one image is does not count."""
+    memory.allocate(0)
+    _unroll_volumes(memory, memory.outputs[0], memory.inputs[1], is_shared=memory.inputs[2].dims[0] == 1)
+
+
+def _unroll_volumes(memory: KernelMemory, volumes: TensorMemory, filters: TensorMemory, is_shared: bool) -> None:
+    gradient = memory.inputs[2]
+    if volumes.elements and filters.elements and gradient.elements:
+        products = _Products(gradient, filters)
+        unrolled = (1 if is_shared else products.at_once(_CACHE_BYTES)) * products.unrolled
+        if unrolled // (volumes.elements + filters.elements + gradient.elements) <= _MOST_OVERHEAD:
+            memory.temporary(unrolled * products.item)
+
+
+class _Products:
+    """One image's part in a gradient that is a matrix product: the elements unrolled, and of all its matrices."""
+
+    def __init__(self, gradient: TensorMemory, filters: TensorMemory) -> None:
+        places = prod(gradient.dims[1:-1])
+        window = prod(filters.dims[:-1])
+        channels = gradient.dims[-1]
+        self.unrolled = places * window
+        self.work = self.unrolled + places * channels + window * channels
+        self.item = item_size(gradient.dtype)
+
+    def at_once(self, target: int) -> int:
+        """The images that are unrolled together, so that their products fill `target` bytes."""
+        return -(-(target // self.item) // self.work)
+
+
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
 def _build_input_gradient(spatial: int, infer: ShapeFunction, takes_sizes: bool) -> Kernel:
-    return Kernel(partial(convolve_back, spatial=spatial, takes_sizes=takes_sizes), infer, input_gradient_flops)
+    compute = partial(convolve_back, spatial=spatial, takes_sizes=takes_sizes)
+    memory: MemoryRule = input_gradient_memory_3d if spatial == 3 else input_gradient_memory
+    return Kernel(compute, infer, input_gradient_flops, memory=memory)
 
 
 def _build_filter_gradient(spatial: int, infer: ShapeFunction, takes_sizes: bool) -> Kernel:
-    return Kernel(partial(convolve_filter, spatial=spatial, takes_sizes=takes_sizes), infer, filter_gradient_flops)
+    compute = partial(convolve_filter, spatial=spatial, takes_sizes=takes_sizes)
+    memory: MemoryRule = filter_gradient_memory_3d if spatial == 3 else filter_gradient_memory
+    return Kernel(compute, infer, filter_gradient_flops, memory=memory)
 
 
 TABLE: Table = {

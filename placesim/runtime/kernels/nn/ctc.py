@@ -15,6 +15,7 @@ import numpy as np
 from placesim.errors import FailedPreconditionError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.sparse.tensors import SparseTensor, check_indices, groups
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, merge_dim, with_rank
 
@@ -405,8 +406,20 @@ def _infer_decoder(context: ShapeContext) -> Sequence[Dims]:
     return [*[(-1, 2)] * paths, *[(-1,)] * paths, *[(2,)] * paths, (batch, paths)]
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def decoder_memory(memory: KernelMemory) -> None:
+    """The probabilities, the last output, come first; then indices, values and shape of one path after the other."""
+    paths = len(memory.outputs) // 3
+    memory.allocate(3 * paths)
+    for path in range(paths):
+        for part in range(3):
+            memory.allocate(part * paths + path)
+
+
 TABLE: Table = {
-    "CTCBeamSearchDecoder": Kernel(decode_by_beam_search, _infer_decoder, per_element(0)),
-    "CTCGreedyDecoder": Kernel(decode_greedily, _infer_decoder, per_element(0)),
+    "CTCBeamSearchDecoder": Kernel(decode_by_beam_search, _infer_decoder, per_element(0), memory=decoder_memory),
+    "CTCGreedyDecoder": Kernel(decode_greedily, _infer_decoder, per_element(0), memory=decoder_memory),
     "CTCLoss": Kernel(measure_loss, _infer_loss, per_element(0)),
 }

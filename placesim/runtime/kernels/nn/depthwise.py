@@ -18,6 +18,7 @@ from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.intra_op import spread
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.memory_rules import KernelMemory, TensorMemory, item_size
 from placesim.runtime.kernels.nn.convolution_gradients import infer_from_sizes
 from placesim.runtime.kernels.nn.patches import Block, rows_of, whole
 from placesim.runtime.kernels.nn.windows import (
@@ -412,12 +413,59 @@ def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs
     return 2 * elements(inputs[2]) * elements((outputs[0] or ())[:2])
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def depthwise_memory(memory: KernelMemory) -> None:
+    """The filter with its channels padded to Eigen's packets, then one window's inputs; the threads are taken to be one."""
+    memory.allocate(0)
+    if memory.outputs[0].elements:
+        filters = memory.inputs[1]
+        _, window, is_padded = _padded_bytes(filters, filters.dims)
+        for _ in range(1 + is_padded):
+            memory.temporary(window)
+
+
+def depthwise_input_gradient_memory(memory: KernelMemory) -> None:
+    """The padded filter, one window's gradients, and one place's inputs."""
+    memory.allocate(0)
+    if memory.outputs[0].elements:
+        filters = memory.inputs[1]
+        place, window, is_padded = _padded_bytes(filters, filters.dims)
+        for _ in range(1 + is_padded):
+            memory.temporary(window)
+        memory.temporary(place)
+
+
+def depthwise_filter_gradient_memory(memory: KernelMemory) -> None:
+    """The padded gradient of each image, which are summed up at last, and one window's inputs."""
+    memory.allocate(0)
+    if memory.outputs[0].elements and memory.inputs[0].elements:
+        _, window, _ = _padded_bytes(memory.outputs[0], memory.outputs[0].dims)
+        memory.temporary(memory.inputs[0].dims[0] * window)
+        memory.temporary(window)
+
+
+def _padded_bytes(tensor: TensorMemory, filters: tuple[int, ...]) -> tuple[int, int, bool]:
+    """The bytes of one place's channels and of one window's, the channels padded, and whether they had to be."""
+    rows, columns, depth, multiplier = filters
+    packet = packet_size(tensor.dtype.numpy)
+    place = -(-depth * multiplier // packet) * packet * item_size(tensor.dtype)
+    return place, rows * columns * place, depth * multiplier % packet != 0
+
+
 TABLE: Table = {
-    "DepthwiseConv2dNative": Kernel(convolve_depthwise, infer_depthwise, forward_flops),
+    "DepthwiseConv2dNative": Kernel(convolve_depthwise, infer_depthwise, forward_flops, memory=depthwise_memory),
     "DepthwiseConv2dNativeBackpropInput": Kernel(
-        convolve_depthwise_back, partial(infer_from_sizes, index=0, rank=4), input_gradient_flops
+        convolve_depthwise_back,
+        partial(infer_from_sizes, index=0, rank=4),
+        input_gradient_flops,
+        memory=depthwise_input_gradient_memory,
     ),
     "DepthwiseConv2dNativeBackpropFilter": Kernel(
-        convolve_depthwise_filter, partial(infer_from_sizes, index=1, rank=4), filter_gradient_flops
+        convolve_depthwise_filter,
+        partial(infer_from_sizes, index=1, rank=4),
+        filter_gradient_flops,
+        memory=depthwise_filter_gradient_memory,
     ),
 }

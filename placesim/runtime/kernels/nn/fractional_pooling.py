@@ -16,6 +16,8 @@ import numpy as np
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs, TensorValue, format_float, format_tensor
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, elements
+from placesim.runtime.kernels.memory_rules import KernelMemory
+from placesim.runtime.kernels.nn.pooling_gradients import max_pool_gradient_memory
 from placesim.runtime.kernels.philox import WordStream, reserve
 from placesim.runtime.kernels.precision import lowest
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, with_rank
@@ -297,9 +299,17 @@ def _one_per_cell(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs)
     return elements(inputs[0])
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def average_gradient_memory(memory: KernelMemory) -> None:
+    """The gradient is summed up in doubles first."""
+    memory.temporary(8 * memory.outputs[0].elements)
+
+
 TABLE: Table = {
     "FractionalAvgPool": Kernel(_build_pool("average", _average), _infer_pool, _one_per_cell, needs_context=True),
-    "FractionalAvgPoolGrad": Kernel(pool_average_gradient, _infer_average_gradient),
+    "FractionalAvgPoolGrad": Kernel(pool_average_gradient, _infer_average_gradient, memory=average_gradient_memory),
     "FractionalMaxPool": Kernel(_build_pool("max", _max), _infer_pool, _one_per_cell, needs_context=True),
-    "FractionalMaxPoolGrad": Kernel(pool_max_gradient, _infer_max_gradient),
+    "FractionalMaxPoolGrad": Kernel(pool_max_gradient, _infer_max_gradient, memory=max_pool_gradient_memory),
 }

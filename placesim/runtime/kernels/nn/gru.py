@@ -13,6 +13,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.linalg.products import product
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.nn.cells import STEP, build_infer_cell, build_product_flops, check_dims, sigmoid
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank
 
@@ -80,7 +81,34 @@ def _infer_gru_gradient(context: ShapeContext) -> Sequence[Dims]:
     return x, cell, cell, (x[0], w_ru[1])
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def gru_memory(memory: KernelMemory) -> None:
+    """The new state is written over the old one; beside it twice the joined input and state, and two gates."""
+    for output in range(3):
+        memory.allocate(output)
+    memory.forward(3, 1)
+    joined = memory.inputs[0].size + memory.inputs[1].size
+    for size in (joined, joined, 2 * memory.inputs[1].size):
+        memory.temporary(size)
+
+
+def gru_gradient_memory(memory: KernelMemory) -> None:
+    """The gradients of input and state are written over these."""
+    memory.forward(0, 0)
+    memory.forward(1, 1)
+    memory.allocate(2)
+    memory.allocate(3)
+    state = memory.inputs[1].size
+    joined = memory.inputs[0].size + state
+    for size in (state, state, state, joined, joined):
+        memory.temporary(size)
+
+
 TABLE: Table = {
-    "GRUBlockCell": Kernel(run_gru_cell, build_infer_cell(4), build_product_flops((2, 3), 1, STEP)),
-    "GRUBlockCellGrad": Kernel(run_gru_cell_gradient, _infer_gru_gradient, build_product_flops((2, 3), 1, STEP)),
+    "GRUBlockCell": Kernel(run_gru_cell, build_infer_cell(4), build_product_flops((2, 3), 1, STEP), memory=gru_memory),
+    "GRUBlockCellGrad": Kernel(
+        run_gru_cell_gradient, _infer_gru_gradient, build_product_flops((2, 3), 1, STEP), memory=gru_gradient_memory
+    ),
 }

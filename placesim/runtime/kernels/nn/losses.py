@@ -10,6 +10,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_elements
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
+from placesim.runtime.kernels.memory_rules import KernelMemory, forwards, item_size
 from placesim.runtime.kernels.precision import wide_dtype, widened
 from placesim.runtime.shapes import (
     Dims,
@@ -154,10 +155,24 @@ def _infer_sparse_cross_entropy(context: ShapeContext) -> Sequence[Dims]:
     return (batch,), (batch, classes)
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def cross_entropy_memory(memory: KernelMemory) -> None:
+    """A value for each row beside the losses; the gradient is written over the logits."""
+    memory.temporary(memory.outputs[1].dims[0] * item_size(memory.outputs[1].dtype))
+    memory.allocate(0)
+    memory.forward(1, 0)
+
+
 TABLE: Table = {
-    "Softmax": Kernel(partial(apply_softmax, is_log=False), _infer_softmax, per_element(0, 5)),
-    "LogSoftmax": Kernel(partial(apply_softmax, is_log=True), _infer_softmax, per_element(0, 5)),
-    "SoftmaxCrossEntropyWithLogits": Kernel(cross_entropy, _infer_cross_entropy, per_element(0, 9)),
-    "SparseSoftmaxCrossEntropyWithLogits": Kernel(sparse_cross_entropy, _infer_sparse_cross_entropy, per_element(0, 6)),
+    "Softmax": Kernel(partial(apply_softmax, is_log=False), _infer_softmax, per_element(0, 5), memory=forwards(0)),
+    "LogSoftmax": Kernel(partial(apply_softmax, is_log=True), _infer_softmax, per_element(0, 5), memory=forwards(0)),
+    "SoftmaxCrossEntropyWithLogits": Kernel(
+        cross_entropy, _infer_cross_entropy, per_element(0, 9), memory=cross_entropy_memory
+    ),
+    "SparseSoftmaxCrossEntropyWithLogits": Kernel(
+        sparse_cross_entropy, _infer_sparse_cross_entropy, per_element(0, 6), memory=cross_entropy_memory
+    ),
     "L2Loss": Kernel(square_loss, scalar, per_element(0, 2)),
 }

@@ -6,7 +6,7 @@ or input, forget, cell, output (IFCO) in the second version of the sequence ops.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
 from placesim.runtime.kernels.linalg.products import product
+from placesim.runtime.kernels.memory_rules import ALIGNMENT, KernelMemory, item_size
 from placesim.runtime.kernels.nn.cells import SEQUENCE, STEP, build_infer_cell, build_product_flops, check_dims, sigmoid
 from placesim.runtime.shapes import Dims, ShapeContext, divide_dim, multiply_dims, with_rank
 
@@ -315,15 +316,89 @@ def _infer_sequence_gradient(context: ShapeContext) -> Sequence[Dims]:
     return [with_rank(dims, rank) for dims, rank in zip(context.shapes[1:9], (3, 2, 2, 2, 1, 1, 1, 1), strict=True)]
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def lstm_cell_memory(memory: KernelMemory) -> None:
+    """The input gate is written over the old hidden state, the output gate over the old cell state."""
+    memory.forward(0, 2)
+    memory.allocate(1)
+    memory.allocate(2)
+    memory.forward(3, 1)
+    for output in range(4, 7):
+        memory.allocate(output)
+    memory.temporary(memory.inputs[0].size + memory.outputs[1].size)
+    memory.temporary(4 * memory.outputs[1].size)
+
+
+def lstm_cell_gradient_memory(memory: KernelMemory) -> None:
+    """The gradients are written over the gradient of the cell state and over the peephole weights."""
+    memory.forward(0, 14)
+    memory.allocate(1)
+    for output, weights in ((2, 4), (3, 5), (4, 6)):
+        memory.forward(output, weights)
+    for _ in range(5):
+        memory.temporary(memory.outputs[0].size)
+
+
+def lstm_memory(memory: KernelMemory) -> None:
+    """A step's slices of inputs and outputs that do not start where Eigen wants them are copied, each kind into one buffer."""
+    for output in range(7):
+        memory.allocate(output)
+    _, batch, inputs = memory.inputs[1].dims
+    state, row = _row_bytes(memory, memory.inputs[2].dims[1]), _row_bytes(memory, inputs)
+    memory.temporary(batch * (row + state))
+    memory.temporary(4 * batch * state)
+    # the state of the step before is an input of its own in the first step
+    slices = [(batch * row, 0), *[(batch * state, 1)] * 2, *[(batch * state, 0)] * 7]
+    _copy_slices(memory, range(int(memory.value(0))), slices)
+
+
+def lstm_gradient_memory(memory: KernelMemory) -> None:
+    """As of the forward pass, from the last step to the first."""
+    for output in range(8):
+        memory.allocate(output)
+    _, batch, inputs = memory.inputs[1].dims
+    state, row = batch * _row_bytes(memory, memory.inputs[2].dims[1]), batch * _row_bytes(memory, inputs)
+    for size in (row + state, row + state, *[state] * 5, 4 * state, state, state):
+        memory.temporary(size)
+    slices = [(row, 0), *[(state, 1)] * 2, *[(state, 0)] * 8, (row, 0)]
+    _copy_slices(memory, range(int(memory.value(0)) - 1, -1, -1), slices)
+
+
+def _row_bytes(memory: KernelMemory, columns: int) -> int:
+    return columns * item_size(memory.inputs[1].dtype)
+
+
+def _copy_slices(memory: KernelMemory, steps: Iterable[int], slices: Sequence[tuple[int, int]]) -> None:
+    """The temporaries for slices of (bytes, steps back), each made at the first step at which its slice is unaligned."""
+    waiting = [(size, back) for size, back in slices if size % ALIGNMENT]
+    for step in steps:
+        if not waiting:
+            break
+        unaligned = [(size, back) for size, back in waiting if step > back and (step - back) * size % ALIGNMENT]
+        for size, back in unaligned:
+            memory.temporary(size)
+            waiting.remove((size, back))
+
+
 TABLE: Table = {
-    "BlockLSTM": Kernel(_build_sequence(_ICFO), _infer_sequence, build_product_flops((4,), 1, SEQUENCE, 1)),
+    "BlockLSTM": Kernel(_build_sequence(_ICFO), _infer_sequence, build_product_flops((4,), 1, SEQUENCE, 1), memory=lstm_memory),
     "BlockLSTMGrad": Kernel(
-        _build_sequence_gradient(_ICFO), _infer_sequence_gradient, build_product_flops((4,), 2, SEQUENCE, 1)
+        _build_sequence_gradient(_ICFO),
+        _infer_sequence_gradient,
+        build_product_flops((4,), 2, SEQUENCE, 1),
+        memory=lstm_gradient_memory,
     ),
     "BlockLSTMGradV2": Kernel(
-        _build_sequence_gradient(_IFCO), _infer_sequence_gradient, build_product_flops((4,), 2, SEQUENCE, 1)
+        _build_sequence_gradient(_IFCO),
+        _infer_sequence_gradient,
+        build_product_flops((4,), 2, SEQUENCE, 1),
+        memory=lstm_gradient_memory,
     ),
-    "BlockLSTMV2": Kernel(_build_sequence(_IFCO), _infer_sequence, build_product_flops((4,), 1, SEQUENCE, 1)),
-    "LSTMBlockCell": Kernel(run_lstm_cell, build_infer_cell(7), build_product_flops((3,), 1, STEP)),
-    "LSTMBlockCellGrad": Kernel(run_lstm_cell_gradient, _infer_cell_gradient),
+    "BlockLSTMV2": Kernel(
+        _build_sequence(_IFCO), _infer_sequence, build_product_flops((4,), 1, SEQUENCE, 1), memory=lstm_memory
+    ),
+    "LSTMBlockCell": Kernel(run_lstm_cell, build_infer_cell(7), build_product_flops((3,), 1, STEP), memory=lstm_cell_memory),
+    "LSTMBlockCellGrad": Kernel(run_lstm_cell_gradient, _infer_cell_gradient, memory=lstm_cell_gradient_memory),
 }

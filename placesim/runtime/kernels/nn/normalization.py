@@ -14,6 +14,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output, per_element
+from placesim.runtime.kernels.memory_rules import KernelMemory, forwards, item_size
 from placesim.runtime.kernels.nn.windows import check_image, layout_of
 from placesim.runtime.kernels.precision import is_floating, is_narrow
 from placesim.runtime.shapes import (
@@ -400,14 +401,62 @@ def _infer_local(context: ShapeContext) -> Sequence[Dims]:
     return (found,)
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def normalization_memory(memory: KernelMemory) -> None:
+    """Mean and variance are written over the given ones; on a CPU NCHW is transposed, there and back."""
+    memory.allocate(0)
+    memory.forward(1, 3)
+    memory.forward(2, 4)
+    for output in range(3, len(memory.outputs)):
+        memory.allocate(output)
+    if _is_channels_first(memory):
+        memory.temporary(memory.inputs[0].size)
+        memory.temporary(memory.inputs[0].size)
+
+
+def normalization_gradient_memory(memory: KernelMemory) -> None:
+    """One vector of channels in training and two else, and the input in its scale's type where that is another."""
+    for output in range(len(memory.outputs)):
+        memory.allocate(output)
+    images, scale = memory.inputs[0], memory.inputs[2]
+    if not images.elements:
+        return
+    if _is_channels_first(memory):
+        for _ in range(3):
+            memory.temporary(images.size)
+    memory.temporary(scale.size)
+    if not memory.attrs["is_training"]:
+        memory.temporary(scale.size)
+    if images.dtype is not scale.dtype:
+        memory.temporary(images.elements * item_size(scale.dtype))
+
+
+def _is_channels_first(memory: KernelMemory) -> bool:
+    return str(memory.attrs["data_format"]).startswith("NC")
+
+
+def global_gradient_memory(memory: KernelMemory) -> None:
+    """The gradients are written over the inputs; two vectors of channels hold what is between."""
+    memory.forward(0, 0, 4)
+    for output in range(1, 4):
+        memory.forward(output, output)
+    memory.allocate(4)
+    memory.temporary(memory.inputs[1].size)
+    memory.temporary(memory.inputs[1].size)
+
+
 # --- rows -----------------------------------------------------------------------------------------------------------
 
-_NORMALIZATION = Kernel(normalize_batch, _infer_batch_normalization, per_element(0, 6))
-_GRADIENT = Kernel(normalize_batch_back, _infer_batch_normalization_gradient, per_element(0, 8))
+_NORMALIZATION = Kernel(normalize_batch, _infer_batch_normalization, per_element(0, 6), memory=normalization_memory)
+_GRADIENT = Kernel(
+    normalize_batch_back, _infer_batch_normalization_gradient, per_element(0, 8), memory=normalization_gradient_memory
+)
 
 TABLE: Table = {
-    "BiasAdd": Kernel(add_bias, _infer_bias, one_per_output),
-    "BiasAddV1": Kernel(add_bias, _infer_bias, one_per_output),
+    "BiasAdd": Kernel(add_bias, _infer_bias, one_per_output, memory=forwards(0)),
+    "BiasAddV1": Kernel(add_bias, _infer_bias, one_per_output, memory=forwards(0)),
     "BiasAddGrad": Kernel(sum_over_batch, _infer_bias_gradient, per_element(0)),
     "FusedBatchNorm": _NORMALIZATION,
     "FusedBatchNormV2": _NORMALIZATION,
@@ -419,7 +468,10 @@ TABLE: Table = {
     "FusedBatchNormGradV3": _GRADIENT,
     "BatchNormWithGlobalNormalization": Kernel(normalize_globally, _infer_global_normalization, per_element(0, 3)),
     "BatchNormWithGlobalNormalizationGrad": Kernel(
-        normalize_globally_back, partial(_infer_global_normalization, is_gradient=True), per_element(0, 6)
+        normalize_globally_back,
+        partial(_infer_global_normalization, is_gradient=True),
+        per_element(0, 6),
+        memory=global_gradient_memory,
     ),
     "LRN": Kernel(normalize_local, _infer_local, per_element(0, 5)),
     "LRNGrad": Kernel(normalize_local_back, _infer_local, per_element(0, 8)),

@@ -11,6 +11,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor, elements
+from placesim.runtime.kernels.memory_rules import KernelMemory, MemoryRule, forwards
 from placesim.runtime.kernels.nn.convolution_gradients import infer_as_input, infer_from_sizes
 from placesim.runtime.kernels.nn.pooling import (
     check_3d,
@@ -254,12 +255,28 @@ def gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs
     return elements(inputs[index]) * prod(attrs.get("ksize", ()))
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+PLACE_BYTES = 8
+"""Of the place of a maximum, an int64."""
+
+
+def max_pool_gradient_memory(memory: KernelMemory) -> None:
+    """A CPU does the forward pass again, over its own result where it may, to learn where each maximum came from."""
+    if memory.is_on_gpu:
+        return
+    memory.forward_temporary(1)
+    memory.temporary(PLACE_BYTES * memory.inputs[1].elements)
+    memory.forward(0, 0)
+
+
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
-def _build_shaped_as(compute: Compute, index: int, rank: int, grads: int = 2) -> Kernel:
+def _build_shaped_as(compute: Compute, index: int, rank: int, grads: int = 2, memory: MemoryRule | None = None) -> Kernel:
     """The row of a gradient that is shaped as one of its inputs."""
-    return Kernel(compute, partial(infer_as_input, index=index, rank=rank), partial(gradient_flops, index=grads))
+    infer = partial(infer_as_input, index=index, rank=rank)
+    return Kernel(compute, infer, partial(gradient_flops, index=grads), memory=memory)
 
 
 def _build_sized_by(compute: Compute, rank: int) -> Kernel:
@@ -270,13 +287,20 @@ def _build_sized_by(compute: Compute, rank: int) -> Kernel:
 TABLE: Table = {
     "AvgPoolGrad": _build_sized_by(average_back, 4),
     "AvgPool3DGrad": _build_sized_by(average_back_3d, 5),
-    "MaxPoolGrad": _build_shaped_as(maximum_back, 0, 4),
-    "MaxPoolGradV2": _build_shaped_as(maximum_back, 0, 4),
-    "MaxPoolGradWithArgmax": _build_shaped_as(maximum_back_with_places, 0, 4, grads=1),
-    "MaxPoolGradGrad": Kernel(maximum_back_back, partial(infer_pool, op="MaxPool", is_second=True), window_flops),
-    "MaxPoolGradGradV2": Kernel(maximum_back_back, partial(infer_sized_pool, first=3, is_second=True), window_flops),
+    "MaxPoolGrad": _build_shaped_as(maximum_back, 0, 4, memory=max_pool_gradient_memory),
+    "MaxPoolGradV2": _build_shaped_as(maximum_back, 0, 4, memory=max_pool_gradient_memory),
+    "MaxPoolGradWithArgmax": _build_shaped_as(maximum_back_with_places, 0, 4, grads=1, memory=forwards(0)),
+    "MaxPoolGradGrad": Kernel(
+        maximum_back_back, partial(infer_pool, op="MaxPool", is_second=True), window_flops, memory=forwards(2)
+    ),
+    "MaxPoolGradGradV2": Kernel(
+        maximum_back_back, partial(infer_sized_pool, first=3, is_second=True), window_flops, memory=forwards(2)
+    ),
     "MaxPool3DGrad": _build_shaped_as(partial(maximum_back_3d, is_second=False), 0, 5),
     "MaxPool3DGradGrad": Kernel(
-        partial(maximum_back_3d, is_second=True), partial(infer_pool, op="MaxPool", spatial=3, is_second=True), window_flops
+        partial(maximum_back_3d, is_second=True),
+        partial(infer_pool, op="MaxPool", spatial=3, is_second=True),
+        window_flops,
+        memory=forwards(2),
     ),
 }
