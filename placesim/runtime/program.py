@@ -32,6 +32,7 @@ from placesim.runtime.allocation import KEEPING, AllocationCheck, checked_kernel
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.memory import Memory, out_of_memory, tensor_bytes
 from placesim.runtime.resources import ResourceManager, Variable
+from placesim.runtime.sketches import sketched
 
 TransferKey = tuple[str, str, str]
 """Sending device, receiving device, tensor name: what a send and its receive have in common (8.8)."""
@@ -41,7 +42,7 @@ TransferKey = tuple[str, str, str]
 class DeviceState:
     """What one simulated device keeps from step to step: its resources, each node's own state, and what files it may open.
 
-    `memory` is the session's, of all its devices together.
+    `memory` is the session's, of all its devices together.  With `sketches` its kernels only say what shapes come out.
     """
 
     device: Device
@@ -49,6 +50,7 @@ class DeviceState:
     resources: ResourceManager = field(default_factory=ResourceManager)
     node_states: dict[str, dict[str, Any]] = field(default_factory=dict)
     files: FileAccess = NO_FILES
+    sketches: bool = False
 
 
 @dataclass(slots=True)
@@ -165,6 +167,8 @@ def build_program(
         if found is None:
             found = full[alike] = _prepared(graph, node, kernel, state)
         attrs, allocation, kernel = found
+        if state.sketches:
+            kernel = sketched(kernel, graph, node)
         context = _context(graph, node, state, step_resources, call_function) if kernel.needs_context else None
         instructions.append(
             Instruction(
@@ -187,8 +191,10 @@ def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> t
     """What nodes that are alike share: their attrs, and the kernel with its look at the size of its outputs."""
     attrs = graph.full_attrs(node)
     if node.op == "Const":
-        return _densified(graph, node, attrs, state), None, kernel
-    check = None if node.op in KEEPING else AllocationCheck(kernel, node, attrs, state.memory, state.device.name)
+        return attrs if state.sketches else _densified(graph, node, attrs, state), None, kernel
+    check = (
+        None if node.op in KEEPING or state.sketches else AllocationCheck(kernel, node, attrs, state.memory, state.device.name)
+    )
     return attrs, check, checked_kernel(kernel, check)
 
 

@@ -59,6 +59,7 @@ class Session:
         pools: ThreadPools = PROCESS_POOLS,
         files: FileAccess | None = None,
         ledger: Ledger | None = None,
+        sketches: bool = False,
     ) -> None:
         self.graph = graph
         self.config = config or Config()
@@ -70,7 +71,9 @@ class Session:
         self._pools = pools
         self._memory = Memory(self.config.memory_limit)
         self._files = FileAccess.of([directory]) if files is None else files
-        self._states = {d.name: DeviceState(d, self._memory, files=self._files) for d in self.device_set.devices}
+        self._states = {
+            d.name: DeviceState(d, self._memory, files=self._files, sketches=sketches) for d in self.device_set.devices
+        }
         self._placer = SessionPlacer(self.device_set, self.config.allow_soft_placement)
         self._ledger = ledger
         self._prepared: dict[Wanted, Prepared] = {}

@@ -21,12 +21,14 @@ from placesim.memory.sub_allocator import BASE_ADDRESS, host_memory
 from placesim.ops.categories import CONTROL_FLOW, ENTERS, MERGES
 from placesim.ops.registry import load_registry
 from placesim.runtime.kernels import load_kernels
-from placesim.runtime.kernels.memory_rules import KernelMemory, TensorMemory, ValueUnknown, VariableMemory
+from placesim.runtime.kernels.memory_rules import RESOURCE_BYTES, KernelMemory, TensorMemory, ValueUnknown, VariableMemory
 
 KEYS = ("runs", "graph", "nodes")
 LIMIT = 16 << 30
 TRANSFER = re.compile(r"/_\d+$")
 """How the names of sends and receives end."""
+HANDLES = ("VarHandleOp",)
+"""Ops whose kernels own their output, which is ready before anything runs; the recording does not name them."""
 REFERENCES = ("VariableV2", "Variable", "TemporaryVariable")
 KERNELS = load_kernels()
 REGISTRY = load_registry()
@@ -165,7 +167,7 @@ def parse_events(names: Sequence[str], events: Sequence[Sequence[Any]]) -> list[
         elif kind == "a" and facts[4].startswith(("output", "temp", "dynamic")) and opened:
             next(inner for node, inner in reversed(opened) if node == facts[0]).append(("a", facts[1], facts[3]))
         elif kind == "a":
-            found.append(Constructed(names[facts[0]], facts[1], facts[3]))
+            found.append(Constructed(names[facts[0]] if facts[0] >= 0 else "", facts[1], facts[3]))
         elif kind == "o":
             outputs.append(tuple(facts))
         elif kind == "e":
@@ -241,13 +243,13 @@ class _Run:
         replay, source = self.replay, self.replay.source
         op = replay.ops.get(entry.name, "")
         inputs = self._inputs(entry.name)
-        source.journal = journal = []
+        journal: list[tuple[Buffer, bool]] = []
+        source.journal = journal
         outputs = [Tensor(0) for _ in range(1 + max((facts[0] for facts in entry.outputs), default=-1))]
         for index, _, size, kind in entry.outputs:
             outputs[index] = Tensor(size, is_ref=bool(kind))
-        if op in REFERENCES or op == "VarHandleOp":
-            outputs = [*outputs, Tensor(0, is_ref=op in REFERENCES)][:1]
-            outputs[0].name = entry.name
+        if op in REFERENCES:
+            outputs = [Tensor(0, is_ref=True, name=entry.name)]
         if entry.name.startswith("_arg_"):
             outputs[0].buffer = Buffer(None, outputs[0].size)
         elif entry.name.startswith("_retval_"):
@@ -284,12 +286,16 @@ class _Run:
             if self.replay.ops.get(producer) == "Const":
                 buffer = self.replay.constants.get(producer)
                 found.append(Tensor(0 if buffer is None else buffer.size, None if buffer is None else buffer.hold()))
+            elif self.replay.ops.get(producer) in HANDLES:
+                found.append(Tensor(RESOURCE_BYTES, name=producer))
             elif queue:
                 self.last[name, position] = tensor = queue.popleft()
                 found.append(self._dereferenced(name, position, tensor))
+            elif self.replay.ops.get(name) in MERGES:
+                continue  # it takes what has come
             elif (name, position) in self.last and self.replay.ops.get(producer) in ENTERS:
                 found.append(self.last[name, position].again())
-            elif self.replay.ops.get(name) not in MERGES:
+            else:
                 raise AssertionError(f"{name} ran before its input {text}")
         return found
 
@@ -316,7 +322,7 @@ class _Run:
             replay.by_rule += 1
         except ValueUnknown:
             replay.by_recording += 1
-            replay.source.journal.clear()
+            replay.source.journal = replay.source.journal and []
             self._follow(entry, inputs, outputs, variables)
         for tensor in outputs:
             if tensor.is_ref:
@@ -327,7 +333,7 @@ class _Run:
         self, entry: Executed, inputs: list[Tensor], outputs: list[Tensor], variables: Mapping[int, VariableMemory]
     ) -> None:
         """Do what the recording says that the kernel did."""
-        source, replay = self.replay.source, self.replay
+        source = self.replay.source
         made: dict[int, Buffer] = {}
         kept = {address for _, address, *_ in entry.outputs}
         for kind, size, address in entry.inner:

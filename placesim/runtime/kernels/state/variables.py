@@ -15,6 +15,7 @@ import numpy as np
 from placesim.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, OutOfRangeError
 from placesim.ops.attributes import Attrs, Shape
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output, per_element, zeros
+from placesim.runtime.kernels.sketch import own_copy
 from placesim.runtime.resources import REF_VARIABLE_TYPE, VARIABLE_TYPE, ResourceHandle, Variable, check_kind
 from placesim.runtime.shapes import (
     Dims,
@@ -194,7 +195,7 @@ def assign(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
             "Assign requires shapes of both tensors to match. "
             f"lhs shape= {format_dims(held)} rhs shape= {format_dims(np.shape(value))}"
         )
-    variable.value = np.array(value)
+    variable.value = own_copy(value)
     return (variable,)
 
 
