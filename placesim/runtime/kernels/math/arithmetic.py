@@ -234,9 +234,14 @@ def _infer_sum(context: ShapeContext) -> Sequence[Dims]:
 
 
 def sum_memory(memory: KernelMemory) -> None:
-    """AddN hands one input on as it is, and adds several up in the first that it may write to."""
+    """AddN hands one input on as it is, and adds several up in the first that it may write to.
+
+    The sum of lists is made outside the device's memory; what the list holds is not counted here.
+    """
     if len(memory.inputs) == 1:
         memory.alias(0, 0)
+    elif memory.outputs[0].dtype is VARIANT:
+        memory.leave_untracked(0)
     else:
         memory.forward(0, *range(len(memory.inputs)))
 
