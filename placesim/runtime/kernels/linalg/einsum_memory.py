@@ -45,7 +45,7 @@ class _Plan:
         """The axes in another order: a copy, unless there is nothing to move; axes of one element are moved all the same."""
         if len(order) < 2 or list(order) == list(range(len(order))):
             return part
-        labels, dims = (tuple(values[axis] for axis in order) for values in (part.labels, part.dims))
+        labels, dims = tuple(part.labels[axis] for axis in order), tuple(part.dims[axis] for axis in order)
         return self.make(labels, dims) if prod(dims) else _Part(labels, dims, part.temporary)
 
 

@@ -234,11 +234,23 @@ def _infer_sum(context: ShapeContext) -> Sequence[Dims]:
 
 
 def sum_memory(memory: KernelMemory) -> None:
-    """AddN hands one input on as it is, and adds several up in the first that it may write to."""
+    """AddN hands one input on as it is, and adds several up in the first that it may write to.
+
+    The sum of lists is made outside the device's memory; what the list holds is not counted here.
+    """
     if len(memory.inputs) == 1:
         memory.alias(0, 0)
+    elif memory.outputs[0].dtype is VARIANT:
+        memory.leave_untracked(0)
     else:
         memory.forward(0, *range(len(memory.inputs)))
+
+
+def accumulate_memory(memory: KernelMemory) -> None:
+    """TensorFlow turns this op into a variable that starts as a tensor of zeros, and that every input is added to."""
+    zeros = memory.temporary(memory.outputs[0].size)
+    memory.allocate()
+    memory.release(zeros)
 
 
 # --- costs ----------------------------------------------------------------------------------------------------------
@@ -273,5 +285,5 @@ TABLE: Table = {
     "NextAfter": binary(_next_after),
     "ClipByValue": Kernel(_clip, unchanged, one_per_output, memory=forwards(0)),
     "AddN": Kernel(_sum_of_tensors, _infer_sum, _one_per_addition, needs_context=True, memory=sum_memory),
-    "AccumulateNV2": Kernel(_accumulate, shape_attr, _one_per_addition),
+    "AccumulateNV2": Kernel(_accumulate, shape_attr, _one_per_addition, memory=accumulate_memory),
 }

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.dtypes import QINT32
+from placesim.dtypes import INT32, QINT32
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output
+from placesim.runtime.kernels.memory_rules import KernelMemory, item_size
 from placesim.runtime.kernels.quantized.ranges import cast_to_integer
 from placesim.runtime.shapes import format_dims, unchanged
 
@@ -125,8 +126,20 @@ def _shapes_text(scales: Tensor, zero_points: Tensor) -> str:
     return f"scales shape {format_dims(scales.shape)} and zero_points shape {format_dims(zero_points.shape)}"
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def requantize_memory(memory: KernelMemory) -> None:
+    """Where either side has a scale for each slice: the multiplier and the shift of each, two int32."""
+    memory.allocate()
+    slices = max(memory.inputs[1], memory.inputs[3], key=lambda scales: len(scales.dims))
+    if slices.dims:
+        for _part in range(2):
+            memory.temporary(slices.elements * item_size(INT32))
+
+
 TABLE: Table = {
     "UniformDequantize": Kernel(dequantize, unchanged, one_per_output),
     "UniformQuantize": Kernel(quantize, unchanged, one_per_output),
-    "UniformRequantize": Kernel(requantize, unchanged, one_per_output),
+    "UniformRequantize": Kernel(requantize, unchanged, one_per_output, memory=requantize_memory),
 }
