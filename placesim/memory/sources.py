@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from placesim.memory.allocator import BfcAllocator
 from placesim.memory.buffers import Buffer, OutOfMemory
+
+
+class Clock:
+    """What runs now, for the journals of several sources."""
+
+    __slots__ = ("node",)
+
+    def __init__(self) -> None:
+        self.node = ""
+
+
+class Entry(NamedTuple):
+    """A buffer was made, or freed, while a node ran."""
+
+    buffer: Buffer
+    is_made: bool
+    node: str
 
 
 class DeviceSource:
@@ -22,7 +41,8 @@ class DeviceSource:
         self.in_use = 0
         self.peak = 0
         self.live: dict[Buffer, None] = {}
-        self.journal: list[tuple[Buffer, bool]] | None = None
+        self.clock = Clock()
+        self.journal: list[Entry] | None = None
 
     def allocate(self, size: int, owner: str) -> Buffer:
         """A new buffer, held once.  Raises OutOfMemory."""
@@ -33,7 +53,7 @@ class DeviceSource:
         del self.live[buffer]
         self.in_use -= buffer.allocated
         if self.journal is not None:
-            self.journal.append((buffer, False))
+            self.journal.append(Entry(buffer, False, self.clock.node))
 
     def _made(self, buffer: Buffer) -> Buffer:
         self.live[buffer] = None
@@ -41,7 +61,7 @@ class DeviceSource:
         if self.in_use > self.peak:
             self.peak = self.in_use
         if self.journal is not None:
-            self.journal.append((buffer, True))
+            self.journal.append(Entry(buffer, True, self.clock.node))
         return buffer
 
     def forget_peak(self) -> None:
@@ -75,20 +95,3 @@ class AllocatedMemory(DeviceSource):
     def free(self, buffer: Buffer) -> None:
         self.allocator.deallocate(buffer.place)
         super().free(buffer)
-
-
-def live_at_peak(journal: list[tuple[Buffer, bool]], before: list[Buffer]) -> list[Buffer]:
-    """The buffers that were in use when the journal's sum was greatest, for the first time; `before` lived when it began."""
-    in_use = most = sum(buffer.allocated for buffer in before)
-    at = 0
-    for position, (buffer, is_made) in enumerate(journal, 1):
-        in_use += buffer.allocated if is_made else -buffer.allocated
-        if in_use > most:
-            most, at = in_use, position
-    live = dict.fromkeys(before)
-    for buffer, is_made in journal[:at]:
-        if is_made:
-            live[buffer] = None
-        else:
-            del live[buffer]
-    return list(live)

@@ -499,7 +499,9 @@ class _AccountedRun(_Run):
         key = (number, instruction.node.id)
         found = self._sites.get(key)
         if found is None:
-            found = self._sites[key] = self._ledger.site(self.programs[number], instruction)
+            read = {slot for _, slot, _ in self.wiring[number].readers[instruction.node.id]}
+            is_read = (slot in read for slot in range(instruction.output_count))
+            found = self._sites[key] = self._ledger.site(self.programs[number], instruction, is_read)
         return found
 
     def _compute(self, instruction: Instruction, item: _Ready) -> Any:

@@ -218,11 +218,11 @@ class _Accounts:
         """A node's step, which drops nothing, with what it does to the memory of its inputs and outputs."""
         program = self._schedule.programs[number]
         instruction = program.instructions[index]
-        site = self._ledger.site(program, instruction)
         store, memories = self._stores[number], self._memories[number]
         gather, gather_memories = _gather(instruction.inputs), _gather(instruction.inputs)
         first, last = instruction.outputs, instruction.outputs + instruction.output_count
         readers = self._readers[number][first:last]
+        site = self._ledger.site(program, instruction, map(bool, readers))
         dropped = self._schedule.last_readers.get((number, index), ())
         constant = self._constants.get((number, index))
 

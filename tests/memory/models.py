@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from placesim.dtypes import DType
 from placesim.memory.allocator import BfcAllocator, BfcOptions
 from placesim.memory.buffers import Buffer
-from placesim.memory.sources import AllocatedMemory
+from placesim.memory.sources import AllocatedMemory, Entry
 from placesim.memory.sub_allocator import BASE_ADDRESS, host_memory
 from placesim.ops.categories import CONTROL_FLOW, ENTERS, MERGES
 from placesim.ops.registry import load_registry
@@ -243,7 +243,7 @@ class _Run:
         replay, source = self.replay, self.replay.source
         op = replay.ops.get(entry.name, "")
         inputs = self._inputs(entry.name)
-        journal: list[tuple[Buffer, bool]] = []
+        journal: list[Entry] = []
         source.journal = journal
         outputs = [Tensor(0) for _ in range(1 + max((facts[0] for facts in entry.outputs), default=-1))]
         for index, _, size, kind in entry.outputs:
@@ -262,7 +262,7 @@ class _Run:
                     outputs[index] = inputs[0].again()
         else:
             self._run_rule(entry, op, inputs, outputs)
-        made = [("a" if is_made else "f", replay.address(buffer)) for buffer, is_made in journal]
+        made = [("a" if is_made else "f", replay.address(buffer)) for buffer, is_made, _ in journal]
         wanted = [(kind, address) for kind, _, address in entry.inner]
         if made != wanted:
             yield f"allocates and frees {made}, expected {wanted}"
@@ -273,7 +273,7 @@ class _Run:
         for tensor in inputs:
             tensor.release()
         self._pass_on(entry, op, outputs)
-        freed = [replay.address(buffer) for buffer, _ in journal]
+        freed = [replay.address(buffer) for buffer, *_ in journal]
         if freed != entry.after:
             yield f"then frees {freed}, expected {entry.after}"
 
@@ -322,7 +322,8 @@ class _Run:
             replay.by_rule += 1
         except ValueUnknown:
             replay.by_recording += 1
-            replay.source.journal = replay.source.journal and []
+            assert replay.source.journal is not None
+            replay.source.journal.clear()
             self._follow(entry, inputs, outputs, variables)
         for tensor in outputs:
             if tensor.is_ref:

@@ -12,12 +12,12 @@ from placesim.dtypes import FLOAT, INT32, INT64, DType
 from placesim.memory.buffers import Buffer
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.memory_rules import KernelMemory, TensorMemory
-from tests.memory.op_memory import RecordingPool
+from tests.memory.op_memory import RecordingSource
 
 TYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.int32): INT32, np.dtype(np.int64): INT64}
 
 
-class EventPool(RecordingPool):
+class EventPool(RecordingSource):
     """Writes down what is allocated and, negative, what is freed, as TensorFlow's trace of a kernel does."""
 
     def __init__(self) -> None:

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from placesim.dtypes import DType
+from placesim.dtypes import RESOURCE, DType
 from placesim.errors import OpError
 from placesim.memory.buffers import Buffer, OutOfMemory
-from placesim.memory.sources import DeviceSource
+from placesim.memory.sources import Clock, DeviceSource
 from placesim.ops.attributes import Attrs, FunctionName
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.runtime.accounting.errors import ReportOptions, constant_refusal, refusal
@@ -27,8 +27,15 @@ SCRATCH_BYTES = 1024 + 4
 """A GPU's scratch buffer, made with the first kernel that runs on it (EigenGpuStreamDevice)."""
 
 
+OWNED_OUTPUTS = frozenset({"Const", "VarHandleOp"})
+"""Ops whose kernels own their output from the moment when they are made."""
+
+
 class Site(NamedTuple):
-    """One node of a program as far as memory goes: where its buffers come from, and the rule that says what it does."""
+    """One node of a program as far as memory goes: where its buffers come from, and the rule that says what it does.
+
+    `calls` tells a kernel that calls functions; `is_read` which outputs anything takes.
+    """
 
     program: Program
     instruction: Instruction
@@ -41,6 +48,7 @@ class Site(NamedTuple):
     host_source: DeviceSource
     is_cpu: bool
     calls: bool
+    is_read: tuple[bool, ...]
 
     @property
     def name(self) -> str:
@@ -85,6 +93,9 @@ class Ledger:
     ) -> None:
         self.sources = dict(sources)
         self._hosts = dict(hosts)
+        self.clock = Clock()
+        for source in self.all_sources():
+            source.clock = self.clock
         self._find_resources = find_resources
         self.report = report or ReportOptions()
         self._variables: dict[Variable, VariableMemory] = {}
@@ -93,9 +104,13 @@ class Ledger:
         self._scratch: dict[str, Buffer] = {}
         self.calls: list[_Call] = []
 
+    def all_sources(self) -> set[DeviceSource]:
+        """Those of all devices, and of their hosts."""
+        return {*self.sources.values(), *self._hosts.values()}
+
     # --- sites
 
-    def site(self, program: Program, instruction: Instruction) -> Site:
+    def site(self, program: Program, instruction: Instruction, is_read: Iterable[bool] = ()) -> Site:
         """What accounting for a node needs, found once."""
         node, device = instruction.node, program.state.device
         is_cpu = device.type == "CPU"
@@ -114,15 +129,17 @@ class Ledger:
             self._hosts[device.name],
             is_cpu,
             any(_names_function(value) for value in instruction.attrs.values()),
+            tuple(is_read),
         )
 
     def make_constant(self, site: Site) -> Buffer | None:
         """The buffer of a constant's kernel, which lives as long as the session; raises as a kernel that can't be made."""
-        tensor = site.attrs["value"]
-        memory = TensorMemory(tensor.array.shape, tensor.dtype)
+        tensor = site.attrs.get("value")
+        memory = TensorMemory((), RESOURCE) if tensor is None else TensorMemory(tensor.array.shape, tensor.dtype)
         if not memory.size:
             return None
         source = site.host_source if site.output_on_host[0] else site.source
+        self.clock.node = site.name
         try:
             buffer = source.allocate(memory.size, site.name)
         except OutOfMemory:
@@ -182,11 +199,22 @@ class Ledger:
         """A variable's shape before the kernel that is accounted for ran."""
         return self._variable_dims.get(variable, ())
 
+    def keeper_of(self) -> dict[Buffer, str]:
+        """Whose each buffer is that outlives the steps: a variable's name, or the constant's."""
+        found = {buffer: f"constant {buffer.owner}" for buffer in self._constants}
+        found |= {buffer: f"scratch of {device}" for device, buffer in self._scratch.items()}
+        found |= {
+            memory.buffer.root: f"variable {variable.name}"
+            for variable, memory in self._variables.items()
+            if memory.buffer is not None
+        }
+        return found
+
     def end_step(self) -> None:
         """Give back what the step left behind: what an error kept from being read, and loops' inputs that nobody waited for."""
         self.calls.clear()
         keepers = Counter(self._kept_buffers())
-        for source in {*self.sources.values(), *self._hosts.values()}:
+        for source in self.all_sources():
             for buffer in [buffer for buffer in source.live if buffer not in keepers]:
                 source.free(buffer)
         for buffer, count in keepers.items():
@@ -224,6 +252,7 @@ class StepAccount:
         the device has no room.
         """
         op = site.instruction.node.op
+        self._ledger.clock.node = site.name
         if op in SENDS:
             self._send(key, memories[0], values[0], site.is_cpu or op == "_HostSend")
             return []
@@ -234,9 +263,10 @@ class StepAccount:
         if op == "_Retval":
             self._result(memories[0], values[0])
             return []
-        if op == "Const":
+        if op in OWNED_OUTPUTS:
             buffer = None if constant is None else constant.hold()
-            return [TensorMemory(_dims(outputs[0]), site.output_dtypes[0], buffer, outputs[0], on_host=site.output_on_host[0])]
+            dtype, on_host = site.output_dtypes[0], site.output_on_host[0]
+            return [TensorMemory(_dims(outputs[0]), dtype, buffer, outputs[0], on_host=on_host)]
         return self._kernel(site, memories, values, outputs)
 
     def _kernel(
@@ -260,6 +290,7 @@ class StepAccount:
             host_source=site.host_source,
             variables=variables,
             counts_temporaries=site.is_cpu,
+            is_read=site.is_read,
         )
         try:
             if site.calls:
@@ -361,7 +392,7 @@ def make_constants(ledger: Ledger, programs: Sequence[Program]) -> dict[tuple[in
         (number, index): ledger.make_constant(ledger.site(program, instruction))
         for number, program in enumerate(programs)
         for index, instruction in enumerate(program.instructions)
-        if instruction.node.op == "Const"
+        if instruction.node.op in OWNED_OUTPUTS
     }
 
 

@@ -1,0 +1,107 @@
+"""What the journals of a session's memory tell: each device's peak, who held it, and how it came about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from placesim.memory.buffers import Buffer
+from placesim.memory.sources import DeviceSource, Entry
+from placesim.runtime.accounting.ledger import Ledger
+
+CURVE_POINTS = 240
+"""Of a device's curve; each is the most that was in use in its part of the steps."""
+
+
+class Holder(NamedTuple):
+    """A buffer that was in use at the peak.
+
+    `size` in bytes as the allocator gave it, `requested` as it was asked for.  `since` is the node that ran when it was made, and
+    `until` the one after which it was freed; empty where it was not.  `kept` says what keeps it beyond the step: a constant, or a
+    variable.
+    """
+
+    node: str
+    size: int
+    requested: int
+    since: str
+    until: str
+    kept: str
+
+
+class DeviceUsage(NamedTuple):
+    """The memory of one device over all steps.
+
+    Bytes throughout.  `limit` is None where there is none, `fragmentation` of the free memory at the end, NaN where nothing is
+    free.  `peak_node` is the node that ran when most was in use, `holders` what was in use then, largest first; `curve` has the
+    most in use over the course of the steps, in at most CURVE_POINTS parts.
+    """
+
+    device: str
+    allocator: str
+    limit: int | None
+    peak: int
+    in_use: int
+    allocations: int
+    peak_node: str
+    holders: tuple[Holder, ...]
+    curve: tuple[int, ...]
+    fragmentation: float | None
+
+    @property
+    def room(self) -> int | None:
+        """What the limit leaves beside the peak."""
+        return None if self.limit is None else self.limit - self.peak
+
+
+def record(ledger: Ledger) -> None:
+    """Let all sources keep journals from here on."""
+    for source in ledger.all_sources():
+        source.journal = []
+
+
+def device_usage(ledger: Ledger) -> tuple[DeviceUsage, ...]:
+    """The usage of each device whose memory was used, in the order of the devices, from journals that began empty."""
+    kept = ledger.keeper_of()
+    return tuple(_usage(device, source, kept) for device, source in ledger.sources.items() if source.journal)
+
+
+def _usage(device: str, source: DeviceSource, kept: dict[Buffer, str]) -> DeviceUsage:
+    journal = source.journal or []
+    step = -(-len(journal) // CURVE_POINTS)
+    curve = [0] * -(-len(journal) // step)
+    in_use = most = at = 0
+    for position, entry in enumerate(journal):
+        in_use += entry.buffer.allocated if entry.is_made else -entry.buffer.allocated
+        if in_use > most:
+            most, at = in_use, position
+        if in_use > curve[position // step]:
+            curve[position // step] = in_use
+    fragmentation = getattr(getattr(source, "allocator", None), "fragmentation", None)
+    return DeviceUsage(
+        device,
+        source.name,
+        source.limit,
+        most,
+        in_use,
+        sum(entry.is_made for entry in journal),
+        journal[at].node,
+        _holders_at(journal, at, kept),
+        tuple(curve),
+        fragmentation() if fragmentation is not None else None,
+    )
+
+
+def _holders_at(journal: Sequence[Entry], at: int, kept: dict[Buffer, str]) -> tuple[Holder, ...]:
+    made: dict[Buffer, str] = {}
+    for entry in journal[: at + 1]:
+        if entry.is_made:
+            made[entry.buffer] = entry.node
+        else:
+            del made[entry.buffer]
+    freed = {entry.buffer: entry.node for entry in journal[at + 1 :] if not entry.is_made}
+    found = [
+        Holder(buffer.owner, buffer.allocated, buffer.size, since, freed.get(buffer, ""), kept.get(buffer, ""))
+        for buffer, since in made.items()
+    ]
+    return tuple(sorted(found, key=lambda holder: -holder.size))
