@@ -141,6 +141,11 @@ class KernelMemory:
 
     # --- what a rule asks
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the kernel is a GPU's, where it differs from the CPU's in more than its temporaries."""
+        return not self._counts_temporaries
+
     def value(self, index: int) -> np.ndarray[Any, Any]:
         """The value of an input.  ValueUnknown where it is not known yet."""
         value = self.inputs[index].value
@@ -367,6 +372,14 @@ def allocates(*order: int) -> MemoryRule:
 def has_aligned_rows(tensor: TensorMemory) -> bool:
     """Whether each of a tensor's rows, all that is behind axis 0, starts where a tensor may start."""
     return bool(tensor.dims and tensor.dims[0]) and tensor.size // tensor.dims[0] % ALIGNMENT == 0
+
+
+def has_aligned_bounds(tensor: TensorMemory, *bounds: int) -> bool:
+    """Whether rows between these may stay where they are; of a vector, whose rows are elements, the bounds decide."""
+    if len(tensor.dims) > 1:
+        return has_aligned_rows(tensor)
+    size = item_size(tensor.dtype)
+    return not any(bound * size % ALIGNMENT for bound in bounds)
 
 
 def share_rows(memory: KernelMemory, output: int, source: int) -> None:

@@ -121,8 +121,8 @@ def _infer_where(context: ShapeContext) -> Sequence[Dims]:
 
 
 def select_memory(memory: KernelMemory) -> None:
-    """A scalar chooses one of the inputs as it is; other conditions write over one that may be written to."""
-    if memory.inputs[0].dims:
+    """A CPU's scalar chooses one of the inputs as it is; else one that may be written to is written over."""
+    if memory.inputs[0].dims or memory.on_gpu:
         memory.forward(0, 1, 2)
     else:
         memory.alias(0, 1 if memory.value(0) else 2)

@@ -14,7 +14,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import broadcast_dims, shape_of_values, shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, zeros
-from placesim.runtime.kernels.memory_rules import ALIGNMENT, KernelMemory, TensorMemory, forwards, has_aligned_rows, item_size
+from placesim.runtime.kernels.memory_rules import KernelMemory, forwards, has_aligned_bounds, has_aligned_rows
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -300,16 +300,10 @@ def slice_memory(memory: KernelMemory) -> None:
     tensor, part = memory.inputs[0], memory.outputs[0]
     if part.dims == tensor.dims:
         memory.alias(0, 0)
-    elif part.dims[1:] == tensor.dims[1:] and _starts_aligned(memory, tensor):
-        memory.view(0, 0)
-
-
-def _starts_aligned(memory: KernelMemory, tensor: TensorMemory) -> bool:
-    """Of a part of the rows."""
-    if len(tensor.dims) > 1:
-        return has_aligned_rows(tensor)
-    size = item_size(tensor.dtype)
-    return not (int(memory.value(1)[0]) * size % ALIGNMENT or memory.outputs[0].elements * size % ALIGNMENT)
+    elif part.dims[1:] == tensor.dims[1:]:
+        begin = int(memory.value(1)[0]) if len(tensor.dims) == 1 else 0
+        if has_aligned_bounds(tensor, begin, part.dims[0]):
+            memory.view(0, 0)
 
 
 def strided_slice_memory(memory: KernelMemory) -> None:
@@ -318,18 +312,15 @@ def strided_slice_memory(memory: KernelMemory) -> None:
     if part.elements != tensor.elements and len(tensor.dims) > 1 and not has_aligned_rows(tensor):
         return  # copied, wherever it starts
     spec = parse_strided_slice(tensor.dims, memory.value(1), memory.value(2), memory.value(3), memory.attrs)
-    is_whole = [taken == slice(0, dim, 1) for taken, dim in zip(spec.region, tensor.dims, strict=True)]
+    steps = [taken.step or 1 for taken in spec.region]
+    is_whole = [
+        step == 1 and taken.start == 0 and taken.stop == dim
+        for taken, step, dim in zip(spec.region, steps, tensor.dims, strict=True)
+    ]
     if all(is_whole):
         memory.alias(0, 0)
-    elif all(is_whole[1:]) and (spec.region[0].step or 1) == 1 and _bounds_are_aligned(tensor, spec.region[0]):
+    elif all(is_whole[1:]) and steps[0] == 1 and has_aligned_bounds(tensor, spec.region[0].start, spec.region[0].stop):
         memory.view(0, 0)
-
-
-def _bounds_are_aligned(tensor: TensorMemory, rows: slice) -> bool:
-    if len(tensor.dims) > 1:
-        return has_aligned_rows(tensor)
-    size = item_size(tensor.dtype)
-    return not (rows.start * size % ALIGNMENT or rows.stop * size % ALIGNMENT)
 
 
 TABLE: Table = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from placesim.errors import InvalidArgumentError
@@ -10,7 +11,7 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.array.joining import row_axis, static_row_axis
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
-from placesim.runtime.kernels.memory_rules import KernelMemory, MemoryRule, has_aligned_rows, share_rows
+from placesim.runtime.kernels.memory_rules import KernelMemory, has_aligned_bounds, has_aligned_rows, share_rows
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -184,22 +185,28 @@ def unpack_memory(memory: KernelMemory) -> None:
             share_rows(memory, output, 0)
 
 
-def split_memory(source: int) -> MemoryRule:
-    """Of a split of that input: a piece that is all of it is the input, and rows are as those of Unpack."""
+def split_memory(memory: KernelMemory) -> None:
+    """One piece is the input; rows that start where a tensor may start stay there, as in Unpack."""
+    _split(memory, 1, has_aligned_rows(memory.inputs[1]))
 
-    def rule(memory: KernelMemory) -> None:
-        tensor, pieces = memory.inputs[source], memory.outputs
-        if len(pieces) == 1:
-            memory.alias(0, source)
-        elif any(piece.dims[0] != tensor.dims[0] for piece in pieces) and has_aligned_rows(tensor):
-            for output in range(len(pieces)):
-                share_rows(memory, output, source)
 
-    return rule
+def split_v_memory(memory: KernelMemory) -> None:
+    """As Split; of a vector each piece is looked at, while Split always copies one."""
+    bounds = accumulate((piece.dims[0] for piece in memory.outputs), initial=0)
+    _split(memory, 0, has_aligned_bounds(memory.inputs[0], *bounds))
+
+
+def _split(memory: KernelMemory, source: int, is_aligned: bool) -> None:
+    tensor, pieces = memory.inputs[source], memory.outputs
+    if len(pieces) == 1:
+        memory.alias(0, source)
+    elif is_aligned and any(piece.dims[0] != tensor.dims[0] for piece in pieces):
+        for output in range(len(pieces)):
+            share_rows(memory, output, source)
 
 
 TABLE: Table = {
     "Unpack": Kernel(unpack, _infer_unpack, memory=unpack_memory),
-    "Split": Kernel(split, _infer_split, memory=split_memory(1)),
-    "SplitV": Kernel(split_v, _infer_split_v, memory=split_memory(0)),
+    "Split": Kernel(split, _infer_split, memory=split_memory),
+    "SplitV": Kernel(split_v, _infer_split_v, memory=split_v_memory),
 }

@@ -256,8 +256,8 @@ def _infer_string_format(context: ShapeContext) -> Sequence[Dims]:
 
 
 def as_string_memory(memory: KernelMemory) -> None:
-    """A string stays what it is."""
-    if memory.inputs[0].dtype is STRING:
+    """A string that is not filled up stays what it is."""
+    if memory.inputs[0].dtype is STRING and memory.attrs["width"] <= 0:
         memory.alias(0, 0)
 
 

@@ -17,6 +17,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.string_tensors import flat_strings, raw, string_array
 from placesim.runtime.shapes import (
     Dims,
@@ -509,8 +510,17 @@ def _infer_tensors(context: ShapeContext, batch: Dims, sparse: int) -> tuple[Dim
     return *((-1, rank),) * sparse, *((-1,),) * sparse, *((rank,),) * sparse, *dense
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def examples_memory(memory: KernelMemory) -> None:
+    """The parser knows no device: all that it gives lies in the host's own memory."""
+    for output in range(len(memory.outputs)):
+        memory.leave_untracked(output)
+
+
 TABLE: Table = {
-    "ParseExample": Kernel(parse_examples, _infer_examples),
-    "ParseExampleV2": Kernel(parse_examples_v2, _infer_examples_v2),
-    "ParseSingleExample": Kernel(parse_single_example, _infer_single_example),
+    "ParseExample": Kernel(parse_examples, _infer_examples, memory=examples_memory),
+    "ParseExampleV2": Kernel(parse_examples_v2, _infer_examples_v2, memory=examples_memory),
+    "ParseSingleExample": Kernel(parse_single_example, _infer_single_example, memory=examples_memory),
 }

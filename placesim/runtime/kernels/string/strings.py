@@ -13,6 +13,7 @@ from placesim.runtime.kernels.dimensions import broadcast_dims, shape_text
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
 from placesim.runtime.kernels.math.reductions import infer_reduction
 from placesim.runtime.kernels.math.segments import infer_unsorted_segments
+from placesim.runtime.kernels.memory_rules import KernelMemory, item_size
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, raw, string_array
 from placesim.runtime.shapes import (
     Dims,
@@ -268,6 +269,18 @@ def _infer_sharded(context: ShapeContext) -> Sequence[Dims]:
     return ((),)
 
 
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def substring_memory(memory: KernelMemory) -> None:
+    """Behind its output positions and lengths, broadcast to its shape unless they are scalars or of the texts' shape."""
+    memory.allocate()
+    texts, positions = memory.inputs[:2]
+    if positions.dims and positions.dims != texts.dims:
+        for _ in range(2):
+            memory.temporary(memory.outputs[0].elements * item_size(positions.dtype))
+
+
 TABLE: Table = {
     "StringJoin": Kernel(join, infer_join),
     "ReduceJoin": Kernel(reduce_join, infer_reduction),
@@ -276,7 +289,7 @@ TABLE: Table = {
     "StringLower": Kernel(change_case(bytes.lower, str.lower), unchanged),
     "StringUpper": Kernel(change_case(bytes.upper, str.upper), unchanged),
     "StringStrip": Kernel(strip, unchanged),
-    "Substr": Kernel(substring, infer_substring),
+    "Substr": Kernel(substring, infer_substring, memory=substring_memory),
     "ShardedFilename": Kernel(sharded_filename, _infer_sharded),
     "ShardedFilespec": Kernel(sharded_filespec, _infer_sharded),
 }
