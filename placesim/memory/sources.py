@@ -28,7 +28,7 @@ class Entry(NamedTuple):
 class DeviceSource:
     """The buffers of one device's allocator: `limit` in bytes or None, how much is in use, and the most that ever was.
 
-    `live` holds the buffers that are in use, in the order in which they were made.  While `journal` is a list, each buffer is
+    `handed_out` counts all bytes since it was last set to 0.  `live` holds the buffers that are in use, in the order in which they were made.  While `journal` is a list, each buffer is
     written down there as it is made and as it is freed, so that the curve of a step can be drawn afterwards.
     """
 
@@ -40,6 +40,7 @@ class DeviceSource:
         self.limit = limit
         self.in_use = 0
         self.peak = 0
+        self.handed_out = 0
         self.live: dict[Buffer, None] = {}
         self.clock = Clock()
         self.journal: list[Entry] | None = None
@@ -58,6 +59,7 @@ class DeviceSource:
     def _made(self, buffer: Buffer) -> Buffer:
         self.live[buffer] = None
         self.in_use += buffer.allocated
+        self.handed_out += buffer.allocated
         if self.in_use > self.peak:
             self.peak = self.in_use
         if self.journal is not None:

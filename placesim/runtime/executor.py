@@ -14,7 +14,7 @@ from typing import Any
 
 from placesim.errors import InternalError, OpError, PlacesimError
 from placesim.ops.categories import RECEIVES, SENDS
-from placesim.runtime.accounting.ledger import Ledger, StepAccount, make_constants, share
+from placesim.runtime.accounting.ledger import Ledger, StepAccount, make_constants, names_functions, share
 from placesim.runtime.program import Instruction, Program, TransferKey, blame, defect, no_argument, read_variable
 
 CHUNK = 4096
@@ -95,31 +95,40 @@ class Executor:
         self._feeds: dict[int, Any] = {}
         self._results: dict[int, Any] = {}
         self._most: list[dict[int, int]] = [{} for _ in programs]
-        dropped = self.schedule.last_readers
-        if ledger is None:
-            self._steps = [
-                self._compile(number, index, dropped.get((number, index), ())) for number, index in self.schedule.order
-            ]
-            self._accounts = None
-        else:
-            self._accounts = _Accounts(self.schedule, self._stores, ledger)
-            self._steps = [
-                self._accounts.around(number, index, self._compile(number, index, ())) for number, index in self.schedule.order
-            ]
+        self._accounts = None if ledger is None else _Accounts(self.schedule, self._stores, ledger)
+        self._plain: list[Step] | None = None
+        self._accounted: list[Step] | None = None
 
-    def run(self, feeds: Mapping[int, Any], progress: Progress | None = None) -> dict[int, Any]:
+    @property
+    def calls_functions(self) -> bool:
+        """Whether any of its nodes calls a function."""
+        return any(names_functions(i.attrs) for program in self.schedule.programs for i in program.instructions)
+
+    def _steps(self, accounts: _Accounts | None) -> list[Step]:
+        """What is done for each node, compiled when it is first asked for; with accounts these drop what is not read again."""
+        order, dropped = self.schedule.order, self.schedule.last_readers
+        if accounts is None:
+            if self._plain is None:
+                self._plain = [self._compile(number, index, dropped.get((number, index), ())) for number, index in order]
+            return self._plain
+        if self._accounted is None:
+            self._accounted = [accounts.around(number, index, self._compile(number, index, ())) for number, index in order]
+        return self._accounted
+
+    def run(self, feeds: Mapping[int, Any], progress: Progress | None = None, *, is_accounted: bool = True) -> dict[int, Any]:
         """One step: values by `_Arg` index -> values by `_Retval` index.
 
-        Raises OpError, with node and device, where a kernel fails.
+        `is_accounted=False` leaves the memory of this step out of the ledger, where there is one.  Raises OpError, with node and device, where a kernel fails.
         """
         self._feeds.clear()
         self._feeds.update(feeds)
         self._results.clear()
-        steps = self._steps
+        accounts = self._accounts if is_accounted else None
+        steps = self._steps(accounts)
         done = 0
         remaining = iter(steps)
-        if self._accounts is not None:
-            self._accounts.open()
+        if accounts is not None:
+            accounts.open()
         try:
             while done < len(steps):
                 for step in islice(remaining, CHUNK):
@@ -136,8 +145,8 @@ class Executor:
             raise defect(error, *self._at(len(steps) - length_hint(remaining) - 1)) from error
         finally:
             self._clear()
-        if self._accounts is not None:
-            self._accounts.close()
+        if accounts is not None:
+            accounts.close()
         return dict(self._results)
 
     def _at(self, position: int) -> tuple[Program, Instruction, list[Any]]:

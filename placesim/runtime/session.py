@@ -22,8 +22,10 @@ from placesim.ops.categories import FUNCTION_ENDS
 from placesim.placement.placer import Placement
 from placesim.placement.rewrites import rewrite
 from placesim.placement.session_placer import SessionPlacer
+from placesim.runtime.accounting.fixed_shapes import has_fixed_shapes
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.denormals import flushed_denormals
+from placesim.runtime.executor import Executor
 from placesim.runtime.executors import AnyExecutor, build_executor
 from placesim.runtime.function_calls import FunctionCalls
 from placesim.runtime.initial_values import set_initial_values
@@ -206,15 +208,31 @@ class Session:
             set_initial_values(values, prepared.step.placement, self._states)
             prepared.executor = self._build_executor(prepared)
         prepared.step_resources.clear()
+        arguments = prepared.arguments(self.graph, feeds)
         with ExitStack() as stack:
             stack.enter_context(self._pools.intra_op(self.config).serving())
             stack.enter_context(flushed_denormals())
             stack.enter_context(serving_memory(self._memory))
-            try:
-                return prepared.executor.run(prepared.arguments(self.graph, feeds), progress)
-            finally:
-                if self._ledger is not None:
-                    self._ledger.end_step()
+            if self._ledger is None:
+                return prepared.executor.run(arguments, progress)
+            return self._run_accounted(self._ledger, prepared, arguments, progress)
+
+    def _run_accounted(
+        self, ledger: Ledger, prepared: Prepared, arguments: Mapping[int, Any], progress: Progress | None
+    ) -> dict[int, Any]:
+        """A step whose memory is accounted for; one that is known to fit whatever its order needs that only once."""
+        assert prepared.executor is not None
+        shapes = tuple(tuple(getattr(value, "shape", ())) for value in arguments.values())
+        if prepared.settled == shapes and isinstance(prepared.executor, Executor):
+            return prepared.executor.run(arguments, progress, is_accounted=False)
+        ledger.begin_step()
+        try:
+            results = prepared.executor.run(arguments, progress)
+        finally:
+            ledger.end_step()
+        if ledger.has_room_for_all() and has_fixed_shapes(prepared, shapes):
+            prepared.settled = shapes
+        return results
 
     def _build_executor(self, prepared: Prepared) -> AnyExecutor:
         resources, soft = prepared.step_resources, self.config.allow_soft_placement

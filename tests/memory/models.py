@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from placesim.dtypes import DType
-from placesim.memory.allocator import BfcAllocator, BfcOptions
+from placesim.memory.allocator import BfcAllocator
 from placesim.memory.buffers import Buffer
+from placesim.memory.settings import BfcOptions
 from placesim.memory.sources import AllocatedMemory, Entry
 from placesim.memory.sub_allocator import BASE_ADDRESS, host_memory
 from placesim.ops.categories import CONTROL_FLOW, ENTERS, MERGES

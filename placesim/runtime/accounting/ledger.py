@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from placesim.dtypes import RESOURCE, DType
 from placesim.errors import OpError
+from placesim.graph.graph import Node, Signature
 from placesim.memory.buffers import Buffer, OutOfMemory
 from placesim.memory.sources import Clock, DeviceSource
 from placesim.ops.attributes import Attrs, FunctionName
@@ -102,6 +103,7 @@ class Ledger:
         self._variable_dims: dict[Variable, tuple[int, ...]] = {}
         self._constants: list[Buffer] = []
         self._scratch: dict[str, Buffer] = {}
+        self._on_host: dict[tuple[Signature, str], tuple[bool, ...]] = {}
         self.calls: list[_Call] = []
 
     def all_sources(self) -> set[DeviceSource]:
@@ -114,9 +116,7 @@ class Ledger:
         """What accounting for a node needs, found once."""
         node, device = instruction.node, program.state.device
         is_cpu = device.type == "CPU"
-        on_host = (False,) * instruction.output_count
-        if not is_cpu:
-            on_host = memory_types(program.graph.registry, node.signature, device.type).outputs
+        on_host = (False,) * instruction.output_count if is_cpu else self._outputs_on_host(program, node, device.type)
         return Site(
             program,
             instruction,
@@ -128,9 +128,16 @@ class Ledger:
             self.sources[device.name],
             self._hosts[device.name],
             is_cpu,
-            any(_names_function(value) for value in instruction.attrs.values()),
+            names_functions(instruction.attrs),
             tuple(is_read),
         )
+
+    def _outputs_on_host(self, program: Program, node: Node, device_type: str) -> tuple[bool, ...]:
+        key = (node.signature, device_type)
+        found = self._on_host.get(key)
+        if found is None:
+            found = self._on_host[key] = memory_types(program.graph.registry, node.signature, device_type).outputs
+        return found
 
     def make_constant(self, site: Site) -> Buffer | None:
         """The buffer of a constant's kernel, which lives as long as the session; raises as a kernel that can't be made."""
@@ -198,6 +205,18 @@ class Ledger:
     def dims_of(self, variable: Variable) -> tuple[int, ...]:
         """A variable's shape before the kernel that is accounted for ran."""
         return self._variable_dims.get(variable, ())
+
+    def begin_step(self) -> None:
+        """From here on it is counted what one step asks for."""
+        for source in self.all_sources():
+            source.handed_out = 0
+
+    def has_room_for_all(self) -> bool:
+        """Whether all that the last step asked for fits at once, beside what outlives it, whatever the order."""
+        # a chunk may be nearly twice as large as what was asked for
+        return all(
+            source.limit is None or source.in_use + 2 * source.handed_out <= source.limit for source in self.all_sources()
+        )
 
     def keeper_of(self) -> dict[Buffer, str]:
         """Whose each buffer is that outlives the steps: a variable's name, or the constant's."""
@@ -415,7 +434,9 @@ def _dims(value: Any) -> tuple[int, ...]:
     return getattr(value, "shape", None) or ()
 
 
-def _names_function(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return any(isinstance(element, FunctionName) for element in value)
-    return isinstance(value, FunctionName)
+def names_functions(attrs: Attrs) -> bool:
+    """Whether a node names functions to call."""
+    return any(
+        isinstance(value, FunctionName) or (isinstance(value, tuple) and any(isinstance(v, FunctionName) for v in value))
+        for value in attrs.values()
+    )
