@@ -34,7 +34,7 @@ class Buffer:
     Without a source it is memory that no allocator knows, such as what a client feeds.
     """
 
-    __slots__ = ("allocated", "holders", "owner", "place", "source", "root", "size")
+    __slots__ = ("allocated", "holders", "owner", "place", "root", "size", "source")
 
     def __init__(self, source: Source | None, size: int, allocated: int = 0, owner: str = "", place: Any = None) -> None:
         self.source = source

@@ -13,6 +13,7 @@ import numpy as np
 from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table
+from placesim.runtime.kernels.memory_rules import KernelMemory, ValueUnknown, aliases
 from placesim.runtime.shapes import Dims, ShapeContext, no_outputs, unchanged, unchanged_scalar, unknown_shape, with_rank
 
 
@@ -66,12 +67,40 @@ def infer_merge(context: ShapeContext) -> Sequence[Dims]:
     return (found, ())
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def switch_memory(memory: KernelMemory) -> None:
+    """The live output is the input's memory, the dead ones have none; where nobody knows which is live, each is."""
+    last = len(memory.outputs) - 1
+    try:
+        chosen = int(memory.value(1))
+        live: int | None = chosen if 0 <= chosen <= last else last
+    except ValueUnknown:
+        live = None
+    for output in range(last + 1):
+        if live is None or output == live:
+            memory.alias(output, 0)
+        else:
+            memory.leave_dead(output)
+
+
+def merge_memory(memory: KernelMemory) -> None:
+    """The live input is passed on, the others have no memory; its number is new."""
+    live = [index for index, tensor in enumerate(memory.inputs) if tensor.buffer is not None]
+    memory.alias(0, live[0] if live else 0)
+    memory.allocate(1)
+
+
 TABLE: Table = {
-    **dict.fromkeys(("Switch", "RefSwitch"), Kernel(only_in_dataflow, infer_switch)),
-    "_SwitchN": Kernel(only_in_dataflow, _infer_switch_n),
-    **dict.fromkeys(("Merge", "RefMerge"), Kernel(merge_one, infer_merge)),
-    **dict.fromkeys(("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration"), Kernel(pass_on, unchanged)),
-    "LoopCond": Kernel(pass_on, unchanged_scalar),
+    **dict.fromkeys(("Switch", "RefSwitch"), Kernel(only_in_dataflow, infer_switch, memory=switch_memory)),
+    "_SwitchN": Kernel(only_in_dataflow, _infer_switch_n, memory=switch_memory),
+    **dict.fromkeys(("Merge", "RefMerge"), Kernel(merge_one, infer_merge, memory=merge_memory)),
+    **dict.fromkeys(
+        ("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration"),
+        Kernel(pass_on, unchanged, memory=aliases()),
+    ),
+    "LoopCond": Kernel(pass_on, unchanged_scalar, memory=aliases()),
     "_Arg": Kernel(only_between_devices, unknown_shape),
     "_Retval": Kernel(only_between_devices, no_outputs),
     **dict.fromkeys(("_Send", "_HostSend"), Kernel(only_between_devices, no_outputs)),

@@ -28,6 +28,8 @@ VARIANT_BYTES = 64
 """Of a variant, without what it holds."""
 ALIGNMENT = 64
 """A tensor that a kernel cuts out of another starts at a multiple of so many bytes, or is copied."""
+ITSELF = -1
+"""In place of an input that names a resource: the one that the node itself makes."""
 _OBJECT_BYTES = {STRING: STRING_BYTES, RESOURCE: RESOURCE_BYTES, VARIANT: VARIANT_BYTES}
 
 
@@ -215,7 +217,8 @@ class KernelMemory:
         """The output shares the input's buffer, whoever else does."""
         self._is_made[output] = True
         buffer = self.inputs[source].buffer
-        self.outputs[output].buffer = None if buffer is None else buffer.hold()
+        if buffer is not None and not self.outputs[output].is_ref:
+            self.outputs[output].buffer = buffer.hold()
 
     def view(self, output: int, source: int) -> None:
         """The output is a part of the input's buffer, all of which it keeps, even where the part has no elements."""
@@ -234,16 +237,51 @@ class KernelMemory:
         size = self.outputs[output].size
         self.outputs[output].buffer = Buffer(None, size) if size else None
 
+    def leave_dead(self, output: int) -> None:
+        """The output is dead: it has no memory."""
+        self._is_made[output] = True
+
     def share_variable(self, output: int, source: int) -> None:
         """The output shares the buffer of the variable that an input names."""
         self._is_made[output] = True
-        buffer = self.variables[source].buffer
+        buffer = self.variable(source).buffer
         self.outputs[output].buffer = None if buffer is None else buffer.hold()
 
     def hand_on(self, output: int, buffer: Buffer) -> None:
         """The output is a tensor that the kernel got from elsewhere, such as a function's result."""
         self._is_made[output] = True
         self.outputs[output].buffer = buffer.hold()
+
+    def variable(self, source: int) -> VariableMemory:
+        """The variable that an input names; with `ITSELF` what the node keeps itself."""
+        return self.variables.setdefault(source, VariableMemory())
+
+    def renew_variable(self, source: int, size: int) -> None:
+        """New memory for a variable; its old one is given back after that, unless somebody still reads it."""
+        variable = self.variable(source)
+        old, variable.buffer = variable.buffer, self.new_buffer(size)
+        if old is not None:
+            old.release()
+
+    def share_with_variable(self, source: int, value: int) -> None:
+        """A variable takes an input's buffer over, whoever else has it; its old one is given back."""
+        variable, buffer = self.variable(source), self.inputs[value].buffer
+        old, variable.buffer = variable.buffer, None if buffer is None else buffer.hold()
+        if old is not None:
+            old.release()
+
+    def write_variable(self, source: int) -> None:
+        """Before a resource variable is changed in place: a copy, if its readers may still have its buffer."""
+        variable = self.variable(source)
+        if variable.buffer is not None and (variable.copies_on_read or variable.buffer.is_shared):
+            self.renew_variable(source, variable.buffer.size)
+
+    def touch_rows(self, source: int) -> None:
+        """Before rows of a resource variable are read or written: from then on its readers get copies and it stays in place."""
+        variable = self.variable(source)
+        if variable.buffer is not None and not variable.copies_on_read and variable.buffer.is_shared:
+            self.renew_variable(source, variable.buffer.size)
+        variable.copies_on_read = True
 
     def temporary(self, size: int, dims: tuple[int, ...] | None = None, dtype: DType = FLOAT) -> Buffer | None:
         """Memory that the kernel uses and gives back before it ends; `release` gives it back sooner.
@@ -359,12 +397,32 @@ def leaves_untracked(*outputs: int) -> MemoryRule:
     return rule
 
 
+def writes_variables(count: int) -> MemoryRule:
+    """An op that changes the resource variables named by its first `count` inputs."""
+
+    def rule(memory: KernelMemory) -> None:
+        for source in range(count):
+            memory.write_variable(source)
+
+    return rule
+
+
 def allocates(*order: int) -> MemoryRule:
     """An op that allocates its outputs in an order of its own."""
 
     def rule(memory: KernelMemory) -> None:
         for output in order:
             memory.allocate(output)
+
+    return rule
+
+
+def touches_rows(count: int = 1) -> MemoryRule:
+    """An op that reads or changes rows of the resource variables named by its first `count` inputs."""
+
+    def rule(memory: KernelMemory) -> None:
+        for source in range(count):
+            memory.touch_rows(source)
 
     return rule
 

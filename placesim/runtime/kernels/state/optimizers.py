@@ -12,6 +12,7 @@ from placesim.errors import InternalError, InvalidArgumentError, NotFoundError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.intra_op import spread
 from placesim.runtime.kernels.kernel import Flops, Kernel, KernelContext, Table, Tensor, elements
+from placesim.runtime.kernels.memory_rules import writes_variables
 from placesim.runtime.kernels.parts import parts
 from placesim.runtime.kernels.state import update_rules
 from placesim.runtime.kernels.state.variables import find_variable, ref_output, value_of
@@ -368,7 +369,9 @@ RESOURCE_SEES_GRADIENT = ("GradientDescent", "ProximalAdagrad")
 def _build_resource(name: str) -> Kernel:
     rule = RULES[name]
     merge_gradient = _merge_gradient if name in RESOURCE_SEES_GRADIENT else _pass_gradient
-    return Kernel(_build_apply(rule), build_infer_apply(rule, True, merge_gradient), build_flops(rule), needs_context=True)
+    infer = build_infer_apply(rule, True, merge_gradient)
+    memory = writes_variables(rule.variables)
+    return Kernel(_build_apply(rule), infer, build_flops(rule), needs_context=True, memory=memory)
 
 
 def _build_ref(name: str) -> Kernel:

@@ -14,6 +14,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.array.indices import COMBINATIONS, Combine, first_outside, position_text, set_rows
 from placesim.runtime.kernels.kernel import Flops, Kernel, KernelContext, Table, Tensor, per_element
+from placesim.runtime.kernels.memory_rules import touches_rows
 from placesim.runtime.kernels.state.variables import find_variable, ref_output, typed_handle_shape, value_of
 from placesim.runtime.resources import Variable
 from placesim.runtime.shapes import Dims, ShapeContext, concatenate, format_dims, merge, subshape
@@ -133,7 +134,8 @@ def _build_ref(name: str) -> Kernel:
 
 
 def _build_resource(name: str) -> Kernel:
-    return Kernel(build_scatter(COMBINATIONS[name]), _infer_resource, _build_flops(name), needs_context=True)
+    compute = build_scatter(COMBINATIONS[name])
+    return Kernel(compute, _infer_resource, _build_flops(name), needs_context=True, memory=touches_rows())
 
 
 TABLE: Table = {

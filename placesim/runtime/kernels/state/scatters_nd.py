@@ -18,6 +18,7 @@ from placesim.runtime.kernels.array.index_matrices import (
 )
 from placesim.runtime.kernels.array.indices import COMBINATIONS, Combine
 from placesim.runtime.kernels.kernel import Flops, Kernel, KernelContext, Table, per_element
+from placesim.runtime.kernels.memory_rules import touches_rows
 from placesim.runtime.kernels.state.variables import find_variable, held_shape, ref_output, value_of
 from placesim.runtime.shapes import (
     Dims,
@@ -81,7 +82,8 @@ def _build_ref(name: str) -> Kernel:
 
 
 def _build_resource(name: str) -> Kernel:
-    return Kernel(build_scatter_nd(COMBINATIONS[name]), _infer_resource, _build_flops(name), needs_context=True)
+    compute = build_scatter_nd(COMBINATIONS[name])
+    return Kernel(compute, _infer_resource, _build_flops(name), needs_context=True, memory=touches_rows())
 
 
 TABLE: Table = {

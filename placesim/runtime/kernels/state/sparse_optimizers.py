@@ -15,6 +15,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.array.indices import first_outside, split_turns
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor
+from placesim.runtime.kernels.memory_rules import touches_rows
 from placesim.runtime.kernels.state import update_rules
 from placesim.runtime.kernels.state.optimizers import (
     Rule,
@@ -301,9 +302,9 @@ RULES: dict[str, Rule] = {
 
 def _build_resource(name: str) -> Kernel:
     rule = RULES[name]
-    return Kernel(
-        _build_apply(name, rule), build_infer_apply(rule, True, _check_indices), build_flops(rule), needs_context=True
-    )
+    infer = build_infer_apply(rule, True, _check_indices)
+    memory = touches_rows(rule.variables)
+    return Kernel(_build_apply(name, rule), infer, build_flops(rule), needs_context=True, memory=memory)
 
 
 def _build_ref(name: str) -> Kernel:

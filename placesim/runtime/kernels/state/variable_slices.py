@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from placesim.dtypes import INT32
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.array.gathering import gather_nd, infer_gather_nd
 from placesim.runtime.kernels.array.indices import first_outside, position_text
 from placesim.runtime.kernels.array.slicing import update_strided_slice
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
+from placesim.runtime.kernels.memory_rules import KernelMemory, touches_rows
 from placesim.runtime.kernels.state.variables import find_variable, ref_output, typed_handle_shape, value_of
 from placesim.runtime.shapes import (
     Dims,
@@ -112,9 +115,28 @@ def _infer_gathered_slices(context: ShapeContext) -> Sequence[Dims]:
     return infer_gather_nd(ShapeContext((typed_handle_shape(context), context.shapes[1]), context.attrs))
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def gather_rows_memory(memory: KernelMemory) -> None:
+    """Batched indices are copied to be made the flat variable's."""
+    memory.touch_rows(0)
+    memory.allocate(0)
+    if memory.attrs["batch_dims"]:
+        memory.temporary(memory.inputs[1].size)
+
+
+def gather_slices_memory(memory: KernelMemory) -> None:
+    """A scalar notes the first index that is out of range."""
+    memory.touch_rows(0)
+    memory.allocate(0)
+    if prod(memory.inputs[1].dims[:-1]):
+        memory.temporary(INT32.size)
+
+
 TABLE: Table = {
-    "ResourceGather": Kernel(gather_rows, _infer_gathered_rows, needs_context=True),
-    "ResourceGatherNd": Kernel(gather_slices, _infer_gathered_slices, needs_context=True),
+    "ResourceGather": Kernel(gather_rows, _infer_gathered_rows, needs_context=True, memory=gather_rows_memory),
+    "ResourceGatherNd": Kernel(gather_slices, _infer_gathered_slices, needs_context=True, memory=gather_slices_memory),
     "StridedSliceAssign": Kernel(assign_slice, unchanged, needs_context=True),
-    "ResourceStridedSliceAssign": Kernel(assign_slice, no_outputs, needs_context=True),
+    "ResourceStridedSliceAssign": Kernel(assign_slice, no_outputs, needs_context=True, memory=touches_rows()),
 }

@@ -15,6 +15,7 @@ import numpy as np
 from placesim.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, OutOfRangeError
 from placesim.ops.attributes import Attrs, Shape
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, one_per_output, per_element, zeros
+from placesim.runtime.kernels.memory_rules import ITSELF, KernelMemory, writes_variables
 from placesim.runtime.kernels.sketch import own_copy
 from placesim.runtime.resources import REF_VARIABLE_TYPE, VARIABLE_TYPE, ResourceHandle, Variable, check_kind
 from placesim.runtime.shapes import (
@@ -250,7 +251,7 @@ def build_update(ufunc: Callable[[Tensor, Tensor], Tensor]) -> tuple[Kernel, Ker
 
     return (
         Kernel(update_ref, _infer_merged_ref, one_per_output, needs_context=True),
-        Kernel(update_resource, _infer_merged_handle, per_element(1), needs_context=True),
+        Kernel(update_resource, _infer_merged_handle, per_element(1), needs_context=True, memory=writes_variables(1)),
     )
 
 
@@ -359,28 +360,91 @@ def _infer_counted_handle(context: ShapeContext) -> Sequence[Dims]:
 
 # --- rows -----------------------------------------------------------------------------------------------------------
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def read_variables_memory(memory: KernelMemory) -> None:
+    """The variables' own memory, or a copy once rows of a variable were touched."""
+    for index in range(len(memory.outputs)):
+        if memory.variable(index).copies_on_read:
+            memory.allocate(index)
+        else:
+            memory.share_variable(index, index)
+
+
+def assign_memory(memory: KernelMemory) -> None:
+    """A ref variable keeps its memory where the value has as many elements; it never takes the value's."""
+    buffer, size = memory.variable(0).buffer, memory.inputs[1].size
+    if buffer is None or buffer.size != size:
+        memory.renew_variable(0, size)
+
+
+def assign_resource_memory(memory: KernelMemory) -> None:
+    """A resource variable shares the value's memory, or copies it once its rows were touched."""
+    if memory.variable(0).copies_on_read:
+        memory.renew_variable(0, memory.inputs[1].size)
+    else:
+        memory.share_with_variable(0, 1)
+
+
+def count_up_memory(memory: KernelMemory) -> None:
+    """The output is the old value; the new one gets memory of its own."""
+    memory.share_variable(0, 0)
+    memory.renew_variable(0, memory.outputs[0].size)
+
+
+def disable_copy_on_read_memory(memory: KernelMemory) -> None:
+    """Readers share the variable's memory again."""
+    memory.variable(0).copies_on_read = False
+
+
+def destroy_resource_memory(memory: KernelMemory) -> None:
+    """The variable lets go of its memory, or any other resource of what it keeps."""
+    memory.renew_variable(0, 0)
+
+
+def own_handle_memory(memory: KernelMemory) -> None:
+    """The kernel has its handle from the beginning and keeps it."""
+    if memory.variable(ITSELF).buffer is None:
+        memory.renew_variable(ITSELF, memory.outputs[0].size)
+    memory.share_variable(0, ITSELF)
+
+
+def temporary_variable_memory(memory: KernelMemory) -> None:
+    """Unlike other ref variables it has its memory before it is assigned."""
+    memory.renew_variable(ITSELF, memory.outputs[0].size)
+
+
+def destroy_temporary_variable_memory(memory: KernelMemory) -> None:
+    """The variable's memory becomes the output."""
+    memory.share_variable(0, 0)
+    memory.renew_variable(0, 0)
+
+
 _ADD, _SUB = build_update(np.add), build_update(np.subtract)
 
 TABLE: Table = {
     "Variable": Kernel(make_ref_variable, _infer_legacy_shape_attr, needs_context=True),
     "VariableV2": Kernel(make_ref_variable, shape_attr, needs_context=True),
-    "TemporaryVariable": Kernel(make_temporary_variable, shape_attr, needs_context=True),
-    "DestroyTemporaryVariable": Kernel(destroy_temporary_variable, unchanged, needs_context=True),
-    "VarHandleOp": Kernel(make_handle, _infer_handle, needs_context=True),
+    "TemporaryVariable": Kernel(make_temporary_variable, shape_attr, needs_context=True, memory=temporary_variable_memory),
+    "DestroyTemporaryVariable": Kernel(
+        destroy_temporary_variable, unchanged, needs_context=True, memory=destroy_temporary_variable_memory
+    ),
+    "VarHandleOp": Kernel(make_handle, _infer_handle, needs_context=True, memory=own_handle_memory),
     "_VarHandlesOp": Kernel(make_handles, _infer_handles, needs_context=True),
-    "ReadVariableOp": Kernel(read_variable, _infer_read, needs_context=True),
-    "DisableCopyOnRead": Kernel(disable_copy_on_read, no_outputs, needs_context=True),
-    "_ReadVariablesOp": Kernel(read_variables, _infer_read_all, needs_context=True),
+    "ReadVariableOp": Kernel(read_variable, _infer_read, needs_context=True, memory=read_variables_memory),
+    "DisableCopyOnRead": Kernel(disable_copy_on_read, no_outputs, needs_context=True, memory=disable_copy_on_read_memory),
+    "_ReadVariablesOp": Kernel(read_variables, _infer_read_all, needs_context=True, memory=read_variables_memory),
     "IsVariableInitialized": Kernel(tell_written, scalar, needs_context=True),
     "VarIsInitializedOp": Kernel(tell_written, scalar, needs_context=True),
     "VariableShape": Kernel(tell_shape, _infer_shape_vector, needs_context=True),
-    "Assign": Kernel(assign, _infer_assigned, needs_context=True),
-    "AssignVariableOp": Kernel(assign_resource, _infer_merged_handle, needs_context=True),
+    "Assign": Kernel(assign, _infer_assigned, needs_context=True, memory=assign_memory),
+    "AssignVariableOp": Kernel(assign_resource, _infer_merged_handle, needs_context=True, memory=assign_resource_memory),
     "AssignAdd": _ADD[0],
     "AssignAddVariableOp": _ADD[1],
     "AssignSub": _SUB[0],
     "AssignSubVariableOp": _SUB[1],
     "CountUpTo": Kernel(count_up, unchanged_scalar, needs_context=True),
-    "ResourceCountUpTo": Kernel(count_up, _infer_counted_handle, needs_context=True),
-    "DestroyResourceOp": Kernel(destroy_resource, no_outputs, needs_context=True),
+    "ResourceCountUpTo": Kernel(count_up, _infer_counted_handle, needs_context=True, memory=count_up_memory),
+    "DestroyResourceOp": Kernel(destroy_resource, no_outputs, needs_context=True, memory=destroy_resource_memory),
 }
