@@ -519,8 +519,32 @@ def examples_memory(memory: KernelMemory) -> None:
         memory.leave_untracked(output)
 
 
+def examples_v2_memory(memory: KernelMemory) -> None:
+    """The same, and as of ParseSingleExample for an Example that is no vector."""
+    examples_memory(memory)
+    dense = memory.inputs[3].value
+    if not memory.inputs[0].dims and dense is not None:
+        _share_defaults(memory, flat_strings(dense), 3 * memory.attrs["num_sparse"], 5)
+
+
+def single_example_memory(memory: KernelMemory) -> None:
+    """The same, but a dense feature that the Example lacks is the default itself."""
+    examples_memory(memory)
+    _share_defaults(memory, [raw(key) for key in memory.attrs["dense_keys"]], 3 * memory.attrs["num_sparse"], 1)
+
+
+def _share_defaults(memory: KernelMemory, dense: Sequence[bytes], first_output: int, first_default: int) -> None:
+    serialized = memory.inputs[0].value
+    if serialized is None or not dense:
+        return
+    features = read_example(flat_strings(serialized)[0])
+    for position, (key, shape) in enumerate(zip(dense, memory.attrs["dense_shapes"], strict=True)):
+        if shape.dims[:1] != (-1,) and feature_type(features.get(key, b"")) is None:
+            memory.alias(first_output + position, first_default + position)
+
+
 TABLE: Table = {
     "ParseExample": Kernel(parse_examples, _infer_examples, memory=examples_memory),
-    "ParseExampleV2": Kernel(parse_examples_v2, _infer_examples_v2, memory=examples_memory),
-    "ParseSingleExample": Kernel(parse_single_example, _infer_single_example, memory=examples_memory),
+    "ParseExampleV2": Kernel(parse_examples_v2, _infer_examples_v2, memory=examples_v2_memory),
+    "ParseSingleExample": Kernel(parse_single_example, _infer_single_example, memory=single_example_memory),
 }
