@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from placesim.dtypes import BFLOAT16, HALF
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.image.sampling import find_sampling_kernel
@@ -399,6 +400,14 @@ def _build_tap_flops(taps: int) -> Flops:
 # --- memory ---------------------------------------------------------------------------------------------------------
 
 
+def bilinear_grad_memory(memory: KernelMemory) -> None:
+    """Behind an output of half precision the sums in float, which are rounded once."""
+    memory.allocate()
+    images = memory.outputs[0]
+    if images.dtype in (HALF, BFLOAT16):
+        memory.temporary(4 * images.elements)
+
+
 def scale_and_translate_memory(memory: KernelMemory) -> None:
     """Behind its output what each column and each row is made of, and the images with their rows done."""
     memory.allocate()
@@ -452,7 +461,9 @@ TABLE: Table = {
     "ResizeBicubic": Kernel(_build_resize(sample_cubic), infer_resized, _build_tap_flops(4)),
     "ResizeBicubicGrad": Kernel(_build_resize_grad(sample_cubic, False), as_second, _build_tap_flops(4)),
     "ResizeBilinear": Kernel(_build_resize(sample_linear), infer_resized, _build_tap_flops(2)),
-    "ResizeBilinearGrad": Kernel(_build_resize_grad(sample_linear, True), as_second, _build_tap_flops(2)),
+    "ResizeBilinearGrad": Kernel(
+        _build_resize_grad(sample_linear, True), as_second, _build_tap_flops(2), memory=bilinear_grad_memory
+    ),
     "ResizeNearestNeighbor": Kernel(compute_nearest, infer_resized),
     "ResizeNearestNeighborGrad": Kernel(compute_nearest_grad, infer_resized),
     "ScaleAndTranslate": Kernel(

@@ -194,12 +194,9 @@ def read_features(serialized: bytes, keys: Keys, place: Place) -> list[Values]:
 
     InvalidArgumentError for no Example, a feature of another type or number of elements, and one that is missing.
     """
-    features = read_example(serialized)
     wanted = keys.all()
+    features = _findable_features(serialized, [key.key for key in wanted])
     numbers = {key.key: number for number, key in enumerate(wanted)}
-    # with equal keys TensorFlow's index of them stays empty, and nothing is found
-    if len(numbers) < len(wanted):
-        numbers = {}
     found: dict[int, Values] = {}
     for key, feature in reversed(features.items()):
         number = numbers.get(key)
@@ -207,6 +204,12 @@ def read_features(serialized: bytes, keys: Keys, place: Place) -> list[Values]:
         if number is not None and values is not None:
             found[number] = values
     return [found[number] if number in found else _missing_values(key, place) for number, key in enumerate(wanted)]
+
+
+def _findable_features(serialized: bytes, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    """The features of an Example; none with equal keys, as TensorFlow's index of them stays empty then."""
+    features = read_example(serialized)
+    return features if len(set(keys)) == len(keys) else {}
 
 
 def _feature_values(feature: bytes, key: DenseKey | ListKey, place: Place) -> Values | None:
@@ -519,8 +522,35 @@ def examples_memory(memory: KernelMemory) -> None:
         memory.leave_untracked(output)
 
 
+def examples_v2_memory(memory: KernelMemory) -> None:
+    """The same, and as of ParseSingleExample for an Example that is no vector."""
+    examples_memory(memory)
+    sparse, dense, ragged = (tensor.value for tensor in memory.inputs[2:5])
+    if memory.inputs[0].dims or sparse is None or dense is None or ragged is None:
+        return
+    _share_defaults(memory, flat_strings(dense), [*flat_strings(sparse), *flat_strings(ragged)], 5)
+
+
+def single_example_memory(memory: KernelMemory) -> None:
+    """The same, but a dense feature that the Example lacks is the default itself."""
+    examples_memory(memory)
+    dense, sparse = ([raw(key) for key in memory.attrs[name]] for name in ("dense_keys", "sparse_keys"))
+    _share_defaults(memory, dense, sparse, 1)
+
+
+def _share_defaults(memory: KernelMemory, dense: Sequence[bytes], others: Sequence[bytes], first_default: int) -> None:
+    serialized = memory.inputs[0].value
+    if serialized is None or not dense:
+        return
+    features = _findable_features(flat_strings(serialized)[0], [*dense, *others])
+    first_output = 3 * memory.attrs["num_sparse"]
+    for position, (key, shape) in enumerate(zip(dense, memory.attrs["dense_shapes"], strict=True)):
+        if shape.dims[:1] != (-1,) and feature_type(features.get(key, b"")) is None:
+            memory.alias(first_output + position, first_default + position)
+
+
 TABLE: Table = {
     "ParseExample": Kernel(parse_examples, _infer_examples, memory=examples_memory),
-    "ParseExampleV2": Kernel(parse_examples_v2, _infer_examples_v2, memory=examples_memory),
-    "ParseSingleExample": Kernel(parse_single_example, _infer_single_example, memory=examples_memory),
+    "ParseExampleV2": Kernel(parse_examples_v2, _infer_examples_v2, memory=examples_v2_memory),
+    "ParseSingleExample": Kernel(parse_single_example, _infer_single_example, memory=single_example_memory),
 }
