@@ -70,7 +70,7 @@ class Tensor(TensorMemory):
 
     @property
     def elements(self) -> int:
-        return self._size
+        raise ValueUnknown
 
     @property
     def dims(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -337,14 +337,14 @@ class _Run:
         """Do what the recording says that the kernel did."""
         source = self.replay.source
         made: dict[int, Buffer] = {}
-        kept = {address for _, address, *_ in entry.outputs}
         for kind, size, address in entry.inner:
             if kind == "a":
                 made[address] = source.allocate(size, entry.name)
             elif address in made:
                 made.pop(address).release()
         held = [tensor.buffer for tensor in inputs] + [memory.buffer for memory in variables.values()]
-        for index, address, _, kind in entry.outputs:
+        for index, place, _, kind in entry.outputs:
+            address = -1 if place is None else place
             if kind:
                 if address in made:
                     old, variables[0].buffer = variables[0].buffer, made[address]

@@ -143,11 +143,6 @@ class KernelMemory:
 
     # --- what a rule asks
 
-    @property
-    def on_gpu(self) -> bool:
-        """Whether the kernel is a GPU's, where it differs from the CPU's in more than its temporaries."""
-        return not self._counts_temporaries
-
     def value(self, index: int) -> np.ndarray[Any, Any]:
         """The value of an input.  ValueUnknown where it is not known yet."""
         value = self.inputs[index].value
@@ -165,7 +160,7 @@ class KernelMemory:
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether the kernel is a GPU's, whose temporaries depend on what its libraries choose."""
+        """Whether the kernel is a GPU's, whose temporaries depend on what its libraries choose, and which differs here and there."""
         return not self._counts_temporaries
 
     # --- what a rule tells

@@ -122,7 +122,7 @@ def _infer_where(context: ShapeContext) -> Sequence[Dims]:
 
 def select_memory(memory: KernelMemory) -> None:
     """A CPU's scalar chooses one of the inputs as it is; else one that may be written to is written over."""
-    if memory.inputs[0].dims or memory.on_gpu:
+    if memory.inputs[0].dims or memory.is_on_gpu:
         memory.forward(0, 1, 2)
     else:
         memory.alias(0, 1 if memory.value(0) else 2)
