@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from placesim.devices.catalogue import DEFAULT_MODEL
-from placesim.devices.inventory import Device, DeviceSet, describe_gpu, gpu_memory_limit
+from placesim.devices.gpu_memory import describe_gpu, gpu_memory_limit
+from placesim.devices.inventory import Device, DeviceSet
 from placesim.devices.names import DeviceSpec
 from placesim.dtypes import DType
 from placesim.errors import Location
