@@ -96,13 +96,6 @@ _REPORT = (
 )
 
 
-creation_option = click.option(
-    "--log-creation/--no-log-creation",
-    default=None,
-    help="Print TensorFlow's line for each GPU that is made, to standard error; without it, where the log is printed.",
-)
-
-
 def machine_options(command: Command) -> Command:
     """The inventory."""
     return _add(command, _MACHINE)

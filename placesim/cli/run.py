@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from placesim.cli.options import (
-    creation_option,
     debug_option,
     format_option,
     given,
@@ -41,7 +40,7 @@ from placesim.cli.options import (
 @click.option("--allow-read", multiple=True, metavar="DIR", help="A folder or file that the graph may read; may be repeated.")
 @click.option("--allow-write", multiple=True, metavar="DIR", help="A folder or file that the graph may write; may be repeated.")
 @click.option("--allow-all-files", is_flag=True, help="Let the graph read and write any file.")
-@creation_option
+@click.option("--log-creation", is_flag=True, help="Print TensorFlow's line for each GPU that is made, to standard error.")
 @click.option("--memory-limit", metavar="BYTES", help="The most that a run may allocate (4GiB); else what is free.")
 @click.option("--no-execute", is_flag=True, help="Stop after placement.")
 @debug_option
@@ -52,7 +51,7 @@ def run_command(
     no_execute: bool,
     summary: bool,
     log_filters: tuple[str, ...],
-    log_creation: bool | None,
+    log_creation: bool,
     **values: Any,
 ) -> int:
     """Load a graph, place it, execute it with numpy, print the results.
@@ -78,13 +77,13 @@ def run_command(
         from placesim.cli.place import place_graphs
 
         values["log_placement"] = True
-        return place_graphs([graph], form, given(values), summary, log_filters, log_creation is True)
+        return place_graphs([graph], form, given(values), summary, log_filters, log_creation)
     if log_filters and values["log_placement"] is None:
         values["log_placement"] = True
     options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
     with TerminalProgress() as progress:
         report = simulate(load_graph(graph, options), options, Stage.EXECUTED, progress.update)
-    if report.shows_log if log_creation is None else log_creation:
+    if log_creation:
         write_creation(report)
     write_report(with_log_filter(report, log_filters), form, None, summary)
     return report.error.exit_code if report.error is not None else 0

@@ -114,6 +114,7 @@ def test_memory_limits(model: GpuModel, options: dict[str, Any], limit: int) -> 
     assert gpu_memory_limit(model, GpuOptions(**options)) == limit
 
 
+REQUESTED = "The requested reserved device memory"
 RESERVES = [
     ({}, {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "96"}, 4000 * MIB, []),
     ({"gpu_system_memory_size_in_mb": 1000}, {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": " 96 "}, 4000 * MIB, []),
@@ -122,16 +123,16 @@ RESERVES = [
         {"gpu_system_memory_size_in_mb": 5000},
         {},
         3596 * MIB,
-        ["The requested reserved device memory 4.88GiB is larger than the available memory of 4.00GiB. The request is ignored."],
+        [f"{REQUESTED} 4.88GiB is larger than the available memory of 4.00GiB. The request is ignored."],
     ),
     (
         {"gpu_system_memory_size_in_mb": 96},
         {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "1e3"},
         4000 * MIB,
-        ["The requested reserved device memory 1e3 is invalid. The request will be ignored."],
+        [f"{REQUESTED} 1e3 is invalid. The request will be ignored."],
     ),
-    ({}, {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "-1"}, 3596 * MIB, ["The requested reserved device memory -1 is invalid. The request will be ignored."]),
-]  # fmt: skip
+    ({}, {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "-1"}, 3596 * MIB, [f"{REQUESTED} -1 is invalid. The request will be ignored."]),
+]
 
 
 @pytest.mark.parametrize(("options", "environment", "limit", "texts"), RESERVES)
@@ -322,9 +323,19 @@ def test_options_of_the_allocator() -> None:
     assert [gpu.garbage_collection for gpu in (made[1].gpu, plain.gpu) if gpu] == [True, True]
 
 
-FORCED = 'The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but could not be parsed: "{}". Valid values are "true" or "false". Using original config value of {}.'  # noqa: E501
-OVERRIDING = "Overriding orig_value setting because the TF_FORCE_GPU_ALLOW_GROWTH environment variable is set. Original config value was {}."
-COLLECTION = 'The TF_ENABLE_GPU_GARBAGE_COLLECTION environment variable is set but could not be parsed: "{}". Valid values are "true" or "false". Using the default value "true".'  # noqa: E501
+VALID = 'Valid values are "true" or "false".'
+FORCED = (
+    'The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but could not be parsed: "{}". '
+    f"{VALID} Using original config value of {{}}."
+)
+OVERRIDING = (
+    "Overriding orig_value setting because the TF_FORCE_GPU_ALLOW_GROWTH environment variable is set. "
+    "Original config value was {}."
+)
+COLLECTION = (
+    'The TF_ENABLE_GPU_GARBAGE_COLLECTION environment variable is set but could not be parsed: "{}". '
+    f'{VALID} Using the default value "true".'
+)
 ENVIRONMENTS: list[tuple[dict[str, str], bool, dict[str, Any], list[tuple[str, str]]]] = [
     ({"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, False, {"allow_growth": True}, [("W", OVERRIDING.format(0))]),
     ({"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, True, {"allow_growth": True}, []),
