@@ -165,7 +165,9 @@ def _new_device(devices: DeviceSet, spec: DeviceSpec) -> Device:
     """A device like the last of its type; the first GPU of all is of the default model."""
     alike = [device for device in devices.devices if device.type == spec.type]
     if alike:
-        return alike[-1]._replace(name=str(spec))
+        last = alike[-1]
+        gpu = None if last.gpu is None else last.gpu._replace(tf_id=spec.id or 0)
+        return last._replace(name=str(spec), gpu=gpu)
     return Device(str(spec), "GPU", gpu_memory_limit(DEFAULT_MODEL), describe_gpu(DEFAULT_MODEL, spec.id or 0))
 
 
