@@ -12,6 +12,7 @@ from placesim.interrupts import end_on_interrupt, is_own_process
 if is_own_process():  # from the first import on
     end_on_interrupt()
 
+from placesim.devices.gpu_memory import GpuProcess
 from placesim.errors import (
     AbortedError,
     AlreadyExistsError,
@@ -46,6 +47,7 @@ __all__ = [
     "DataLossError",
     "DeadlineExceededError",
     "FailedPreconditionError",
+    "GpuProcess",
     "GraphBuildError",
     "GraphFileError",
     "InternalError",

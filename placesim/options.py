@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import PurePath
 from typing import Any, TypedDict
 
+from placesim.devices.gpu_memory import GpuProcess
 from placesim.devices.inventory import MAX_COUNT
 from placesim.errors import UsageError
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
@@ -24,7 +25,8 @@ class Options:
     or a text with a unit.  `tag`, `signature` and `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices`
     drops the devices that its nodes ask for, then `device` sets them: patterns over node names to devices, as a mapping or as
     `PATTERN=DEVICE`.  Beside its own folder the graph may read what lies in `allow_read`, and write what lies in `allow_write`;
-    `allow_all_files` leaves nothing out.
+    `allow_all_files` leaves nothing out.  `environment` are the environment variables of the simulated process, which is a new
+    one unless `process` holds one in which sessions were before; neither has a flag, and the command line gives the first.
     """
 
     log_placement: bool | None = None
@@ -49,6 +51,8 @@ class Options:
     allow_read: Paths = ()
     allow_write: Paths = ()
     allow_all_files: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+    process: GpuProcess | None = None
 
     @property
     def readable_paths(self) -> tuple[str | PurePath, ...]:
@@ -98,6 +102,8 @@ class OptionValues(TypedDict, total=False):
     allow_read: Paths
     allow_write: Paths
     allow_all_files: bool
+    environment: Mapping[str, str]
+    process: GpuProcess | None
 
 
 def make_options(values: Mapping[str, Any]) -> Options:
@@ -120,6 +126,13 @@ def make_options(values: Mapping[str, Any]) -> Options:
         raise UsageError(f"unknown log style: got '{options.log_style}', expected {' or '.join(STYLES)}{near}")
     if isinstance(options.device, str):
         raise UsageError(f"wrong type of device: got '{options.device}', expected a mapping or a list of PATTERN=DEVICE")
+    if not isinstance(options.environment, Mapping):
+        raise UsageError(f"wrong type of environment: got {options.environment!r}, expected a mapping of names to texts")
+    for name, text in options.environment.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise UsageError(f"wrong environment: got {name!r}: {text!r}, expected names and texts")
+    if options.process is not None and not isinstance(options.process, GpuProcess):
+        raise UsageError(f"wrong type of process: got {options.process!r}, expected a placesim.GpuProcess")
     _ = options.device_patterns, options.readable_paths, options.writable_paths
     return options
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from placesim.deadlines import run_within
 from placesim.devices.catalogue import GPU_MODELS, GpuModel
-from placesim.devices.inventory import Device, GpuOptions, TaskInventory, build_devices
+from placesim.devices.gpu_memory import GpuProcess, LogLine
+from placesim.devices.gpu_options import DeviceOptions, GpuEnvironment
+from placesim.devices.inventory import Device, TaskInventory, build_devices
 from placesim.errors import PlacesimError, UsageError
 from placesim.loading import Loaded, load, read_bytes
 from placesim.options import Options, OptionValues, make_options
@@ -63,11 +65,30 @@ def place(source: Source, **options: Unpack[OptionValues]) -> Report:
 
 
 def devices(
-    cpu: int | None = None, gpu: int | None = None, gpu_model: str | None = None, inventory: Any = None
+    cpu: int | None = None,
+    gpu: int | None = None,
+    gpu_model: str | None = None,
+    inventory: Any = None,
+    *,
+    graph: Source | None = None,
+    environment: Mapping[str, str] | None = None,
+    process: GpuProcess | None = None,
+    log: Callable[[LogLine], None] = lambda line: None,
 ) -> tuple[Device, ...]:
-    """The devices of a simulated machine in the order of `session.list_devices()`."""
-    options = make_options({"cpu": cpu, "gpu": gpu, "gpu_model": gpu_model, "inventory": inventory})
-    return build_devices(_inventory(None, options))
+    """The devices of a simulated machine in the order of `session.list_devices()`.
+
+    With `graph` they are those of its session: its machine, where it says one, under its `config`.  `log` is told what
+    TensorFlow logs while it makes them.  Raises what it raises then.
+    """
+    given = {"environment": environment or {}, "process": process}
+    options = make_options({"cpu": cpu, "gpu": gpu, "gpu_model": gpu_model, "inventory": inventory, **given})
+    if graph is None:
+        found = GpuEnvironment.of(options.environment)
+        return build_devices(_inventory(None, options), DeviceOptions(environment=found), options.process, log)
+    loaded = load(graph, None, options)
+    if loaded.error is not None or loaded.file is None:
+        raise loaded.error or UsageError("no graph")
+    return _session_devices(loaded.file, _config(loaded.file, options), options, log)
 
 
 def _checked(report: Report) -> Report:
@@ -110,6 +131,7 @@ class _Simulation:
         self._results: list[Result] = []
         self._fetches: list[str] = []
         self._shows_log = bool(options.log_placement)
+        self._creation_log: list[LogLine] = []
 
     def report(self, error: PlacesimError | None) -> Report:
         """All that has been established."""
@@ -123,6 +145,7 @@ class _Simulation:
             tuple(self._prepared.values()),
             error,
             self._shapes,
+            tuple(self._creation_log),
             Results(self._results),
             tuple(self._fetches),
             self._options.log_style,
@@ -145,10 +168,7 @@ class _Simulation:
         steps = _steps(self._loaded, file, self._options)
         if self._loaded.needs_fetch and self._stage >= Stage.EXECUTED and self._options.fetch is None:
             raise UsageError(self._loaded.needs_fetch)
-        machine = build_devices(
-            _inventory(file, self._options),
-            GpuOptions(config.gpu_memory_fraction, config.gpu_visible_device_list, dict(config.device_count)),
-        )
+        machine = _session_devices(file, config, self._options, self._creation_log.append)
         files = _file_access(self._loaded, self._options)
         self._session = open_session(file, machine, config, self._loaded.directory, files)
         self._run_steps(self._session, steps, names_sinks=file.is_raw and self._stage >= Stage.EXECUTED)
@@ -211,6 +231,12 @@ def _config(file: GraphFile, options: Options) -> Config:
     flags = {"CPU": options.cpu, "GPU": options.gpu}
     counts = tuple((kind, count) for kind, count in file.config.device_count if flags.get(kind) is None)
     return replace(file.config, device_count=counts, **{name: value for name, value in given.items() if value is not None})
+
+
+def _session_devices(file: GraphFile, config: Config, options: Options, log: Callable[[LogLine], None]) -> tuple[Device, ...]:
+    from placesim.runtime.visible_devices import build_session_devices
+
+    return build_session_devices(_inventory(file, options), config, options.environment, options.process, log)
 
 
 def _file_access(loaded: Loaded, options: Options) -> FileAccess:

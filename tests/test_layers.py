@@ -21,8 +21,9 @@ ROOMS = {
     "dtypes": "errors",
     "tensor_fields": "wire dtypes",
     "files": "errors",
-    "devices": "errors",
-    "memory": "errors",
+    "byte_counts": "",
+    "devices": "byte_counts errors",
+    "memory": "byte_counts errors",
     "ops": "dtypes errors",
     "graph": "ops devices dtypes errors",
     "formats": "escapes files suggestions tensor_fields wire checkpoints collector graph ops devices dtypes errors",
@@ -44,7 +45,7 @@ ROOMS = {
         "escapes files suggestions deadlines interrupts simulation loading options manual inspection report marked formats "
         "devices errors placesim"
     ),
-    "__init__": "interrupts simulation errors",
+    "__init__": "interrupts simulation devices errors",
     "__main__": "cli interrupts",
 }
 """Each room and what it may import beside itself; an arrow only points up this table."""

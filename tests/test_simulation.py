@@ -72,6 +72,46 @@ def test_devices_are_in_the_order_of_list_devices() -> None:
     assert len(placesim.devices()) == 1
 
 
+def test_devices_of_a_graphs_session() -> None:
+    config = {"gpu_options": {"experimental": {"virtual_devices": [{"memory_limit_mb": [512, 256]}]}}}
+    devices = placesim.devices(graph={**GRAPH, "devices": {"gpu": 1}, "config": config})
+    assert [device.memory_limit >> 20 for device in devices] == [256, 512, 256]
+    with pytest.raises(placesim.UnknownError, match=r"#valid GPUs: 2 virtual_devices.size\(\): 1"):
+        placesim.devices(gpu=2, graph={**GRAPH, "config": config})
+    with pytest.raises(placesim.GraphFileError):
+        placesim.devices(graph={"nodes": 1})
+
+
+def test_sessions_of_one_process_share_its_allocators() -> None:
+    process = placesim.GpuProcess()
+    config = {"gpu_options": {"per_process_gpu_memory_fraction": 0.5}}
+    first = placesim.place({**GRAPH, "config": config}, gpu=1, process=process)
+    later = placesim.place(GRAPH, gpu=2, process=process)
+    alone = placesim.place(GRAPH, gpu=2)
+    assert later.devices[1] == first.devices[1]
+    assert alone.devices[2] == later.devices[2] != first.devices[1]
+    with pytest.raises(
+        placesim.AlreadyExistsError, match=r"GPU:0\) is being mapped to multiple devices \(1 now, and 0 previously"
+    ):
+        placesim.place({**GRAPH, "config": {"gpu_options": {"visible_device_list": "1"}}}, gpu=2, process=process)
+
+
+def test_the_environment_is_what_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    plain = placesim.place(GRAPH, gpu=1)
+    forced = placesim.place(GRAPH, gpu=1, environment={"TF_FORCE_GPU_ALLOW_GROWTH": "true"})
+    assert plain.warnings == ()
+    assert [line.partition(" because")[0] for line in forced.warnings] == ["Overriding orig_value setting"]
+    assert forced.devices[1].gpu is not None
+    assert forced.devices[1].gpu.allow_growth
+
+
+@pytest.mark.parametrize("options", [{"environment": ["A=1"]}, {"environment": {"A": 1}}, {"process": "this one"}])
+def test_a_process_that_is_none(options: dict[str, Any]) -> None:
+    with pytest.raises(placesim.UsageError, match=r"environment|process"):
+        placesim.place(GRAPH, **options)
+
+
 def test_the_function_stays_when_its_namesake_is_imported() -> None:
     from placesim.devices.names import parse_runtime_name
 

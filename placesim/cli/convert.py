@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.forms import Form, find_form, form_of_file, form_option
-from placesim.cli.options import debug_option, given, machine_options, placement_options, source_options
+from placesim.cli.options import debug_option, given, machine_options, placement_options, shell_environment, source_options
 from placesim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def convert_command(graph: str, out: str | None, form: str | None, placed: bool,
     if out is None and partitioned is None:
         raise UsageError("nothing to write: got no OUT, expected one, or --partitioned DIR")
     form = _form(out, form)
-    options = make_options(given(values))
+    options = make_options({"environment": shell_environment(), **given(values)})
     loaded = load_graph(graph, options)
     if loaded.error is not None or loaded.file is None:
         raise loaded.error or UsageError(f"no graph in {graph}")

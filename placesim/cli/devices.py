@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from placesim.cli.options import debug_option, format_option, machine_options
+from placesim.cli.options import debug_option, format_option, machine_options, shell_environment
 from placesim.devices.catalogue import GPU_MODELS
-from placesim.devices.inventory import gpu_memory_limit
+from placesim.devices.gpu_memory import LogLine, gpu_memory_limit
+from placesim.devices.inventory import Device
 from placesim.escapes import escape_line
 
 _DEVICE_COLUMNS = ("name", "type", "memory limit", "physical description")
@@ -18,30 +19,66 @@ _MODEL_COLUMNS = ("name", "memory", "memory limit", "compute capability")
 
 
 @click.command("devices")
+@click.argument("graph", required=False)
 @machine_options
 @format_option
+@click.option("--log-creation", is_flag=True, help="Print what TensorFlow logs of each GPU that is made instead.")
 @click.option("--gpu-models", is_flag=True, help="List the catalogue of GPU models instead.")
 @debug_option
-def devices_command(form: str, gpu_models: bool, **machine: Any) -> int:
+def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models: bool, **machine: Any) -> int:
     """List the devices of a simulated machine, one a line, CPUs first.
 
-    In a pipe: full name, type, memory limit in bytes and physical description, with tabs between.  PCI bus ids are those of the
-    guides' machines; any other GPU follows on the bus after the last one, or from bus 05 on.
+    With GRAPH they are the devices of its session: the file's machine, under what its config says of GPUs.  In a pipe: full
+    name, type, memory limit in bytes and physical description, with tabs between.  PCI bus ids are those of the guides'
+    machines; any other GPU follows on the bus after the last one, or from bus 05 on.
 
     \b
     Examples:
       placesim devices --cpu 3 --gpu 2
+      placesim devices graphs/towers.yaml --gpu 4
       placesim devices --gpu 8 --gpu-model H100-SXM5-80GB --format json
+      placesim devices --gpu 2 --log-creation
       placesim devices --gpu-models
     """
+    from placesim.cli.output import complain
     from placesim.simulation import devices
 
     if gpu_models:
         rows: list[dict[str, Any]] = [_model_row(name) for name in GPU_MODELS]
         _print(rows, "gpu_models", _MODEL_COLUMNS, form)
+        return 0
+    log: list[LogLine] = []
+    source = sys.stdin.buffer if graph == "-" else graph
+    try:
+        found = devices(**machine, graph=source, environment=shell_environment(), log=log.append)
+    finally:
+        for line in log:
+            if line.severity != "I":
+                complain(f"{line.text}\n")
+    told = [line for line in log if line.severity == "I"]
+    if log_creation and form == "text":
+        _write_lines(told)
     else:
-        _print([device._asdict() for device in devices(**machine)], "devices", _DEVICE_COLUMNS, form)
+        _print([device.attributes for device in found], "devices", _DEVICE_COLUMNS, form, _more(found, told, log_creation))
     return 0
+
+
+def _more(devices: Sequence[Device], told: Sequence[LogLine], log_creation: bool) -> dict[str, Any]:
+    """What the JSON object holds beside the devices: what each GPU's allocator is made from, and the log."""
+    allocators = [{"device": device.name, **_allocator_row(device)} for device in devices if device.gpu is not None]
+    return ({"allocators": allocators} if allocators else {}) | ({"log": [line.text for line in told]} if log_creation else {})
+
+
+def _allocator_row(device: Device) -> dict[str, Any]:
+    assert device.gpu is not None
+    fields = device.gpu._asdict()
+    return {"name": device.gpu.name, **fields, "model": device.gpu.model.name}
+
+
+def _write_lines(told: Sequence[LogLine]) -> None:
+    from placesim.cli.output import write
+
+    write("".join(f"{escape_line(line.text)}\n" for line in told))
 
 
 def _model_row(name: str) -> dict[str, Any]:
@@ -54,13 +91,15 @@ def _model_row(name: str) -> dict[str, Any]:
     }
 
 
-def _print(rows: Sequence[dict[str, Any]], key: str, columns: Sequence[str], form: str) -> None:
+def _print(
+    rows: Sequence[dict[str, Any]], key: str, columns: Sequence[str], form: str, more: dict[str, Any] | None = None
+) -> None:
     from placesim.cli.output import is_terminal, write
 
     if form == "json":
         from placesim.report.document import json_line
 
-        write(json_line({key: rows}))
+        write(json_line({key: rows} | (more or {})))
     elif is_terminal(sys.stdout):
         from placesim.report.terminal import table
 

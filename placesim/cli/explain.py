@@ -58,11 +58,14 @@ def _recorded(snapshot: Snapshot, patterns: tuple[str, ...], form: str) -> str:
     from placesim.report.document import json_line
     from placesim.report.text.explanation import format_recorded, recorded_document
 
-    names = set(selected(snapshot, patterns)) if patterns else None
+    was_placed = bool(snapshot.nodes) or snapshot.error is None
+    names = set(selected(snapshot, patterns)) if patterns and was_placed else None
     nodes = [node for node in snapshot.nodes if names is None or node.name in names]
     if form == "json":
         return json_line(recorded_document(nodes, snapshot.error))
     failure = () if snapshot.error is None else (snapshot.error.summary, "\n")
+    if snapshot.error is not None and snapshot.error.node is None and snapshot.error.location is not None:
+        failure = (*failure, f"  at {snapshot.error.location}\n")
     return Marked(*map(format_recorded, nodes), *failure)
 
 

@@ -36,6 +36,7 @@ def open_subject(graph: str, values: Mapping[str, Any], partitioned: bool = True
 
     What is wrong with the file or the command line is raised; what TensorFlow would raise is in the snapshot.
     """
+    from placesim.cli.options import shell_environment
     from placesim.files.reading import is_stream
     from placesim.inspection.baseline import read_baseline
     from placesim.inspection.snapshot import snapshot_of
@@ -51,7 +52,7 @@ def open_subject(graph: str, values: Mapping[str, Any], partitioned: bool = True
     found = read_baseline(data, name) if data else None
     if found is not None:
         return found
-    options = make_options(values)
+    options = make_options({"environment": shell_environment(), **values})
     loaded = load(BytesIO(data), name, options) if is_read_once else load(graph, None, options)
     report = simulate(loaded, options, Stage.PARTITIONED if partitioned else Stage.PLACED)
     if report.error is not None and report.error.exit_code != 1:

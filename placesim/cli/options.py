@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
+from placesim.devices.gpu_options import ENVIRONMENT_VARIABLES
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -118,6 +120,11 @@ def _add(command: Command, options: Sequence[Callable[[Command], Command]]) -> C
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def shell_environment() -> dict[str, str]:
+    """What the user's shell says to TensorFlow of GPU memory: the one place where it is asked."""
+    return {name: os.environ[name] for name in ENVIRONMENT_VARIABLES if name in os.environ}
 
 
 def given(values: dict[str, Any]) -> dict[str, Any]:

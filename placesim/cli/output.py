@@ -87,6 +87,12 @@ def write_report(report: Report, form: str = "text", graph: str | None = None, w
     return is_read
 
 
+def write_creation(report: Report) -> None:
+    """What TensorFlow logs of the GPUs when a session is made, where it logs it."""
+    for line in report.creation:
+        complain(f"{escape_line(line)}\n")
+
+
 def _annotations_line(annotations: Mapping[str, int]) -> str:
     """How many device annotations came with the file."""
     listed = ", ".join(f"{escape_line(device)}: {count}" for device, count in annotations.items())

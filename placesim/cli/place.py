@@ -14,6 +14,7 @@ from placesim.cli.options import (
     machine_options,
     placement_options,
     report_options,
+    shell_environment,
     source_options,
 )
 
@@ -42,20 +43,27 @@ def place_command(graphs: tuple[str, ...], form: str, summary: bool, log_filters
 
 
 def place_graphs(
-    graphs: Sequence[str], form: str, values: Mapping[str, Any], summary: bool = False, log_filters: tuple[str, ...] = ()
+    graphs: Sequence[str],
+    form: str,
+    values: Mapping[str, Any],
+    summary: bool = False,
+    log_filters: tuple[str, ...] = (),
+    log_creation: bool = False,
 ) -> int:
     """Place each graph and print its report; the worst exit code."""
     from placesim.cli.graph_arguments import load_graphs
-    from placesim.cli.output import with_log_filter, write_report
+    from placesim.cli.output import with_log_filter, write_creation, write_report
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
 
-    options = make_options({"log_placement": True, **values})
+    options = make_options({"log_placement": True, "environment": shell_environment(), **values})
     several = len(graphs) > 1 or graphs[0].endswith(".jsonl")
     worst = 0
     for name, loaded in load_graphs(graphs, options):
         # what passes between devices is in the JSON object and in the summary only
         report = simulate(loaded, options, Stage.PARTITIONED if form == "json" or summary else Stage.PLACED)
+        if log_creation:
+            write_creation(report)
         is_read = write_report(with_log_filter(report, log_filters), form, name if several else None, summary)
         worst = max(worst, report.error.exit_code if report.error is not None else 0)
         if not is_read:

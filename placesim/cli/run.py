@@ -13,6 +13,7 @@ from placesim.cli.options import (
     machine_options,
     placement_options,
     report_options,
+    shell_environment,
     source_options,
 )
 
@@ -39,6 +40,7 @@ from placesim.cli.options import (
 @click.option("--allow-read", multiple=True, metavar="DIR", help="A folder or file that the graph may read; may be repeated.")
 @click.option("--allow-write", multiple=True, metavar="DIR", help="A folder or file that the graph may write; may be repeated.")
 @click.option("--allow-all-files", is_flag=True, help="Let the graph read and write any file.")
+@click.option("--log-creation", is_flag=True, help="Print TensorFlow's line for each GPU that is made, to standard error.")
 @click.option("--memory-limit", metavar="BYTES", help="The most that a run may allocate (4GiB); else what is free.")
 @click.option("--no-execute", is_flag=True, help="Stop after placement.")
 @debug_option
@@ -49,6 +51,7 @@ def run_command(
     no_execute: bool,
     summary: bool,
     log_filters: tuple[str, ...],
+    log_creation: bool,
     **values: Any,
 ) -> int:
     """Load a graph, place it, execute it with numpy, print the results.
@@ -65,7 +68,7 @@ def run_command(
       generate-graph | placesim run - --format json | jq .results
     """
     from placesim.cli.graph_arguments import load_graph
-    from placesim.cli.output import with_log_filter, write_report
+    from placesim.cli.output import with_log_filter, write_creation, write_report
     from placesim.cli.progress import TerminalProgress
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
@@ -73,12 +76,15 @@ def run_command(
     if no_execute:
         from placesim.cli.place import place_graphs
 
-        return place_graphs([graph], form, given(values | {"log_placement": True}), summary, log_filters)
+        values["log_placement"] = True
+        return place_graphs([graph], form, given(values), summary, log_filters, log_creation)
     if log_filters and values["log_placement"] is None:
         values["log_placement"] = True
-    options = make_options(given(values | {"feed": _parse_feeds(feeds)}))
+    options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
     with TerminalProgress() as progress:
         report = simulate(load_graph(graph, options), options, Stage.EXECUTED, progress.update)
+    if log_creation:
+        write_creation(report)
     write_report(with_log_filter(report, log_filters), form, None, summary)
     return report.error.exit_code if report.error is not None else 0
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from placesim.devices.catalogue import DEFAULT_MODEL, MIB, GpuModel
+from placesim.devices.catalogue import DEFAULT_MODEL, GpuModel
+from placesim.devices.gpu_memory import GpuMemory, GpuProcess, LogLine, count_gpus, make_gpus
+from placesim.devices.gpu_options import DeviceOptions
 from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
-from placesim.errors import InvalidArgumentError, NotFoundError, UsageError
+from placesim.errors import NotFoundError, PlacesimError, UsageError
 
 CPU_MEMORY_BYTES = 268435456
+"""What TensorFlow says of every CPU device, whatever memory the machine has."""
 MAX_COUNT = 4096
 MAX_DEVICES = 1 << 16
 """The most devices that all tasks of an inventory may have together."""
@@ -19,7 +22,10 @@ TYPE_PRIORITIES = {"GPU": 210, "CPU": 70, "XLA_CPU": 50, "XLA_GPU": 50}
 
 
 class TaskInventory(NamedTuple):
-    """What one task, or each of `tasks` tasks of a job, has; `job` None is a single machine."""
+    """What one task, or each of `tasks` tasks of a job, has; `job` None is a single machine.
+
+    `cpu_memory` is how many bytes each CPU device may use, None for no limit.
+    """
 
     cpu: int = 1
     gpu: int = 0
@@ -28,23 +34,31 @@ class TaskInventory(NamedTuple):
     xla_gpu: int = 0
     job: str | None = None
     tasks: int = 1
-
-
-class GpuOptions(NamedTuple):
-    """`gpu_options` of a session's config, and `device_count`'s bound on each type."""
-
-    memory_fraction: float = 0.0
-    visible_device_list: str = ""
-    device_count: Mapping[str, int] = {}
+    cpu_memory: int | None = None
 
 
 class Device(NamedTuple):
-    """One device: full name, type, memory limit in bytes, and what the driver says of it (empty for a CPU)."""
+    """One device: full name, type, memory limit in bytes, and what the driver says of it (empty for a CPU).
+
+    `gpu` is what its allocator is made from, where it is a GPU; `host_limit` the bytes that a CPU was given by the inventory.
+    """
 
     name: str
     type: str
     memory_limit: int
     physical_device_desc: str = ""
+    gpu: GpuMemory | None = None
+    host_limit: int | None = None
+
+    @property
+    def allocation_limit(self) -> int | None:
+        """The bytes that may be allocated on it at one time; None where they are only counted."""
+        return self.host_limit if self.gpu is None else self.gpu.memory_limit
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What `session.list_devices()` tells of it, by name."""
+        return {name: getattr(self, name) for name in ("name", "type", "memory_limit", "physical_device_desc")}
 
     @property
     def spec(self) -> DeviceSpec:
@@ -124,22 +138,33 @@ class DeviceSet:
         return {part: tuple(devices) for part, devices in found.items()}
 
 
-def build_devices(inventory: Sequence[TaskInventory], options: GpuOptions | None = None) -> tuple[Device, ...]:
+def build_devices(
+    inventory: Sequence[TaskInventory],
+    options: DeviceOptions | None = None,
+    process: GpuProcess | None = None,
+    log: Callable[[LogLine], None] = lambda line: None,
+) -> tuple[Device, ...]:
     """The devices of an inventory in creation order: for each task its CPUs, its GPUs, then the others (3.1, 10.1).
 
-    Raises NotFoundError where a task has no CPU, and InvalidArgumentError for a bad `visible_device_list`.
+    `process` holds the allocators that earlier sessions made and gets those that this one makes; None is a new process.  `log`
+    is told what TensorFlow logs, up to an error too.  Raises NotFoundError where a task has no CPU, and for `gpu_options` that
+    can't be had what TensorFlow raises when a session is made, with their place in the file.
     """
-    options = options or GpuOptions()
-    if count_devices(inventory) > MAX_DEVICES:
-        raise UsageError(
-            f"too many devices: got {count_devices(inventory)}, expected at most {MAX_DEVICES} in all tasks together"
-        )
+    options, process = options or DeviceOptions(), process or GpuProcess()
+    _check_count(count_devices(inventory))
+    most = options.device_count.get("GPU")
+    _check_count(sum(entry.tasks * count_gpus(entry.gpu, most, options.gpu) for entry in inventory))
     devices: list[Device] = []
     for entry in inventory:
         for task in range(entry.tasks):
             prefix = f"/job:{entry.job or 'localhost'}/replica:0/task:{task}/device:"
-            devices += _task_devices(prefix, entry, options)
+            devices += _task_devices(prefix, entry, options, process, log)
     return tuple(devices)
+
+
+def _check_count(count: int) -> None:
+    if count > MAX_DEVICES:
+        raise UsageError(f"too many devices: got {count}, expected at most {MAX_DEVICES} in all tasks together")
 
 
 def count_devices(inventory: Sequence[TaskInventory]) -> int:
@@ -147,56 +172,21 @@ def count_devices(inventory: Sequence[TaskInventory]) -> int:
     return sum(entry.tasks * (entry.cpu + entry.gpu + entry.xla_cpu + entry.xla_gpu) for entry in inventory)
 
 
-def _task_devices(prefix: str, entry: TaskInventory, options: GpuOptions) -> list[Device]:
+def _task_devices(
+    prefix: str, entry: TaskInventory, options: DeviceOptions, process: GpuProcess, log: Callable[[LogLine], None]
+) -> list[Device]:
     cpus = options.device_count.get("CPU", entry.cpu)
     if cpus < 1:
         raise NotFoundError("No CPU devices are available in this process")
-    visible = visible_gpus(options.visible_device_list, entry.gpu)
-    gpus = visible[: options.device_count.get("GPU", len(visible))]
-    model = entry.gpu_model
-    limit = gpu_memory_limit(model, options.memory_fraction)
-    devices = [Device(f"{prefix}CPU:{i}", "CPU", CPU_MEMORY_BYTES) for i in range(cpus)]
-    devices += [Device(f"{prefix}GPU:{i}", "GPU", limit, describe_gpu(model, gpu)) for i, gpu in enumerate(gpus)]
+    limit = CPU_MEMORY_BYTES if entry.cpu_memory is None else entry.cpu_memory
+    devices = [Device(f"{prefix}CPU:{i}", "CPU", limit, host_limit=entry.cpu_memory) for i in range(cpus)]
+    most = options.device_count.get("GPU")
+    try:
+        gpus = make_gpus(prefix, entry.gpu_model, entry.gpu, most, options.gpu, options.environment, process, log)
+    except PlacesimError as error:
+        error.location = options.location
+        raise
+    devices += [Device(name, "GPU", gpu.memory_limit, gpu.description, gpu) for name, gpu in gpus]
     for kind, count in (("XLA_CPU", entry.xla_cpu), ("XLA_GPU", entry.xla_gpu)):
         devices += [Device(f"{prefix}{kind}:{i}", kind, 17179869184, f"device: {kind} device") for i in range(count)]
     return devices
-
-
-def describe_gpu(model: GpuModel, platform_id: int) -> str:
-    """The physical description (10.2.1)."""
-    return (
-        f"device: {platform_id}, name: {model.name}, pci bus id: {model.bus_id(platform_id)}, "
-        f"compute capability: {model.compute_capability}"
-    )
-
-
-def visible_gpus(visible_device_list: str, count: int) -> tuple[int, ...]:
-    """Platform ids in the order in which `GPU:0`, `GPU:1`, ... are numbered (10.1)."""
-    if not visible_device_list:
-        return tuple(range(count))
-    ids: list[int] = []
-    for entry in visible_device_list.split(","):
-        if not entry.strip().lstrip("-").isdigit():
-            raise InvalidArgumentError(
-                f"Could not parse entry in 'visible_device_list': '{entry}'. visible_device_list = {visible_device_list}"
-            )
-        if not 0 <= int(entry) < count:
-            raise InvalidArgumentError(
-                f"'visible_device_list' listed an invalid GPU id '{int(entry)}' but visible device count is {count}"
-            )
-        ids.append(int(entry))
-    if len(set(ids)) != len(ids):
-        raise InvalidArgumentError(f"visible_device_list contained a duplicate entry: {visible_device_list}")
-    return tuple(ids)
-
-
-def gpu_memory_limit(model: GpuModel, fraction: float = 0.0) -> int:
-    """Bytes that TensorFlow's allocator takes of a GPU of which nothing is in use (10.3)."""
-    if fraction:
-        return int(fraction * model.memory)
-    if model.memory < 2048 * MIB:
-        reserve = 225 * MIB
-    else:
-        major = int(model.compute_capability.split(".")[0])
-        reserve = (500 if major <= 6 else 1050 if major == 7 else 1536) * MIB
-    return model.memory - reserve if reserve < model.memory else model.memory

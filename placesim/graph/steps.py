@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from placesim.devices.gpu_options import GpuOptions
 from placesim.devices.inventory import TaskInventory
+from placesim.errors import Location
 from placesim.graph.graph import Graph, NodeDef
 
 
@@ -63,7 +65,8 @@ class ThreadPoolOptions(NamedTuple):
 class Config:
     """ConfigProto's fields that mean something here, by their own names, with TensorFlow's defaults.
 
-    `memory_limit` is none of its own: the bytes that a run may allocate, None for what the machine has free.
+    `gpu_options_location` is where a file says its `gpu_options`.  `memory_limit` is none of its own: the bytes that a run may
+    allocate, None for what the machine has free.
     """
 
     allow_soft_placement: bool = False
@@ -75,12 +78,11 @@ class Config:
     use_per_session_threads: bool = False
     session_inter_op_thread_pool: tuple[ThreadPoolOptions, ...] = ()
     operation_timeout_in_ms: int = 0
-    gpu_allow_growth: bool = False
-    gpu_memory_fraction: float = 0.0
-    gpu_visible_device_list: str = ""
+    gpu_options: GpuOptions = field(default_factory=GpuOptions)
     place_pruned_graph: bool = False
     master: str = ""
     memory_limit: int | None = None
+    gpu_options_location: Location | None = field(default=None, compare=False)
 
     @property
     def timeout_seconds(self) -> float | None:

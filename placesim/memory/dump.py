@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from placesim.byte_counts import human_readable_bytes
 from placesim.memory.pool import Chunk, Pool, Statistics, bin_bytes, bin_of
 
 FILE = "bfc_allocator.cc"
 _NO_HANDLE = (1 << 64) - 1
 _OCCUPANCY_COLUMNS = 100
-_UNITS = "KMGTPE"
 
 
 class LogLine(NamedTuple):
@@ -25,21 +25,6 @@ class LogLine(NamedTuple):
     file: str
     line: int
     text: str
-
-
-def human_readable_bytes(num_bytes: int) -> str:
-    """`512B`, `1.5KiB`, `1.50MiB`: truncated to a 1024th of the unit, then rounded; a 64-bit integer with a sign."""
-    num_bytes = (num_bytes + (1 << 63)) % (1 << 64) - (1 << 63)
-    if num_bytes == -(1 << 63):
-        return "-8E"
-    sign, num_bytes = ("-", -num_bytes) if num_bytes < 0 else ("", num_bytes)
-    if num_bytes < 1024:
-        return f"{sign}{num_bytes}B"
-    unit = 0
-    while num_bytes >= 1024 * 1024:
-        num_bytes //= 1024
-        unit += 1
-    return f"{sign}{num_bytes / 1024:.{2 if unit else 1}f}{_UNITS[unit]}iB"
 
 
 def failure_lines(pool: Pool, num_bytes: int, rounded_bytes: int, operation_name: str) -> Iterator[LogLine]:

@@ -28,8 +28,9 @@ class Entry(NamedTuple):
 class DeviceSource:
     """The buffers of one device's allocator: `limit` in bytes or None, how much is in use, and the most that ever was.
 
-    `handed_out` counts all bytes since it was last set to 0.  `live` holds the buffers that are in use, in the order in which they were made.  While `journal` is a list, each buffer is
-    written down there as it is made and as it is freed, so that the curve of a step can be drawn afterwards.
+    `handed_out` counts all bytes since it was last set to 0.  `live` holds the buffers that are in use, in the order in which they
+    were made.  While `journal` is a list, each buffer is written down there as it is made and as it is freed, so that the curve of
+    a step can be drawn afterwards.
     """
 
     name: str
@@ -84,8 +85,9 @@ class CountedMemory(DeviceSource):
 class AllocatedMemory(DeviceSource):
     """Memory behind a BFC allocator: a buffer's `allocated` is its chunk's size, its `place` the chunk."""
 
-    def __init__(self, allocator: BfcAllocator) -> None:
-        super().__init__(allocator.name, allocator.memory_limit)
+    def __init__(self, allocator: BfcAllocator, limit: int | None = None) -> None:
+        """`limit` is what is told of it where that is not the allocator's own."""
+        super().__init__(allocator.name, allocator.memory_limit if limit is None else limit)
         self.allocator = allocator
 
     def allocate(self, size: int, owner: str) -> Buffer:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def device_document(device: Device) -> dict[str, Any]:
     """A device's row."""
-    return device._asdict()
+    return device.attributes
 
 
 def result_document(result: Result) -> dict[str, Any]:

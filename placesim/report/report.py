@@ -16,6 +16,7 @@ from placesim.report.text.log import (
     LogLine,
     Shows,
     classic_lines,
+    creation_lines,
     format_lines,
     format_mapping,
     mapping_lines,
@@ -54,6 +55,11 @@ class Report(Outcome):
     def mapping(self) -> tuple[str, ...]:
         """The lines under `Device mapping:`."""
         return mapping_lines(self.devices)
+
+    @property
+    def creation(self) -> tuple[str, ...]:
+        """The lines that TensorFlow logs while it makes the GPUs."""
+        return creation_lines(self.creation_log, self.devices, self.style == "classic")
 
     @cached_property
     def placements(self) -> tuple[PlacementRow, ...]:

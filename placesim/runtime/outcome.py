@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.collector import collector_paused
+from placesim.devices.gpu_memory import LogLine
 from placesim.devices.inventory import Device
 from placesim.errors import PlacesimError
 from placesim.placement.placer import Placement
@@ -36,6 +37,7 @@ class Outcome:
 
     `devices` are in device-set order; `placed` holds a placement for each time that the graph was placed, `prepared` the
     partitions of each step; `shapes` are the static shapes of the graph as it was written, where they were inferred.
+    `creation_log` is what TensorFlow logs while it makes the devices.
     """
 
     devices: tuple[Device, ...] = ()
@@ -43,11 +45,13 @@ class Outcome:
     prepared: tuple[PreparedStep, ...] = ()
     error: PlacesimError | None = None
     shapes: GraphShapes | None = field(default=None, compare=False)
+    creation_log: tuple[LogLine, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What TensorFlow would write to its INFO and WARNING log."""
-        return tuple(message for placement in self.placed for message in placement.messages)
+        """What TensorFlow would write to its log, but for the lines that tell of devices as they are made."""
+        of_devices = (line.text for line in self.creation_log if line.severity != "I")
+        return (*of_devices, *(message for placement in self.placed for message in placement.messages))
 
     @cached_property
     def transfers(self) -> tuple[TransferRow, ...]:

@@ -37,6 +37,7 @@ from placesim.runtime.pruning import ClientGraph, prune, prune_unplaced
 from placesim.runtime.requests import Fetched, default_fetches, resolve_fed_tensor, resolve_feed, resolve_fetch
 from placesim.runtime.threads import PROCESS_POOLS, ThreadPools, runs_ops_in_parallel
 from placesim.runtime.visible_devices import build_device_set
+from placesim.runtime.walking import FeedShapes, sketch_feeds
 
 Progress = Callable[[int], None]
 
@@ -45,7 +46,8 @@ class Session:
     """A graph on a set of devices.
 
     `place` is called by the first `run`, and again after `extend`; what it established is in `placements`.  Variables live on
-    the device that they were placed on, until `close`.  Without `files` the graph may read below `directory`.  Raises
+    the device that they were placed on, until `close`.  Without `files` the graph may read below `directory`.  With a `ledger`
+    the memory of its devices is accounted for; with `sketched` steps are walked through and not computed.  Raises
     InvalidArgumentError for a master that the machine lacks.
     """
 
@@ -61,7 +63,7 @@ class Session:
         pools: ThreadPools = PROCESS_POOLS,
         files: FileAccess | None = None,
         ledger: Ledger | None = None,
-        sketches: bool = False,
+        sketched: FeedShapes | None = None,
     ) -> None:
         self.graph = graph
         self.config = config or Config()
@@ -74,10 +76,14 @@ class Session:
         self._memory = Memory(self.config.memory_limit)
         self._files = FileAccess.of([directory]) if files is None else files
         self._states = {
-            d.name: DeviceState(d, self._memory, files=self._files, sketches=sketches) for d in self.device_set.devices
+            d.name: DeviceState(d, self._memory, files=self._files, sketches=sketched is not None)
+            for d in self.device_set.devices
         }
         self._placer = SessionPlacer(self.device_set, self.config.allow_soft_placement)
         self._ledger = ledger
+        self._sketched = sketched
+        if ledger is not None:
+            ledger.find_resources = lambda device: self._states[device].resources
         self._prepared: dict[Wanted, Prepared] = {}
         self._default_fetches: list[Fetched] | None = None
         self._placement: Placement | None = None
@@ -192,10 +198,15 @@ class Session:
             raise SessionUsageError("The Session graph is empty. Add operations to the graph before calling run().")
         fetched = self.resolve_fetches(step)
         with serving_memory(self._memory):
-            feeds = dict(resolve_feed(self.graph, feed, self.directory, self._files) for feed in step.feeds)
+            feeds = self._resolve_feeds(step, fetched)
         prepared = self._prepare(wanted_of(feeds, fetched))
         results = self._execute(prepared, feeds, progress)
         return prepared.collect(self.graph, fetched, results)
+
+    def _resolve_feeds(self, step: Step, fetched: Sequence[Fetched]) -> dict[TensorRef, Any]:
+        if self._sketched is not None:
+            return sketch_feeds(self.graph, step, fetched, self._sketched, self.directory, self._files)
+        return dict(resolve_feed(self.graph, feed, self.directory, self._files) for feed in step.feeds)
 
     def _execute(
         self,
@@ -253,6 +264,8 @@ def open_session(
     config: Config | None = None,
     directory: Path = Path(),
     files: FileAccess | None = None,
+    ledger: Ledger | None = None,
+    sketched: FeedShapes | None = None,
 ) -> Session:
     """A session on what a graph file says, with the inventory and config that were settled on."""
     return Session(
@@ -263,4 +276,6 @@ def open_session(
         bare_fetch_is_target=file.is_raw,
         initial_values=file.initial_values,
         files=files,
+        ledger=ledger,
+        sketched=sketched,
     )

@@ -1,13 +1,32 @@
-"""A machine and a session's config -> the devices that the session sees."""
+"""A machine, a session's config and its process -> the devices that TensorFlow makes, and those that the session sees."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from placesim.devices.inventory import Device, DeviceSet
+from placesim.devices.gpu_memory import GpuProcess, LogLine
+from placesim.devices.gpu_options import DeviceOptions, GpuEnvironment
+from placesim.devices.inventory import Device, DeviceSet, TaskInventory, build_devices
 from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
 from placesim.errors import InvalidArgumentError
 from placesim.graph.steps import Config
+
+
+def build_session_devices(
+    inventory: Sequence[TaskInventory],
+    config: Config,
+    environment: Mapping[str, str] | None = None,
+    process: GpuProcess | None = None,
+    log: Callable[[LogLine], None] = lambda line: None,
+) -> tuple[Device, ...]:
+    """What is made when a session with this config is, in a process with these environment variables.
+
+    Nothing is read of the environment that placesim itself runs in.  Raises and logs as `build_devices`.
+    """
+    options = DeviceOptions(
+        config.gpu_options, dict(config.device_count), GpuEnvironment.of(environment or {}), config.gpu_options_location
+    )
+    return build_devices(inventory, options, process, log)
 
 
 def build_device_set(devices: Sequence[Device], config: Config) -> DeviceSet:

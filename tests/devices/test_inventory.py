@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from placesim.devices.catalogue import DEFAULT_MODEL, GIB, GPU_MODELS, MIB, GpuModel
-from placesim.devices.inventory import (
-    CPU_MEMORY_BYTES,
-    DeviceSet,
-    GpuOptions,
-    TaskInventory,
-    build_devices,
-    describe_gpu,
-    gpu_memory_limit,
-    visible_gpus,
-)
+from placesim.devices.catalogue import DEFAULT_MODEL, GIB, GPU_MODELS
+from placesim.devices.gpu_memory import describe_gpu
+from placesim.devices.gpu_options import DeviceOptions, GpuOptions
+from placesim.devices.inventory import CPU_MEMORY_BYTES, DeviceSet, TaskInventory, build_devices
 from placesim.devices.names import ANY, DeviceSpec, parse_python_spec
-from placesim.errors import InvalidArgumentError, NotFoundError
+from placesim.errors import NotFoundError
 
 LOCAL = "/job:localhost/replica:0/task:0/device:"
 WORKER = DeviceSpec("worker", 0, 0)
 CLUSTER = (TaskInventory(cpu=1, gpu=2, job="worker", tasks=2), TaskInventory(job="ps"))
 
 
-def short_names(inventory: TaskInventory, **options: object) -> list[str]:
-    devices = build_devices([inventory], GpuOptions(**options))  # type: ignore[arg-type]
+def short_names(
+    inventory: TaskInventory, device_count: dict[str, int] | None = None, visible_device_list: str = ""
+) -> list[str]:
+    options = DeviceOptions(GpuOptions(visible_device_list=visible_device_list), device_count or {})
+    devices = build_devices([inventory], options)
     return [device.name.removeprefix(LOCAL) for device in devices]
 
 
@@ -45,7 +43,7 @@ CREATED = [
 
 
 @pytest.mark.parametrize(("inventory", "options", "expected"), CREATED)
-def test_creation_order(inventory: TaskInventory, options: dict[str, object], expected: list[str]) -> None:
+def test_creation_order(inventory: TaskInventory, options: dict[str, Any], expected: list[str]) -> None:
     assert short_names(inventory, **options) == expected
 
 
@@ -66,60 +64,23 @@ def test_a_machine_without_a_cpu(cpus: int) -> None:
 
 
 def test_the_visible_list_numbers_the_gpus() -> None:
-    devices = build_devices([TaskInventory(gpu=6)], GpuOptions(visible_device_list="5,3"))
+    devices = build_devices([TaskInventory(gpu=6)], DeviceOptions(GpuOptions(visible_device_list="5,3")))
     assert [device.physical_device_desc.split(",")[0] for device in devices] == ["", "device: 5", "device: 3"]
 
 
-VISIBLE = [("", 3, (0, 1, 2)), ("", 0, ()), ("1", 2, (1,)), ("5,3", 6, (5, 3)), ("2,0,1", 3, (2, 0, 1))]
-LIST_ERRORS = [
-    # 10.1.2
-    ("a", 2, "Could not parse entry in 'visible_device_list': 'a'. visible_device_list = a"),
-    ("0,", 2, "Could not parse entry in 'visible_device_list': ''. visible_device_list = 0,"),
-    ("0,1.5", 2, "Could not parse entry in 'visible_device_list': '1.5'. visible_device_list = 0,1.5"),
-    ("2", 2, "'visible_device_list' listed an invalid GPU id '2' but visible device count is 2"),
-    ("-1", 2, "'visible_device_list' listed an invalid GPU id '-1' but visible device count is 2"),
-    ("0", 0, "'visible_device_list' listed an invalid GPU id '0' but visible device count is 0"),
-    ("0,1,0", 2, "visible_device_list contained a duplicate entry: 0,1,0"),
-]
-
-
-@pytest.mark.parametrize(("text", "count", "ids"), VISIBLE)
-def test_visible_device_list(text: str, count: int, ids: tuple[int, ...]) -> None:
-    assert visible_gpus(text, count) == ids
-
-
-@pytest.mark.parametrize(("text", "count", "message"), LIST_ERRORS)
-def test_visible_device_list_errors(text: str, count: int, message: str) -> None:
-    with pytest.raises(InvalidArgumentError) as raised:
-        visible_gpus(text, count)
-    assert str(raised.value) == message
-
-
-LIMITS = [
-    # 10.3.2: a fraction is of the total
-    (GpuModel("x", 12 * GIB), 0.5, 6 * GIB),
-    (GpuModel("x", GIB), 0.25, 256 * MIB),
-    # 10.3.3: small ones keep back 225 MiB, larger ones by compute capability
-    (GpuModel("x", GIB), 0.0, 799 * MIB),
-    (GpuModel("x", 200 * MIB), 0.0, 200 * MIB),
-    (GpuModel("x", 2 * GIB, "3.5"), 0.0, 1548 * MIB),
-    (GpuModel("x", 12 * GIB, "6.1"), 0.0, 12 * GIB - 500 * MIB),
-    (GpuModel("x", 16 * GIB, "7.0"), 0.0, 16 * GIB - 1050 * MIB),
-    (GpuModel("x", 40 * GIB, "8.0"), 0.0, 40 * GIB - 1536 * MIB),
-    (GpuModel("x", 180 * GIB, "10.0"), 0.0, 180 * GIB - 1536 * MIB),
-]
-
-
-@pytest.mark.parametrize(("model", "fraction", "limit"), LIMITS)
-def test_memory_limits(model: GpuModel, fraction: float, limit: int) -> None:
-    assert gpu_memory_limit(model, fraction) == limit
-
-
 def test_memory_of_devices() -> None:
-    cpu, gpu, xla = build_devices([TaskInventory(gpu=1, xla_cpu=1)], GpuOptions(memory_fraction=0.5))
+    cpu, gpu, xla = build_devices(
+        [TaskInventory(gpu=1, xla_cpu=1)], DeviceOptions(GpuOptions(per_process_gpu_memory_fraction=0.5))
+    )
     assert cpu.memory_limit == CPU_MEMORY_BYTES == 268435456
     assert gpu.memory_limit == DEFAULT_MODEL.memory // 2
     assert xla.physical_device_desc == "device: XLA_CPU device"
+    assert [device.allocation_limit for device in (cpu, gpu, xla)] == [None, DEFAULT_MODEL.memory // 2, None]
+
+
+def test_a_cpu_may_be_given_its_memory() -> None:
+    first, second = build_devices([TaskInventory(cpu=2, cpu_memory=8 * GIB)])
+    assert [first.memory_limit, second.allocation_limit] == [8 * GIB, 8 * GIB]
 
 
 BUS_IDS = [

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from placesim.devices.catalogue import GPU_MODELS, MIB
+from placesim.devices.gpu_options import GpuOptions, VirtualDevices
 from placesim.devices.inventory import TaskInventory
 from placesim.errors import GraphFileError
 from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
@@ -150,6 +151,13 @@ INVENTORIES = {
 }
 
 
+def test_a_cpus_memory() -> None:
+    (entry,) = read_graph_file("devices: {cpu: {count: 2, memory: 8GiB}}\nnodes: []").inventory or ()
+    assert entry == TaskInventory(cpu=2, cpu_memory=8192 * MIB)
+    (entry,) = read_graph_file("devices: {cpu: {memory: 1GiB}}\nnodes: []").inventory or ()
+    assert entry == TaskInventory(cpu_memory=1024 * MIB)
+
+
 @pytest.mark.parametrize("text", INVENTORIES)
 def test_devices(text: str) -> None:
     assert read_graph_file(f"devices: {text}\nnodes: []").inventory == INVENTORIES[text]
@@ -163,10 +171,47 @@ def test_config() -> None:
     assert read_graph_file(text).config == Config(
         allow_soft_placement=True,
         device_count=(("GPU", 1),),
-        gpu_allow_growth=True,
+        gpu_options=GpuOptions(allow_growth=True),
         place_pruned_graph=True,
         session_inter_op_thread_pool=(ThreadPoolOptions(2),),
     )
+
+
+GPU_CONFIG = """
+config:
+  gpu_options:
+    allow_growth: true
+    per_process_gpu_memory_fraction: 0.5
+    visible_device_list: 1,0
+    allocator_type: BFC
+    experimental:
+      virtual_devices:
+        - {memory_limit_mb: [2048, 1024.5], priority: [-1, 0], device_ordinal: [1, 0]}
+        - {}
+      internal_fragmentation_fraction: 0.05
+      disallow_retry_on_allocation_failure: true
+      gpu_system_memory_size_in_mb: 600
+      num_virtual_devices_per_gpu: 2
+      use_unified_memory: true
+nodes: []
+"""
+
+
+def test_gpu_options() -> None:
+    config = read_graph_file(GPU_CONFIG, "f.yaml").config
+    assert config.gpu_options == GpuOptions(
+        allow_growth=True,
+        per_process_gpu_memory_fraction=0.5,
+        visible_device_list="1,0",
+        allocator_type="BFC",
+        virtual_devices=(VirtualDevices((2048, 1024.5), (-1, 0), (1, 0)), VirtualDevices()),
+        internal_fragmentation_fraction=0.05,
+        disallow_retry_on_allocation_failure=True,
+        gpu_system_memory_size_in_mb=600,
+        num_virtual_devices_per_gpu=2,
+        use_unified_memory=True,
+    )
+    assert str(config.gpu_options_location) == "f.yaml:4:5"
 
 
 def test_raw_and_functions_may_follow_the_nodes() -> None:

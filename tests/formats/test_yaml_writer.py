@@ -86,3 +86,26 @@ run: [{fetch: [a], feed: {a: [2, 3]}, repeat: 2}, {nodes: [{op: Neg, inputs: [a]
     assert again.steps[0].repeat == 2
     np.testing.assert_array_equal(again.steps[0].feeds[0].value, file.steps[0].feeds[0].value)
     assert [node._replace(location=0) for node in again.steps[1].nodes] == [n._replace(location=0) for n in file.steps[1].nodes]
+
+
+def test_gpu_options_come_back() -> None:
+    options = {
+        "allow_growth": True,
+        "per_process_gpu_memory_fraction": 1.5,
+        "visible_device_list": "1,0",
+        "allocator_type": "BFC",
+        "experimental": {
+            "virtual_devices": [{"memory_limit_mb": [2048, 0.5e3], "device_ordinal": [1, 0]}, {}, {"priority": [-3]}],
+            "internal_fragmentation_fraction": 0.125,
+            "disallow_retry_on_allocation_failure": True,
+            "gpu_system_memory_size_in_mb": 600,
+            "num_virtual_devices_per_gpu": 2,
+            "use_unified_memory": True,
+        },
+    }
+    devices = {"cpu": {"count": 2, "memory": "8GiB"}, "gpu": {"count": 1, "model": "Tesla P4", "memory": "4GiB"}}
+    file = graph_file_from_mapping({"devices": devices, "config": {"gpu_options": options}, "nodes": []}, "f")
+    assert graph_file_document(file)["config"] == {"gpu_options": options}
+    for text in (write_yaml(file), json.dumps(graph_file_document(file))):
+        again = read_graph_file(text, "f")
+        assert (again.config, again.inventory) == (file.config, file.inventory)

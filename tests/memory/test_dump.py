@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from placesim.byte_counts import human_readable_bytes
 from placesim.memory.allocator import BfcAllocator
-from placesim.memory.dump import LogLine, dump_lines, human_readable_bytes, occupancy
+from placesim.memory.dump import LogLine, dump_lines, occupancy
 from placesim.memory.settings import BfcOptions
 from placesim.memory.sub_allocator import gpu_memory
 

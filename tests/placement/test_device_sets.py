@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.devices.inventory import DeviceSet, GpuOptions, TaskInventory, build_devices
+from placesim.devices.gpu_options import DeviceOptions, GpuOptions
+from placesim.devices.inventory import DeviceSet, TaskInventory, build_devices
 from placesim.devices.names import DeviceSpec, parse_runtime_name
 from placesim.errors import InvalidArgumentError, NotFoundError
 
@@ -66,7 +67,7 @@ def test_a_specification_reads_back_from_its_text(spec: DeviceSpec) -> None:
 
 
 def test_device_count_and_visible_devices_choose() -> None:
-    options = GpuOptions(visible_device_list="3,1,0", device_count={"CPU": 2, "GPU": 2})
+    options = DeviceOptions(GpuOptions(visible_device_list="3,1,0"), {"CPU": 2, "GPU": 2})
     devices = build_devices([TaskInventory(gpu=4)], options)
     assert [_short(device.name) for device in devices] == [f"localhost0 {d}" for d in ("CPU:0", "CPU:1", "GPU:0", "GPU:1")]
     assert [device.physical_device_desc.split(",")[0] for device in devices[2:]] == ["device: 3", "device: 1"]
@@ -75,7 +76,7 @@ def test_device_count_and_visible_devices_choose() -> None:
 @pytest.mark.parametrize("visible", ["x", "4", "0,0"])
 def test_a_bad_list_of_visible_devices_is_refused(visible: str) -> None:
     with pytest.raises(InvalidArgumentError, match="visible_device_list"):
-        build_devices([TaskInventory(gpu=4)], GpuOptions(visible_device_list=visible))
+        build_devices([TaskInventory(gpu=4)], DeviceOptions(GpuOptions(visible_device_list=visible)))
 
 
 def test_a_task_needs_a_cpu() -> None:

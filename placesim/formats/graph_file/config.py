@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from placesim.devices.gpu_options import EXPERIMENTAL_GPU_OPTIONS, GPU_OPTIONS, GpuOptions, VirtualDevices
 from placesim.devices.inventory import MAX_COUNT
 from placesim.formats.graph_file.plain_values import bool_value, int_value, number_value, text_value
 from placesim.formats.problems import Problems, Wrong, key_position, shown, value_position
@@ -27,12 +28,9 @@ _FIELDS = (
     "graph_options",
     "master",
 )
-_GPU_OPTIONS = {
-    "allow_growth": "gpu_allow_growth",
-    "per_process_gpu_memory_fraction": "gpu_memory_fraction",
-    "visible_device_list": "gpu_visible_device_list",
-}
-_GRAPH_OPTIONS = {"place_pruned_graph": "place_pruned_graph"}
+_GRAPH_OPTIONS = ("place_pruned_graph",)
+MAX_MEMORY_MIB = 1 << 24
+"""The most memory of a virtual device: 16 TiB, up to where ConfigProto's floats hold every whole number."""
 
 
 def read_config(tree: Any, position: int, problems: Problems) -> Config:
@@ -41,16 +39,34 @@ def read_config(tree: Any, position: int, problems: Problems) -> Config:
     problems.unknown_keys(fields, _FIELDS, "'config'")
     values: dict[str, Any] = {}
     for key in fields:
-        if key in _READERS:
+        if key in _FIELDS and key in _READERS:
             _read(fields, key, key, values, problems)
-    for key, names in (("gpu_options", _GPU_OPTIONS), ("graph_options", _GRAPH_OPTIONS)):
-        if key in fields:
-            options = problems.mapping(fields[key], value_position(fields, key), f"'{key}'")
-            problems.unknown_keys(options, names, f"'{key}'")
-            for name in options:
-                if name in names:
-                    _read(options, name, names[name], values, problems)
+    if "graph_options" in fields:
+        _read_all(fields, "graph_options", _GRAPH_OPTIONS, values, problems)
+    if "gpu_options" in fields:
+        values["gpu_options"] = _gpu_options(fields, problems)
+        values["gpu_options_location"] = problems.location(value_position(fields, "gpu_options"))
     return Config(**values)
+
+
+def _gpu_options(tree: dict[Any, Any], problems: Problems) -> GpuOptions:
+    found: dict[str, Any] = {}
+    options = _read_all(tree, "gpu_options", (*GPU_OPTIONS, "experimental"), found, problems)
+    if "experimental" in options:
+        _read_all(options, "experimental", EXPERIMENTAL_GPU_OPTIONS, found, problems)
+    return GpuOptions(**found)
+
+
+def _read_all(
+    tree: dict[Any, Any], key: str, known: tuple[str, ...], values: dict[str, Any], problems: Problems
+) -> dict[Any, Any]:
+    """The fields of the mapping under a key, by their names, into `values`; the mapping itself is given back."""
+    fields = problems.mapping(tree[key], value_position(tree, key), f"'{key}'")
+    problems.unknown_keys(fields, known, f"'{key}'")
+    for name in fields:
+        if name in known and name in _READERS:
+            _read(fields, name, name, values, problems)
+    return fields
 
 
 def _read(tree: dict[Any, Any], key: str, field: str, values: dict[str, Any], problems: Problems) -> None:
@@ -78,6 +94,53 @@ def _text(value: Any, what: str, _tree: Any, _problems: Problems) -> str:
 
 def _device_list(value: Any, what: str, _tree: Any, _problems: Problems) -> str:
     return str(value) if type(value) is int else text_value(value, what)
+
+
+def _size_in_mb(value: Any, what: str, _tree: Any, _problems: Problems) -> int:
+    return int_value(value, 0, _INT32 - 1, what)
+
+
+def _count(value: Any, what: str, _tree: Any, _problems: Problems) -> int:
+    return int_value(value, 0, MAX_COUNT, what)
+
+
+def _share(value: Any, what: str, _tree: Any, _problems: Problems) -> float:
+    share = number_value(value, what)
+    if not 0 <= share <= 1:
+        raise Wrong(f"{what} out of range: got {shown(value)}, expected a number from 0 to 1")
+    return share
+
+
+def _virtual_devices(value: Any, what: str, tree: Any, problems: Problems) -> tuple[VirtualDevices, ...]:
+    listed = problems.sequence(value, value_position(tree, "virtual_devices"), what)
+    return tuple(_virtual_device(listed, index, f"an entry of {what}", problems) for index in range(len(listed)))
+
+
+def _virtual_device(listed: list[Any], index: int, what: str, problems: Problems) -> VirtualDevices:
+    fields = problems.mapping(listed[index], value_position(listed, index), what)
+    problems.unknown_keys(fields, VirtualDevices._fields, what)
+    found: dict[str, Any] = {}
+    for key in VirtualDevices._fields:
+        if key in fields:
+            numbers = problems.sequence(fields[key], value_position(fields, key), f"'{key}'")
+            read = _virtual_memory if key == "memory_limit_mb" else _int32
+            found[key] = tuple(_read_number(numbers, i, f"an entry of '{key}'", read, problems) for i in range(len(numbers)))
+    return VirtualDevices(**found)
+
+
+def _read_number(listed: list[Any], index: int, what: str, read: Any, problems: Problems) -> Any:
+    try:
+        return read(listed[index], what, listed, problems)
+    except Wrong as wrong:
+        problems.add(value_position(listed, index), str(wrong))
+        return 1
+
+
+def _virtual_memory(value: Any, what: str, _tree: Any, _problems: Problems) -> float:
+    limit = value if type(value) is int else number_value(value, what)
+    if not 1 <= limit <= MAX_MEMORY_MIB:
+        raise Wrong(f"{what} out of range: got {shown(value)}, expected MiB from 1 to {MAX_MEMORY_MIB}")
+    return limit
 
 
 def _fraction(value: Any, what: str, _tree: Any, _problems: Problems) -> float:
@@ -128,9 +191,16 @@ _READERS = {
     "use_per_session_threads": _bool,
     "session_inter_op_thread_pool": _thread_pools,
     "operation_timeout_in_ms": _int64,
-    "gpu_allow_growth": _bool,
-    "gpu_memory_fraction": _fraction,
-    "gpu_visible_device_list": _device_list,
+    "allow_growth": _bool,
+    "per_process_gpu_memory_fraction": _fraction,
+    "visible_device_list": _device_list,
+    "allocator_type": _text,
+    "virtual_devices": _virtual_devices,
+    "internal_fragmentation_fraction": _share,
+    "disallow_retry_on_allocation_failure": _bool,
+    "gpu_system_memory_size_in_mb": _size_in_mb,
+    "num_virtual_devices_per_gpu": _count,
+    "use_unified_memory": _bool,
     "place_pruned_graph": _bool,
     "master": _text,
 }

@@ -14,6 +14,7 @@ from placesim.suggestions import did_you_mean
 
 _COUNT_KEYS = ("cpu", "gpu", "xla_cpu", "xla_gpu")
 _TASK_KEYS = ("job", "tasks", *_COUNT_KEYS)
+_CPU_KEYS = ("count", "memory")
 _GPU_KEYS = ("count", "model", "memory")
 _MODEL_KEYS = ("name", "memory", "compute_capability", "pci_bus_id", "flops", "bandwidth")
 _JOB = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -48,7 +49,9 @@ def _job(value: Any) -> str:
 def _read_counts(tree: dict[Any, Any], known: tuple[str, ...], problems: Problems) -> TaskInventory:
     problems.unknown_keys(tree, known, "'devices'")
     entry = TaskInventory()
-    for key in ("cpu", "xla_cpu", "xla_gpu"):
+    if isinstance(tree.get("cpu"), dict):
+        entry = _read_cpus(tree["cpu"], entry, problems)
+    for key in ("xla_cpu", "xla_gpu") if isinstance(tree.get("cpu"), dict) else ("cpu", "xla_cpu", "xla_gpu"):
         entry = entry._replace(**{key: _read(tree, key, lambda v, k=key: count_value(v, k), getattr(entry, key), problems)})
     if isinstance(tree.get("gpu"), dict):
         return _read_gpus(tree["gpu"], entry, problems)
@@ -58,6 +61,12 @@ def _read_counts(tree: dict[Any, Any], known: tuple[str, ...], problems: Problem
 def count_value(value: Any, what: str) -> int:
     """A number of devices or tasks.  Raises Wrong."""
     return int_value(value, 0, MAX_COUNT, f"count of '{what}'")
+
+
+def _read_cpus(tree: dict[Any, Any], entry: TaskInventory, problems: Problems) -> TaskInventory:
+    problems.unknown_keys(tree, _CPU_KEYS, "'cpu'")
+    count = _read(tree, "count", lambda value: count_value(value, "cpu"), 1, problems)
+    return entry._replace(cpu=count, cpu_memory=_read(tree, "memory", size_value, None, problems))
 
 
 def _read_gpus(tree: dict[Any, Any], entry: TaskInventory, problems: Problems) -> TaskInventory:

@@ -13,6 +13,7 @@ import numpy as np
 import yaml
 
 from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuModel
+from placesim.devices.gpu_options import GPU_OPTIONS, GpuOptions
 from placesim.devices.inventory import TaskInventory
 from placesim.dtypes import STRING, DType
 from placesim.graph.graph import Function, FunctionArg, NodeDef, split_tensor_name
@@ -201,6 +202,8 @@ def _devices(inventory: tuple[TaskInventory, ...]) -> Any:
 
 def _counts(entry: TaskInventory) -> dict[str, Any]:
     written: dict[str, Any] = {"cpu": entry.cpu, "gpu": entry.gpu}
+    if entry.cpu_memory is not None:
+        written["cpu"] = {"count": entry.cpu, "memory": entry.cpu_memory}
     if entry.gpu_model != DEFAULT_MODEL:
         written["gpu"] = {"count": entry.gpu, "model": _model(entry.gpu_model)}
     return written | {key: getattr(entry, key) for key in ("xla_cpu", "xla_gpu") if getattr(entry, key)}
@@ -216,15 +219,13 @@ def _model(model: GpuModel) -> Any:
 
 def _config(config: Config) -> dict[str, Any]:
     default = Config()
-    names = {"gpu_allow_growth": "allow_growth", "gpu_memory_fraction": "per_process_gpu_memory_fraction"}
-    names["gpu_visible_device_list"] = "visible_device_list"
     written: dict[str, Any] = {}
     for field in Config.__slots__:
         value = getattr(config, field)
-        if value == getattr(default, field):
+        if value == getattr(default, field) or field == "gpu_options_location":
             continue
-        if field in names:
-            written.setdefault("gpu_options", {})[names[field]] = value
+        if field == "gpu_options":
+            written[field] = _gpu_options(value)
         elif field == "place_pruned_graph":
             written["graph_options"] = {field: value}
         elif field == "device_count":
@@ -234,6 +235,17 @@ def _config(config: Config) -> dict[str, Any]:
         else:
             written[field] = list(value) if isinstance(value, tuple) else value
     return written
+
+
+def _gpu_options(options: GpuOptions) -> dict[str, Any]:
+    given = {name: value for name, value in options._asdict().items() if value != GpuOptions._field_defaults[name]}
+    written = {name: value for name, value in given.items() if name in GPU_OPTIONS}
+    experimental = {name: value for name, value in given.items() if name not in GPU_OPTIONS}
+    if options.virtual_devices:
+        experimental["virtual_devices"] = [
+            {name: list(values) for name, values in virtual._asdict().items() if values} for virtual in options.virtual_devices
+        ]
+    return written | ({"experimental": experimental} if experimental else {})
 
 
 class _FetchWriter:

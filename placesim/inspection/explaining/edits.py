@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from placesim.devices.catalogue import DEFAULT_MODEL
-from placesim.devices.inventory import Device, DeviceSet, describe_gpu, gpu_memory_limit
+from placesim.devices.gpu_memory import describe_gpu, gpu_memory_limit
+from placesim.devices.inventory import Device, DeviceSet
 from placesim.devices.names import DeviceSpec
 from placesim.dtypes import DType
 from placesim.errors import Location
@@ -164,7 +165,9 @@ def _new_device(devices: DeviceSet, spec: DeviceSpec) -> Device:
     """A device like the last of its type; the first GPU of all is of the default model."""
     alike = [device for device in devices.devices if device.type == spec.type]
     if alike:
-        return alike[-1]._replace(name=str(spec))
+        last = alike[-1]
+        gpu = None if last.gpu is None else last.gpu._replace(tf_id=spec.id or 0)
+        return last._replace(name=str(spec), gpu=gpu)
     return Device(str(spec), "GPU", gpu_memory_limit(DEFAULT_MODEL), describe_gpu(DEFAULT_MODEL, spec.id or 0))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from placesim.devices.gpu_memory import LogLine as CreationLine
 from placesim.devices.inventory import Device
 from placesim.escapes import escape_line
 from placesim.graph.graph import Graph
@@ -30,6 +31,17 @@ def mapping_lines(devices: Iterable[Device], classic: bool = False) -> tuple[str
     """One line for each device with a physical description, in creation order."""
     lines = (device.mapping_line for device in devices if device.physical_device_desc)
     return tuple(line.partition(", compute capability")[0] if classic else line for line in lines)
+
+
+def creation_lines(log: Iterable[CreationLine], devices: Iterable[Device], classic: bool = False) -> tuple[str, ...]:
+    """What TensorFlow tells of the GPUs while it makes them (10.2.2)."""
+    if not classic:
+        return tuple(line.text for line in log if line.severity == "I")
+    gpus = [device for device in devices if device.type == "GPU"]
+    described = [gpu.physical_device_desc.partition(", compute capability")[0] for gpu in gpus]
+    return tuple(
+        f"Creating TensorFlow device (/gpu:{gpu.spec.id}) -> ({text})" for gpu, text in zip(gpus, described, strict=True)
+    )
 
 
 def format_placements(placements: Iterable[Placement], shows: Shows | None = None) -> str:

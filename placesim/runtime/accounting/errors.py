@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from placesim.byte_counts import human_readable_bytes
 from placesim.dtypes import DType
 from placesim.errors import OpError, ResourceExhaustedError
 from placesim.graph.node_text import node_tail
 from placesim.memory.buffers import Buffer
-from placesim.memory.dump import human_readable_bytes
 from placesim.memory.sources import DeviceSource
 from placesim.runtime.program import Instruction, Program
 from placesim.runtime.shapes import format_dims

@@ -1,8 +1,8 @@
 """The memory of a session's devices: who allocated what, who holds it, and what outlives a step.
 
-Kernels compute with numpy; beside each of them the ledger does with buffers what TensorFlow's kernel would have done with
-its device's memory (`kernels/memory_rules.py`).  Constants, variables and what resources keep outlive a step; all else is given back
-when its last reader is done, or at the latest when the step ends.
+Kernels compute with numpy; beside each of them the ledger does with buffers what TensorFlow's kernel would have done with its
+device's memory (`kernels/memory_rules.py`).  Constants, variables and what resources keep outlive a step; all else is given
+back when its last reader is done, or at the latest when the step ends.
 """
 
 from __future__ import annotations
@@ -83,22 +83,24 @@ class _Call:
 
 
 class Ledger:
-    """Of one session; `sources` by device name, and `hosts` the memory that holds what a device's kernels keep on the host."""
+    """Of one session; `sources` by device name, and `hosts` the memory that holds what a device's kernels keep on the host.
+
+    The session sets `find_resources`, which gives a device's.
+    """
 
     def __init__(
         self,
         sources: Mapping[str, DeviceSource],
         hosts: Mapping[str, DeviceSource],
-        find_resources: Callable[[str], ResourceManager],
-        report: ReportOptions | None = None,
+        report: ReportOptions,
     ) -> None:
         self.sources = dict(sources)
         self._hosts = dict(hosts)
         self.clock = Clock()
         for source in self.all_sources():
             source.clock = self.clock
-        self._find_resources = find_resources
-        self.report = report or ReportOptions()
+        self.find_resources: Callable[[str], ResourceManager] = lambda device: ResourceManager()
+        self.report = report
         self._variables: dict[Variable, VariableMemory] = {}
         self._variable_dims: dict[Variable, tuple[int, ...]] = {}
         self._constants: list[Buffer] = []
@@ -178,7 +180,7 @@ class Ledger:
 
     def find_variable(self, handle: ResourceHandle) -> Variable | None:
         """The variable that a handle names, where it names one that exists."""
-        resources = self._find_resources(handle.device)
+        resources = self.find_resources(handle.device)
         found = resources.find(handle)
         return found if isinstance(found, Variable) else None
 

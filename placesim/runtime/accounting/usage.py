@@ -16,9 +16,9 @@ CURVE_POINTS = 240
 class Holder(NamedTuple):
     """A buffer that was in use at the peak.
 
-    `size` in bytes as the allocator gave it, `requested` as it was asked for.  `since` is the node that ran when it was made, and
-    `until` the one after which it was freed; empty where it was not.  `kept` says what keeps it beyond the step: a constant, or a
-    variable.
+    `size` in bytes as the allocator gave it, `requested` as it was asked for.  `since` is the node that ran when it was made,
+    and `until` the one after which it was freed; empty where it was not.  `kept` says what keeps it beyond the step: a
+    constant, or a variable.
     """
 
     node: str

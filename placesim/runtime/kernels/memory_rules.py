@@ -109,8 +109,8 @@ class KernelMemory:
     """What one run of one kernel does with memory; a rule calls the methods in the kernel's order.
 
     `inputs` and `outputs` have known shapes; `variables` are by the position of the input that names them.  `source` is the
-    device's, `host_source` that of tensors in host memory, `is_read` says which outputs anything takes (None: all).  Outputs are
-    held once by the kernel when the rule is done.
+    device's, `host_source` that of tensors in host memory, `is_read` says which outputs anything takes (None: all).  Outputs
+    are held once by the kernel when the rule is done.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class KernelMemory:
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether the kernel is a GPU's, whose temporaries depend on what its libraries choose, and which differs here and there."""
+        """Whether the kernel is a GPU's, whose temporaries depend on what its libraries choose, and which differs at times."""
         return not self._counts_temporaries
 
     # --- what a rule tells

@@ -1,4 +1,4 @@
-"""A tensor of which only the shape and the type are known: what kernels that hand tensors on may meet in a step that is walked."""
+"""A tensor of which only the shape and the type are known: what kernels meet in a step that is walked through."""
 
 from __future__ import annotations
 

@@ -259,7 +259,13 @@ def _config(rng: Random) -> dict[str, Any]:
         "inter_op_parallelism_threads": (0, 1, -1, 2**31 - 1),
         "session_inter_op_thread_pool": ([{"num_threads": 1}], [{"num_threads": -5}], [{}]),
         "operation_timeout_in_ms": (0, 1, -1, 2000),
-        "gpu_options": ({"visible_device_list": "0"}, {"per_process_gpu_memory_fraction": 9e9}, {"allow_growth": True}),
+        "gpu_options": (
+            {"visible_device_list": "0"},
+            {"per_process_gpu_memory_fraction": 9e9},
+            {"allow_growth": True},
+            {"experimental": {"virtual_devices": [{"memory_limit_mb": [1, 2.5], "device_ordinal": [1]}, {}]}},
+            {"experimental": {"num_virtual_devices_per_gpu": 4096, "gpu_system_memory_size_in_mb": 1 << 30}},
+        ),
         "graph_options": ({"place_pruned_graph": True},),
         "master": ("/job:ps/task:0", "local", ""),
     }

@@ -1,0 +1,23 @@
+"""Numbers of bytes as TensorFlow's log writes them."""
+
+from __future__ import annotations
+
+_UNITS = "KMGTPE"
+
+
+def human_readable_bytes(count: int) -> str:
+    """`512B`, `1.5KiB`, `11.17GiB`: 1,024-fold units, one decimal for KiB and two above (10.4.8).
+
+    As `strings::HumanReadableNumBytes` takes a 64-bit integer with a sign, and keeps only what the last division leaves over.
+    """
+    count = (count + (1 << 63)) % (1 << 64) - (1 << 63)
+    if count == -(1 << 63):
+        return "-8E"
+    sign, count = ("-", -count) if count < 0 else ("", count)
+    if count < 1024:
+        return f"{sign}{count}B"
+    unit = 0
+    while count >= 1 << 20:
+        count >>= 10
+        unit += 1
+    return f"{sign}{count / 1024:.{2 if unit else 1}f}{_UNITS[unit]}iB"

@@ -1,0 +1,61 @@
+"""A session's devices -> the ledger of their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from placesim.devices.inventory import Device
+from placesim.memory.allocator import BfcAllocator
+from placesim.memory.dump import LogLine
+from placesim.memory.settings import BfcOptions, FailureLog
+from placesim.memory.sources import AllocatedMemory, CountedMemory, DeviceSource
+from placesim.memory.sub_allocator import gpu_memory, host_memory
+from placesim.runtime.accounting.errors import ReportOptions
+from placesim.runtime.accounting.ledger import Ledger
+
+
+def build_ledger(
+    devices: Sequence[Device],
+    *,
+    has_limits: bool = True,
+    report: ReportOptions | None = None,
+    log: Callable[[LogLine], object] | None = None,
+) -> Ledger:
+    """A ledger with an allocator for each device that has a limit; what a GPU keeps in host memory is counted on its task's CPU.
+
+    Without `has_limits` nothing runs out.  `log` is told what TensorFlow's allocators log.
+    """
+    failures = FailureLog()
+    sources: dict[str, DeviceSource] = {}
+    hosts: dict[tuple[str, int | None], DeviceSource] = {}
+    for device in devices:
+        source = sources[device.name] = _source(device, failures, log, has_limits=has_limits)
+        if device.gpu is None:
+            hosts.setdefault(_task(device), source)
+    return Ledger(
+        sources,
+        {device.name: hosts.setdefault(_task(device), CountedMemory("cpu")) for device in devices},
+        report or ReportOptions(),
+    )
+
+
+def _task(device: Device) -> tuple[str, int | None]:
+    return (device.spec.job or "", device.spec.task)
+
+
+def _source(device: Device, failures: FailureLog, log: Callable[[LogLine], object] | None, *, has_limits: bool) -> DeviceSource:
+    limit = device.allocation_limit
+    if limit is None:
+        return CountedMemory("cpu")
+    if device.gpu is None:
+        options, driver, name = BfcOptions(allow_growth=True), host_memory(), "bfc_cpu_allocator_for_gpu"
+    else:
+        gpu = device.gpu
+        options = BfcOptions(gpu.allow_growth, gpu.retries, gpu.garbage_collection, gpu.fragmentation_fraction)
+        driver, name = gpu_memory(), gpu.name
+    allocator = BfcAllocator(name, limit if has_limits else UNLIMITED, driver, options, failures=failures, log=log)
+    return AllocatedMemory(allocator, limit)
+
+
+UNLIMITED = 1 << 50
+"""The limit of an allocator that shall never run out, in bytes."""

@@ -1,0 +1,102 @@
+"""What a step that is walked through is fed: the shapes of its placeholders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from placesim.dtypes import DType
+from placesim.files.access import FileAccess
+from placesim.graph.graph import Graph, Node, TensorRef
+from placesim.graph.steps import Feed, Generated, Step
+from placesim.ops.categories import UNFED_PLACEHOLDERS
+from placesim.runtime.kernels.sketch import Sketch, SketchedValueError
+from placesim.runtime.requests import Fetched, RequestError, resolve_fed_tensor, resolve_feed
+from placesim.runtime.shapes import Dims, format_dims, is_fully_defined
+from placesim.runtime.sketches import MAX_KNOWN_ELEMENTS
+
+MAX_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class FeedShapes:
+    """What settles open dimensions: shapes by placeholder, and the first dimension of all placeholders that leave theirs open."""
+
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    batch: int | None = None
+
+
+def sketch_feeds(
+    graph: Graph, step: Step, fetched: Sequence[Fetched], wanted: FeedShapes, directory: Path, files: FileAccess
+) -> dict[TensorRef, Any]:
+    """What a step is fed, by tensor: small values as they are, of all others, and of placeholders that nothing feeds, a sketch.
+
+    Raises SketchedValueError where a placeholder's shape is open, RequestError for a feed or a shape that fits no tensor.
+    """
+    for name in wanted.shapes:
+        if name not in graph.ids:
+            raise RequestError(f"no such placeholder: got '{name}' as the name of a shape")
+    found: dict[TensorRef, Any] = {}
+    for feed in step.feeds:
+        ref = resolve_fed_tensor(graph, feed)
+        found[ref] = _sketch_feed(graph, feed, ref, wanted, directory, files)
+    missing: list[str] = []
+    for node in _unfed_placeholders(graph, [f.node for f in fetched], found):
+        dims = _settled(node, _declared(node), wanted)
+        if dims is None or not is_fully_defined(dims):
+            missing.append(f"{node.name} {format_dims(dims)}")
+        else:
+            found[TensorRef(node.id, 0)] = Sketch(dims, node.signature.output_dtypes[0])
+    if missing:
+        more = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
+        error = SketchedValueError(f"the shapes of placeholders are open: {', '.join(missing[:MAX_NAMED])}{more}")
+        name = missing[0].split()[0]
+        error.help = (f"`--shape {name}=1,2,3` gives one placeholder's shape, `--batch N` the first dimension of all",)
+        raise error
+    return found
+
+
+def _sketch_feed(graph: Graph, feed: Feed, ref: TensorRef, wanted: FeedShapes, directory: Path, files: FileAccess) -> Any:
+    node = graph.nodes[ref.node]
+    dtype: DType = node.signature.output_dtypes[ref.slot]
+    if isinstance(feed.value, Generated):
+        given: Any = Sketch(tuple(feed.value.shape), dtype)
+    else:
+        _, given = resolve_feed(graph, feed, directory, files)
+    dims = _settled(node, given.shape, wanted) if ref.slot == 0 else given.shape
+    if dims != given.shape or math.prod(given.shape) > MAX_KNOWN_ELEMENTS or isinstance(given, Sketch):
+        return Sketch(tuple(dims or ()), dtype)
+    return given
+
+
+def _declared(node: Node) -> Dims:
+    shape = node.attrs.get("shape")
+    return getattr(shape, "dims", None)
+
+
+def _settled(node: Node, dims: Dims, wanted: FeedShapes) -> Dims:
+    """A placeholder's shape with what was asked for it."""
+    if node.name in wanted.shapes:
+        return tuple(wanted.shapes[node.name])
+    declared = _declared(node)
+    if wanted.batch is not None and dims and declared and declared[0] < 0:
+        return (wanted.batch, *dims[1:])
+    return dims
+
+
+def _unfed_placeholders(graph: Graph, targets: Sequence[int], fed: Mapping[TensorRef, Any]) -> list[Node]:
+    """The placeholders that these nodes need and that nothing feeds, in graph order."""
+    seen = set(targets)
+    waiting = list(seen)
+    while waiting:
+        node = graph.nodes[waiting.pop()]
+        inputs = (i for i, slot in zip(node.input_nodes, node.input_slots, strict=True) if TensorRef(i, slot) not in fed)
+        for needed in (*inputs, *node.control_inputs):
+            if needed not in seen:
+                seen.add(needed)
+                waiting.append(needed)
+    fed_nodes = {ref.node for ref in fed}
+    return [graph.nodes[i] for i in sorted(seen - fed_nodes) if graph.nodes[i].op in UNFED_PLACEHOLDERS]
