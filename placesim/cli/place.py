@@ -46,7 +46,8 @@ def place_graphs(
 ) -> int:
     """Place each graph and print its report; the worst exit code."""
     from placesim.cli.graph_arguments import load_graphs
-    from placesim.cli.output import with_log_filter, write_report
+    from placesim.cli.output import with_log_filter
+    from placesim.cli.reports import write_report
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
 
