@@ -128,8 +128,7 @@ def _value_pieces(array: np.ndarray[Any, Any]) -> Iterator[str]:
     if not _has_long_strings(array) and (array.size <= ELEMENTS_AT_A_TIME or not array.ndim):
         yield _json(plain_value(array))
     elif not array.ndim:
-        text: bytes = array[()]
-        yield from _string_pieces(text)
+        yield from _string_pieces(array.item())
     else:
         rows = max(1, ELEMENTS_AT_A_TIME // math.prod(array.shape[1:]))
         before = "["

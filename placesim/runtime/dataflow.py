@@ -22,6 +22,7 @@ from placesim.ops.categories import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_IT
 from placesim.runtime.control_flow import find_frames
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels.kernel import Kernel, WouldWait, one_per_output
+from placesim.runtime.memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, blame, defect, no_argument, read_variable
 from placesim.runtime.shapes import format_dims
 
@@ -172,6 +173,8 @@ class _Run:
             number, index, *_ = next(iter(self.receivers.values()))
             name = self.programs[number].instructions[index].node.name
             raise InternalError(f"{node_tag(name)} waits for a tensor that is never sent")
+        if self.programs:
+            self.programs[0].state.memory.worked(self.done % LOOK_AFTER)
         for index in self.dead_results:
             raise InvalidArgumentError(f"Retval[{index}] does not have value")
         return self.results
@@ -260,8 +263,13 @@ class _Run:
         if isinstance(outputs, BaseException):
             raise outputs
         self.done += 1
-        if not self.done % 256 and self.progress is not None:
-            self.progress(self.done)
+        if not self.done % LOOK_AFTER:
+            try:
+                program.state.memory.worked(LOOK_AFTER)
+            except OpError as error:
+                raise blame(error, program.graph, instruction.node, program.state.device.name) from None
+            if self.progress is not None:
+                self.progress(self.done)
         self._propagate(number, instruction, iteration, outputs, is_dead)
         iteration.outstanding -= 1
         self._clean_up(iteration)

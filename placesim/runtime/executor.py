@@ -14,6 +14,7 @@ from typing import Any
 
 from placesim.errors import InternalError, OpError, PlacesimError
 from placesim.ops.categories import RECEIVES, SENDS
+from placesim.runtime.memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, TransferKey, blame, defect, no_argument, read_variable
 
 CHUNK = 4096
@@ -104,12 +105,15 @@ class Executor:
         steps = self._steps
         done = 0
         remaining = iter(steps)
+        memory = self.schedule.programs[0].state.memory if steps else None
         try:
-            while done < len(steps):
-                for step in islice(remaining, CHUNK):
+            while memory is not None and done < len(steps):
+                for step in islice(remaining, LOOK_AFTER):
                     step()
-                done = min(done + CHUNK, len(steps))
-                if progress is not None:
+                ran = min(LOOK_AFTER, len(steps) - done)
+                done += ran
+                memory.worked(ran)
+                if progress is not None and (not done % CHUNK or done == len(steps)):
                     progress(done)
         except OpError as error:
             program, instruction, _ = self._at(len(steps) - length_hint(remaining) - 1)

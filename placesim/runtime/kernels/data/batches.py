@@ -25,6 +25,7 @@ from placesim.runtime.kernels.data.values import (
     build_infer_dataset,
     scalar_argument,
     signature,
+    tries,
 )
 from placesim.runtime.kernels.kernel import KernelContext, Table
 from placesim.runtime.kernels.named_resources import shape_of, slices, stack_values
@@ -230,12 +231,13 @@ class _Unbatched(Iterator[Element]):
         self._slices: Iterator[Element] = iter(())
 
     def __next__(self) -> Element:
-        while True:
+        for _ in tries():
             try:
                 return next(self._slices)
             except StopIteration:
                 element = next(self._source)
             self._slices = zip(*self._sliced(element), strict=True)
+        raise StopIteration
 
     def _sliced(self, element: Element) -> list[list[Any]]:
         if not all(map(shape_of, element)):

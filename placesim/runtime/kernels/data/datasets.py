@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.errors import InvalidArgumentError, OpError, UnimplementedError
+from placesim.errors import InvalidArgumentError, OpError, ResourceExhaustedError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.data.values import (
     INFINITE,
@@ -27,6 +27,7 @@ from placesim.runtime.kernels.data.values import (
     element_shapes,
     scalar_argument,
     signature,
+    tries,
 )
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
 from placesim.runtime.kernels.named_resources import shape_of, slices, types_text
@@ -92,10 +93,10 @@ class _Repeated(Iterator[Element]):
         self._is_fresh = True
 
     def __next__(self) -> Element:
-        while True:
+        for _ in tries():
             if self._current is None:
                 if not self._left:
-                    raise StopIteration
+                    break
                 self._current, self._is_fresh = self._start(), True
             try:
                 found = next(self._current)
@@ -108,6 +109,7 @@ class _Repeated(Iterator[Element]):
                 continue
             self._is_fresh = False
             return found
+        raise StopIteration
 
 
 def repeat(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
@@ -137,7 +139,9 @@ class _Skipped(Iterator[Element]):
         self._left = count
 
     def __next__(self) -> Element:
-        while self._left:
+        for _ in tries() if self._left else ():
+            if not self._left:
+                break
             next(self._source)
             self._left -= 1
         return next(self._source)
@@ -166,7 +170,26 @@ def shard(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Datase
     total = source.cardinality
     if total >= 0:
         total = total // count + (index < total % count)
-    return _derived(source, lambda: itertools.islice(source.start(), index, None, count), total)
+    return _derived(source, lambda: _Sharded(source.start(), index, count), total)
+
+
+class _Sharded(Iterator[Element]):
+    """Every `count`-th element of an iteration."""
+
+    def __init__(self, source: Iterator[Element], index: int, count: int) -> None:
+        self._source = source
+        self._before = index
+        self._count = count
+
+    def __next__(self) -> Element:
+        for _ in tries() if self._before else ():
+            if not self._before:
+                break
+            next(self._source)
+            self._before -= 1
+        found = next(self._source)
+        self._before = self._count - 1
+        return found
 
 
 # --- several datasets -----------------------------------------------------------------------------------------------
@@ -278,12 +301,16 @@ class _Undaunted(Iterator[Element]):
         self._source = source
 
     def __next__(self) -> Element:
-        while True:
+        for _ in tries():
             try:
                 return next(self._source)
+            # memory that is spent does not come back
+            except ResourceExhaustedError:
+                raise
             # an iteration lives on after an error, so that this comes to its end
             except OpError:
                 continue
+        raise StopIteration
 
 
 def ignore_errors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
