@@ -15,6 +15,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 try:
     import resource
@@ -22,7 +25,7 @@ except ImportError:  # where there is no POSIX
     resource = None  # type: ignore[assignment]
 
 from placesim.devices.names import parse_runtime_name
-from placesim.dtypes import STRING, VARIANT, DType
+from placesim.dtypes import DTYPES, STRING, VARIANT, DType
 from placesim.errors import InvalidArgumentError, ResourceExhaustedError
 
 FEW_ELEMENTS = 1 << 20
@@ -114,6 +117,12 @@ def serving_memory(memory: Memory) -> Iterator[None]:
 def check_room(shape: Sequence[int], dtype: DType) -> None:
     """For kernels whose output's size follows from values: AllocationRefused where such a tensor has no room."""
     current_memory().check(shape, dtype)
+
+
+def check_array(shape: Sequence[int], dtype: np.dtype[Any]) -> None:
+    """The same for an array of numpy's type."""
+    if not current_memory().has_room(math.prod(map(int, shape)) * dtype.itemsize):
+        raise AllocationRefused(shape, next((known.name for known in DTYPES.values() if known.numpy == dtype), VARIANT.name))
 
 
 def check_elements(count: int, each: int = ELEMENT_BYTES) -> None:

@@ -116,12 +116,13 @@ def concat_offset(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     if not 0 <= axis < rank:
         raise InvalidArgumentError(f"Concat dim is out of range: {given} vs. {rank}")
     # offsets are those of a Concat's gradient: zero on every axis but the one that is joined
-    offsets, position_along = [], 0
+    offsets, position_along = [], np.zeros(1, shapes[0].dtype)
     for position, shape in enumerate(shapes):
         _check_same_elsewhere(shapes[0], shape, position, axis)
         offsets.append(np.zeros_like(shape))
-        offsets[-1][axis] = position_along
-        position_along += int(shape[axis])
+        offsets[-1][axis] = position_along[0]
+        # added in the type of the shapes, which may overflow
+        position_along = position_along + shape[axis : axis + 1]
     return offsets
 
 
