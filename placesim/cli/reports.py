@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
-from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from placesim.cli.output import complain, is_terminal, with_log_filter, write, write_error_text, write_traceback
 from placesim.cli.streams import reader_is_gone
+from placesim.errors import UsageError
 from placesim.escapes import escape_line
 
 if TYPE_CHECKING:
@@ -51,9 +52,7 @@ class ReportWriter:
         self._format = _Json(graph, with_summary) if form == "json" else _Text(graph, with_summary)
         self._filters = log_filters
         self._out = _Output(clear)
-        self._waiting = SpooledTemporaryFile(  # noqa: SIM115 - closed with the writer
-            max_size=MAX_WAITING, mode="w+", encoding="utf-8", errors="surrogatepass", newline=""
-        )
+        self._waiting = _Waiting()
         self._looked = time.monotonic()
         self._has_head = False
 
@@ -68,12 +67,12 @@ class ReportWriter:
 
     def take(self, rows: Sequence[Result], so_far: Callable[[], Report], is_settled: bool) -> bool:
         """The results of one step; False where nobody reads them any more."""
-        if not self._has_head and (is_settled or self._format.needs_no_more(self._waiting.tell(), so_far)):
+        if not self._has_head and (is_settled or self._format.needs_no_more(self._waiting.letters, so_far)):
             self._begin(with_log_filter(so_far(), self._filters))
         if self._has_head:
             self._out.add(self._format.rows(rows))
             return self._out.is_read
-        self._waiting.writelines(self._format.rows(rows))
+        self._waiting.add(self._format.rows(rows))
         if time.monotonic() - self._looked > PATIENCE_SECONDS:
             self._looked = time.monotonic()
             return not reader_is_gone()
@@ -100,8 +99,44 @@ class ReportWriter:
     def _begin(self, report: Report) -> None:
         self._has_head = True
         self._out.add(self._format.head(report))
-        self._waiting.seek(0)
-        self._out.add(iter(lambda: self._waiting.read(PIECE_LETTERS), ""))
+        self._out.add(self._waiting.pieces())
+
+
+class _Waiting:
+    """Texts that can't be written yet, in memory while they are short."""
+
+    def __init__(self) -> None:
+        self.letters = 0
+        self._file: IO[str] = io.StringIO(newline="")
+        self._is_in_memory = True
+
+    def add(self, pieces: Iterator[str]) -> None:
+        """Raises UsageError where there is no room for them."""
+        try:
+            for piece in pieces:
+                self.letters += len(piece)
+                self._file.write(piece)
+            if self._is_in_memory and self.letters > MAX_WAITING:
+                self._move()
+        except OSError as error:
+            found = f"got '{error.strerror}', expected room in the folder for temporary files"
+            raise UsageError(f"cannot keep results until they can be written: {found}") from error
+
+    def _move(self) -> None:
+        from tempfile import TemporaryFile
+
+        short, self._is_in_memory = self._file, False
+        self._file = TemporaryFile("w+", encoding="utf-8", errors="surrogatepass", newline="")  # noqa: SIM115 - see `close`
+        short.seek(0)
+        self._file.write(short.read())
+
+    def pieces(self) -> Iterator[str]:
+        """All of them."""
+        self._file.seek(0)
+        return iter(lambda: self._file.read(PIECE_LETTERS), "")
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class _Output:
