@@ -219,3 +219,137 @@ def test_ordinary_work_fits_beside_a_small_limit() -> None:
     fill = {"op": "Fill", "name": "x", "inputs": [[10], 0.5]}
     graph = {"nodes": [QUEUE, fill, ENQUEUE], "run": [{"fetch": ["e"], "repeat": 2000}]}
     assert placesim.run(graph, memory_limit=1 << 20).error is None
+
+
+# --- strings --------------------------------------------------------------------------------------------------------
+
+
+LONG = "x" * 1000
+BLOWN: dict[str, tuple[list[Node], Node]] = {
+    "AsString": ([const("a", [1, 2], "int32")], {"inputs": ["a"], "attrs": {"width": 1_000_000_000}}),
+    "AsString precision": ([const("a", 1.5, "float")], {"inputs": ["a"], "attrs": {"precision": 1_000_000_000}}),
+    "StringFormat": (
+        [{"op": "Fill", "name": "a", "inputs": [[3_000_000], 0.5]}],
+        {"inputs": ["a"], "attrs": {"template": "{}", "placeholder": "{}", "summarize": -1, "T": ["float"]}},
+    ),
+    "StringJoin": (
+        [const("t", LONG, "string"), {"op": "Fill", "name": "a", "inputs": [[100_000], "t"]}],
+        {"inputs": ["a", "a"], "attrs": {"separator": LONG}},
+    ),
+    "ReduceJoin": (
+        [const("t", LONG, "string"), {"op": "Fill", "name": "a", "inputs": [[100_000], "t"]}, const("r", 0, "int32")],
+        {"inputs": ["a", "r"]},
+    ),
+    "RegexReplace": (
+        [const("a", "x" * 100_000, "string"), const("p", "x", "string"), const("w", LONG, "string")],
+        {"inputs": ["a", "p", "w"]},
+    ),
+    "StaticRegexReplace": (
+        [const("a", LONG, "string")],
+        {"inputs": ["a"], "attrs": {"pattern": "x", "rewrite": "y" * 100_000}},
+    ),
+    "EncodeBase64": (
+        [const("t", LONG, "string"), {"op": "Fill", "name": "a", "inputs": [[100_000], "t"]}],
+        {"inputs": ["a"]},
+    ),
+    "StringNGrams": (
+        [const("a", ["x"], "string"), const("s", [0, 1], "int64")],
+        {
+            "inputs": ["a", "s"],
+            "attrs": {
+                "separator": "",
+                "ngram_widths": [1_000_000_000],
+                "left_pad": "l",
+                "right_pad": "r",
+                "pad_width": -1,
+                "preserve_short_sequences": False,
+            },
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BLOWN)
+def test_strings_that_have_no_room(case: str) -> None:
+    nodes, node = BLOWN[case]
+    with pytest.raises(placesim.ResourceExhaustedError, match="OOM when allocating tensor with shape") as caught:
+        placesim.run(
+            {"nodes": [*nodes, {"op": case.partition(" ")[0], "name": "o", **node}], "fetch": ["o"]}, memory_limit=LIMIT
+        )
+    assert caught.value.node == "o"
+
+
+# --- numbers at the ends of their type --------------------------------------------------------------------------------
+
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
+SMALL = [const("five", 5, "int64"), const("most", MOST, "int64"), dataset("RangeDataset", "r", "zero", "five", "one")]
+ENDS: dict[str, tuple[list[Node], Any]] = {
+    "range": ([const("a", LEAST, "int64"), dataset("RangeDataset", "d", "a", "most", "one")], LEAST),
+    "range down": ([const("a", LEAST, "int64"), dataset("RangeDataset", "d", "most", "a", "ever")], MOST),
+    "take": ([dataset("TakeDataset", "d", "r", "most")], 0),
+    "repeat": ([dataset("RepeatDataset", "d", "r", "most")], 0),
+    "shuffle": ([dataset("ShuffleDataset", "d", "r", "most", "one", "one")], 0),
+}
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_a_dataset_at_the_ends_of_its_numbers(case: str) -> None:
+    made, first = ENDS[case]
+    found = placesim.run(iterated([*RANGE, *SMALL, *made])).results["n"]
+    assert found == first or (case == "shuffle" and 0 <= found < 5)
+
+
+def test_the_number_of_elements_may_be_more_than_python_counts() -> None:
+    nodes = [
+        *RANGE,
+        *SMALL,
+        const("a", LEAST, "int64"),
+        dataset("RangeDataset", "d", "a", "most", "one"),
+        {"op": "DatasetCardinality", "name": "o", "inputs": ["d"]},
+    ]
+    assert placesim.run({"nodes": nodes, "fetch": ["o"]}).results["o"] == MOST
+
+
+@pytest.mark.parametrize("sizes", [("most", "one", "one"), ("one", "most", "one"), ("two", "one", "most"), ("most",) * 3])
+def test_windows_at_the_ends_of_their_numbers(sizes: tuple[str, str, str]) -> None:
+    made = dataset("WindowDataset", "d", "r", *sizes, "no")
+    graph = iterated([*RANGE, *SMALL, const("two", 2, "int64"), const("no", False, "bool"), made])
+    for node in graph["nodes"]:
+        if node["name"] in ("d", "i", "n"):
+            node["attrs"]["output_types"] = ["variant"]
+    assert placesim.run(graph | {"run": [{"fetch": ["m"]}, {"fetch": ["n"]}]}).error is None
+
+
+def test_a_batch_that_is_padded_to_a_huge_shape() -> None:
+    made = [
+        dataset("BatchDataset", "b", "r", "one", output_shapes=[[-1]]),
+        const("to", [1 << 27], "int64"),
+        {
+            "op": "PaddedBatchDataset",
+            "name": "d",
+            "inputs": ["b", "one", "to", "zero"],
+            "attrs": {"Toutput_types": ["int64"], "output_shapes": [[-1, -1]], "N": 1},
+        },
+    ]
+    with pytest.raises(placesim.ResourceExhaustedError, match=r"shape\[1,134217728\] and type int64"):
+        placesim.run(iterated([*RANGE, *SMALL, *made], [-1, -1]), memory_limit=LIMIT)
+
+
+@pytest.mark.parametrize("buckets", [1 << 62, 1 << 40, 1 << 31])
+def test_a_table_of_too_many_buckets(buckets: int) -> None:
+    attrs = {"value_dtype": "int64", "initial_num_buckets": buckets}
+    table = {"op": "MutableDenseHashTableV2", "name": "t", "inputs": ["empty", "deleted"], "attrs": attrs}
+    nodes = [const("empty", -1, "int64"), const("deleted", -2, "int64"), table]
+    size = {"op": "LookupTableSizeV2", "name": "o", "inputs": ["t"]}
+    with pytest.raises(placesim.ResourceExhaustedError, match="OOM when allocating tensor") as caught:
+        placesim.run({"nodes": [*nodes, size], "fetch": ["o"]}, memory_limit=LIMIT)
+    assert caught.value.node == "t"
+
+
+@pytest.mark.parametrize("shape", [(1,), (2, 2)])
+def test_seeds_that_are_no_scalars(shape: tuple[int, ...]) -> None:
+    seed = {"op": "Fill", "name": "s", "inputs": ["dims", "one"]}
+    made = {"op": "AnonymousRandomSeedGenerator", "name": "g", "inputs": ["one", "s"]}
+    nodes = [const("one", 1, "int64"), const("dims", list(shape), "int32"), seed, made]
+    with pytest.raises(placesim.InvalidArgumentError, match="scalar"):
+        placesim.run({"nodes": nodes, "fetch": ["g"]})

@@ -34,6 +34,8 @@ from placesim.runtime.kernels.named_resources import shape_of, slices, types_tex
 from placesim.runtime.kernels.string_tensors import flat_strings
 from placesim.runtime.shapes import scalar
 
+MAX_CARDINALITY = (1 << 63) - 1
+
 # --- sources --------------------------------------------------------------------------------------------------------
 
 
@@ -71,13 +73,15 @@ def list_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
     """The numbers from `start` to before `stop`, `step` apart; all are scalars.  InvalidArgumentError for a step of zero."""
     names = ("start", "stop", "step")
-    start, stop, step = (scalar_argument(value, name) for value, name in zip(inputs, names, strict=True))
+    start, stop, step = (int(scalar_argument(value, name)) for value, name in zip(inputs, names, strict=True))
     if not step:
         raise InvalidArgumentError("step must be a non-zero integer.")
     dtypes, shapes = signature(attrs)
     cast = dtypes[0].numpy.type
     values = range(start, stop, step)
-    return Dataset(dtypes, shapes, lambda: zip(map(cast, values)), len(values))
+    # which may be more than Python's own `len` counts
+    count = min(max(-((start - stop) // step), 0), MAX_CARDINALITY)
+    return Dataset(dtypes, shapes, lambda: zip(map(cast, values)), count)
 
 
 # --- parts and repetitions ------------------------------------------------------------------------------------------
@@ -322,7 +326,7 @@ def ignore_errors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 def tell_cardinality(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """A scalar: the number of elements, -1 where it is infinite, -2 where it is not known."""
-    return (np.int64(as_dataset(inputs[0]).cardinality),)
+    return (np.int64(min(as_dataset(inputs[0]).cardinality, MAX_CARDINALITY)),)
 
 
 def wrap(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
