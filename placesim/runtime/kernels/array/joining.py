@@ -215,8 +215,18 @@ def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Te
 
 
 def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The first input `[rows, ...]` with the second `[1, ...]` as its row `loc`."""
+    """The first input `[rows, ...]` with the second `[1, ...]` as its row `loc`.
+
+    InvalidArgumentError where it has no place there.
+    """
     value, update = inputs
+    if value.ndim != update.ndim or value.shape[1:] != update.shape[1:]:
+        shapes = f"{shape_text(value)} vs. {shape_text(update)}"
+        raise InvalidArgumentError(f"value and update shape doesn't match: {shapes}")
+    if update.shape[:1] != (1,):
+        raise InvalidArgumentError(f"update shape doesn't match: {shape_text(update)}")
+    if not 0 <= attrs["loc"] < len(value):
+        raise InvalidArgumentError(f"loc must be in [0, {len(value)}), got {attrs['loc']}")
     result = value.copy()
     result[attrs["loc"]] = update.reshape(value.shape[1:])
     return (result,)

@@ -40,6 +40,8 @@ def join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         if shape and np.ndim(part) and np.shape(part) != shape:
             raise InvalidArgumentError(f"Input shapes do not match: {format_dims(shape)} vs. {shape_text(part)}")
         shape = shape or np.shape(part)
+    if not inputs:
+        return (string_array([b""], ()),)
     rows = [flat_strings(np.broadcast_to(np.asarray(part, object), shape)) for part in inputs]
     check_text(sum(sum(map(len, row)) for row in rows) + len(raw(attrs["separator"])) * sum(map(len, rows)))
     return (string_array(list(map(raw(attrs["separator"]).join, zip(*rows, strict=True))), shape),)
