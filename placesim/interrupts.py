@@ -7,9 +7,14 @@ it can clean up behind itself; one that does not come back to Python within a mo
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from typing import Any, NoReturn
+else:
+    import _signal as signal  # the whole of it, and `typing`, take longer to import than a key takes to press
 
 INTERRUPTED = 130
 GRACE_SECONDS = 0.4

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from placesim.deadlines import run_within
 from placesim.devices.catalogue import GPU_MODELS, GpuModel
@@ -35,6 +35,16 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int, int, int], None]
 """Told now and then: steps done, of how many, and nodes done in this step, of how many."""
+
+
+class Taker(Protocol):
+    """Takes the results of each step as it ends, in the place of a report that keeps them all."""
+
+    def take(self, rows: Sequence[Result], so_far: Callable[[], Report], is_settled: bool) -> bool:
+        """Whether more is wanted.
+
+        `so_far` gives what was established beside results, to which nothing can be added any more where that `is_settled`.
+        """
 
 
 class Stage(IntEnum):
@@ -100,12 +110,15 @@ def _checked(report: Report) -> Report:
 # --- from loaded graph to report ------------------------------------------------------------------------------------
 
 
-def simulate(loaded: Loaded, options: Options, stage: Stage, progress: Progress | None = None) -> Report:
+def simulate(
+    loaded: Loaded, options: Options, stage: Stage, progress: Progress | None = None, taker: Taker | None = None
+) -> Report:
     """Place a graph and, as far as `stage` says, partition and execute its steps.
 
-    An error ends it: the report holds it, beside all that was established before.
+    An error ends it: the report holds it, beside all that was established before.  With a `taker` it holds no results, and
+    a step is the last where that wants no more.
     """
-    simulation = _Simulation(loaded, options, stage, progress)
+    simulation = _Simulation(loaded, options, stage, progress, taker)
     error: PlacesimError | None = None
     try:
         simulation.run()
@@ -120,8 +133,9 @@ def simulate(loaded: Loaded, options: Options, stage: Stage, progress: Progress 
 class _Simulation:
     """One session from its making to its last step, and what it has established so far."""
 
-    def __init__(self, loaded: Loaded, options: Options, stage: Stage, progress: Progress | None) -> None:
+    def __init__(self, loaded: Loaded, options: Options, stage: Stage, progress: Progress | None, taker: Taker | None) -> None:
         self._loaded = loaded
+        self._taker = taker
         self._options = options
         self._stage = stage
         self._progress = progress
@@ -179,15 +193,19 @@ class _Simulation:
         done = 0
         if not steps:
             run_within(session.config.timeout_seconds, partial(self._place, session))
-        for step in steps:
+        # only a function's body is placed while steps run
+        can_grow = bool(session.graph.functions)
+        for index, step in enumerate(steps):
             if step.nodes:
                 session.extend(step.nodes)
             if names_sinks and not step.fetches:
                 step = replace(step, fetches=session.sink_tensors())
             prepared = run_within(session.config.timeout_seconds, partial(self._prepare, session, step))
             if prepared is not None and self._stage >= Stage.EXECUTED:
+                is_settled = index == len(steps) - 1 and not can_grow
                 for _ in range(step.repeat):
-                    self._execute(session, step, prepared, done, total)
+                    if not self._execute(session, step, prepared, done, total, is_settled):
+                        return
                     done += 1
 
     def _prepare(self, session: Session, step: Step) -> PreparedStep | None:
@@ -206,14 +224,19 @@ class _Simulation:
         if not session.config.place_pruned_graph and session.placement.error is not None:
             raise session.placement.error
 
-    def _execute(self, session: Session, step: Step, prepared: PreparedStep, done: int, total: int) -> None:
+    def _execute(self, session: Session, step: Step, prepared: PreparedStep, done: int, total: int, is_settled: bool) -> bool:
+        """Whether the results are wanted: then another step may be."""
         from placesim.report.results import Result
 
         nodes = sum(len(part.graph) for part in prepared.partitions.parts)
         progress = self._progress
         report = None if progress is None else lambda nodes_done: progress(done, total, nodes_done, nodes)
         result = session.run(step, progress=report)
-        self._results += [Result(done, value.name, value.dtype, value.value) for value in result.values]
+        rows = [Result(done, value.name, value.dtype, value.value) for value in result.values]
+        if self._taker is not None:
+            return self._taker.take(rows, partial(self.report, None), is_settled)
+        self._results += rows
+        return True
 
 
 # --- what the options override --------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from placesim.cli.output import write_report
+from placesim.cli.reports import write_report
 from placesim.loading import load
 from placesim.options import Options
 from placesim.report.report import Report

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -61,51 +61,10 @@ def write_styled(text: str) -> None:
         write(text)
 
 
-def write_report(report: Report, form: str = "text", graph: str | None = None, with_summary: bool = False) -> bool:
-    """A report as text or as one line of JSON; `graph` is its name where there are several.
-
-    False where nobody reads it any more.
-    """
-    if form == "json":
-        from placesim.report.document import json_line
-
-        document: dict[str, Any] = report.document() | (_summary(report, form) if with_summary else {})
-        is_read = write(json_line(document if graph is None else {"graph": graph, **document}))
-    else:
-        if graph is not None:
-            write(f"==> {escape_line(graph)} <==\n")
-        is_read = _write_report_text(report)
-        if with_summary and report.placed:
-            write(_summary(report, form))
-        if report.annotations is not None:
-            complain(_annotations_line(report.annotations))
-    for message in report.warnings:
-        complain(f"{message}\n")
-    if report.error is not None:
-        write_traceback(report.error)
-        write_error_text(report.error_text())
-    return is_read
-
-
 def write_creation(report: Report) -> None:
     """What TensorFlow logs of the GPUs when a session is made, where it logs it."""
     for line in report.creation:
         complain(f"{escape_line(line)}\n")
-
-
-def _annotations_line(annotations: Mapping[str, int]) -> str:
-    """How many device annotations came with the file."""
-    listed = ", ".join(f"{escape_line(device)}: {count}" for device, count in annotations.items())
-    return f"device annotations in the file: {sum(annotations.values())}{listed and f' ({listed})'}\n"
-
-
-def _summary(report: Report, form: str) -> Any:
-    """The text of the summary, or what it adds to the JSON object."""
-    from placesim.inspection.summary import summarise_outcome
-    from placesim.report.text.summary import format_summary, summary_document
-
-    found = summarise_outcome(report)
-    return {"summary": summary_document(found)} if form == "json" else format_summary(found)
 
 
 def with_log_filter(report: Report, patterns: tuple[str, ...]) -> Report:
@@ -117,14 +76,6 @@ def with_log_filter(report: Report, patterns: tuple[str, ...]) -> Report:
     from placesim.inspection.patterns import matcher
 
     return replace(report, shows_node=matcher(patterns))
-
-
-def _write_report_text(report: Report) -> bool:
-    if not is_terminal(sys.stdout):
-        return write(report.text())
-    from placesim.report.terminal import styled_report
-
-    return write(styled_report(report, sys.stdout), is_styled=True)
 
 
 def write_traceback(error: BaseException) -> None:

@@ -52,7 +52,8 @@ def place_graphs(
 ) -> int:
     """Place each graph and print its report; the worst exit code."""
     from placesim.cli.graph_arguments import load_graphs
-    from placesim.cli.output import with_log_filter, write_creation, write_report
+    from placesim.cli.output import with_log_filter, write_creation
+    from placesim.cli.reports import write_report
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
 

@@ -24,8 +24,13 @@ class TerminalProgress:
         return self
 
     def __exit__(self, *error: Any) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Take the bar away; the next update puts it there again."""
         if self._bar is not None:
             self._bar.stop()
+            self._bar = None
 
     def update(self, steps_done: int, steps: int, nodes_done: int, nodes: int) -> None:
         """Called by the simulation now and then."""

@@ -68,8 +68,9 @@ def run_command(
       generate-graph | placesim run - --format json | jq .results
     """
     from placesim.cli.graph_arguments import load_graph
-    from placesim.cli.output import with_log_filter, write_creation, write_report
+    from placesim.cli.output import write_creation
     from placesim.cli.progress import TerminalProgress
+    from placesim.cli.reports import ReportWriter
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
 
@@ -81,11 +82,12 @@ def run_command(
     if log_filters and values["log_placement"] is None:
         values["log_placement"] = True
     options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
-    with TerminalProgress() as progress:
-        report = simulate(load_graph(graph, options), options, Stage.EXECUTED, progress.update)
-    if log_creation:
-        write_creation(report)
-    write_report(with_log_filter(report, log_filters), form, None, summary)
+    with TerminalProgress() as progress, ReportWriter(form, None, summary, log_filters, progress.clear) as writer:
+        report = simulate(load_graph(graph, options), options, Stage.EXECUTED, progress.update, writer)
+        progress.clear()
+        if log_creation:
+            write_creation(report)
+        writer.finish(report)
     return report.error.exit_code if report.error is not None else 0
 
 

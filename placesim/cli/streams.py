@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import errno
 import os
+import select
 import sys
 
 from placesim.errors import UsageError
@@ -59,6 +60,16 @@ def write_result(content: str | bytes) -> bool:
         lost_output(error)
         return False
     return True
+
+
+def reader_is_gone() -> bool:
+    """Whether standard output is a pipe that nobody reads any more, as far as that can be told without writing."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        return bool(poll.poll(0))
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def write_complaint(text: str) -> None:

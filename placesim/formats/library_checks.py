@@ -26,7 +26,7 @@ def check_library(
             message = f"Cannot add function '{function.name}' because an op with the same name already exists."
             problems.add(part_position(tree, "name"), message, "ValueError")
         bodies = tree.get("nodes", ()) if isinstance(tree, dict) else ()
-        at = {body.get("name"): body for body in bodies if isinstance(body, dict)}
+        at = {body.get("name"): body for body in bodies if isinstance(body, dict) and isinstance(body.get("name"), str)}
         for node in function.nodes:
             checks.check(node, at.get(node.name), f" in function '{function.name}'")
     circle = recursion(functions)

@@ -214,7 +214,7 @@ def _as_float(leaf: Any, dtype: DType = FLOAT) -> float:
         try:
             return float(leaf)
         except OverflowError:
-            return math.copysign(math.inf, leaf)
+            return math.inf if leaf > 0 else -math.inf
     if isinstance(leaf, str) and leaf.lower() in _SPECIAL_FLOATS:
         return _SPECIAL_FLOATS[leaf.lower()]
     raise mismatch(leaf, dtype)

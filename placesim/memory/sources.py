@@ -28,9 +28,9 @@ class Entry(NamedTuple):
 class DeviceSource:
     """The buffers of one device's allocator: `limit` in bytes or None, how much is in use, and the most that ever was.
 
-    `handed_out` counts all bytes since it was last set to 0.  `live` holds the buffers that are in use, in the order in which they
-    were made.  While `journal` is a list, each buffer is written down there as it is made and as it is freed, so that the curve of
-    a step can be drawn afterwards.
+    `handed_out` counts all bytes since it was last set to 0.  `live` holds the buffers that are in use, in the order in
+    which they were made.  While `journal` is a list, each buffer is written down there as it is made and as it is freed, so
+    that the curve of a step can be drawn afterwards.
     """
 
     name: str

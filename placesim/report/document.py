@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import math
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from placesim.devices.inventory import Device
@@ -22,13 +25,11 @@ def device_document(device: Device) -> dict[str, Any]:
 def result_document(result: Result) -> dict[str, Any]:
     """A fetched tensor's row: type by TensorFlow's name, shape, and the elements in nested lists."""
     array = result.array
-    return {
-        "step": result.step,
-        "name": result.name,
-        "dtype": result.dtype.python_name,
-        "shape": list(array.shape),
-        "value": plain_value(array),
-    }
+    return _result_head(result, array) | {"value": plain_value(array)}
+
+
+def _result_head(result: Result, array: np.ndarray[Any, Any]) -> dict[str, Any]:
+    return {"step": result.step, "name": result.name, "dtype": result.dtype.python_name, "shape": list(array.shape)}
 
 
 def plain_value(array: np.ndarray[Any, Any]) -> Any:
@@ -41,9 +42,11 @@ def plain_value(array: np.ndarray[Any, Any]) -> Any:
     if kind == "O":
         return _mapped(array.tolist(), _plain_object)
     # bfloat16 and its kin, and the integers of less than a byte, are numpy types of kind V
-    return _mapped(
-        array.astype("f8").tolist() if kind == "f" or _has_fractions(array) else array.astype("i8").tolist(), _finite
-    )
+    if kind != "f" and not _has_fractions(array):
+        return array.astype("i8").tolist()
+    numbers = array.astype("f8")
+    # nearly always all are finite, and each need not be looked at
+    return numbers.tolist() if (abs(numbers) < math.inf).all() else _mapped(numbers.tolist(), _finite)
 
 
 def _has_fractions(array: np.ndarray[Any, Any]) -> bool:
@@ -72,8 +75,87 @@ def error_document(error: PlacesimError) -> dict[str, Any]:
     }
 
 
+# --- text -----------------------------------------------------------------------------------------------------------
+
+
+ROWS_AT_A_TIME = 1024
+ELEMENTS_AT_A_TIME = 1 << 14
+LETTERS_AT_A_TIME = 1 << 20
+
+
 def json_line(document: Any) -> str:
     """One line of JSON, in which nothing is a control character."""
+    return _json(document) + "\n"
+
+
+def _json(value: Any) -> str:
     import json
 
-    return escape_json(json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))) + "\n"
+    return escape_json(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+
+
+def json_pieces(document: Mapping[str, Any], is_open: bool = False, is_begun: bool = False) -> Iterator[str]:
+    """The members of an object, piece by piece; values that are iterators are lists of rows.
+
+    An object that `is_begun` gets no brace before them, one that stays open none behind them.
+    """
+    before = "" if is_begun else "{"
+    for key, value in document.items():
+        yield f"{before}{_json(key)}:"
+        before = ","
+        yield from _json_list(value) if isinstance(value, Iterator) else (_json(value),)
+    if not is_open:
+        yield "}"
+
+
+def _json_list(rows: Iterator[Any]) -> Iterator[str]:
+    before = "["
+    while some := list(islice(rows, ROWS_AT_A_TIME)):
+        yield before + _json(some)[1:-1]
+        before = ","
+    yield "[]" if before == "[" else "]"
+
+
+def result_pieces(result: Result) -> Iterator[str]:
+    """The JSON of a fetched tensor's row, piece by piece, so that a large one is never held as Python values or as text."""
+    array = result.array
+    head = _json(_result_head(result, array))
+    yield f'{head[:-1]},"value":'
+    yield from _value_pieces(array)
+    yield "}"
+
+
+def _value_pieces(array: np.ndarray[Any, Any]) -> Iterator[str]:
+    """What `plain_value` gives as JSON: a few rows at a time, and a long string by itself."""
+    if not _has_long_strings(array) and (array.size <= ELEMENTS_AT_A_TIME or not array.ndim):
+        yield _json(plain_value(array))
+    elif not array.ndim:
+        yield from _string_pieces(array.item())
+    else:
+        rows = max(1, ELEMENTS_AT_A_TIME // math.prod(array.shape[1:]))
+        before = "["
+        for at in range(0, len(array), rows):
+            some = array[at : at + rows]
+            if rows > 1 and not _has_long_strings(some):
+                yield before + _json(plain_value(some))[1:-1]
+                before = ","
+                continue
+            for index in range(len(some)):
+                yield before
+                yield from _value_pieces(some[index, ...])
+                before = ","
+        yield "]"
+
+
+def _has_long_strings(array: np.ndarray[Any, Any]) -> bool:
+    if array.dtype.kind != "O":
+        return False
+    return sum(len(text) for text in array.flat if isinstance(text, bytes)) > LETTERS_AT_A_TIME
+
+
+def _string_pieces(text: bytes) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+    yield '"'
+    for at in range(0, len(text), LETTERS_AT_A_TIME):
+        yield _json(decoder.decode(text[at : at + LETTERS_AT_A_TIME], at + LETTERS_AT_A_TIME >= len(text)))[1:-1]
+    yield '"'

@@ -72,15 +72,24 @@ class Report(Outcome):
 
         For a file of TensorFlow's also `annotations`: the devices that came with it, each with its number of nodes.
         """
+        head = {key: list(rows) for key, rows in self.document_head().items()}
+        return head | {"results": [result_document(row) for row in self.results]} | self.document_tail()
+
+    def document_head(self) -> dict[str, Iterator[Any]]:
+        """What stands before the results in the JSON object: lists, row by row."""
         return {
-            "devices": [device_document(device) for device in self.devices],
-            "mapping": list(self.mapping),
-            "placements": [row._asdict() for row in self.placements],
-            "transfers": [row._asdict() for row in self.transfers],
-            "warnings": list(self.warnings),
-            "results": [result_document(row) for row in self.results],
-            "error": None if self.error is None else error_document(self.error),
-        } | ({} if self.annotations is None else {"annotations": dict(self.annotations)})
+            "devices": map(device_document, self.devices),
+            "mapping": iter(self.mapping),
+            "placements": (row._asdict() for row in self.placements),
+            "transfers": (row._asdict() for row in self.transfers),
+            "warnings": iter(self.warnings),
+        }
+
+    def document_tail(self) -> dict[str, Any]:
+        """What stands behind them."""
+        return {"error": None if self.error is None else error_document(self.error)} | (
+            {} if self.annotations is None else {"annotations": dict(self.annotations)}
+        )
 
     def text(self) -> str:
         """The log, where it was asked for, and the results."""

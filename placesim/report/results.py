@@ -68,10 +68,11 @@ def format_results(results: Results, classic: bool = False) -> str:
     by_step: dict[int, list[Result]] = {}
     for row in results:
         by_step.setdefault(row.step, []).append(row)
-    return "".join(text for rows in by_step.values() for text in _format_step(rows, classic))
+    return "".join(text for rows in by_step.values() for text in format_step(rows, classic))
 
 
-def _format_step(rows: Sequence[Result], classic: bool) -> Iterator[str]:
+def format_step(rows: Sequence[Result], classic: bool = False) -> Iterator[str]:
+    """The values of one step, one after the other."""
     from placesim.runtime.printing import format_array
 
     for row in rows:

@@ -14,7 +14,6 @@ from rich.text import Text
 from placesim.escapes import escape_line
 from placesim.marked import Marked, Role, Span, lines_of
 from placesim.report.report import Report
-from placesim.report.results import format_results
 from placesim.report.terminal_console import console_into
 
 MAX_STYLED_LINES = 5000
@@ -37,12 +36,10 @@ _STYLES = {
 }
 
 
-def styled_report(report: Report, stream: TextIO) -> str:
-    """The report's text with nodes, ops and devices in colour; results as they are."""
+def styled_log(report: Report, stream: TextIO) -> str:
+    """The report's log with nodes, ops and devices in colour."""
     log = report.log()
-    if log.count("\n") <= MAX_STYLED_LINES:
-        log = styled(report.marked_log(), stream)
-    return log + format_results(report.results, report.style == "classic")
+    return styled(report.marked_log(), stream) if log.count("\n") <= MAX_STYLED_LINES else log
 
 
 def styled(text: Marked, stream: TextIO) -> str:

@@ -25,6 +25,7 @@ from placesim.runtime.control_flow import find_frames
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels.kernel import Kernel, WouldWait, one_per_output
 from placesim.runtime.kernels.memory_rules import TensorMemory
+from placesim.runtime.memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, blame, defect, no_argument, read_variable
 from placesim.runtime.shapes import format_dims
 
@@ -187,6 +188,8 @@ class _Run:
             number, index, *_ = next(iter(self.receivers.values()))
             name = self.programs[number].instructions[index].node.name
             raise InternalError(f"{node_tag(name)} waits for a tensor that is never sent")
+        if self.programs:
+            self.programs[0].state.memory.worked(self.done % LOOK_AFTER)
         for index in self.dead_results:
             raise InvalidArgumentError(f"Retval[{index}] does not have value")
         return self.results
@@ -275,8 +278,13 @@ class _Run:
         if isinstance(outputs, BaseException):
             raise outputs
         self.done += 1
-        if not self.done % 256 and self.progress is not None:
-            self.progress(self.done)
+        if not self.done % LOOK_AFTER:
+            try:
+                program.state.memory.worked(LOOK_AFTER)
+            except OpError as error:
+                raise blame(error, program.graph, instruction.node, program.state.device.name) from None
+            if self.progress is not None:
+                self.progress(self.done)
         outputs = self._account_for(item, instruction, outputs)
         self._propagate(number, instruction, iteration, outputs, is_dead)
         self._let_go(outputs)

@@ -15,6 +15,7 @@ from typing import Any
 from placesim.errors import InternalError, OpError, PlacesimError
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.runtime.accounting.ledger import Ledger, StepAccount, make_constants, names_functions, share
+from placesim.runtime.memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, TransferKey, blame, defect, no_argument, read_variable
 
 CHUNK = 4096
@@ -118,7 +119,8 @@ class Executor:
     def run(self, feeds: Mapping[int, Any], progress: Progress | None = None, *, is_accounted: bool = True) -> dict[int, Any]:
         """One step: values by `_Arg` index -> values by `_Retval` index.
 
-        `is_accounted=False` leaves the memory of this step out of the ledger, where there is one.  Raises OpError, with node and device, where a kernel fails.
+        `is_accounted=False` leaves the memory of this step out of the ledger, where there is one.  Raises OpError, with node
+        and device, where a kernel fails.
         """
         self._feeds.clear()
         self._feeds.update(feeds)
@@ -129,12 +131,15 @@ class Executor:
         remaining = iter(steps)
         if accounts is not None:
             accounts.open()
+        memory = self.schedule.programs[0].state.memory if steps else None
         try:
-            while done < len(steps):
-                for step in islice(remaining, CHUNK):
+            while memory is not None and done < len(steps):
+                for step in islice(remaining, LOOK_AFTER):
                     step()
-                done = min(done + CHUNK, len(steps))
-                if progress is not None:
+                ran = min(LOOK_AFTER, len(steps) - done)
+                done += ran
+                memory.worked(ran)
+                if progress is not None and (not done % CHUNK or done == len(steps)):
                     progress(done)
         except OpError as error:
             program, instruction, _ = self._at(len(steps) - length_hint(remaining) - 1)

@@ -1,7 +1,8 @@
 """How much a run may still allocate, and TensorFlow's error where a tensor needs more.
 
 What is free is asked of the machine when a large tensor is about to be made: its memory, and that of the control group that
-the process is in.  A limit of the run's own is held against what the process has grown by since the session was opened.
+the process is in.  A limit of the run's own is held against what the process has grown by since the session was opened.  Many
+small values (in queues, loops, lists, caches) are nobody's large tensor: so the process is looked at now and then as well.
 """
 
 from __future__ import annotations
@@ -9,13 +10,22 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+try:
+    import resource
+except ImportError:  # where there is no POSIX
+    resource = None  # type: ignore[assignment]
 
 from placesim.devices.names import parse_runtime_name
-from placesim.dtypes import VARIANT, DType
+from placesim.dtypes import DTYPES, STRING, VARIANT, DType
 from placesim.errors import InvalidArgumentError, ResourceExhaustedError
 
 FEW_ELEMENTS = 1 << 20
@@ -25,6 +35,12 @@ OBJECT_BYTES = 8
 """Of a string, a resource or a variant: the reference to it."""
 ELEMENT_BYTES = 120
 """Of an element of a tensor array or list, as the Python object that stands for it."""
+LOOK_AFTER = 256
+"""Nodes and elements of datasets between two looks at the process: of few bytes each, they come to a limit at most."""
+OWN_BYTES = 64 << 20
+"""What the process may grow by beside a limit: modules that are imported, nodes that are compiled."""
+RESERVE_BYTES = 128 << 20
+"""What a run without a limit leaves to the machine."""
 _WIDEST = 16
 _OVERCOMMIT_SHARE = 16
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -45,7 +61,9 @@ class Memory:
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
         self.few = FEW_ELEMENTS if limit is None else max(0, min(FEW_ELEMENTS, limit // (_WIDEST * _OVERCOMMIT_SHARE)))
-        self._at_start = 0 if limit is None else _resident_bytes()
+        self._at_start = _resident_bytes()
+        self._unseen = 0
+        self._harmless = self._at_start + (2 * RESERVE_BYTES if limit is None else limit + OWN_BYTES)
 
     def has_room(self, size: int) -> bool:
         """Whether so many more bytes may be allocated."""
@@ -59,6 +77,24 @@ class Memory:
             return False
         return size <= free_bytes()
 
+    def worked(self, count: int) -> None:
+        """Told of nodes that have run, and of elements that were made.
+
+        Raises ResourceExhaustedError where all that the run holds has come to more than it may.
+        """
+        self._unseen += count
+        if self._unseen >= LOOK_AFTER:
+            self._unseen = 0
+            if _most_resident_bytes() > self._harmless and (size := _resident_bytes()) > self._harmless:
+                self._look(size)
+
+    def _look(self, size: int) -> None:
+        if self.limit is None and free_bytes() > RESERVE_BYTES:
+            self._harmless = size + RESERVE_BYTES // 2
+            return
+        share = "the machine has free" if self.limit is None else f"{self.limit} bytes"
+        raise _with_help(ResourceExhaustedError(f"OOM: the tensors, strings and resources of this run take more than {share}"))
+
     def check(self, shape: Sequence[int], dtype: DType) -> None:
         """Raises AllocationRefused where a tensor of this shape has no room."""
         if not self.has_room(tensor_bytes(shape, dtype)):
@@ -66,7 +102,6 @@ class Memory:
 
 
 _current: ContextVar[Memory | None] = ContextVar("memory", default=None)
-_UNLIMITED = Memory()
 
 
 @contextmanager
@@ -81,13 +116,56 @@ def serving_memory(memory: Memory) -> Iterator[None]:
 
 def check_room(shape: Sequence[int], dtype: DType) -> None:
     """For kernels whose output's size follows from values: AllocationRefused where such a tensor has no room."""
-    (_current.get() or _UNLIMITED).check(shape, dtype)
+    current_memory().check(shape, dtype)
+
+
+def check_array(shape: Sequence[int], dtype: np.dtype[Any]) -> None:
+    """The same for an array of numpy's type."""
+    if not current_memory().has_room(math.prod(map(int, shape)) * dtype.itemsize):
+        raise AllocationRefused(shape, next((known.name for known in DTYPES.values() if known.numpy == dtype), VARIANT.name))
 
 
 def check_elements(count: int, each: int = ELEMENT_BYTES) -> None:
     """For kernels that keep Python objects, one for each element of a list: AllocationRefused where these have no room."""
-    if not (_current.get() or _UNLIMITED).has_room(count * each):
+    if not current_memory().has_room(count * each):
         raise AllocationRefused((count,), VARIANT.name)
+
+
+def check_text(length: int) -> None:
+    """For kernels that make strings of so many bytes in all: AllocationRefused where these have no room."""
+    if not current_memory().has_room(length):
+        raise AllocationRefused((), STRING.name)
+
+
+def check_text_of(texts: Iterable[bytes]) -> None:
+    """For kernels whose strings are about as long as those that they are given: as `check_text`."""
+    check_text(sum(map(len, texts)))
+
+
+class GrowingText:
+    """Strings that a kernel makes piece by piece, of which nobody knows how long they become."""
+
+    def __init__(self) -> None:
+        self._length = 0
+        self._checked = current_memory().few
+
+    def add(self, length: int) -> None:
+        """So many bytes more: AllocationRefused where there is no room for as many again as there are by now."""
+        self._length += length
+        if self._length > self._checked:
+            check_text(self._length)
+            self._checked = 2 * self._length
+
+
+def current_memory() -> Memory:
+    """The memory that kernels of this context ask."""
+    return _current.get() or _outside()
+
+
+@cache
+def _outside() -> Memory:
+    """What kernels ask that no session runs."""
+    return Memory()
 
 
 def tensor_bytes(shape: Sequence[int], dtype: DType) -> int:
@@ -101,7 +179,10 @@ def out_of_memory(shape: Sequence[int], dtype: str, device: str = "") -> Resourc
     if math.prod(shape) > MAX_ELEMENTS:
         return InvalidArgumentError(f"Shape {shown} would have more than 2**63 - 1 elements")
     text = f"OOM when allocating tensor with shape{shown} and type {dtype}"
-    error = ResourceExhaustedError(f"{text} on {device or _CPU} by allocator {_allocator(device)}")
+    return _with_help(ResourceExhaustedError(f"{text} on {device or _CPU} by allocator {_allocator(device)}"))
+
+
+def _with_help(error: ResourceExhaustedError) -> ResourceExhaustedError:
     error.help = ("a run may take what the machine has free, or what `--memory-limit` says",)
     return error
 
@@ -156,3 +237,10 @@ def _resident_bytes() -> int:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def _most_resident_bytes() -> int:
+    """The most memory that this process ever had in use, which is told at once; a huge number where it is not."""
+    if resource is None or sys.platform == "darwin":  # there in another unit
+        return sys.maxsize
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

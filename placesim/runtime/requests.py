@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -168,7 +169,12 @@ def _read_npy(file: BinaryIO) -> np.ndarray[Any, Any]:
     reader = _NPY_HEADERS.get(np.lib.format.read_magic(file))
     if reader is None:
         raise ValueError("its version of the format is unknown")
-    shape, is_fortran, dtype = reader(file)
+    try:
+        shape, is_fortran, dtype = reader(file)
+    except (SyntaxError, TypeError, KeyError, IndexError, RecursionError, TokenError):  # what numpy's own reading lets through
+        raise ValueError("its header cannot be read") from None
+    if not all(type(dim) is int and dim >= 0 for dim in shape):
+        raise ValueError(f"its header has shape {shape}")
     if dtype.hasobject:
         raise ValueError("Python objects")
     wanted = math.prod(shape) * dtype.itemsize

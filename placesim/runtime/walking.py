@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from placesim.dtypes import DType
+from placesim.errors import RequestError
 from placesim.files.access import FileAccess
 from placesim.graph.graph import Graph, Node, TensorRef
 from placesim.graph.steps import Feed, Generated, Step
 from placesim.ops.categories import UNFED_PLACEHOLDERS
 from placesim.runtime.kernels.sketch import Sketch, SketchedValueError
-from placesim.runtime.requests import Fetched, RequestError, resolve_fed_tensor, resolve_feed
+from placesim.runtime.requests import Fetched, resolve_fed_tensor, resolve_feed
 from placesim.runtime.shapes import Dims, format_dims, is_fully_defined
 from placesim.runtime.sketches import MAX_KNOWN_ELEMENTS
 
@@ -23,7 +24,7 @@ MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class FeedShapes:
-    """What settles open dimensions: shapes by placeholder, and the first dimension of all placeholders that leave theirs open."""
+    """What settles open dimensions: shapes by placeholder, and the first dimension of all that leave theirs open."""
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     batch: int | None = None

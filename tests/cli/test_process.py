@@ -180,6 +180,14 @@ def test_interrupting_says_nothing_even_during_imports(moment: float) -> None:
     assert (process.returncode, complaint) == (130, b"")
 
 
+def test_interrupts_are_taken_before_anything_that_takes_its_time() -> None:
+    command = [sys.executable, "-S", "-X", "importtime", "-m", "placesim", "--version"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    imported = [line.rpartition("|")[2].strip() for line in ended.stderr.splitlines() if line.startswith("import time:")]
+    assert not {"typing", "enum", "signal", "re"} & set(imported[: imported.index("placesim.interrupts")])
+    assert "typing" in imported
+
+
 def on_a_terminal(*arguments: str, interrupt_at: str | None = None, **environment: str) -> str:
     """What a command writes to a terminal, results and errors alike; with a text at which it is interrupted."""
     master, slave = pty.openpty()

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from placesim.dtypes import FLOAT
-from placesim.errors import InvalidArgumentError
+from placesim.errors import InvalidArgumentError, PlacesimError
 from placesim.graph.steps import Generated
 from placesim.runtime.requests import generate
+from placesim.simulation import run
 from tests.runtime.graphs import fetch, make_session
 
 
@@ -52,3 +53,26 @@ def test_warnings_of_numpy_stay_inside(tmp_path: Path) -> None:
 def test_a_seed_may_be_negative() -> None:
     made = [generate(Generated("random_normal", (2,), seed=-1), FLOAT) for _ in range(2)]
     assert made[0].tolist() == made[1].tolist()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (True,), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1.5,), }",
+        "{'descr': [], 'fortran_order': False, 'shape': (), }",
+        "{'descr': {}, 'fortran_order': False, 'shape': (1,), }",
+        "{[]: 1, 'fortran_order': False, 'shape': (1,), }",
+        "'''",
+        "((((((",
+        "",
+    ],
+)
+def test_a_header_that_numpy_cannot_read(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + b"\0\0\0\0")
+    graph = {"nodes": [{"op": "Placeholder", "name": "x", "dtype": "float"}]}
+    with pytest.raises(PlacesimError, match=r"x\.npy is not a \.npy file of numbers: "):
+        run(graph, feed={"x": {"file": str(path)}})

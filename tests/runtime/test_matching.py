@@ -6,6 +6,7 @@ import pytest
 
 from placesim.errors import InvalidArgumentError
 from placesim.runtime.kernels.string.matching import compile_pattern, replace_all, replace_first
+from placesim.runtime.memory import GrowingText
 from tests.runtime.kernel_calls import Machine
 
 REPLACEMENTS = [
@@ -27,8 +28,8 @@ REPLACEMENTS = [
 @pytest.mark.parametrize(("pattern", "rewrite", "text", "first", "every"), REPLACEMENTS)
 def test_replacements(pattern: bytes, rewrite: bytes, text: bytes, first: bytes, every: bytes) -> None:
     compiled = compile_pattern(pattern)
-    assert replace_first(compiled, rewrite, text) == first
-    assert replace_all(compiled, rewrite, text) == every
+    assert replace_first(compiled, rewrite, text, GrowingText()) == first
+    assert replace_all(compiled, rewrite, text, GrowingText()) == every
 
 
 def test_matching_is_linear_in_the_text() -> None:

@@ -118,3 +118,37 @@ def test_a_kernel_that_gives_another_number_of_outputs_is_an_error(monkeypatch: 
     monkeypatch.setitem(kernels._found, "Square", broken)  # type: ignore[attr-defined]
     with pytest.raises(InternalError, match="gave 2 outputs, but has 1"):
         placesim.run({"nodes": [A, {"op": "Square", "name": "o", "inputs": ["a"]}]})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (
+            [
+                {"op": "Const", "name": "i0", "value": "1"},
+                {"op": "Const", "name": "i1", "value": [[1.0]]},
+                {"op": "AudioSummaryV2", "name": "o", "inputs": ["i0", "i1", 1e10]},
+            ],
+            r"sample_rate must be in \(0, 2\^32\), got: 10000000000",
+        ),
+        (
+            [
+                {"op": "Const", "name": "i0", "value": [1.0, 2.0]},
+                {"op": "Const", "name": "i1", "value": [1.0, 2.0]},
+                {"op": "_ParallelConcatUpdate", "name": "o", "inputs": ["i0", "i1"], "attrs": {"loc": 0}},
+            ],
+            "update shape doesn't match",
+        ),
+        (
+            [
+                {"op": "Const", "name": "i0", "value": [1.0, 2.0]},
+                {"op": "Const", "name": "i1", "value": [1.0]},
+                {"op": "_ParallelConcatUpdate", "name": "o", "inputs": ["i0", "i1"], "attrs": {"loc": 2}},
+            ],
+            r"loc must be in \[0, 2\)",
+        ),
+    ],
+)
+def test_what_the_fuzzers_found_in_kernels(nodes: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(placesim.InvalidArgumentError, match=message):
+        placesim.run({"nodes": nodes, "fetch": ["o"]})

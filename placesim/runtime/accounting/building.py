@@ -21,9 +21,9 @@ def build_ledger(
     report: ReportOptions | None = None,
     log: Callable[[LogLine], object] | None = None,
 ) -> Ledger:
-    """A ledger with an allocator for each device that has a limit; what a GPU keeps in host memory is counted on its task's CPU.
+    """A ledger with an allocator for each device that has a limit.
 
-    Without `has_limits` nothing runs out.  `log` is told what TensorFlow's allocators log.
+    What a GPU keeps in host memory is counted on its task's CPU.  Without `has_limits` nothing runs out.  `log` is told what TensorFlow's allocators log.
     """
     failures = FailureLog()
     sources: dict[str, DeviceSource] = {}

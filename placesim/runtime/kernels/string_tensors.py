@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from placesim.runtime.kernels.kernel import Tensor
+from placesim.runtime.memory import check_text_of
 
 
 def raw(text: str | bytes) -> bytes:
@@ -30,5 +31,7 @@ def flat_strings(tensor: Any) -> list[bytes]:
 
 
 def map_strings(function: Callable[[bytes], bytes], tensor: Any) -> Tensor:
-    """A function of one string for every string."""
-    return string_array(list(map(function, flat_strings(tensor))), np.shape(tensor))
+    """A function of one string for every string; AllocationRefused where there is no room for as many bytes as they have."""
+    texts = flat_strings(tensor)
+    check_text_of(texts)
+    return string_array(list(map(function, texts)), np.shape(tensor))

@@ -117,12 +117,13 @@ def concat_offset(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     if not 0 <= axis < rank:
         raise InvalidArgumentError(f"Concat dim is out of range: {given} vs. {rank}")
     # offsets are those of a Concat's gradient: zero on every axis but the one that is joined
-    offsets, position_along = [], 0
+    offsets, position_along = [], np.zeros(1, shapes[0].dtype)
     for position, shape in enumerate(shapes):
         _check_same_elsewhere(shapes[0], shape, position, axis)
         offsets.append(np.zeros_like(shape))
-        offsets[-1][axis] = position_along
-        position_along += int(shape[axis])
+        offsets[-1][axis] = position_along[0]
+        # added in the type of the shapes, which may overflow
+        position_along = position_along + shape[axis : axis + 1]
     return offsets
 
 
@@ -215,8 +216,18 @@ def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Te
 
 
 def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The first input `[rows, ...]` with the second `[1, ...]` as its row `loc`."""
+    """The first input `[rows, ...]` with the second `[1, ...]` as its row `loc`.
+
+    InvalidArgumentError where it has no place there.
+    """
     value, update = inputs
+    if value.ndim != update.ndim or value.shape[1:] != update.shape[1:]:
+        shapes = f"{shape_text(value)} vs. {shape_text(update)}"
+        raise InvalidArgumentError(f"value and update shape doesn't match: {shapes}")
+    if update.shape[:1] != (1,):
+        raise InvalidArgumentError(f"update shape doesn't match: {shape_text(update)}")
+    if not 0 <= attrs["loc"] < len(value):
+        raise InvalidArgumentError(f"loc must be in [0, {len(value)}), got {attrs['loc']}")
     result = value.copy()
     result[attrs["loc"]] = update.reshape(value.shape[1:])
     return (result,)

@@ -12,6 +12,7 @@ from placesim.runtime.kernels.array.indices import first_outside, position_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.memory_rules import KernelMemory, item_size
 from placesim.runtime.kernels.partial_shapes import partial_shape_of
+from placesim.runtime.memory import check_array
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -47,6 +48,7 @@ def make_ranges(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     rows = counts.pop() if counts else 1
     starts, limits, deltas = (np.broadcast_to(tensor, rows) for tensor in inputs)
     lengths = _range_lengths(starts, limits, deltas, np.iinfo(attrs["Tsplits"].numpy).max)
+    check_array((sum(map(int, lengths)),), deltas.dtype)
     splits = np.concatenate(([0], np.cumsum(lengths)))
     # each value is the one before it plus the delta, so that roundings add up as they do in TensorFlow
     steps = np.repeat(deltas, lengths)
@@ -204,6 +206,8 @@ def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     for axis, (kind, partition) in enumerate(zip(types, partitions, strict=True), 1):
         if sizes[axis] < 0:
             sizes[axis] = _widest_row(kind, partition)
+    check_array(sizes, values.dtype)
+    check_array((first,), np.dtype(np.int64))
     output = np.empty(sizes, values.dtype)
     # what no value reaches keeps the default
     output[...] = default
@@ -278,7 +282,9 @@ def _parents_and_positions(kind: str, partition: Tensor, parents: int) -> tuple[
     rows = len(partition) - 1
     if rows > parents:
         raise InvalidArgumentError(f"Row partition size is greater than output size: {rows} > {parents}")
-    row_of = np.repeat(np.arange(max(rows, 0)), np.maximum(np.diff(partition), 0))
+    lengths = np.maximum(np.diff(partition), 0)
+    check_array((sum(map(int, lengths)),), np.dtype(np.int64))
+    row_of = np.repeat(np.arange(max(rows, 0)), lengths)
     if len(partition) and len(row_of) != partition[-1]:
         raise InvalidArgumentError("Invalid row split size.")
     return row_of, _run_positions(row_of)

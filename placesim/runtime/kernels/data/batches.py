@@ -7,6 +7,7 @@ All raise InvalidArgumentError for an input that is no dataset where one is expe
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -25,9 +26,11 @@ from placesim.runtime.kernels.data.values import (
     build_infer_dataset,
     scalar_argument,
     signature,
+    tries,
 )
 from placesim.runtime.kernels.kernel import KernelContext, Table
 from placesim.runtime.kernels.named_resources import shape_of, slices, stack_values
+from placesim.runtime.memory import check_room
 from placesim.runtime.shapes import format_dims
 
 Join = Callable[[Sequence[Element]], Element]
@@ -160,6 +163,7 @@ def _padded(component: int, values: Sequence[Any], padding: _Padding) -> Any:
     if any(0 <= dim < size for dim, size in zip(padding.shape, largest, strict=True)):
         raise DataLossError("Attempted to pad to a smaller size than the input element.")
     shape = [size if dim < 0 else dim for dim, size in zip(padding.shape, largest, strict=True)]
+    check_room((len(arrays), *shape), padding.dtype)
     found = np.full((len(arrays), *shape), padding.value, padding.dtype.numpy)
     for index, array in enumerate(arrays):
         where: tuple[int | slice, ...] = (index, *map(slice, array.shape))
@@ -183,7 +187,7 @@ class _Windows(Iterator[Element]):
         self._buffer: list[Element] = []
 
     def __next__(self) -> Element:
-        self._buffer += itertools.islice(self._source, self._span - len(self._buffer))
+        self._buffer += itertools.islice(self._source, min(self._span - len(self._buffer), sys.maxsize))
         if not self._buffer or (self._drop_remainder and len(self._buffer) < self._span):
             raise StopIteration
         window = self._buffer[:: self._stride]
@@ -230,12 +234,13 @@ class _Unbatched(Iterator[Element]):
         self._slices: Iterator[Element] = iter(())
 
     def __next__(self) -> Element:
-        while True:
+        for _ in tries():
             try:
                 return next(self._slices)
             except StopIteration:
                 element = next(self._source)
             self._slices = zip(*self._sliced(element), strict=True)
+        raise StopIteration
 
     def _sliced(self, element: Element) -> list[list[Any]]:
         if not all(map(shape_of, element)):

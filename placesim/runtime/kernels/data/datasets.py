@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from placesim.errors import InvalidArgumentError, OpError, UnimplementedError
+from placesim.errors import InvalidArgumentError, OpError, ResourceExhaustedError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.data.values import (
     INFINITE,
@@ -27,11 +27,14 @@ from placesim.runtime.kernels.data.values import (
     element_shapes,
     scalar_argument,
     signature,
+    tries,
 )
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
 from placesim.runtime.kernels.named_resources import shape_of, slices, types_text
 from placesim.runtime.kernels.string_tensors import flat_strings
 from placesim.runtime.shapes import scalar
+
+MAX_CARDINALITY = (1 << 63) - 1
 
 # --- sources --------------------------------------------------------------------------------------------------------
 
@@ -70,13 +73,15 @@ def list_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
     """The numbers from `start` to before `stop`, `step` apart; all are scalars.  InvalidArgumentError for a step of zero."""
     names = ("start", "stop", "step")
-    start, stop, step = (scalar_argument(value, name) for value, name in zip(inputs, names, strict=True))
+    start, stop, step = (int(scalar_argument(value, name)) for value, name in zip(inputs, names, strict=True))
     if not step:
         raise InvalidArgumentError("step must be a non-zero integer.")
     dtypes, shapes = signature(attrs)
     cast = dtypes[0].numpy.type
     values = range(start, stop, step)
-    return Dataset(dtypes, shapes, lambda: zip(map(cast, values)), len(values))
+    # which may be more than Python's own `len` counts
+    count = min(max(-((start - stop) // step), 0), MAX_CARDINALITY)
+    return Dataset(dtypes, shapes, lambda: zip(map(cast, values)), count)
 
 
 # --- parts and repetitions ------------------------------------------------------------------------------------------
@@ -92,10 +97,10 @@ class _Repeated(Iterator[Element]):
         self._is_fresh = True
 
     def __next__(self) -> Element:
-        while True:
+        for _ in tries():
             if self._current is None:
                 if not self._left:
-                    raise StopIteration
+                    break
                 self._current, self._is_fresh = self._start(), True
             try:
                 found = next(self._current)
@@ -108,6 +113,7 @@ class _Repeated(Iterator[Element]):
                 continue
             self._is_fresh = False
             return found
+        raise StopIteration
 
 
 def repeat(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
@@ -137,7 +143,9 @@ class _Skipped(Iterator[Element]):
         self._left = count
 
     def __next__(self) -> Element:
-        while self._left:
+        for _ in tries() if self._left else ():
+            if not self._left:
+                break
             next(self._source)
             self._left -= 1
         return next(self._source)
@@ -166,7 +174,26 @@ def shard(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Datase
     total = source.cardinality
     if total >= 0:
         total = total // count + (index < total % count)
-    return _derived(source, lambda: itertools.islice(source.start(), index, None, count), total)
+    return _derived(source, lambda: _Sharded(source.start(), index, count), total)
+
+
+class _Sharded(Iterator[Element]):
+    """Every `count`-th element of an iteration."""
+
+    def __init__(self, source: Iterator[Element], index: int, count: int) -> None:
+        self._source = source
+        self._before = index
+        self._count = count
+
+    def __next__(self) -> Element:
+        for _ in tries() if self._before else ():
+            if not self._before:
+                break
+            next(self._source)
+            self._before -= 1
+        found = next(self._source)
+        self._before = self._count - 1
+        return found
 
 
 # --- several datasets -----------------------------------------------------------------------------------------------
@@ -278,12 +305,16 @@ class _Undaunted(Iterator[Element]):
         self._source = source
 
     def __next__(self) -> Element:
-        while True:
+        for _ in tries():
             try:
                 return next(self._source)
+            # memory that is spent does not come back
+            except ResourceExhaustedError:
+                raise
             # an iteration lives on after an error, so that this comes to its end
             except OpError:
                 continue
+        raise StopIteration
 
 
 def ignore_errors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Dataset:
@@ -295,7 +326,7 @@ def ignore_errors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 def tell_cardinality(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """A scalar: the number of elements, -1 where it is infinite, -2 where it is not known."""
-    return (np.int64(as_dataset(inputs[0]).cardinality),)
+    return (np.int64(min(as_dataset(inputs[0]).cardinality, MAX_CARDINALITY)),)
 
 
 def wrap(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:

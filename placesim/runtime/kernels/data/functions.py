@@ -25,8 +25,10 @@ from placesim.runtime.kernels.data.values import (
     function_caller,
     scalar_argument,
     signature,
+    tries,
 )
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
+from placesim.runtime.memory import check_elements
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, with_rank
 
 Call = Callable[[Element], Sequence[Any]]
@@ -106,8 +108,22 @@ def filter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
     """The elements of which `predicate` is true; an iteration raises InvalidArgumentError where that gives no scalar bool."""
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["predicate"], _captured(inputs, attrs)[0])
-    # Python's own filter goes on after an error of the predicate
-    return Dataset(*signature(attrs), lambda: filter(lambda element: _is_kept(call(element)), source.start()), UNKNOWN)
+    return Dataset(*signature(attrs), lambda: _Filtered(source.start(), call), UNKNOWN)
+
+
+class _Filtered(Iterator[Element]):
+    """The elements of which something is true."""
+
+    def __init__(self, source: Iterator[Element], call: Call) -> None:
+        self._source = source
+        self._call = call
+
+    def __next__(self) -> Element:
+        for _ in tries():
+            element = next(self._source)
+            if _is_kept(self._call(element)):
+                return element
+        raise StopIteration
 
 
 class _TakenWhile(Iterator[Element]):
@@ -148,7 +164,9 @@ class _Interleaved(Iterator[Element]):
         self._has_ended = False
 
     def __next__(self) -> Element:
-        while not self._has_ended or any(self._open):
+        for _ in tries():
+            if self._has_ended and not any(self._open):
+                break
             current = self._open[self._at]
             if current is None:
                 self._fill()
@@ -203,6 +221,7 @@ def interleave(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> D
     for value, name in ((cycle, "cycle_length"), (block, "block_length")):
         if value <= 0:
             raise InvalidArgumentError(f"{name} must be greater than zero.")
+    check_elements(int(cycle))
     return Dataset(*signature(attrs), lambda: _Interleaved(source.start(), call, cycle, block), UNKNOWN)
 
 

@@ -184,8 +184,8 @@ def _found_generator(handle: ResourceHandle, context: KernelContext) -> SeedGene
 
 def make_generator(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(two seeds, and for one op whether it reshuffles, scalars) -> a new generator's handle, and what would delete it."""
-    reshuffles = bool(inputs[2]) if len(inputs) > 2 else True
-    seeds = (int(inputs[0]), int(inputs[1]))
+    reshuffles = bool(scalar_argument(inputs[2], "reshuffle")) if len(inputs) > 2 else True
+    seeds = (int(scalar_argument(inputs[0], "seed")), int(scalar_argument(inputs[1], "seed2")))
     handle = make_anonymous(context, SEEDS_TYPE, "SeedGenerator", lambda: SeedGenerator(*seeds, reshuffles))
     return handle, Deleter(handle)
 

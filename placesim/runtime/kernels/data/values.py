@@ -7,19 +7,23 @@ follows.  So they are built of classes and of Python's own iterators, never of g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from placesim.dtypes import DType
-from placesim.errors import InternalError, InvalidArgumentError
+from placesim.errors import InternalError, InvalidArgumentError, ResourceExhaustedError
 from placesim.ops.attributes import Attrs, FunctionName, Shape
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.kernels.named_resources import shape_of
 from placesim.runtime.kernels.partial_shapes import is_compatible, show_partial
+from placesim.runtime.memory import current_memory
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, scalar, with_rank, with_rank_at_most
 
+MAX_PASSED_OVER = 10_000_000
+"""Elements that may be skipped, filtered out or empty before one is given; of a dataset without end there would be no end."""
 INFINITE, UNKNOWN = -1, -2
 """Cardinalities that are no number."""
 
@@ -110,6 +114,26 @@ def element_shapes(element: Element) -> list[Dims]:
     return [shape_of(value) for value in element]
 
 
+class _Watched(Iterator[Element]):
+    """An iteration whose elements are counted, and which can be interrupted: Python's own iterators know of neither."""
+
+    __slots__ = ("_memory", "_next")
+
+    def __init__(self, source: Iterator[Element]) -> None:
+        self._next = source.__next__
+        self._memory = current_memory()
+
+    def __next__(self) -> Element:
+        self._memory.worked(1)
+        return self._next()
+
+
+def tries() -> Iterator[None]:
+    """For an iteration that passes over elements: ResourceExhaustedError where it does so for far too long."""
+    yield from repeat(None, MAX_PASSED_OVER)
+    raise ResourceExhaustedError(f"{MAX_PASSED_OVER} elements of a dataset were passed over, and none was given")
+
+
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
@@ -143,6 +167,8 @@ def build_dataset(make: Maker, infer: ShapeFunction = scalar) -> Kernel:
     """The row of an op that gives one dataset."""
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-        return (make(inputs, attrs, context),)
+        made = make(inputs, attrs, context)
+        is_given = any(made is value for value in inputs)
+        return (made if is_given else replace(made, start=lambda: _Watched(made.start())),)
 
     return Kernel(compute, infer, needs_context=True)

@@ -15,6 +15,7 @@ from placesim.errors import InvalidArgumentError, OutOfRangeError, Unimplemented
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.image.resizing import infer_size
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
+from placesim.runtime.memory import check_array
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -92,7 +93,9 @@ def _pad(images: Tensor, counts: Sequence[int], before: Sequence[int], axes: Seq
     widths = [(0, 0)]
     for (size, window, stride), count, start in zip(axes, counts, before, strict=True):
         widths.append((start, max((count - 1) * stride + window - size - start, 0)))
-    return np.pad(images, [*widths, (0, 0)])
+    pads = [*widths, (0, 0)]
+    check_array([dim + sum(pad) for dim, pad in zip(images.shape, pads, strict=True)], images.dtype)
+    return np.pad(images, pads)
 
 
 def _window_slice(

@@ -12,6 +12,7 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
 from placesim.runtime.kernels.math.histograms import bin_count, bincount_memory
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.sparse.tensors import check_parts, check_rank, group_starts, row_order
+from placesim.runtime.memory import check_room
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, element_count, format_dims, merge, rank_of, unknown_shape
 
 MAX_BATCHES = 2**31 - 1
@@ -183,6 +184,7 @@ def bin_ragged(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def _fill_bins(rows: Tensor, values: Tensor, weights: Tensor, row_count: int, size: int, attrs: Attrs) -> Tensor:
     """Bins of rows; weights are read in order, and those that are missing count as zero."""
     inside = (values >= 0) & (values < size)
+    check_room((row_count, size), attrs["T"])
     bins = np.zeros((row_count, size), attrs["T"].numpy)
     where = rows[inside], values[inside]
     if attrs["binary_output"]:

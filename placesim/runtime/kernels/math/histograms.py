@@ -13,6 +13,7 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, per_element
 from placesim.runtime.kernels.memory_rules import INTRA_OP_THREADS, KernelMemory, TensorMemory
 from placesim.runtime.kernels.precision import wide_dtype
+from placesim.runtime.memory import check_array
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -32,6 +33,7 @@ def count_bins(values: Tensor, weights: Tensor, size: int, dtype: np.dtype[Any],
     """
     # values of `size` and more are left out, in every form of the op
     rows = values.reshape(elements(values.shape[:-1]), values.shape[-1])
+    check_array((*values.shape[:-1], size), dtype)
     bins = np.zeros((len(rows), size), wide_dtype(dtype))
     row, column = np.nonzero(rows < size)
     target = (row, rows[row, column])

@@ -13,6 +13,7 @@ from placesim.runtime.kernels.array.indices import position_text
 from placesim.runtime.kernels.integers import truncated_quotient
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
 from placesim.runtime.kernels.precision import highest, is_floating, lowest, packet_size, wide_dtype
+from placesim.runtime.memory import check_array
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -93,6 +94,7 @@ def segment(reduce: Reduce, default: int) -> Kernel:
             return (np.empty((0, *x.shape[1:]), x.dtype),)
         starts = _starts(ids)
         rows = _segment_rows(ids[starts])
+        check_array((rows, *x.shape[1:]), x.dtype)
         result = np.full((rows, *x.shape[1:]), default, x.dtype)
         result[ids[starts]] = reduce(x, starts)
         return (result,)

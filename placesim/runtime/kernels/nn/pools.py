@@ -14,7 +14,7 @@ import numpy as np
 
 from placesim.runtime.intra_op import spread
 from placesim.runtime.kernels.kernel import Tensor
-from placesim.runtime.kernels.nn.windows import Window, tap_slices
+from placesim.runtime.kernels.nn.windows import Window, covered_tap_slices
 from placesim.runtime.kernels.parts import BLOCK_BYTES, even_parts, shares
 from placesim.runtime.kernels.precision import is_narrow, lowest, wide_dtype
 
@@ -38,11 +38,11 @@ def for_each_tap(windows: Sequence[Window], tensor: Tensor, work: Callable[[int,
 
     The tensor `[batch, ...]` says how many images there are, and how much work.
     """
-    taps = list(enumerate(tap_slices(windows)))
+    taps = list(covered_tap_slices(windows))
 
     def work_on(images: slice) -> None:
         for image in range(images.start, images.stop):
-            for number, (outputs, cells) in taps:
+            for number, outputs, cells in taps:
                 work(number, (image, *outputs), (image, *cells))
 
     spread(work_on, list(even_parts(len(tensor), shares(ceil(tensor.nbytes / BLOCK_BYTES)))))
@@ -87,7 +87,7 @@ def pool_mean(tensor: Tensor, pool: Pool) -> Tensor:
 def counts(pool: Pool) -> Tensor:
     """How many cells of each window are not padding `[outputs..., 1]`."""
     found = np.zeros((*(window.outputs for window in pool.windows), 1), np.int32)
-    for outputs, _ in tap_slices(pool.windows):
+    for _, outputs, _ in covered_tap_slices(pool.windows):
         found[outputs] += 1
     return found
 
@@ -112,13 +112,13 @@ def largest_taps(tensor: Tensor, pool: Pool) -> tuple[Tensor, Tensor]:
     The first of equals; a NaN only where it comes first, as nothing is larger than it.
     """
     shape = pool.shape(tensor.shape)
-    values, taps = np.full(shape, lowest(tensor.dtype), tensor.dtype), np.full(shape, -1, np.int32)
+    values, taps = np.full(shape, lowest(tensor.dtype), tensor.dtype), np.full(shape, -1, np.int64)
 
     def enlarge(number: int, place: Index, cells: Index) -> None:
         # the first tap is taken whatever it is: the lowest value, -inf or NaN
         is_larger = (values[place] < tensor[cells]) | (taps[place] < 0)
         np.copyto(values[place], tensor[cells], where=is_larger)
-        np.copyto(taps[place], np.int32(number), where=is_larger)
+        np.copyto(taps[place], np.int64(number), where=is_larger)
 
     for_each_tap(pool.windows, tensor, enlarge)
     return values, taps

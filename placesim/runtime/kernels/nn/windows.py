@@ -88,6 +88,12 @@ class Window(NamedTuple):
         count = covered.stop - covered.start
         return slice(start, start + (count - 1) * self.stride + 1, self.stride) if count else slice(0, 0)
 
+    def covered_taps(self) -> range:
+        """The numbers of the taps that lie on the input in any window: of a kernel much larger than the input a few."""
+        first = -(((self.outputs - 1) * self.stride - self.before) // self.dilation)
+        last = (self.before + self.input - 1) // self.dilation
+        return range(max(0, first), min(self.kernel, last + 1)) if self.outputs else range(0)
+
     def phase(self, number: int) -> tuple[slice, slice]:
         """(the cells of the input whose place with padding is `number` modulo the stride, their rank among all such)."""
         first = (number - self.before) % self.stride
@@ -101,6 +107,18 @@ def tap_slices(windows: Sequence[Window]) -> Iterator[tuple[tuple[slice, ...], t
     for taps in itertools.product(*(range(window.kernel) for window in windows)):
         pairs = list(zip(windows, taps, strict=True))
         yield tuple(window.covered(tap) for window, tap in pairs), tuple(window.inputs(tap) for window, tap in pairs)
+
+
+def covered_tap_slices(
+    windows: Sequence[Window],
+) -> Iterator[tuple[int, tuple[slice, ...], tuple[slice, ...]]]:
+    """The same with each tap's number before it, without taps that lie on the input nowhere."""
+    for taps in itertools.product(*(window.covered_taps() for window in windows)):
+        number = 0
+        for window, tap in zip(windows, taps, strict=True):
+            number = number * window.kernel + tap
+        pairs = list(zip(windows, taps, strict=True))
+        yield number, tuple(window.covered(tap) for window, tap in pairs), tuple(window.inputs(tap) for window, tap in pairs)
 
 
 def window_of(

@@ -17,7 +17,7 @@ from placesim.runtime.kernels.nn.convolution import infer_convolution
 from placesim.runtime.kernels.nn.correlation import correlate
 from placesim.runtime.kernels.nn.pooling import check_batch, infer_pool, pool_2d, window_flops
 from placesim.runtime.kernels.nn.pools import counts, pool_max
-from placesim.runtime.kernels.nn.windows import UNSTRIDED, tap_slices, windows_of
+from placesim.runtime.kernels.nn.windows import UNSTRIDED, check_entries, tap_slices, windows_of
 from placesim.runtime.kernels.quantized.ranges import (
     dequantize,
     limits_of,
@@ -190,6 +190,8 @@ def convolve(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 def _check_convolution_attrs(attrs: Attrs) -> None:
     strides, dilations, axes = attrs["strides"], attrs["dilations"], "in the row and column dimensions."
+    check_entries(strides, "strides", 4)
+    check_entries(dilations, "dilations", 4)
     only, not_yet = "Current implementation only supports", "Current implementation does not yet support"
     if strides[1] != strides[2]:
         raise InvalidArgumentError(f"{only} equal length strides {axes}")

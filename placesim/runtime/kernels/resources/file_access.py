@@ -22,7 +22,10 @@ from placesim.files.access import FileAccess
 from placesim.files.reading import read_file
 from placesim.files.writing import write_whole
 from placesim.runtime.kernels.file_errors import file_error
+from placesim.runtime.memory import GrowingText, check_text
 
+DEFLATED_BYTES, INFLATED_BYTES = 1 << 16, 1 << 20
+"""Bytes that are decompressed, and that come of it, at a time: what a few become is not known before."""
 LENGTH_BYTES, CHECKSUM_BYTES = 8, 4
 """Of a record's head."""
 
@@ -45,6 +48,7 @@ def read_bytes(files: FileAccess, name: str) -> bytes:
     """
     path = _located(files.readable, name)
     try:
+        check_text(path.stat().st_size)
         return read_file(path)
     except OSError as error:
         raise file_error(name, error) from None
@@ -89,16 +93,26 @@ def decompress(data: bytes, kind: str) -> bytes:
     """What `GZIP` or `ZLIB` compressed; anything else is as it is.  DataLossError for bytes that are not so compressed."""
     if kind not in ("GZIP", "ZLIB"):
         return data
-    found = b""
+    found, view, at = bytearray(), memoryview(data), 0
+    growing = GrowingText()
     # streams may stand one behind the other
-    while data:
+    while at < len(data):
         stream = zlib.decompressobj(zlib.MAX_WBITS | (16 if kind == "GZIP" else 0))
-        try:
-            found += stream.decompress(data)
-        except zlib.error as error:
-            raise DataLossError(f"inflate() failed with error -3: {error}") from None
-        data = stream.unused_data
-    return found
+        is_full = False
+        while not stream.eof and (at < len(data) or stream.unconsumed_tail or is_full):
+            given: bytes | memoryview = stream.unconsumed_tail
+            if not given and not is_full:
+                given = view[at : at + DEFLATED_BYTES]
+                at += len(given)
+            try:
+                piece = stream.decompress(given, INFLATED_BYTES)
+            except zlib.error as error:
+                raise DataLossError(f"inflate() failed with error -3: {error}") from None
+            is_full = len(piece) == INFLATED_BYTES
+            growing.add(len(piece))
+            found += piece
+        at -= len(stream.unused_data)
+    return bytes(found)
 
 
 # --- records --------------------------------------------------------------------------------------------------------

@@ -47,9 +47,9 @@ class Buffer:
 
     def has_room(self, values: Staged) -> bool:
         """Whether a tuple fits beside those that are here."""
-        held = sum(map(bytes_of, self.tuples))
-        fits = not self.memory_limit_bytes or held + bytes_of(values) <= self.memory_limit_bytes
-        return fits and (not self.capacity or len(self.tuples) < self.capacity)
+        if self.capacity and len(self.tuples) >= self.capacity:
+            return False
+        return not self.memory_limit_bytes or sum(map(bytes_of, (*self.tuples, values))) <= self.memory_limit_bytes
 
 
 def _buffer(attrs: Attrs, context: KernelContext) -> Buffer:

@@ -193,14 +193,21 @@ def summarize_audio(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def wav_file(sound: Tensor, rate: int) -> bytes:
-    """Float32 `[frames, channels]` in [-1, 1] as a 16-bit WAV file; InvalidArgumentError for no channels or 2**16."""
+    """Float32 `[frames, channels]` in [-1, 1] as a 16-bit WAV file.
+
+    InvalidArgumentError for no channels or 2**16, and for a rate that is no 32-bit number.
+    """
+    if not 0 < rate < 1 << 32:
+        raise InvalidArgumentError(f"sample_rate must be in (0, 2^32), got: {rate}")
     channels = sound.shape[1]
     if not 0 < channels < 1 << 16:
         raise InvalidArgumentError(f"num_channels must be in (0, 2^16), got: {channels}")
     scaled = sound * np.float32(1 << 15)
     rounded = np.trunc(scaled + np.copysign(np.float32(0.5), scaled))
     samples = np.clip(rounded, -(1 << 15), (1 << 15) - 1).astype("<i2").tobytes()
-    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, channels, rate, rate * 2 * channels, 2 * channels, 16)
+    form = struct.pack(
+        "<4sIHHIIHH", b"fmt ", 16, 1, channels, rate, rate * 2 * channels & 0xFFFFFFFF, 2 * channels & 0xFFFF, 16
+    )
     return (
         struct.pack("<4sI4s", b"RIFF", 36 + len(samples), b"WAVE") + form + struct.pack("<4sI", b"data", len(samples)) + samples
     )

@@ -20,6 +20,7 @@ from placesim.errors import (
 )
 from placesim.runtime.kernels.kernel import Tensor, elements
 from placesim.runtime.kernels.string.hashing import murmur_hash64
+from placesim.runtime.memory import OBJECT_BYTES, check_elements, check_room
 from placesim.runtime.shapes import format_dims
 
 Exported = tuple[Tensor, Tensor]
@@ -248,6 +249,8 @@ class DenseTable(Table):
     def _allocate(self, buckets: int) -> None:
         if buckets < 4 or buckets & (buckets - 1):
             raise InvalidArgumentError(f"Number of buckets must be at least 4 and a power of 2, got: {buckets}")
+        check_elements(buckets, OBJECT_BYTES)
+        check_room((buckets, elements(self.value_shape)), self.value_dtype)
         self._keys: list[tuple[Any, ...]] = [self._empty] * buckets
         blank = b"" if self.value_dtype is STRING else 0
         self._values = np.full((buckets, elements(self.value_shape)), blank, self.value_dtype.numpy)

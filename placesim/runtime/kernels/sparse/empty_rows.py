@@ -13,6 +13,7 @@ from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.sparse.tensors import (
     check_rank,
 )
+from placesim.runtime.memory import check_array
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -83,6 +84,7 @@ def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor)
         entry = int(np.argmax(outside))
         # the text speaks of a row that is too large, also of a negative one
         raise InvalidArgumentError(f"indices({entry}, 0) is invalid: {rows[entry]} >= {row_count}")
+    check_array((row_count, indices.shape[1]), indices.dtype)
     counts = np.bincount(rows, minlength=row_count)
     lengths = np.maximum(counts, 1)
     starts = np.cumsum(lengths) - lengths

@@ -11,6 +11,7 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.precision import wide_dtype
+from placesim.runtime.memory import check_array
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -98,6 +99,7 @@ def _build_reduce(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequ
         rows = _count_rows(inputs)
         # half precision is summed in float and rounded once
         dtype = wide_dtype(data.dtype)
+        check_array((rows, *data.shape[1:]), data.dtype)
         output = np.zeros((rows, *data.shape[1:]), dtype)
         if len(indices):
             starts = np.concatenate(([0], np.flatnonzero(np.diff(segment_ids)) + 1))
@@ -208,6 +210,7 @@ def _build_sparse_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Att
 
 def _scatter_gradient(gradient: Tensor, indices: Tensor, segment_ids: Tensor, rows: int, divisor: _Divisor) -> Tensor:
     dtype = wide_dtype(gradient.dtype)
+    check_array((rows, *gradient.shape[1:]), gradient.dtype)
     output = np.zeros((rows, *gradient.shape[1:]), dtype)
     if rows and len(indices):
         scaled = gradient.astype(dtype, copy=False)

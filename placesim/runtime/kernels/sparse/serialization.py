@@ -13,6 +13,7 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.sparse.tensors import check_indices, check_rank, make_sparse_tensor
+from placesim.runtime.memory import check_elements, check_room
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank
 from placesim.tensor_fields import serialise_tensor
 
@@ -37,6 +38,8 @@ def serialize_many(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(f"Rank of input SparseTensor should be > 1, but saw rank: {len(dims)}")
     tensor = make_sparse_tensor(indices, values, dims)
     check_indices(indices, tensor.shape)
+    check_room((int(dims[0]), 3), attrs["out_type"])
+    check_elements(int(dims[0]))
     bounds = np.searchsorted(indices[:, 0], np.arange(int(dims[0]) + 1))
     rows = [slice(start, end) for start, end in pairwise(bounds)]
     return (_pack([_encode_parts(indices[row, 1:], values[row], dims[1:], attrs) for row in rows]),)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from placesim.dtypes import INT32
 from placesim.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
@@ -19,6 +20,7 @@ from placesim.runtime.kernels.sparse.tensors import (
     merge_sparse_rank,
     walk_together,
 )
+from placesim.runtime.memory import check_room
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -155,6 +157,7 @@ def count_members(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     out of order or repeated; InternalError for an index that is too large.
     """
     tensor = _read_sparse(inputs, attrs)
+    check_room(tensor.shape[:-1], INT32)
     sizes = np.zeros(tensor.shape[:-1], np.int32)
     for group, entries in groups(tensor):
         sizes[group] = len(_members(entries))

@@ -110,7 +110,10 @@ def make_handle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 
 def make_handles(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The handles of several resource variables."""
+    """The handles of several resource variables; InvalidArgumentError where the attrs are not one for each."""
+    lists = [attrs[name] for name in ("containers", "shared_names", "dtypes", "shapes")]
+    if any(len(values) != attrs["N"] for values in lists):
+        raise InvalidArgumentError(f"Expected {attrs['N']} containers, shared_names, dtypes and shapes")
     rows = zip(attrs["containers"], attrs["shared_names"], attrs["dtypes"], attrs["shapes"], strict=True)
     return [
         ResourceHandle(context.device, container or DEFAULT_CONTAINER, name or context.node, dtype=dtype, shape=shape)

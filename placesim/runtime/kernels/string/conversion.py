@@ -15,6 +15,7 @@ from placesim.ops.attributes import Attrs, c_escape
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, raw, string_array
+from placesim.runtime.memory import check_elements, check_text
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, unchanged
 
 INTEGER = re.compile(rb"[+-]?[0-9]+")
@@ -81,6 +82,7 @@ def as_string(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     if dtype is BOOL:
         return (string_array([b"true" if element else b"false" for element in value.reshape(-1)], value.shape),)
     finite, other = _printf_format(attrs, fill)
+    check_text(value.size * max(attrs["width"], attrs["precision"], 0))
     if dtype is STRING:
         return (map_strings(lambda text: finite.encode() % text, value),)
 
@@ -167,6 +169,7 @@ def _element_text(dtype: DType) -> Callable[[Any], str]:
 def summarize(value: Tensor, dtype: DType, ends: int) -> str:
     """A tensor as `tf.print` shows it: the first and last `ends` rows of each axis, all of them where it is negative."""
     ends = value.size if ends < 0 else min(ends, value.size)
+    check_elements(math.prod(min(dim, 2 * ends) for dim in value.shape))
     if dtype is BOOL and not ends:  # where TensorFlow shows nothing, brackets included
         return ""
     write = _element_text(dtype)

@@ -20,6 +20,7 @@ from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.memory_rules import forwards
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, raw
+from placesim.runtime.memory import GrowingText
 from placesim.runtime.shapes import unchanged, unchanged_with_scalars
 
 Pattern = Any
@@ -73,8 +74,9 @@ def _expand(rewrite: bytes, match: Any) -> tuple[bytes, bool]:
     return found + rewrite[at:], True
 
 
-def replace_first(pattern: Pattern, rewrite: bytes, text: bytes) -> bytes:
+def replace_first(pattern: Pattern, rewrite: bytes, text: bytes, growing: GrowingText) -> bytes:
     """The text with its first match rewritten, unchanged where the rewrite is not valid."""
+    growing.add(len(text))
     match = pattern.search(text)
     if match is None or _needed_groups(rewrite) > pattern.groups:
         return text
@@ -82,7 +84,7 @@ def replace_first(pattern: Pattern, rewrite: bytes, text: bytes) -> bytes:
     return text[: match.start()] + replaced + text[match.end() :] if is_valid else text
 
 
-def replace_all(pattern: Pattern, rewrite: bytes, text: bytes) -> bytes:
+def replace_all(pattern: Pattern, rewrite: bytes, text: bytes, growing: GrowingText) -> bytes:
     """The text with all matches rewritten, unchanged where the rewrite names a group that is not there."""
     if _needed_groups(rewrite) > pattern.groups:
         return text
@@ -102,13 +104,15 @@ def replace_all(pattern: Pattern, rewrite: bytes, text: bytes) -> bytes:
             continue
         # a rewrite that breaks off leaves what it had made by then
         found.append(_expand(rewrite, match)[0])
+        growing.add(len(found[-1]))
         last_end = at
     return b"".join(found) + text[at:]
 
 
 def _replace(value: Any, pattern: Pattern, rewrite: bytes, attrs: Attrs) -> Sequence[Tensor]:
-    replace: Callable[[Pattern, bytes, bytes], bytes] = replace_all if attrs["replace_global"] else replace_first
-    return (map_strings(lambda text: replace(pattern, rewrite, text), value),)
+    replace: Callable[[Pattern, bytes, bytes, GrowingText], bytes] = replace_all if attrs["replace_global"] else replace_first
+    growing = GrowingText()
+    return (map_strings(lambda text: replace(pattern, rewrite, text, growing), value),)
 
 
 def regex_replace(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:

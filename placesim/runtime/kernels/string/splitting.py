@@ -14,6 +14,7 @@ from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.memory_rules import allocates
 from placesim.runtime.kernels.string_tensors import flat_strings, raw, string_array
+from placesim.runtime.memory import check_elements, check_text
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank
 
 # --- splits ---------------------------------------------------------------------------------------------------------
@@ -108,8 +109,13 @@ def _check_splits(splits: list[int], size: int) -> None:
 def _ngrams(tokens: list[bytes], width: int, attrs: Attrs) -> list[bytes]:
     """All runs of `width` tokens, where up to `pad_width` pads stand before and behind them."""
     pad = min(attrs["pad_width"] if attrs["pad_width"] >= 0 else width - 1, width - 1)
+    separator = raw(attrs["separator"])
+    check_elements(len(tokens) + 2 * pad)
     padded = [raw(attrs["left_pad"])] * pad + tokens + [raw(attrs["right_pad"])] * pad
-    return [raw(attrs["separator"]).join(padded[at : at + width]) for at in range(len(padded) - width + 1)]
+    count = max(len(padded) - width + 1, 0)
+    # every token stands in so many n-grams at most
+    check_text(sum(map(len, padded)) * min(width, count) + len(separator) * width * count)
+    return [separator.join(padded[at : at + width]) for at in range(count)]
 
 
 def _row_ngrams(tokens: list[bytes], attrs: Attrs) -> list[bytes]:

@@ -15,6 +15,7 @@ from placesim.runtime.kernels.math.reductions import infer_reduction
 from placesim.runtime.kernels.math.segments import infer_unsorted_segments
 from placesim.runtime.kernels.memory_rules import KernelMemory, item_size
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, raw, string_array
+from placesim.runtime.memory import check_text, check_text_of
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,
@@ -40,7 +41,10 @@ def join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         if shape and np.ndim(part) and np.shape(part) != shape:
             raise InvalidArgumentError(f"Input shapes do not match: {format_dims(shape)} vs. {shape_text(part)}")
         shape = shape or np.shape(part)
+    if not inputs:
+        return (string_array([b""], ()),)
     rows = [flat_strings(np.broadcast_to(np.asarray(part, object), shape)) for part in inputs]
+    check_text(sum(sum(map(len, row)) for row in rows) + len(raw(attrs["separator"])) * sum(map(len, rows)))
     return (string_array(list(map(raw(attrs["separator"]).join, zip(*rows, strict=True))), shape),)
 
 
@@ -66,6 +70,8 @@ def reduce_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     count = int(np.prod([value.shape[axis] for axis in reduced], dtype=np.int64))
     shape = [value.shape[axis] for axis in kept]
     rows = value.transpose(kept + reduced).reshape(int(np.prod(shape, dtype=np.int64)), count).tolist()
+    check_text_of(flat_strings(value))
+    check_text(len(raw(attrs["separator"])) * value.size)
     joined = list(map(raw(attrs["separator"]).join, rows))
     if attrs["keep_dims"]:
         shape = [1 if axis in reduced else dim for axis, dim in enumerate(value.shape)]
@@ -89,8 +95,10 @@ def segment_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     _check_segments(value, ids, count)
     shape = (count, *value.shape[ids.ndim :])
     width = int(np.prod(shape[1:], dtype=np.int64))
-    result = [[b""] * width for _ in range(count)]
     separator = raw(attrs["separator"])
+    check_text_of(flat_strings(value))
+    check_text(len(separator) * value.size)
+    result = [[b""] * width for _ in range(count)]
     # in order, so that each segment's strings are joined as they come
     for segment, row in zip(ids.reshape(-1).tolist(), value.reshape(ids.size, width).tolist(), strict=True):
         result[segment] = [old + separator + new if old else new for old, new in zip(result[segment], row, strict=True)]

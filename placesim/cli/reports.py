@@ -1,0 +1,278 @@
+"""A report to standard output as it comes about: what each step gave is written and forgotten."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import IO, TYPE_CHECKING, Any
+
+from placesim.cli.output import complain, is_terminal, with_log_filter, write, write_error_text, write_traceback
+from placesim.cli.streams import reader_is_gone
+from placesim.errors import UsageError
+from placesim.escapes import escape_line
+
+if TYPE_CHECKING:
+    from placesim.report.report import Report
+    from placesim.report.results import Result
+
+PIECE_LETTERS = 1 << 16
+"""Written at a time, where the work is faster than a look at the clock."""
+PATIENCE_SECONDS = 0.2
+"""How long what could be written may wait for more."""
+MAX_WAITING = 1 << 20
+"""Letters of results that wait for a log to be whole; JSON waits for as long as it takes, in a file beyond that."""
+
+
+def write_report(report: Report, form: str = "text", graph: str | None = None, with_summary: bool = False) -> bool:
+    """A report as text or as one line of JSON; `graph` is its name where there are several.
+
+    False where nobody reads it any more.
+    """
+    with ReportWriter(form, graph, with_summary) as writer:
+        return writer.finish(report)
+
+
+class ReportWriter:
+    """Writes results as steps end, behind what the report says before them, as soon as that is certain.
+
+    `clear` is called before something is written, to take a progress bar away.
+    """
+
+    def __init__(
+        self,
+        form: str,
+        graph: str | None = None,
+        with_summary: bool = False,
+        log_filters: tuple[str, ...] = (),
+        clear: Callable[[], None] | None = None,
+    ) -> None:
+        self._format = _Json(graph, with_summary) if form == "json" else _Text(graph, with_summary)
+        self._filters = log_filters
+        self._out = _Output(clear)
+        self._waiting = _Waiting()
+        self._looked = time.monotonic()
+        self._has_head = False
+
+    def __enter__(self) -> ReportWriter:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """What is still held back is written also where the work was interrupted."""
+        self._waiting.close()
+        if self._has_head:
+            self._out.flush()
+
+    def take(self, rows: Sequence[Result], so_far: Callable[[], Report], is_settled: bool) -> bool:
+        """The results of one step; False where nobody reads them any more."""
+        if not self._has_head and (is_settled or self._format.needs_no_more(self._waiting.letters, so_far)):
+            self._begin(with_log_filter(so_far(), self._filters))
+        if self._has_head:
+            self._out.add(self._format.rows(rows))
+            return self._out.is_read
+        self._waiting.add(self._format.rows(rows))
+        if time.monotonic() - self._looked > PATIENCE_SECONDS:
+            self._looked = time.monotonic()
+            return not reader_is_gone()
+        return True
+
+    def finish(self, report: Report) -> bool:
+        """What follows the results: a summary, warnings, the error; False where nobody reads it any more."""
+        report = with_log_filter(report, self._filters)
+        if not self._has_head:
+            self._begin(report)
+        for _, rows in groupby(report.results, lambda row: row.step):
+            self._out.add(self._format.rows(list(rows)))
+        self._out.add(self._format.tail(report))
+        self._out.flush()
+        if report.annotations is not None and self._format.tells_annotations:
+            complain(_annotations_line(report.annotations))
+        for message in report.warnings:
+            complain(f"{message}\n")
+        if report.error is not None:
+            write_traceback(report.error)
+            write_error_text(report.error_text())
+        return self._out.is_read
+
+    def _begin(self, report: Report) -> None:
+        self._has_head = True
+        self._out.add(self._format.head(report))
+        self._out.add(self._waiting.pieces())
+
+
+class _Waiting:
+    """Texts that can't be written yet, in memory while they are short."""
+
+    def __init__(self) -> None:
+        self.letters = 0
+        self._file: IO[str] = io.StringIO(newline="")
+        self._is_in_memory = True
+
+    def add(self, pieces: Iterator[str]) -> None:
+        """Raises UsageError where there is no room for them."""
+        try:
+            for piece in pieces:
+                self.letters += len(piece)
+                self._file.write(piece)
+            if self._is_in_memory and self.letters > MAX_WAITING:
+                self._move()
+        except OSError as error:
+            found = f"got '{error.strerror}', expected room in the folder for temporary files"
+            raise UsageError(f"cannot keep results until they can be written: {found}") from error
+
+    def _move(self) -> None:
+        from tempfile import TemporaryFile
+
+        short, self._is_in_memory = self._file, False
+        self._file = TemporaryFile("w+", encoding="utf-8", errors="surrogatepass", newline="")  # noqa: SIM115 - see `close`
+        short.seek(0)
+        self._file.write(short.read())
+
+    def pieces(self) -> Iterator[str]:
+        """All of them."""
+        self._file.seek(0)
+        return iter(lambda: self._file.read(PIECE_LETTERS), "")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Output:
+    """Pieces of text, written when there are enough of them or they have waited long enough."""
+
+    def __init__(self, clear: Callable[[], None] | None) -> None:
+        self.is_read = True
+        self._clear = clear
+        self._pieces: list[str] = []
+        self._letters = 0
+        self._written = time.monotonic()
+
+    def add(self, pieces: Iterator[str]) -> None:
+        for piece in pieces:
+            if isinstance(piece, _Styled):
+                self.flush()
+                self._write(piece, is_styled=True)
+                continue
+            self._pieces.append(piece)
+            self._letters += len(piece)
+            if self._letters >= PIECE_LETTERS:
+                self.flush()
+        if time.monotonic() - self._written > PATIENCE_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        pieces, self._pieces, self._letters = self._pieces, [], 0
+        self._written = time.monotonic()
+        if pieces:
+            self._write("".join(pieces))
+
+    def _write(self, text: str, is_styled: bool = False) -> None:
+        if not self.is_read:
+            return
+        if self._clear is not None:
+            self._clear()
+        self.is_read = write(text, is_styled)
+
+
+class _Styled(str):
+    """A text with colour, which is not escaped."""
+
+    __slots__ = ()
+
+
+class _Text:
+    """The log, the results as they are printed, the summary."""
+
+    tells_annotations = True
+
+    def __init__(self, graph: str | None, with_summary: bool) -> None:
+        self._graph = graph
+        self._with_summary = with_summary
+        self._is_classic = False
+        self._log: str | None = None
+        self._has_log: bool | None = None
+
+    def needs_no_more(self, waiting: int, so_far: Callable[[], Report]) -> bool:
+        """Whether what stands before results may be written although more could come: there is no log, or they are many."""
+        if self._has_log is None:
+            report = so_far()
+            self._has_log, self._is_classic = report.shows_log, report.style == "classic"
+        return not self._has_log or waiting > MAX_WAITING
+
+    def head(self, report: Report) -> Iterator[str]:
+        self._is_classic = report.style == "classic"
+        if self._graph is not None:
+            yield f"==> {escape_line(self._graph)} <==\n"
+        self._log = report.log()
+        if is_terminal(sys.stdout) and self._log:
+            from placesim.report.terminal import styled_log
+
+            yield _Styled(styled_log(report, sys.stdout))
+        else:
+            yield self._log
+
+    def rows(self, rows: Sequence[Result]) -> Iterator[str]:
+        from placesim.report.results import format_step
+
+        return format_step(rows, self._is_classic)
+
+    def tail(self, report: Report) -> Iterator[str]:
+        log = report.log()
+        if self._log is not None and log.startswith(self._log):
+            yield log[len(self._log) :]  # functions that were placed after the log had to begin
+        if self._with_summary and report.placed:
+            from placesim.inspection.summary import summarise_outcome
+            from placesim.report.text.summary import format_summary
+
+            yield format_summary(summarise_outcome(report))
+
+
+class _Json:
+    """The JSON object on one line."""
+
+    tells_annotations = False
+
+    def __init__(self, graph: str | None, with_summary: bool) -> None:
+        self._graph = graph
+        self._with_summary = with_summary
+        self._before = ""
+
+    def needs_no_more(self, waiting: int, so_far: Callable[[], Report]) -> bool:
+        """Never: placements stand before results."""
+        return False
+
+    def head(self, report: Report) -> Iterator[str]:
+        from placesim.report.document import json_pieces
+
+        named = {} if self._graph is None else {"graph": self._graph}
+        yield from json_pieces({**named, **report.document_head()}, is_open=True)
+        yield ',"results":['
+
+    def rows(self, rows: Sequence[Result]) -> Iterator[str]:
+        from placesim.report.document import result_pieces
+
+        for row in rows:
+            yield self._before
+            yield from result_pieces(row)
+            self._before = ","
+
+    def tail(self, report: Report) -> Iterator[str]:
+        from placesim.report.document import json_pieces
+
+        document = report.document_tail()
+        if self._with_summary:
+            from placesim.inspection.summary import summarise_outcome
+            from placesim.report.text.summary import summary_document
+
+            document |= {"summary": summary_document(summarise_outcome(report))}
+        yield "],"
+        yield from json_pieces(document, is_begun=True)
+        yield "\n"
+
+
+def _annotations_line(annotations: Mapping[str, int]) -> str:
+    """How many device annotations came with the file."""
+    listed = ", ".join(f"{escape_line(device)}: {count}" for device, count in annotations.items())
+    return f"device annotations in the file: {sum(annotations.values())}{listed and f' ({listed})'}\n"
