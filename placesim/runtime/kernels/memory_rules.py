@@ -268,6 +268,43 @@ class KernelMemory:
         if not stays:
             store.drop(key)
 
+    def elements_of(self, source: int) -> list[Buffer | None]:
+        """The tensors of the tensor list that is an input."""
+        buffer = self.inputs[source].buffer
+        return [] if buffer is None else buffer.contents or []
+
+    def make_list(self, output: int = 0) -> list[Buffer | None]:
+        """A new tensor list as an output: its tensors, none yet."""
+        self.allocate(output)
+        elements: list[Buffer | None] = []
+        if (buffer := self.outputs[output].buffer) is not None:
+            buffer.contents = elements
+        return elements
+
+    def change_list(self, output: int = 0, source: int = 0) -> list[Buffer | None]:
+        """A tensor list to be changed, as an output: the input's own where nobody else has it, else a new one of its tensors."""
+        if self.find_forwardable(output, source) is not None:
+            self.forward(output, source)
+            buffer = self.outputs[output].buffer
+            assert buffer is not None  # it was found to be forwardable
+            if buffer.contents is None:
+                buffer.contents = []
+            return buffer.contents
+        found = [None if element is None else element.hold() for element in self.elements_of(source)]
+        elements = self.make_list(output)
+        elements += found
+        return elements
+
+    def give_element(self, output: int, source: int, place: int) -> None:
+        """An output is an element of the list that an input is; new memory for one that was never set."""
+        elements = self.elements_of(source)
+        buffer = elements[place] if -len(elements) <= place < len(elements) else None
+        if buffer is None:
+            self.allocate(output)
+        else:
+            self._is_made[output] = True
+            self.outputs[output].buffer = buffer.hold()
+
     def renew_variable(self, source: int, size: int) -> None:
         """New memory for a variable; its old one is given back after that, unless somebody still reads it."""
         variable = self.variable(source)
