@@ -53,7 +53,7 @@ def test_tensor_list_is_written_over_and_frees_its_elements_with_itself() -> Non
     )
     assert changed is made is not None
     made.hold()
-    index = TensorMemory((), FLOAT, value=np.int32(0))
+    index = TensorMemory((), FLOAT, value=np.array(0))
     (item,) = run("TensorListGetItem", pool, [TensorMemory((), VARIANT, made), index], [floats()])
     assert item is element
     element.release()

@@ -282,7 +282,7 @@ class KernelMemory:
         return elements
 
     def change_list(self, output: int = 0, source: int = 0) -> list[Buffer | None]:
-        """A tensor list to be changed, as an output: the input's own where nobody else has it, else a new one of its tensors."""
+        """A tensor list to be changed: the input's own where nobody else has it, else a new one of its tensors."""
         if self.find_forwardable(output, source) is not None:
             self.forward(output, source)
             buffer = self.outputs[output].buffer
