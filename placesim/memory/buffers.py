@@ -31,10 +31,11 @@ class Buffer:
     """A piece of memory: `size` bytes asked for, `allocated` given, at `place` in what its source hands out.
 
     `holders` counts the tensors and keepers that refer to it.  A view has the whole buffer as `root`; any other is its own.
-    Without a source it is memory that no allocator knows, such as what a client feeds.
+    Without a source it is memory that no allocator knows, such as what a client feeds.  `contents`: the tensors of a tensor
+    list that lies in it, which it holds; None for one that was never set or has no elements.
     """
 
-    __slots__ = ("allocated", "holders", "owner", "place", "root", "size", "source")
+    __slots__ = ("allocated", "contents", "holders", "owner", "place", "root", "size", "source")
 
     def __init__(self, source: Source | None, size: int, allocated: int = 0, owner: str = "", place: Any = None) -> None:
         self.source = source
@@ -43,6 +44,7 @@ class Buffer:
         self.owner = owner
         self.place = place
         self.holders = 1
+        self.contents: list[Buffer | None] | None = None
         self.root: Buffer = self
 
     @property
@@ -74,7 +76,11 @@ class Buffer:
             return
         if self.root is not self:
             self.root.release()
-        elif self.source is not None:
+            return
+        for held in self.contents or ():
+            if held is not None:
+                held.release()
+        if self.source is not None:
             self.source.free(self)
 
 

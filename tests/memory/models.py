@@ -19,10 +19,18 @@ from placesim.memory.buffers import Buffer
 from placesim.memory.settings import BfcOptions
 from placesim.memory.sources import AllocatedMemory, Entry
 from placesim.memory.sub_allocator import BASE_ADDRESS, host_memory
-from placesim.ops.categories import CONTROL_FLOW, ENTERS, MERGES
+from placesim.ops.categories import CONTROL_FLOW, ENTERS, EXITS, MERGES
 from placesim.ops.registry import load_registry
 from placesim.runtime.kernels import load_kernels
-from placesim.runtime.kernels.memory_rules import RESOURCE_BYTES, KernelMemory, TensorMemory, ValueUnknown, VariableMemory
+from placesim.runtime.kernels.memory_rules import (
+    ITSELF,
+    RESOURCE_BYTES,
+    KernelMemory,
+    StoreMemory,
+    TensorMemory,
+    ValueUnknown,
+    VariableMemory,
+)
 
 KEYS = ("runs", "graph", "nodes")
 LIMIT = 16 << 30
@@ -30,6 +38,8 @@ TRANSFER = re.compile(r"/_\d+$")
 """How the names of sends and receives end."""
 HANDLES = ("VarHandleOp",)
 """Ops whose kernels own their output, which is ready before anything runs; the recording does not name them."""
+MAKERS = ("StackV2", "TensorArrayV3")
+"""Ops that make what keeps tensors."""
 REFERENCES = ("VariableV2", "Variable", "TemporaryVariable")
 KERNELS = load_kernels()
 REGISTRY = load_registry()
@@ -117,8 +127,31 @@ class _Replay:
         allocator = BfcAllocator(case.get("allocator", "GPU_0_bfc"), LIMIT, host_memory(), BfcOptions(allow_growth=False))
         self.source = AllocatedMemory(allocator)
         self.variables: defaultdict[str, VariableMemory] = defaultdict(VariableMemory)
+        self.stores: defaultdict[str, StoreMemory] = defaultdict(StoreMemory)
         self.constants: dict[str, Buffer | None] = {}
+        self.frames = self._find_frames()
         self.by_rule = self.by_recording = 0
+
+    def _find_frames(self) -> dict[str, str]:
+        """For each node in a loop, the name of one of the loop's nodes that stands for it; loops in loops count as one."""
+        found: dict[str, str] = {}
+
+        def root(name: str) -> str:
+            while found[name] != name:
+                name = found[name]
+            return name
+
+        before = -1
+        while before != len(found):  # and once more, when all members are known, along the edges that lead back
+            before = len(found)
+            for name, op, _ in self.case["graph"]:
+                inside = [text.partition(":")[0] for text in self.inputs[name]]
+                joined = [i for i in inside if i in found and self.ops[i] not in EXITS]
+                if op in ENTERS:
+                    found.setdefault(name, name)
+                for other in joined:
+                    found[root(found.setdefault(name, name))] = root(other)
+        return {name: root(name) for name in found}
 
     def differences(self) -> Iterator[str]:
         """Every way in which the runs differ."""
@@ -201,6 +234,8 @@ class _Run:
         self.edges: defaultdict[tuple[str, int], deque[Tensor]] = defaultdict(deque)
         self.last: dict[tuple[str, int], Tensor] = {}
         self.fetched: list[Tensor] = []
+        self.constants: defaultdict[str, list[Tensor]] = defaultdict(list)
+        self.ends = self._ends()
         taking_part = {entry.name for entry in self.entries if isinstance(entry, Executed)}
         self.readers: defaultdict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
         for name in taking_part:
@@ -231,6 +266,15 @@ class _Run:
         for name, found in (("in_use_after", source.in_use), ("peak", source.peak)):
             if found != self.run.get(name, found):
                 yield f"{name} {found}, expected {self.run[name]}"
+
+    def _ends(self) -> dict[str, Executed]:
+        """The last kernel of each loop, by its name."""
+        last: dict[str, Executed] = {}
+        for entry in self.entries:
+            frame = self.replay.frames.get(entry.name) if isinstance(entry, Executed) else None
+            if frame is not None and isinstance(entry, Executed):
+                last[frame] = entry
+        return {entry.name: entry for entry in last.values()}
 
     def _let_go(self, address: int) -> Iterator[str]:
         found = [tensor for tensor in self.fetched if self.replay.address(tensor.buffer) == address]
@@ -317,7 +361,9 @@ class _Run:
         for i, tensor in enumerate(inputs):
             if tensor.is_ref:
                 tensor.buffer = variables[i].buffer
-        memory = RecordedKernel(entry.name, inputs, outputs, _Unknown(), replay.source, variables=variables)
+        stores = {i: replay.stores[tensor.name] for i, tensor in enumerate(inputs) if tensor.name}
+        stores[ITSELF] = replay.stores[entry.name]
+        memory = RecordedKernel(entry.name, inputs, outputs, _Unknown(), replay.source, variables=variables, stores=stores)
         try:
             memory.run(KERNELS[op].memory)
             replay.by_rule += 1
@@ -326,6 +372,8 @@ class _Run:
             assert replay.source.journal is not None
             replay.source.journal.clear()
             self._follow(entry, inputs, outputs, variables)
+        if op in MAKERS:
+            outputs[0].name = entry.name
         for tensor in outputs:
             if tensor.is_ref:
                 tensor.name = next(given.name for given in inputs if given.is_ref)
@@ -380,8 +428,12 @@ class _Run:
             for reader in readers:
                 self.edges[reader].append(outputs[index].again())
             if op in ENTERS and any(self.replay.ops.get(reader) not in MERGES for reader, _ in readers):
-                continue  # a loop's constant: its frame holds it
-            outputs[index].release()
+                self.constants[self.replay.frames[name]].append(outputs[index])  # its frame holds it
+            else:
+                outputs[index].release()
+        if self.ends.get(entry.name) is entry:
+            for tensor in self.constants.pop(self.replay.frames[entry.name], []):
+                tensor.release()
 
 
 def differences(case: Mapping[str, Any]) -> Iterator[str]:

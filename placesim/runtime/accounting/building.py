@@ -23,7 +23,8 @@ def build_ledger(
 ) -> Ledger:
     """A ledger with an allocator for each device that has a limit.
 
-    What a GPU keeps in host memory is counted on its task's CPU.  Without `has_limits` nothing runs out.  `log` is told what TensorFlow's allocators log.
+    What a GPU keeps in host memory is counted on its task's CPU.  Without `has_limits` nothing runs out.  `log` is told what
+    TensorFlow's allocators log.
     """
     failures = FailureLog()
     sources: dict[str, DeviceSource] = {}

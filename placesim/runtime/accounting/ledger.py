@@ -19,7 +19,14 @@ from placesim.memory.sources import Clock, DeviceSource
 from placesim.ops.attributes import Attrs, FunctionName
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.runtime.accounting.errors import ReportOptions, constant_refusal, refusal
-from placesim.runtime.kernels.memory_rules import KernelMemory, MemoryRule, TensorMemory, VariableMemory
+from placesim.runtime.kernels.memory_rules import (
+    ITSELF,
+    KernelMemory,
+    MemoryRule,
+    StoreMemory,
+    TensorMemory,
+    VariableMemory,
+)
 from placesim.runtime.memory_types import memory_types
 from placesim.runtime.program import Instruction, Program
 from placesim.runtime.resources import ResourceHandle, ResourceManager, Variable
@@ -103,6 +110,8 @@ class Ledger:
         self.report = report
         self._variables: dict[Variable, VariableMemory] = {}
         self._variable_dims: dict[Variable, tuple[int, ...]] = {}
+        self._stores: dict[tuple[str, ...], StoreMemory] = {}
+        self._step_stores: set[tuple[str, ...]] = set()
         self._constants: list[Buffer] = []
         self._scratch: dict[str, Buffer] = {}
         self._on_host: dict[tuple[Signature, str], tuple[bool, ...]] = {}
@@ -178,11 +187,19 @@ class Ledger:
         buffer = self.variable(value).buffer
         return TensorMemory(_dims(value.value), value.dtype, None if buffer is None else buffer.hold(), value.value)
 
-    def find_variable(self, handle: ResourceHandle) -> Variable | None:
-        """The variable that a handle names, where it names one that exists."""
-        resources = self.find_resources(handle.device)
-        found = resources.find(handle)
-        return found if isinstance(found, Variable) else None
+    def find_resource(self, handle: ResourceHandle) -> VariableMemory | StoreMemory:
+        """The memory of what a handle names: a variable, or what keeps tensors, for the step only if its device has it not."""
+        found = self.find_resources(handle.device).find(handle)
+        if isinstance(found, Variable):
+            return self.variable(found)
+        key = (handle.device, handle.container, handle.name, handle.type)
+        if found is None:
+            self._step_stores.add(key)
+        return self.store(*key)
+
+    def store(self, *key: str) -> StoreMemory:
+        """The memory of what keeps tensors under a name."""
+        return self._stores.setdefault(key, StoreMemory())
 
     def kept(self) -> set[Buffer]:
         """The whole buffers that outlive a step."""
@@ -193,6 +210,12 @@ class Ledger:
         yield from self._constants
         yield from self._scratch.values()
         yield from (memory.buffer.root for memory in self._variables.values() if memory.buffer is not None)
+        waiting = [buffer for store in self._stores.values() for held in store.held.values() for buffer in held]
+        while waiting:
+            buffer = waiting.pop()
+            if buffer is not None:
+                yield buffer.root
+                waiting += buffer.root.contents or ()
 
     def make_scratch(self, site: Site) -> None:
         """The scratch buffer of a GPU, before the first kernel that runs there."""
@@ -234,6 +257,9 @@ class Ledger:
     def end_step(self) -> None:
         """Give back what the step left behind: what an error kept from being read, and loops' inputs that nobody waited for."""
         self.calls.clear()
+        for key in self._step_stores:
+            self._stores.pop(key, StoreMemory()).clear()
+        self._step_stores.clear()
         keepers = Counter(self._kept_buffers())
         for source in self.all_sources():
             for buffer in [buffer for buffer in source.live if buffer not in keepers]:
@@ -301,7 +327,8 @@ class StepAccount:
                 outputs, site.output_dtypes, site.output_is_ref, site.output_on_host, strict=True
             )
         ]
-        inputs, variables, own = self._read(site, memories, values)
+        inputs, variables, stores, own = self._read(site, memories, values)
+        self._find_own(site, outputs, variables, stores)
         memory = KernelMemory(
             site.name,
             inputs,
@@ -310,6 +337,7 @@ class StepAccount:
             site.source,
             host_source=site.host_source,
             variables=variables,
+            stores=stores,
             counts_temporaries=site.is_cpu,
             is_read=site.is_read,
         )
@@ -327,11 +355,12 @@ class StepAccount:
 
     def _read(
         self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any]
-    ) -> tuple[list[TensorMemory], dict[int, VariableMemory], list[Variable]]:
-        """The inputs as the kernel sees them, the memory of the variables among them, and these variables."""
+    ) -> tuple[list[TensorMemory], dict[int, VariableMemory], dict[int, StoreMemory], list[Variable]]:
+        """The inputs as the kernel sees them, the memory of the resources that they name, and the ref variables among them."""
         ledger = self._ledger
         inputs: list[TensorMemory] = []
         variables: dict[int, VariableMemory] = {}
+        stores: dict[int, StoreMemory] = {}
         own: list[Variable] = []
         for position, (memory, value) in enumerate(zip(memories, values, strict=True)):
             if isinstance(value, Variable) and not site.instruction.reads_ref[position]:
@@ -341,12 +370,30 @@ class StepAccount:
             elif isinstance(value, Variable):
                 memory = ledger.dereferenced(memory, value)
             elif isinstance(value, ResourceHandle):
-                variable = ledger.find_variable(value)
-                if variable is not None:
-                    variables[position] = ledger.variable(variable)
-                    own.append(variable)
+                resource = ledger.find_resource(value)
+                if isinstance(resource, VariableMemory):
+                    variables[position] = resource
+                else:
+                    stores[position] = resource
             inputs.append(memory)
-        return inputs, variables, own
+        return inputs, variables, stores, own
+
+    def _find_own(
+        self, site: Site, outputs: Sequence[Any], variables: dict[int, VariableMemory], stores: dict[int, StoreMemory]
+    ) -> None:
+        """The resource that a node makes, or names by its attrs."""
+        made = outputs[0] if outputs else None
+        if isinstance(made, Variable):
+            variables[ITSELF] = self._ledger.variable(made)
+        elif isinstance(made, ResourceHandle):
+            resource = self._ledger.find_resource(made)
+            if isinstance(resource, VariableMemory):
+                variables[ITSELF] = resource
+            else:
+                stores[ITSELF] = resource
+        elif "shared_name" in site.attrs:
+            name = str(site.attrs["shared_name"]) or site.name
+            stores[ITSELF] = self._ledger.store(site.program.state.device.name, str(site.attrs.get("container")), name)
 
     def _finish_call(self, memory: KernelMemory, outputs: Sequence[Any]) -> None:
         """A kernel that called functions hands on what they gave, or what it was given."""

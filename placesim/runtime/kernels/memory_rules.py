@@ -105,12 +105,52 @@ class VariableMemory:
         self.copies_on_read = False
 
 
+class StoreMemory:
+    """The buffers that a stack, tensor array, queue or staging area keeps: by key, in the order in which they came.
+
+    An element may have several tensors, one of no elements no buffer.  `clears_after_read`: of a tensor array.
+    """
+
+    __slots__ = ("_count", "clears_after_read", "held")
+
+    def __init__(self) -> None:
+        self.held: dict[Any, list[Buffer | None]] = {}
+        self.clears_after_read = True
+        self._count = 0
+
+    def put(self, buffers: list[Buffer | None], key: Any = None) -> None:
+        """Keep an element's buffers, each held for the store; one of the same key is let go."""
+        if key is None:
+            key, self._count = self._count, self._count + 1
+        self.drop(key)
+        self.held[key] = buffers
+
+    def drop(self, key: Any) -> None:
+        """Let go of an element, if there is one."""
+        for buffer in self.held.pop(key, ()):
+            if buffer is not None:
+                buffer.release()
+
+    def clear(self) -> None:
+        """Let go of everything, as when the resource goes."""
+        for key in list(self.held):
+            self.drop(key)
+
+    def oldest(self) -> Any:
+        """The key of the element that came first, or None."""
+        return next(iter(self.held), None)
+
+    def newest(self) -> Any:
+        """The key of the element that came last, or None."""
+        return next(reversed(self.held), None)
+
+
 class KernelMemory:
     """What one run of one kernel does with memory; a rule calls the methods in the kernel's order.
 
-    `inputs` and `outputs` have known shapes; `variables` are by the position of the input that names them.  `source` is the
-    device's, `host_source` that of tensors in host memory, `is_read` says which outputs anything takes (None: all).  Outputs
-    are held once by the kernel when the rule is done.
+    `inputs` and `outputs` have known shapes; `variables` and `stores` are by the position of the input that names them, or
+    `ITSELF`.  `source` is the device's, `host_source` that of tensors in host memory, `is_read` says which outputs anything
+    takes (None: all).  Outputs are held once by the kernel when the rule is done.
     """
 
     def __init__(
@@ -123,6 +163,7 @@ class KernelMemory:
         *,
         host_source: Source | None = None,
         variables: dict[int, VariableMemory] | None = None,
+        stores: dict[int, StoreMemory] | None = None,
         counts_temporaries: bool = True,
         is_read: Sequence[bool] | None = None,
     ) -> None:
@@ -130,7 +171,8 @@ class KernelMemory:
         self.inputs = inputs
         self.outputs = outputs
         self.attrs = attrs
-        self.variables = variables or {}
+        self.variables = {} if variables is None else variables
+        self.stores = {} if stores is None else stores
         self._source = source
         self._host_source = host_source or source
         self._counts_temporaries = counts_temporaries
@@ -251,6 +293,63 @@ class KernelMemory:
         """The variable that an input names; with `ITSELF` what the node keeps itself."""
         return self.variables.setdefault(source, VariableMemory())
 
+    def store(self, source: int) -> StoreMemory:
+        """The stack, queue or the like that an input names, or with `ITSELF` the node."""
+        return self.stores.setdefault(source, StoreMemory())
+
+    def keep(self, source: int, inputs: Sequence[int], key: Any = None) -> None:
+        """A store takes an element: it holds the inputs' buffers."""
+        buffers = [self.inputs[index].buffer for index in inputs]
+        self.store(source).put([None if buffer is None else buffer.hold() for buffer in buffers], key)
+
+    def take(self, source: int, key: Any, stays: bool = False) -> None:
+        """The outputs are an element's tensors, which the store then lets go; new memory for an element that it has not."""
+        store = self.store(source)
+        if key not in store.held:
+            return
+        for output, buffer in enumerate(store.held[key]):
+            self._is_made[output] = True
+            self.outputs[output].buffer = None if buffer is None else buffer.hold()
+        if not stays:
+            store.drop(key)
+
+    def elements_of(self, source: int) -> list[Buffer | None]:
+        """The tensors of the tensor list that is an input."""
+        buffer = self.inputs[source].buffer
+        return [] if buffer is None else buffer.contents or []
+
+    def make_list(self, output: int = 0) -> list[Buffer | None]:
+        """A new tensor list as an output: its tensors, none yet."""
+        self.allocate(output)
+        elements: list[Buffer | None] = []
+        if (buffer := self.outputs[output].buffer) is not None:
+            buffer.contents = elements
+        return elements
+
+    def change_list(self, output: int = 0, source: int = 0) -> list[Buffer | None]:
+        """A tensor list to be changed: the input's own where nobody else has it, else a new one of its tensors."""
+        if self.find_forwardable(output, source) is not None:
+            self.forward(output, source)
+            buffer = self.outputs[output].buffer
+            assert buffer is not None  # it was found to be forwardable
+            if buffer.contents is None:
+                buffer.contents = []
+            return buffer.contents
+        found = [None if element is None else element.hold() for element in self.elements_of(source)]
+        elements = self.make_list(output)
+        elements += found
+        return elements
+
+    def give_element(self, output: int, source: int, place: int) -> None:
+        """An output is an element of the list that an input is; new memory for one that was never set."""
+        elements = self.elements_of(source)
+        buffer = elements[place] if -len(elements) <= place < len(elements) else None
+        if buffer is None:
+            self.allocate(output)
+        else:
+            self._is_made[output] = True
+            self.outputs[output].buffer = buffer.hold()
+
     def renew_variable(self, source: int, size: int) -> None:
         """New memory for a variable; its old one is given back after that, unless somebody still reads it."""
         variable = self.variable(source)
@@ -317,9 +416,9 @@ class KernelMemory:
             self._temporaries.remove(temporary)
             temporary.release()
 
-    def new_buffer(self, size: int) -> Buffer | None:
+    def new_buffer(self, size: int, on_host: bool = False) -> Buffer | None:
         """Memory that stays, for a variable or the like; None where nothing is asked."""
-        return self._source.allocate(size, self.owner) if size else None
+        return (self._host_source if on_host else self._source).allocate(size, self.owner) if size else None
 
     # --- running a rule
 

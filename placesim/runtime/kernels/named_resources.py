@@ -16,6 +16,7 @@ from placesim.dtypes import RESOURCE, STRING, VARIANT, DType
 from placesim.errors import InvalidArgumentError, NotFoundError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table
+from placesim.runtime.kernels.memory_rules import MemoryRule
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.resources import ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, format_dims, scalar, with_rank, with_value
@@ -123,12 +124,18 @@ def makers(older: str, newer: str, make: Callable[..., ResourceHandle], infer_ne
 
 
 def users(
-    older: str, newer: str, compute: Compute, infer_older: ShapeFunction, infer_newer: ShapeFunction, may_wait: bool = False
+    older: str,
+    newer: str,
+    compute: Compute,
+    infer_older: ShapeFunction,
+    infer_newer: ShapeFunction,
+    may_wait: bool = False,
+    memory: MemoryRule | None = None,
 ) -> Table:
     """The rows of the two ops that use a resource by a handle of either form, and so compute alike."""
     return {
-        older: Kernel(compute, infer_older, needs_context=True, may_wait=may_wait),
-        newer: Kernel(compute, infer_newer, needs_context=True, may_wait=may_wait),
+        older: Kernel(compute, infer_older, needs_context=True, may_wait=may_wait, memory=memory),
+        newer: Kernel(compute, infer_newer, needs_context=True, may_wait=may_wait, memory=memory),
     }
 
 

@@ -15,6 +15,7 @@ from placesim.dtypes import STRING, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, undeclared_type
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.named_resources import STEP_CONTAINER, find_in_step, infer_takes_two_strings, infer_two_strings
 from placesim.runtime.resources import ResourceHandle, Variable, check_kind
 from placesim.runtime.shapes import as_second, format_dims, unknown_shape
@@ -127,11 +128,35 @@ def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequen
     return ()
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def push_memory(memory: KernelMemory) -> None:
+    """The stack holds the tensor until it is popped; the output is the same memory.
+
+    A GPU that is nearly full would move it to the host (`swap_memory`), which is not looked at.
+    """
+    memory.keep(0, [1])
+    memory.alias(0, 1)
+
+
+def pop_memory(memory: KernelMemory) -> None:
+    """The pushed memory itself."""
+    memory.take(0, memory.store(0).newest())
+
+
+def close_memory(memory: KernelMemory) -> None:
+    """Whatever was not popped is let go."""
+    memory.store(0).clear()
+
+
 TABLE: Table = {
     "Stack": Kernel(make_ref_stack, infer_two_strings, needs_context=True),
     # TensorFlow gives the newer form the older one's shape, although it is a scalar
     "StackV2": Kernel(make_stack, infer_two_strings, needs_context=True),
-    **dict.fromkeys(("StackPush", "StackPushV2"), Kernel(push, as_second, needs_context=True)),
-    **dict.fromkeys(("StackPop", "StackPopV2"), Kernel(pop, unknown_shape, needs_context=True)),
-    **dict.fromkeys(("StackClose", "StackCloseV2"), Kernel(close, infer_takes_two_strings, needs_context=True)),
+    **dict.fromkeys(("StackPush", "StackPushV2"), Kernel(push, as_second, needs_context=True, memory=push_memory)),
+    **dict.fromkeys(("StackPop", "StackPopV2"), Kernel(pop, unknown_shape, needs_context=True, memory=pop_memory)),
+    **dict.fromkeys(
+        ("StackClose", "StackCloseV2"), Kernel(close, infer_takes_two_strings, needs_context=True, memory=close_memory)
+    ),
 }

@@ -12,6 +12,7 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, zeros
 from placesim.runtime.kernels.lists import tensor_array_shapes as shapes
 from placesim.runtime.kernels.lists.tensor_arrays import TensorArray, find_array, indices_of, rows_of, three_forms
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.partial_shapes import is_compatible, is_full, merge_partial, show_partial
 from placesim.runtime.shapes import Dims, format_dims
 
@@ -187,31 +188,79 @@ def split_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
     return (flow,)
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def gather_memory(memory: KernelMemory) -> None:
+    """One new tensor; the array lets go of what it was made of."""
+    memory.allocate(0)
+    _let_go(memory, memory.value(1).reshape(-1).tolist())
+
+
+def concat_memory(memory: KernelMemory) -> None:
+    """The lengths come first; the array lets go of all elements."""
+    memory.allocate(1)
+    memory.allocate(0)
+    _let_go(memory, [key for key in memory.store(0).held if isinstance(key, int)])
+
+
+def _let_go(memory: KernelMemory, places: Iterable[int]) -> None:
+    store = memory.store(0)
+    if store.clears_after_read:
+        for place in places:
+            store.drop(place)
+
+
+def scatter_memory(memory: KernelMemory) -> None:
+    """Each element is a copy that the array keeps."""
+    places = memory.value(1).reshape(-1).tolist()
+    _keep_parts(memory, [(place, memory.inputs[2].size // len(places)) for place in places])
+    memory.alias(0, 3)
+
+
+def split_memory(memory: KernelMemory) -> None:
+    """Each element is a copy that the array keeps."""
+    lengths = memory.value(2).reshape(-1).tolist()
+    row = memory.inputs[1].size // max(memory.inputs[1].dims[0], 1)
+    _keep_parts(memory, [(place, length * row) for place, length in enumerate(lengths)])
+    memory.alias(0, 3)
+
+
+def _keep_parts(memory: KernelMemory, parts: Iterable[tuple[int, int]]) -> None:
+    store = memory.store(0)
+    for place, size in parts:
+        store.put([memory.new_buffer(size)], place)
+
+
 TABLE: Table = {
     **three_forms(
         *("TensorArrayGather", "TensorArrayGatherV2", "TensorArrayGatherV3"),
         compute=gather_elements,
         infer=shapes.infer_gather,
         outputs=1,
+        memory=gather_memory,
     ),
-    "TensorArrayGatherV2": Kernel(gather_elements, shapes.infer_gather_v2, needs_context=True),
+    "TensorArrayGatherV2": Kernel(gather_elements, shapes.infer_gather_v2, needs_context=True, memory=gather_memory),
     **three_forms(
         *("TensorArrayScatter", "TensorArrayScatterV2", "TensorArrayScatterV3"),
         compute=scatter_elements,
         infer=shapes.infer_scatter,
         outputs=1,
+        memory=scatter_memory,
     ),
     **three_forms(
         *("TensorArrayConcat", "TensorArrayConcatV2", "TensorArrayConcatV3"),
         compute=concat_elements,
         infer=shapes.infer_concat,
         outputs=2,
+        memory=concat_memory,
     ),
     **three_forms(
         *("TensorArraySplit", "TensorArraySplitV2", "TensorArraySplitV3"),
         compute=split_elements,
         infer=shapes.infer_split,
         outputs=1,
+        memory=split_memory,
     ),
     "TensorArrayPack": Kernel(pack_elements, shapes.build_infer_unknown(1), needs_context=True),
     "TensorArrayUnpack": Kernel(unpack_elements, shapes.build_infer_unknown(1), needs_context=True),

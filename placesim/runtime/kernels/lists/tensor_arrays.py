@@ -19,6 +19,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, zeros
 from placesim.runtime.kernels.lists import tensor_array_shapes as shapes
+from placesim.runtime.kernels.memory_rules import ITSELF, STRING_BYTES, KernelMemory, MemoryRule
 from placesim.runtime.kernels.named_resources import (
     STEP_CONTAINER,
     find_in_step,
@@ -353,37 +354,93 @@ def close_array(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     return ()
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def array_memory(memory: KernelMemory) -> None:
+    """An array keeps its name, two strings, beside its elements; a gradient's array that is there already needs none."""
+    store = memory.store(ITSELF)
+    if _NAME in store.held:
+        memory.temporary(2 * STRING_BYTES)
+    else:
+        store.put([memory.new_buffer(2 * STRING_BYTES, on_host=True)], _NAME)
+        store.clears_after_read = bool(memory.attrs.get("clear_after_read", True))
+
+
+def write_memory(memory: KernelMemory) -> None:
+    """The array holds the value; to a place that is written already, of a gradient, it is added in memory of its own."""
+    store, place = memory.store(0), int(memory.value(1))
+    if place not in store.held:
+        memory.keep(0, [2], place)
+    elif (place, _SUM) not in store.held:
+        store.put([memory.new_buffer(memory.inputs[2].size)], place)
+        store.put([], (place, _SUM))
+    memory.alias(0, 3)
+
+
+def read_memory(memory: KernelMemory) -> None:
+    """The written memory itself, which the array lets go unless it is to be read again; zeros for what was never written."""
+    store, place = memory.store(0), int(memory.value(1))
+    memory.take(0, place, stays=not store.clears_after_read)
+
+
+def close_memory(memory: KernelMemory) -> None:
+    """All elements are let go."""
+    memory.store(0).clear()
+
+
+_NAME = "name"
+"""The key of an array's name."""
+_SUM = "sum"
+"""Beside its place the key that says that an element is a sum in memory of its own."""
+
+
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
-def three_forms(*ops: str, compute: Compute, infer: ShapeFunction, outputs: int) -> Table:
+def three_forms(*ops: str, compute: Compute, infer: ShapeFunction, outputs: int, memory: MemoryRule | None = None) -> Table:
     """The rows of an op that takes a handle, from the oldest form, which tells nothing of its `outputs`, to the newest."""
     oldest, older, newest = ops
-    kernel = Kernel(compute, infer, needs_context=True)
+    kernel = Kernel(compute, infer, needs_context=True, memory=memory)
     return {oldest: kernel._replace(shape=shapes.build_infer_unknown(outputs)), older: kernel, newest: kernel}
 
 
 TABLE: Table = {
-    "TensorArrayV3": Kernel(partial(_make_array, form="V3"), shapes.infer_array, needs_context=True),
-    "TensorArrayV2": Kernel(partial(_make_array, form="V2"), shapes.build_infer_first(shapes.infer_array), needs_context=True),
-    "TensorArray": Kernel(partial(_make_array, form=""), shapes.build_infer_unknown(1), needs_context=True),
-    "TensorArrayGradWithShape": Kernel(partial(_make_gradients, form="V3"), shapes.infer_gradients, needs_context=True),
-    "TensorArrayGradV3": Kernel(partial(_make_gradients, form="V3"), shapes.infer_gradients, needs_context=True),
-    "TensorArrayGradV2": Kernel(
-        partial(_make_gradients, form="V2"), shapes.build_infer_first(shapes.infer_gradients), needs_context=True
+    "TensorArrayV3": Kernel(partial(_make_array, form="V3"), shapes.infer_array, needs_context=True, memory=array_memory),
+    "TensorArrayV2": Kernel(
+        partial(_make_array, form="V2"), shapes.build_infer_first(shapes.infer_array), needs_context=True, memory=array_memory
     ),
-    "TensorArrayGrad": Kernel(partial(_make_gradients, form=""), shapes.build_infer_unknown(1), needs_context=True),
+    "TensorArray": Kernel(
+        partial(_make_array, form=""), shapes.build_infer_unknown(1), needs_context=True, memory=array_memory
+    ),
+    "TensorArrayGradWithShape": Kernel(
+        partial(_make_gradients, form="V3"), shapes.infer_gradients, needs_context=True, memory=array_memory
+    ),
+    "TensorArrayGradV3": Kernel(
+        partial(_make_gradients, form="V3"), shapes.infer_gradients, needs_context=True, memory=array_memory
+    ),
+    "TensorArrayGradV2": Kernel(
+        partial(_make_gradients, form="V2"),
+        shapes.build_infer_first(shapes.infer_gradients),
+        needs_context=True,
+        memory=array_memory,
+    ),
+    "TensorArrayGrad": Kernel(
+        partial(_make_gradients, form=""), shapes.build_infer_unknown(1), needs_context=True, memory=array_memory
+    ),
     **three_forms(
         *("TensorArrayWrite", "TensorArrayWriteV2", "TensorArrayWriteV3"),
         compute=write_element,
         infer=shapes.infer_write,
         outputs=1,
+        memory=write_memory,
     ),
     **three_forms(
         *("TensorArrayRead", "TensorArrayReadV2", "TensorArrayReadV3"),
         compute=read_element,
         infer=shapes.infer_read,
         outputs=1,
+        memory=read_memory,
     ),
     **three_forms(
         *("TensorArraySize", "TensorArraySizeV2", "TensorArraySizeV3"),
@@ -396,5 +453,6 @@ TABLE: Table = {
         compute=close_array,
         infer=infer_takes_two_strings,
         outputs=0,
+        memory=close_memory,
     ),
 }

@@ -10,10 +10,12 @@ import numpy as np
 
 from placesim.dtypes import FLOAT, DType
 from placesim.errors import InvalidArgumentError
+from placesim.memory.buffers import Buffer
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, Tensor, undeclared_type, zeros
 from placesim.runtime.kernels.lists import tensor_list_shapes as shapes
 from placesim.runtime.kernels.lists.tensor_lists import NEVER_SET, list_of, typed_list
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.partial_shapes import is_full, merge_partial, merge_shapes, partial_shape_of, show_partial
 from placesim.runtime.shapes import Dims, format_dims, scalar
 
@@ -211,12 +213,44 @@ def _length(position: int, element: Tensor | None, first: int, leading_dims: Seq
     return int(given[position])
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def item_memory(memory: KernelMemory) -> None:
+    """The element's own memory; zeros for one that was never set."""
+    memory.give_element(0, 0, int(memory.value(1)))
+
+
+def stack_memory(memory: KernelMemory) -> None:
+    """One new tensor, and zeros for those that were never set."""
+    memory.allocate(0)
+    _make_zeros(memory, memory.elements_of(0))
+
+
+def gather_memory(memory: KernelMemory) -> None:
+    """One new tensor, and zeros for those that were never set."""
+    elements = memory.elements_of(0)
+    memory.allocate(0)
+    _make_zeros(memory, [elements[place] for place in memory.value(1).reshape(-1).tolist() if place < len(elements)])
+
+
+def _make_zeros(memory: KernelMemory, elements: Sequence[Buffer | None]) -> None:
+    if None in elements:
+        memory.temporary(memory.outputs[0].size // memory.outputs[0].dims[0])
+
+
+def concat_memory(memory: KernelMemory) -> None:
+    """The lengths come first."""
+    memory.allocate(1)
+    memory.allocate(0)
+
+
 TABLE: Table = {
     "TensorListLength": Kernel(tell_length, scalar),
     "TensorListElementShape": Kernel(tell_element_shape, shapes.infer_element_shape),
-    "TensorListGetItem": Kernel(take_item, shapes.infer_item, needs_context=True),
-    "TensorListStack": Kernel(stack, shapes.infer_stack),
-    "TensorListGather": Kernel(gather, shapes.infer_gather),
-    "TensorListConcat": Kernel(concat, shapes.infer_concat),
-    "TensorListConcatV2": Kernel(concat, shapes.infer_concat),
+    "TensorListGetItem": Kernel(take_item, shapes.infer_item, needs_context=True, memory=item_memory),
+    "TensorListStack": Kernel(stack, shapes.infer_stack, memory=stack_memory),
+    "TensorListGather": Kernel(gather, shapes.infer_gather, memory=gather_memory),
+    "TensorListConcat": Kernel(concat, shapes.infer_concat, memory=concat_memory),
+    "TensorListConcatV2": Kernel(concat, shapes.infer_concat, memory=concat_memory),
 }

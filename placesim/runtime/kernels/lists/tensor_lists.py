@@ -13,10 +13,12 @@ import numpy as np
 
 from placesim.dtypes import BOOL, STRING, DType
 from placesim.errors import InvalidArgumentError
+from placesim.memory.buffers import Buffer
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, zeros
 from placesim.runtime.kernels.lists import tensor_list_shapes as shapes
 from placesim.runtime.kernels.lists.tensor_arrays import indices_of, rows_of
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.partial_shapes import (
     is_compatible,
     is_full,
@@ -414,18 +416,112 @@ def _join_pair(position: int, one: Any, two: Any, dtype: DType) -> TensorList:
     return joined
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def empty_memory(memory: KernelMemory) -> None:
+    """A list of no tensors."""
+    memory.make_list()
+
+
+def reserve_memory(memory: KernelMemory) -> None:
+    """A list of tensors that are not set yet."""
+    elements = memory.make_list()
+    elements += [None] * int(memory.value(1))
+
+
+def from_tensor_memory(memory: KernelMemory) -> None:
+    """Each element is a copy, however it is aligned."""
+    rows = memory.inputs[0].dims[0]
+    elements = memory.make_list()
+    for _ in range(rows):
+        elements.append(memory.new_buffer(memory.inputs[0].size // rows))
+
+
+def split_memory(memory: KernelMemory) -> None:
+    """Each element is a copy."""
+    row = memory.inputs[0].size // max(memory.inputs[0].dims[0], 1)
+    elements = memory.make_list()
+    for length in memory.value(2).reshape(-1).tolist():
+        elements.append(memory.new_buffer(length * row))
+
+
+def scatter_memory(memory: KernelMemory) -> None:
+    """Each element is a copy."""
+    _put_rows(memory, memory.make_list(), 0)
+
+
+def scatter_into_memory(memory: KernelMemory) -> None:
+    """Each new element is a copy."""
+    _put_rows(memory, memory.change_list(), 1)
+
+
+def _put_rows(memory: KernelMemory, elements: list[Buffer | None], source: int) -> None:
+    """Copies of an input's rows become the elements that the input behind it names."""
+    rows = memory.inputs[source]
+    for place in memory.value(source + 1).reshape(-1).tolist():
+        _set(elements, place, memory.new_buffer(rows.size // rows.dims[0]))
+
+
+def _set(elements: list[Buffer | None], place: int, buffer: Buffer | None) -> None:
+    _resize(elements, max(place + 1, len(elements)))
+    old, elements[place] = elements[place], buffer
+    if old is not None:
+        old.release()
+
+
+def _resize(elements: list[Buffer | None], size: int) -> None:
+    elements += [None] * (size - len(elements))
+    while len(elements) > size:
+        last = elements.pop()
+        if last is not None:
+            last.release()
+
+
+def push_back_memory(memory: KernelMemory) -> None:
+    """The list holds the tensor's own memory."""
+    buffer = memory.inputs[1].buffer
+    memory.change_list().append(None if buffer is None else buffer.hold())
+
+
+def pop_back_memory(memory: KernelMemory) -> None:
+    """The last element's own memory; zeros for one that was never set."""
+    memory.give_element(1, 0, -1)
+    elements = memory.change_list()
+    _resize(elements, max(len(elements) - 1, 0))
+
+
+def set_item_memory(memory: KernelMemory) -> None:
+    """The list holds the item's own memory."""
+    buffer = memory.inputs[2].buffer
+    held = None if buffer is None else buffer.hold()
+    _set(memory.change_list(), int(memory.value(1)), held)
+
+
+def resize_memory(memory: KernelMemory) -> None:
+    """Elements are let go, or come unset."""
+    _resize(memory.change_list(), int(memory.value(1)))
+
+
+def concat_lists_memory(memory: KernelMemory) -> None:
+    """The first list with the elements of the second."""
+    others = [None if element is None else element.hold() for element in memory.elements_of(1)]
+    elements = memory.change_list()
+    elements += others
+
+
 TABLE: Table = {
-    "EmptyTensorList": Kernel(make_empty, shapes.infer_new_list),
-    "TensorListReserve": Kernel(reserve, shapes.infer_new_list),
-    "TensorListFromTensor": Kernel(from_tensor, shapes.infer_from_tensor),
-    "TensorListSplit": Kernel(split, shapes.infer_split),
-    "TensorListScatter": Kernel(scatter, shapes.infer_scatter),
-    "TensorListScatterV2": Kernel(scatter, shapes.infer_scatter),
-    "TensorListScatterIntoExistingList": Kernel(scatter_into, shapes.infer_scatter_into),
-    "TensorListPushBack": Kernel(push_back, shapes.infer_push),
+    "EmptyTensorList": Kernel(make_empty, shapes.infer_new_list, memory=empty_memory),
+    "TensorListReserve": Kernel(reserve, shapes.infer_new_list, memory=reserve_memory),
+    "TensorListFromTensor": Kernel(from_tensor, shapes.infer_from_tensor, memory=from_tensor_memory),
+    "TensorListSplit": Kernel(split, shapes.infer_split, memory=split_memory),
+    "TensorListScatter": Kernel(scatter, shapes.infer_scatter, memory=scatter_memory),
+    "TensorListScatterV2": Kernel(scatter, shapes.infer_scatter, memory=scatter_memory),
+    "TensorListScatterIntoExistingList": Kernel(scatter_into, shapes.infer_scatter_into, memory=scatter_into_memory),
+    "TensorListPushBack": Kernel(push_back, shapes.infer_push, memory=push_back_memory),
     "TensorListPushBackBatch": Kernel(push_back_batch, shapes.infer_push_batch),
-    "TensorListPopBack": Kernel(pop_back, shapes.infer_pop),
-    "TensorListSetItem": Kernel(set_item, shapes.infer_set_item),
-    "TensorListResize": Kernel(resize, shapes.infer_resize),
-    "TensorListConcatLists": Kernel(concat_lists, shapes.infer_concat_lists),
+    "TensorListPopBack": Kernel(pop_back, shapes.infer_pop, memory=pop_back_memory),
+    "TensorListSetItem": Kernel(set_item, shapes.infer_set_item, memory=set_item_memory),
+    "TensorListResize": Kernel(resize, shapes.infer_resize, memory=resize_memory),
+    "TensorListConcatLists": Kernel(concat_lists, shapes.infer_concat_lists, memory=concat_lists_memory),
 }

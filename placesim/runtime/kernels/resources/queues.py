@@ -16,6 +16,7 @@ from placesim.dtypes import INT32, INT64, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.named_resources import (
     build_finder,
     check_signature,
@@ -322,15 +323,59 @@ def _infer_many(context: ShapeContext) -> Sequence[Dims]:
     return infer_unknown_outputs(context)
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def enqueue_memory(memory: KernelMemory) -> None:
+    """The queue holds the tensors until they are taken out."""
+    memory.keep(0, range(1, len(memory.inputs)))
+
+
+def enqueue_many_memory(memory: KernelMemory) -> None:
+    """Each element is a copy that the queue keeps."""
+    components = memory.inputs[1:]
+    store = memory.store(0)
+    for _ in range(components[0].dims[0]):
+        store.put([memory.new_buffer(tensor.size // tensor.dims[0]) for tensor in components])
+
+
+def dequeue_memory(memory: KernelMemory) -> None:
+    """The memory that was put in; of a queue in another order than this, elements are taken to be as large as the oldest."""
+    memory.take(0, memory.store(0).oldest())
+
+
+def dequeue_batch_memory(memory: KernelMemory) -> None:
+    """New tensors; the queue lets go of the elements that they are made of."""
+    for output in range(len(memory.outputs)):
+        memory.allocate(output)
+    store = memory.store(0)
+    for _ in range(memory.outputs[0].dims[0] if memory.outputs else 0):
+        store.drop(store.oldest())
+
+
 TABLE: Table = {
     "FakeQueue": Kernel(fake_queue, infer_two_strings, needs_context=True),
     **makers("FIFOQueue", "FIFOQueueV2", build_queue("FIFOQueue")),
     **makers("RandomShuffleQueue", "RandomShuffleQueueV2", build_queue("RandomShuffleQueue")),
     **makers("PaddingFIFOQueue", "PaddingFIFOQueueV2", build_queue("PaddingFIFOQueue")),
     **makers("PriorityQueue", "PriorityQueueV2", build_queue("PriorityQueue")),
-    **users("QueueEnqueue", "QueueEnqueueV2", enqueue, no_outputs, no_outputs, may_wait=True),
-    **users("QueueEnqueueMany", "QueueEnqueueManyV2", enqueue_many, no_outputs, no_outputs, may_wait=True),
-    **users("QueueDequeue", "QueueDequeueV2", dequeue, infer_unknown_outputs, infer_unknown_outputs, may_wait=True),
+    **users("QueueEnqueue", "QueueEnqueueV2", enqueue, no_outputs, no_outputs, may_wait=True, memory=enqueue_memory),
+    **users(
+        *("QueueEnqueueMany", "QueueEnqueueManyV2"),
+        enqueue_many,
+        no_outputs,
+        no_outputs,
+        may_wait=True,
+        memory=enqueue_many_memory,
+    ),
+    **users(
+        *("QueueDequeue", "QueueDequeueV2"),
+        dequeue,
+        infer_unknown_outputs,
+        infer_unknown_outputs,
+        may_wait=True,
+        memory=dequeue_memory,
+    ),
     **users(
         "QueueDequeueMany",
         "QueueDequeueManyV2",
@@ -338,6 +383,7 @@ TABLE: Table = {
         infer_unknown_outputs,
         _infer_many,
         may_wait=True,
+        memory=dequeue_batch_memory,
     ),
     **users(
         "QueueDequeueUpTo",
@@ -346,6 +392,7 @@ TABLE: Table = {
         infer_unknown_outputs,
         infer_unknown_outputs,
         may_wait=True,
+        memory=dequeue_batch_memory,
     ),
     **users("QueueClose", "QueueCloseV2", close, infer_takes_two_strings, no_outputs, may_wait=True),
     **users("QueueIsClosed", "QueueIsClosedV2", tell_closed, scalar, scalar),

@@ -17,6 +17,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError, ResourceExhaustedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, WouldWait
+from placesim.runtime.kernels.memory_rules import ITSELF, KernelMemory
 from placesim.runtime.kernels.named_resources import infer_unknown_outputs, name_resource, shape_of
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, no_outputs, scalar
 
@@ -268,12 +269,38 @@ def _infer_key_and_values(context: ShapeContext) -> Sequence[Dims]:
     return (None, *infer_unknown_outputs(context))
 
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def stage_memory(memory: KernelMemory) -> None:
+    """The area, which the node names by its attrs, holds the tensors until they are taken out."""
+    memory.keep(ITSELF, range(len(memory.inputs)))
+
+
+def unstage_memory(memory: KernelMemory) -> None:
+    """The memory that was put in first."""
+    memory.take(ITSELF, memory.store(ITSELF).oldest())
+
+
+def peek_memory(memory: KernelMemory) -> None:
+    """The memory that was put in, which stays there."""
+    keys = list(memory.store(ITSELF).held)
+    place = int(memory.value(0))
+    if 0 <= place < len(keys):
+        memory.take(ITSELF, keys[place], stays=True)
+
+
+def clear_memory(memory: KernelMemory) -> None:
+    """Everything is let go."""
+    memory.store(ITSELF).clear()
+
+
 TABLE: Table = {
-    "Stage": Kernel(stage, no_outputs, needs_context=True, may_wait=True),
-    "Unstage": Kernel(unstage, infer_unknown_outputs, needs_context=True, may_wait=True),
-    "StagePeek": Kernel(peek_stage, infer_unknown_outputs, needs_context=True, may_wait=True),
+    "Stage": Kernel(stage, no_outputs, needs_context=True, may_wait=True, memory=stage_memory),
+    "Unstage": Kernel(unstage, infer_unknown_outputs, needs_context=True, may_wait=True, memory=unstage_memory),
+    "StagePeek": Kernel(peek_stage, infer_unknown_outputs, needs_context=True, may_wait=True, memory=peek_memory),
     "StageSize": Kernel(tell_stage_size, scalar, needs_context=True),
-    "StageClear": Kernel(clear_stage, no_outputs, needs_context=True),
+    "StageClear": Kernel(clear_stage, no_outputs, needs_context=True, memory=clear_memory),
     "MapStage": Kernel(partial(put_in_map, kind="Map"), no_outputs, needs_context=True, may_wait=True),
     "MapUnstage": Kernel(partial(take_from_map, kind="Map"), infer_unknown_outputs, needs_context=True, may_wait=True),
     "MapPeek": Kernel(partial(take_from_map, kind="Map", stays=True), infer_unknown_outputs, needs_context=True, may_wait=True),

@@ -408,8 +408,9 @@ def destroy_resource_memory(memory: KernelMemory) -> None:
 
 def own_handle_memory(memory: KernelMemory) -> None:
     """The kernel has its handle from the beginning and keeps it."""
-    if memory.variable(ITSELF).buffer is None:
-        memory.renew_variable(ITSELF, memory.outputs[0].size)
+    kept = memory.variable(ITSELF)
+    if kept.buffer is None:
+        kept.buffer = memory.new_buffer(memory.outputs[0].size, on_host=True)
     memory.share_variable(0, ITSELF)
 
 
