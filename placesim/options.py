@@ -14,6 +14,7 @@ from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 STYLES = ("modern", "classic")
 THREADS_LIMIT = 1 << 16
+MAX_DIM = (1 << 63) - 1
 Paths = str | PurePath | Sequence[str | PurePath]
 
 
@@ -22,11 +23,14 @@ class Options:
     """Options by the names of the command line's flags; None leaves what the file says.
 
     `inventory` is a file with a `devices:` document or that document itself; `timeout` is in seconds, `memory_limit` in bytes
-    or a text with a unit.  `tag`, `signature` and `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices`
-    drops the devices that its nodes ask for, then `device` sets them: patterns over node names to devices, as a mapping or as
-    `PATTERN=DEVICE`.  Beside its own folder the graph may read what lies in `allow_read`, and write what lies in `allow_write`;
-    `allow_all_files` leaves nothing out.  `environment` are the environment variables of the simulated process, which is a new
-    one unless `process` holds one in which sessions were before; neither has a flag, and the command line gives the first.
+    or a text with a unit; `no_memory_limit` lets devices hold more than they have, and `report_tensor_allocations_upon_oom`
+    has TensorFlow list what they hold when they can't.  `shape` and `batch` settle open dimensions of placeholders where
+    nothing is computed: shapes by name, as a mapping or as `NAME=1,2,3`, and the first dimension of all others.  `tag`,
+    `signature` and `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops the devices that its
+    nodes ask for, then `device` sets them: patterns over node names to devices, as a mapping or as `PATTERN=DEVICE`.  Beside
+    its own folder the graph may read what lies in `allow_read`, and write what lies in `allow_write`; `allow_all_files` leaves
+    nothing out.  `environment` are the environment variables of the simulated process, which is a new one unless `process`
+    holds one in which sessions were before; neither has a flag, and the command line gives the first.
     """
 
     log_placement: bool | None = None
@@ -42,6 +46,10 @@ class Options:
     inter_op_threads: int | None = None
     timeout: float | None = None
     memory_limit: int | str | None = None
+    no_memory_limit: bool = False
+    report_tensor_allocations_upon_oom: bool = False
+    shape: Mapping[str, Sequence[int]] | Sequence[str] = ()
+    batch: int | None = None
     execute: bool = True
     tag: str | Sequence[str] = ()
     signature: str | None = None
@@ -76,6 +84,12 @@ class Options:
             return tuple(self.device.items())
         return tuple(map(_device_pattern, self.device))
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """`shape` by name.  Raises UsageError for what is no shape."""
+        given = self.shape.items() if isinstance(self.shape, Mapping) else map(_split_shape, self.shape)
+        return {name: _dims(name, dims) for name, dims in given}
+
 
 class OptionValues(TypedDict, total=False):
     """The same as keyword arguments."""
@@ -93,6 +107,10 @@ class OptionValues(TypedDict, total=False):
     inter_op_threads: int | None
     timeout: float | None
     memory_limit: int | str | None
+    no_memory_limit: bool
+    report_tensor_allocations_upon_oom: bool
+    shape: Mapping[str, Sequence[int]] | Sequence[str]
+    batch: int | None
     execute: bool
     tag: str | Sequence[str]
     signature: str | None
@@ -133,8 +151,29 @@ def make_options(values: Mapping[str, Any]) -> Options:
             raise UsageError(f"wrong environment: got {name!r}: {text!r}, expected names and texts")
     if options.process is not None and not isinstance(options.process, GpuProcess):
         raise UsageError(f"wrong type of process: got {options.process!r}, expected a placesim.GpuProcess")
-    _ = options.device_patterns, options.readable_paths, options.writable_paths
+    if isinstance(options.shape, str):
+        raise UsageError(f"wrong type of shape: got '{options.shape}', expected a mapping or a list of NAME=1,2,3")
+    _check_integer("batch", options.batch, 0, MAX_DIM)
+    _ = options.device_patterns, options.readable_paths, options.writable_paths, options.shapes
     return options
+
+
+def _split_shape(text: str) -> tuple[str, Sequence[Any]]:
+    name, found, dims = text.rpartition("=")
+    if not found or not name:
+        raise UsageError(f"wrong shape: got '{text}', expected NAME=1,2,3")
+    return name, dims.split(",") if dims else ()
+
+
+def _dims(name: str, dims: Sequence[Any]) -> tuple[int, ...]:
+    found = []
+    for dim in dims:
+        is_number = isinstance(dim, int) and not isinstance(dim, bool)
+        text = str(dim).strip()
+        if not (is_number or (text.isascii() and text.isdecimal() and len(text) < 20)) or not 0 <= int(text) <= MAX_DIM:
+            raise UsageError(f"wrong shape of {name}: got '{text}', expected dimensions of 0 or more")
+        found.append(int(text))
+    return tuple(found)
 
 
 def _check_integer(name: str, value: Any, low: int, high: int) -> None:

@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from placesim.files.access import FileAccess
     from placesim.graph.steps import Config, GraphFile, Step
     from placesim.loading import Source
+    from placesim.memory.dump import LogLine as MemoryLogLine
     from placesim.report.report import Report
     from placesim.report.results import Result
+    from placesim.runtime.accounting.ledger import Ledger
+    from placesim.runtime.accounting.usage import DeviceUsage
     from placesim.runtime.graph_shapes import GraphShapes
     from placesim.runtime.prepared import PreparedStep
     from placesim.runtime.session import Session
@@ -48,11 +51,12 @@ class Taker(Protocol):
 
 
 class Stage(IntEnum):
-    """How far to go."""
+    """How far to go; a step that is walked through accounts for memory and computes nothing."""
 
     PLACED = 0
     PARTITIONED = 1
-    EXECUTED = 2
+    WALKED = 2
+    EXECUTED = 3
 
 
 # --- for Python callers ---------------------------------------------------------------------------------------------
@@ -72,6 +76,15 @@ def place(source: Source, **options: Unpack[OptionValues]) -> Report:
     """The same without execution: no kernels, feeds or values are needed."""
     chosen = make_options({"log_placement": True, **options})
     return _checked(simulate(load(source, None, chosen), chosen, Stage.PARTITIONED))
+
+
+def memory(source: Source, **options: Unpack[OptionValues]) -> Report:
+    """Walk through a graph's steps without computing: the report's `memory` says what each device has to hold.
+
+    Raises what running out of memory raises, with what was established before it as the exception's `report`.
+    """
+    chosen = make_options(options)
+    return _checked(simulate(load(source, None, chosen), chosen, Stage.WALKED, tells_memory=True))
 
 
 def devices(
@@ -111,14 +124,20 @@ def _checked(report: Report) -> Report:
 
 
 def simulate(
-    loaded: Loaded, options: Options, stage: Stage, progress: Progress | None = None, taker: Taker | None = None
+    loaded: Loaded,
+    options: Options,
+    stage: Stage,
+    progress: Progress | None = None,
+    taker: Taker | None = None,
+    *,
+    tells_memory: bool = False,
 ) -> Report:
     """Place a graph and, as far as `stage` says, partition and execute its steps.
 
     An error ends it: the report holds it, beside all that was established before.  With a `taker` it holds no results, and
-    a step is the last where that wants no more.
+    a step is the last where that wants no more.  With `tells_memory` it says what each device's memory held.
     """
-    simulation = _Simulation(loaded, options, stage, progress, taker)
+    simulation = _Simulation(loaded, options, stage, progress, taker, tells_memory=tells_memory)
     error: PlacesimError | None = None
     try:
         simulation.run()
@@ -133,7 +152,16 @@ def simulate(
 class _Simulation:
     """One session from its making to its last step, and what it has established so far."""
 
-    def __init__(self, loaded: Loaded, options: Options, stage: Stage, progress: Progress | None, taker: Taker | None) -> None:
+    def __init__(
+        self,
+        loaded: Loaded,
+        options: Options,
+        stage: Stage,
+        progress: Progress | None,
+        taker: Taker | None,
+        *,
+        tells_memory: bool,
+    ) -> None:
         self._loaded = loaded
         self._taker = taker
         self._options = options
@@ -146,6 +174,9 @@ class _Simulation:
         self._fetches: list[str] = []
         self._shows_log = bool(options.log_placement)
         self._creation_log: list[LogLine] = []
+        self._tells_memory = tells_memory
+        self._ledger: Ledger | None = None
+        self._memory_log: list[MemoryLogLine] = []
 
     def report(self, error: PlacesimError | None) -> Report:
         """All that has been established."""
@@ -160,6 +191,8 @@ class _Simulation:
             error,
             self._shapes,
             tuple(self._creation_log),
+            self._memory(),
+            tuple(self._memory_log),
             Results(self._results),
             tuple(self._fetches),
             self._options.log_style,
@@ -170,6 +203,7 @@ class _Simulation:
     def run(self) -> None:
         from placesim.runtime.session import open_session
         from placesim.runtime.shape_check import check_shapes
+        from placesim.runtime.walking import FeedShapes
 
         if self._loaded.error is not None:
             raise self._loaded.error
@@ -184,8 +218,38 @@ class _Simulation:
             raise UsageError(self._loaded.needs_fetch)
         machine = _session_devices(file, config, self._options, self._creation_log.append)
         files = _file_access(self._loaded, self._options)
-        self._session = open_session(file, machine, config, self._loaded.directory, files)
-        self._run_steps(self._session, steps, names_sinks=file.is_raw and self._stage >= Stage.EXECUTED)
+        self._ledger = self._open_ledger(machine)
+        sketched = FeedShapes(self._options.shapes, self._options.batch) if self._stage == Stage.WALKED else None
+        self._session = open_session(file, machine, config, self._loaded.directory, files, self._ledger, sketched)
+        self._run_steps(self._session, steps, names_sinks=file.is_raw and self._stage >= Stage.WALKED)
+
+    def _open_ledger(self, machine: Sequence[Device]) -> Ledger | None:
+        """What accounts for the devices' memory, where one has a limit or it shall be told."""
+        if self._stage < Stage.WALKED:
+            return None
+        if not self._tells_memory and all(device.allocation_limit is None for device in machine):
+            return None
+        from placesim.runtime.accounting.building import build_ledger
+        from placesim.runtime.accounting.errors import ReportOptions
+        from placesim.runtime.accounting.usage import record
+
+        options = self._options
+        ledger = build_ledger(
+            machine,
+            has_limits=not options.no_memory_limit,
+            report=ReportOptions(options.report_tensor_allocations_upon_oom),
+            log=self._memory_log.append,
+        )
+        if self._tells_memory:
+            record(ledger)
+        return ledger
+
+    def _memory(self) -> tuple[DeviceUsage, ...]:
+        if self._ledger is None or not self._tells_memory:
+            return ()
+        from placesim.runtime.accounting.usage import device_usage
+
+        return device_usage(self._ledger)
 
     def _run_steps(self, session: Session, steps: Sequence[Step], names_sinks: bool) -> None:
         """Step after step; `names_sinks` fetches the outputs of a raw graph's sinks, which by themselves are targets."""
@@ -201,7 +265,7 @@ class _Simulation:
             if names_sinks and not step.fetches:
                 step = replace(step, fetches=session.sink_tensors())
             prepared = run_within(session.config.timeout_seconds, partial(self._prepare, session, step))
-            if prepared is not None and self._stage >= Stage.EXECUTED:
+            if prepared is not None and self._stage >= Stage.WALKED:
                 is_settled = index == len(steps) - 1 and not can_grow
                 for _ in range(step.repeat):
                     if not self._execute(session, step, prepared, done, total, is_settled):
@@ -232,6 +296,8 @@ class _Simulation:
         progress = self._progress
         report = None if progress is None else lambda nodes_done: progress(done, total, nodes_done, nodes)
         result = session.run(step, progress=report)
+        if self._stage < Stage.EXECUTED:
+            return True
         rows = [Result(done, value.name, value.dtype, value.value) for value in result.values]
         if self._taker is not None:
             return self._taker.take(rows, partial(self.report, None), is_settled)

@@ -15,6 +15,8 @@ from placesim.placement.placer import Placement
 from placesim.runtime.prepared import PreparedStep
 
 if TYPE_CHECKING:
+    from placesim.memory.dump import LogLine as MemoryLogLine
+    from placesim.runtime.accounting.usage import DeviceUsage
     from placesim.runtime.graph_shapes import GraphShapes
 
 
@@ -37,7 +39,8 @@ class Outcome:
 
     `devices` are in device-set order; `placed` holds a placement for each time that the graph was placed, `prepared` the
     partitions of each step; `shapes` are the static shapes of the graph as it was written, where they were inferred.
-    `creation_log` is what TensorFlow logs while it makes the devices.
+    `creation_log` is what TensorFlow logs while it makes the devices.  `memory` is what the devices held where that was
+    accounted for, `memory_log` what TensorFlow's allocators logged.
     """
 
     devices: tuple[Device, ...] = ()
@@ -46,6 +49,8 @@ class Outcome:
     error: PlacesimError | None = None
     shapes: GraphShapes | None = field(default=None, compare=False)
     creation_log: tuple[LogLine, ...] = ()
+    memory: tuple[DeviceUsage, ...] = ()
+    memory_log: tuple[MemoryLogLine, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -217,6 +217,8 @@ class Session:
         if prepared.executor is None:
             values, self._initial_values = self._initial_values, {}
             set_initial_values(values, prepared.step.placement, self._states)
+            if self._ledger is not None:
+                self._ledger.adopt(self._states)
             prepared.executor = self._build_executor(prepared)
         prepared.step_resources.clear()
         arguments = prepared.arguments(self.graph, feeds)

@@ -28,7 +28,7 @@ from placesim.runtime.kernels.memory_rules import (
     VariableMemory,
 )
 from placesim.runtime.memory_types import memory_types
-from placesim.runtime.program import Instruction, Program
+from placesim.runtime.program import DeviceState, Instruction, Program
 from placesim.runtime.resources import ResourceHandle, ResourceManager, Variable
 
 SCRATCH_BYTES = 1024 + 4
@@ -174,11 +174,15 @@ class Ledger:
             found = self._variables[variable] = VariableMemory()
         return found
 
-    def adopt(self, variable: Variable, source: DeviceSource) -> None:
-        """A variable got its value without a kernel: from a file of values."""
-        if variable.value is not None and self.variable(variable).buffer is None:
-            memory = TensorMemory(tuple(variable.value.shape), variable.dtype)
-            self.variable(variable).buffer = source.allocate(memory.size, variable.name) if memory.size else None
+    def adopt(self, states: Mapping[str, DeviceState]) -> None:
+        """Make room for the variables that have their values from a file."""
+        for device, state in states.items():
+            for variable in state.resources.variables().values():
+                held = self.variable(variable)
+                if variable.value is not None and held.buffer is None:
+                    memory = TensorMemory(_dims(variable.value), variable.dtype)
+                    held.buffer = self.sources[device].allocate(memory.size, variable.name) if memory.size else None
+                self.remember_dims(variable)
 
     def dereferenced(self, memory: TensorMemory, value: Any) -> TensorMemory:
         """What a reader of a reference holds: the variable's buffer; any other tensor is what it is."""
