@@ -29,7 +29,7 @@ def _is_number(value: Any) -> bool:
 
 def _is_device(value: Any) -> bool:
     spec = parse_runtime_name(value) if isinstance(value, str) else None
-    return spec is not None and None not in (spec.job, spec.replica, spec.task, spec.type, spec.index)
+    return spec is not None and None not in spec
 
 
 _TEXT = _Kind("text", lambda value: isinstance(value, str))
@@ -54,22 +54,6 @@ _SCHEMA = {
     "error": {"type": _TEXT, "message": _TEXT, "node": _TEXT_OR_NONE, "location": _TEXT_OR_NONE},
 }
 _MOST_SHOWN = 60
-
-
-def read_baseline(data: bytes, name: str) -> Snapshot | None:
-    """The snapshot of a written report; None where the text is something else.
-
-    Raises GraphFileError for a report that is damaged.
-    """
-    if data.lstrip()[:1] != b"{" or b'"placements"' not in data:
-        return None
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(document, dict) or not all(key in document for key in _KEYS):
-        return None
-    return baseline_snapshot(document, name)
 
 
 def read_baseline(data: bytes, name: str) -> Snapshot | None:

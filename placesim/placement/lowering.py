@@ -273,7 +273,8 @@ def _add_substitute(
 def inline_call(edited: EditableGraph, caller: EditableNode, keep_fetchable: bool) -> None:
     """Replace a call by its function's body, between an identity for each input and each output.
 
-    A call of a function that is marked `_noinline`, or that takes or returns something else, stays a call.  Raises InvalidArgumentError for an unknown function.
+    A call of a function that is marked `_noinline`, or that takes or returns something else, stays a call.
+    Raises InvalidArgumentError for an unknown function.
     """
     called = caller.attrs["f"] if caller.op in CALLS else FunctionName(caller.op)
     function = find_function(edited.base, called.name)

@@ -82,8 +82,8 @@ class FunctionCalls:
             found = find_function(self._graph, function.name)
             wanted = self._argument_types[function] = argument_types(found, dict(function.attrs))
         if len(inputs) != len(wanted):
-            taken, given = len(wanted), len(inputs)
-            raise ArgumentCountError(f"Expects {taken} arguments, but {given} is provided", counts=(taken, given))
+            counts = (len(wanted), len(inputs))
+            raise ArgumentCountError(f"Expects {len(wanted)} arguments, but {len(inputs)} is provided", counts=counts)
         for index, given, dtype in other_types(inputs, wanted):
             raise InvalidArgumentError(f"Expects arg[{index}] to be {dtype.name} but {given} is provided")
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import placesim
 from placesim.dtypes import FLOAT
-from placesim.errors import InvalidArgumentError
+from placesim.errors import InvalidArgumentError, PlacesimError
 from placesim.graph.steps import Generated
 from placesim.runtime.requests import generate
 from tests.runtime.graphs import fetch, make_session
@@ -52,3 +53,13 @@ def test_warnings_of_numpy_stay_inside(tmp_path: Path) -> None:
 def test_a_seed_may_be_negative() -> None:
     made = [generate(Generated("random_normal", (2,), seed=-1), FLOAT) for _ in range(2)]
     assert made[0].tolist() == made[1].tolist()
+
+
+@pytest.mark.parametrize("dtype", ["string", "resource", "variant"])
+def test_nothing_is_generated_but_numbers(dtype: str) -> None:
+    graph = {
+        "nodes": [{"op": "Placeholder", "name": "x", "dtype": dtype}],
+        "run": [{"fetch": ["x"], "feed": {"x": {"zeros": [2]}}}],
+    }
+    with pytest.raises(PlacesimError, match=f"^Cannot feed x: no zeros of type {dtype}: expected a placeholder of numbers"):
+        placesim.run(graph)

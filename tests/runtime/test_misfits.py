@@ -1,4 +1,4 @@
-"""Lowered If, Case and While whose functions take or give something else: what TensorFlow 2.21 makes of each, without grappler."""
+"""Lowered If, Case and While whose functions take or give something else, against TensorFlow 2.21 without grappler."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ CASES: list[tuple[str, tuple[str, ...], int, str]] = [
         "If",
         ("Two", "One"),
         1,
-        f"{INVALID}Attempt to add output 1 of o/else/_1 not in range [0, 1) to node with type Merge. Node: {{{{node o/else/_1}}}}",
+        f"{INVALID}Attempt to add output 1 of o/else/_1 not in range [0, 1) to node with type Merge. "
+        "Node: {{node o/else/_1}}",
     ),
     ("If", ("One", "Two"), 1, "-1.0"),
     ("If", ("Two", "Two"), 1, "-1.0"),
@@ -121,7 +122,8 @@ CASES: list[tuple[str, tuple[str, ...], int, str]] = [
         "While",
         ("Nothing", "One"),
         1,
-        f"{INVALID}Attempt to add output 0 of o/cond/_0 not in range [0, 0) to node with type LoopCond. Node: {{{{node o/cond/_0}}}}",
+        f"{INVALID}Attempt to add output 0 of o/cond/_0 not in range [0, 0) to node with type LoopCond. "
+        "Node: {{node o/cond/_0}}",
     ),
     ("While", ("CondTwo", "One"), 1, "1.0"),
     (
@@ -171,7 +173,7 @@ def test_functions_of_lowered_control_flow_that_do_not_fit(op: str, names: tuple
 def test_an_output_that_no_branch_has_can_not_be_read() -> None:
     """TensorFlow's process ends here."""
     reader = {"op": "Neg", "name": "r", "inputs": ["o:1"]}
-    with pytest.raises(PlacesimError, match="num of outputs: 1. does not have output 1") as found:
+    with pytest.raises(PlacesimError, match=r"num of outputs: 1\) does not have output 1") as found:
         placesim.run(_graph(_op("If", ("One", "One"), 2), ("One",), reader))
     assert found.value.node == "o"
 

@@ -66,14 +66,14 @@ def partitioned_call(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
     try:
         results = _call(context, attrs["f"], inputs)
     except ArgumentCountError as error:
-        taken, given = error.counts
-        if given < taken:
+        takes, gets = error.counts
+        if gets < takes:
             raise InternalError(
-                f"Function instantiation included invalid input index: {taken - 1} not in [0, {given})."
+                f"Function instantiation included invalid input index: {takes - 1} not in [0, {gets})."
             ) from None
         raise InvalidArgumentError(
             "InstantiateOptions.input_devices must have the same length as the number of arguments: "
-            f"input_devices length = {given} number of arguments = {taken}"
+            f"input_devices length = {gets} number of arguments = {takes}"
         ) from None
     if len(results) > len(declared):
         last = len(results) - 1
