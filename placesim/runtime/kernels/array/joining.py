@@ -17,6 +17,7 @@ from placesim.runtime.shapes import (
     ShapeError,
     add_dims,
     concatenate,
+    format_dims,
     is_fully_defined,
     merge,
     merge_backwards,
@@ -210,15 +211,28 @@ def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Te
     dims = attrs["shape"].dims
     if dims is None or not is_fully_defined(dims):
         raise InvalidArgumentError("shape attr must be fully defined.")
-    return (zeros(dims, attrs["dtype"]),)
+    return (np.array(zeros(dims, attrs["dtype"])),)
 
 
 def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The first input `[rows, ...]` with the second `[1, ...]` as its row `loc`."""
+    """The first input `[rows, ...]`, the second `[1, ...]` now its row `loc`; InvalidArgumentError for other shapes.
+
+    The row is written in its place: what reads the start, once all updates have run, reads them.
+    """
     value, update = inputs
-    result = value.copy()
-    result[attrs["loc"]] = update.reshape(value.shape[1:])
-    return (result,)
+    row, shapes = attrs["loc"], f"{format_dims(value.shape)} vs. {format_dims(update.shape)}"
+    if not value.ndim:
+        raise InvalidArgumentError("value should be at least rank 1.")
+    if row >= len(value):
+        raise InvalidArgumentError(f"0th dimension of value = {len(value)} must be greater than loc_ = {row}")
+    if value.ndim != update.ndim:
+        raise InvalidArgumentError(f"value and update shape doesn't match: {shapes}")
+    if value.shape[1:] != update.shape[1:]:
+        raise InvalidArgumentError(f"value and update shape doesn't match {shapes}")
+    if len(update) != 1:
+        raise InvalidArgumentError(f"update shape doesn't match: {format_dims(update.shape)}")
+    value[row] = update[0]
+    return (value,)
 
 
 # --- shape functions ------------------------------------------------------------------------------------------------
