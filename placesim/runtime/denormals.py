@@ -36,7 +36,7 @@ def is_denormal(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Which floats or doubles, of any shape, are denormal: by their bits, as for arithmetic that flushes them they are zero."""
     fraction = {4: 23, 8: 52}[x.dtype.itemsize]
     unsigned = np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}").reshape(x.shape) << 1
-    return (unsigned != 0) & (unsigned >> (fraction + 1) == 0)
+    return np.asarray((unsigned != 0) & (unsigned >> (fraction + 1) == 0))
 
 
 def flush_denormals() -> Callable[[], None]:
