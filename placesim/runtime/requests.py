@@ -13,7 +13,6 @@ import numpy as np
 
 from placesim.dtypes import BOOL, DOUBLE, STRING, DType
 from placesim.errors import Location, OpError, PlacesimError, RequestError
-from placesim.escapes import escape_line
 from placesim.files.access import FileAccess
 from placesim.files.reading import open_file
 from placesim.graph.graph import COLUMNS, Graph, TensorRef, split_tensor_name
@@ -196,7 +195,7 @@ def _read_header(reader: Any, file: BinaryIO) -> tuple[tuple[int, ...], bool, np
     if dtype.hasobject:
         raise ValueError("Python objects")
     if dtype.subdtype is not None or dtype.names is not None or not dtype.itemsize:
-        raise ValueError(f"its elements are {escape_line(str(dtype))[:_MOST_SHOWN]}")
+        raise ValueError("its elements are no single numbers")
     if any(size.__class__ is not int or size < 0 for size in shape):
         raise ValueError(f"its shape is {str(shape)[:_MOST_SHOWN]}")
     return shape, is_fortran, dtype

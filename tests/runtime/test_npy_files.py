@@ -22,9 +22,9 @@ HEADERS = [
     (GOOD.format("'<f4'", "(" + "1," * 70 + ")"), "maximum supported dimension"),
     (GOOD.format("'<f4'", "(1000000000000000000000000000000,)"), "it has 64 bytes of data, its header says 4"),
     (GOOD.format("'<f4'", "(0, 1000000000000000000000000000000)"), "Maximum allowed dimension exceeded"),
-    (GOOD.format("('<f4', (2,))", "(2,)"), "its elements are ('<f4', (2,))"),
-    (GOOD.format("[('a', '<f4')]", "(2,)"), "its elements are [('a', '<f4')]"),
-    (GOOD.format("'V0'", "(2,)"), "its elements are |V0"),
+    (GOOD.format("('<f4', (2,))", "(2,)"), "its elements are no single numbers"),
+    (GOOD.format("[('a', '<f4')]", "(2,)"), "its elements are no single numbers"),
+    (GOOD.format("'V0'", "(2,)"), "its elements are no single numbers"),
     (GOOD.format("'O'", "(2,)"), "it holds pickled objects, which are not read"),
 ]
 
