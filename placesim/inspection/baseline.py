@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from placesim.devices.inventory import Device
@@ -104,6 +104,16 @@ def _rows(document: Mapping[str, Any], part: str) -> list[dict[str, Any]]:
     return [_checked(row, part, f"{part}[{i}]") for i, row in enumerate(rows)]
 
 
+def _check_listed(names: Set[str], placements: Sequence[Mapping[str, Any]], transfers: Sequence[TransferRow]) -> None:
+    """Every device that something is on, or goes between, is one of the report's."""
+    used = [(f"placements[{i}].device", row["device"]) for i, row in enumerate(placements)]
+    for i, row in enumerate(transfers):
+        used += [(f"transfers[{i}].src", row.src), (f"transfers[{i}].dst", row.dst)]
+    for at, name in used:
+        if name not in names:
+            raise _refuse(at, name, "one of the report's devices")
+
+
 def _warnings(document: Mapping[str, Any]) -> tuple[str, ...]:
     texts = document.get("warnings", [])
     if not isinstance(texts, list):
@@ -120,6 +130,7 @@ def baseline_snapshot(document: Mapping[str, Any], name: str) -> Snapshot:
         devices = tuple(Device(**row) for row in _rows(document, "devices"))
         placements = _rows(document, "placements")
         transfers = tuple(TransferRow(**row) for row in _rows(document, "transfers"))
+        _check_listed({device.name for device in devices}, placements, transfers)
         error = document.get("error")
         failure = None if error is None else Failure(**_checked(error, "error", "error"))
         warnings = _warnings(document)

@@ -147,6 +147,13 @@ DAMAGED = [
     # part, row, key, value put there, what is said
     ("placements", 3, "device", 5, "placements[3].device: got 5, expected a full device name"),
     ("placements", 0, "device", "/gpu:0", 'placements[0].device: got "/gpu:0", expected a full device name'),
+    (
+        "placements",
+        0,
+        "device",
+        "/job:w/replica:0/task:0/device:CPU:0",
+        'placements[0].device: got "/job:w/replica:0/task:0/device:CPU:0", expected one of the report\'s devices',
+    ),
     ("placements", 0, "node", ["a"], 'placements[0].node: got ["a"], expected text'),
     ("placements", 1, "requested", None, "placements[1].requested: got null, expected text"),
     ("placements", 1, None, 3, "placements[1]: got 3, expected a mapping"),

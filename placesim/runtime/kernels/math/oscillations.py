@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from placesim.runtime.denormals import is_denormal
 from placesim.runtime.kernels.broadcasting import unary
 from placesim.runtime.kernels.kernel import Table, Tensor
 from placesim.runtime.kernels.precision import widened
@@ -49,7 +48,6 @@ def bessel_second(order: int) -> Callable[..., Any]:
         exact = (special.y0, special.y1)[order](x)
         if order and x.dtype == np.float32:  # infinity times zero in that kernel
             exact = np.where(x == 0, np.float32(np.nan), exact)
-            exact = np.where(is_denormal(x), np.where(np.signbit(x), np.nan, -np.inf).astype(np.float32), exact)
         if x.dtype == np.float32:
             exact = np.where(x > BESSEL_ANGLE_FROM, _wave(order, np.abs(x), np.sin), exact)
         return np.where(x == np.inf, np.nan, np.where(x < 0, -np.inf, exact)).astype(x.dtype)
