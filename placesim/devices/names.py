@@ -79,7 +79,9 @@ _COMPONENT = re.compile(
     r"|/device:(?:(?P<type>[A-Za-z][A-Za-z0-9_]*)(?=[:/]|$)|\*)(?::(?:(?P<id>[0-9]+)|\*))?"
     r"|/(?P<short>cpu|CPU|gpu|GPU):(?:(?P<short_id>[0-9]+)|\*)"
 )
-_FULL_NAME = re.compile(r"/job:([A-Za-z][A-Za-z0-9_]*)/replica:([0-9]+)/task:([0-9]+)/device:([A-Za-z][A-Za-z0-9_]*):([0-9]+)")
+_FULL_NAME = re.compile(
+    r"/job:([A-Za-z][A-Za-z0-9_]*)/replica:([0-9]{1,9})/task:([0-9]{1,9})/device:([A-Za-z][A-Za-z0-9_]*):([0-9]{1,9})"
+)
 
 
 @lru_cache(maxsize=65536)
@@ -95,7 +97,7 @@ def parse_runtime_name(text: str) -> DeviceSpec | None:
     position = 0
     while position < len(text):
         found = _COMPONENT.match(text, position)
-        if found is None:
+        if found is None or any(_is_beyond(found[group]) for group in _NUMBERS):
             return None
         position = found.end()
         component = text[found.start() + 1 : found.start() + 4]
@@ -112,8 +114,24 @@ def parse_runtime_name(text: str) -> DeviceSpec | None:
     return DeviceSpec(job, replica, task, kind, index)
 
 
+_NUMBERS = ("replica", "task", "id", "short_id")
+_MOST_DIGITS = len(str(1 << 64))
+
+
+def _is_beyond(digits: str | None) -> bool:
+    """Whether a number is none that the runtime reads: it has 64 bits for them."""
+    if digits is None:
+        return False
+    significant = digits.lstrip("0")
+    return len(significant) > _MOST_DIGITS or int(significant or "0") >= 1 << 64
+
+
 def _int(digits: str | None) -> int | None:
-    return None if digits is None else int(digits)
+    """The lowest 32 bits of a number, with their sign, which is what the runtime keeps of it."""
+    if digits is None:
+        return None
+    kept = int(digits.lstrip("0") or "0") & 0xFFFFFFFF
+    return kept - (1 << 32) if kept >> 31 else kept
 
 
 @lru_cache(maxsize=65536)

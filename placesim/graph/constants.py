@@ -20,6 +20,9 @@ _SPECIAL_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "+inf": 
     "infinity": math.inf,
     "-infinity": -math.inf,
 }
+_MOST_DIGITS = 40
+_MOST_BITS_SHOWN = 14000
+"""Python turns no integer of more than 4,300 digits into text."""
 _SINGLE = np.dtype(np.float32)
 
 
@@ -114,10 +117,7 @@ def _convert_literal(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
     if dtype is None:
         dtype = _infer(flat)
     check_size(shape, dtype)
-    if is_complex:
-        flat = [complex(*map(_as_float, leaf)) if isinstance(leaf, list | tuple) else _as_complex(leaf, dtype) for leaf in flat]
-    else:
-        flat = _checked(flat, dtype)
+    flat = [_as_complex(leaf, dtype) for leaf in flat] if is_complex else _checked(flat, dtype)
     if dtype is STRING:
         array = np.empty(len(flat), object)
         array[:] = flat
@@ -214,13 +214,20 @@ def _as_float(leaf: Any, dtype: DType = FLOAT) -> float:
         try:
             return float(leaf)
         except OverflowError:
-            return math.inf if leaf > 0 else -math.inf
+            digits = str(abs(leaf)) if leaf.bit_length() < _MOST_BITS_SHOWN else "an integer of thousands of digits"
+            shown = digits if len(digits) <= _MOST_DIGITS else f"{digits[:_MOST_DIGITS]}... of {len(digits)} digits"
+            sign = "-" if leaf < 0 else ""
+            raise GraphBuildError(f"number out of range: got {sign}{shown}, expected a number that a double holds") from None
     if isinstance(leaf, str) and leaf.lower() in _SPECIAL_FLOATS:
         return _SPECIAL_FLOATS[leaf.lower()]
     raise mismatch(leaf, dtype)
 
 
 def _as_complex(leaf: Any, dtype: DType | None) -> complex:
+    if isinstance(leaf, list | tuple):
+        if len(leaf) != 2:
+            raise GraphBuildError(f"no complex number: got {len(leaf)} numbers, expected a pair [real, imaginary]")
+        return complex(*map(_as_float, leaf))
     return leaf if isinstance(leaf, complex) else complex(_as_float(leaf, dtype or COMPLEX128))
 
 

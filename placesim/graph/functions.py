@@ -9,6 +9,7 @@ from placesim.dtypes import DType
 from placesim.errors import InvalidArgumentError
 from placesim.graph.graph import MAX_SLOT_DIGITS, Function, FunctionArg, Graph, NodeDef, SignatureTable
 from placesim.ops.attributes import Attrs, AttrValue, Placeholder
+from placesim.ops.definitions import ArgDef, AttrDef, OpDef
 
 
 class FunctionBody(NamedTuple):
@@ -55,6 +56,15 @@ def instantiate(graph: Graph, function: Function, attrs: Attrs) -> FunctionBody:
         tuple(ordered.ids[r.name] for r in results),
         tuple(dict.fromkeys(ordered.ids[name] for name in controls)),
     )
+
+
+def function_definition(function: Function) -> OpDef:
+    """A function as the definition of an op of its name: its arguments and results, and the attrs that give their types."""
+    inputs, outputs = (
+        tuple(ArgDef(arg.name, arg.dtype, arg.type_attr) for arg in args) for args in (function.inputs, function.outputs)
+    )
+    types = dict.fromkeys(arg.type_attr for arg in (*inputs, *outputs) if arg.type_attr)
+    return OpDef(function.name, inputs, outputs, {name: AttrDef(name, "type") for name in types})
 
 
 def argument_types(function: Function, attrs: Attrs) -> tuple[DType, ...]:

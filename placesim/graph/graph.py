@@ -286,7 +286,11 @@ class Graph:
 
     def location(self, node: Node) -> Location | None:
         """Where a node stands in its file."""
-        return Location(self.file, *divmod(node.location, COLUMNS)) if node.location else None
+        return self.located(node.location)
+
+    def located(self, position: int) -> Location | None:
+        """Line and column of a position in the graph's file; 0 is none."""
+        return Location(self.file, *divmod(position, COLUMNS)) if position else None
 
     def full_attrs(self, node: Node) -> dict[str, AttrValue]:
         """A node's attrs with the defaults of those that it does not give."""

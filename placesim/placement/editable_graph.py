@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from placesim.dtypes import DType
+from placesim.errors import Location
 from placesim.graph.graph import Graph, Signature
 from placesim.ops.attributes import Attrs
+from placesim.placement.input_checks import check_edges, check_new_inputs
 
 
 class EditableNode:
@@ -43,6 +45,7 @@ class EditableNode:
         self.removed = False
 
     def output_dtype(self, slot: int) -> DType:
+        """The type of an output that the node is known to have."""
         return self.signature.output_dtypes[slot]
 
 
@@ -70,6 +73,10 @@ class EditableGraph:
         self.nodes.append(node)
         return node
 
+    def copy(self, name: str, op: str, attrs: Attrs, device: str, location: int) -> EditableNode:
+        """Append a node whose edges are still to come."""
+        return self._append(name, op, attrs, device, location)
+
     def new_name(self, prefix: str) -> str:
         """A name that no other node has: numbered through the whole graph."""
         name = f"{prefix}/_{self._name_count}"
@@ -86,8 +93,9 @@ class EditableGraph:
         control: Iterable[EditableNode] = (),
         location: int = 0,
     ) -> EditableNode:
-        """Append a node that reads these outputs."""
+        """Append a node that reads these outputs; InvalidArgumentError where it can't."""
         node = self._append(name, op, attrs, device, location)
+        check_new_inputs(self.base, name, node.signature, data)
         for source, slot in data:
             self.connect(source, slot, node)
         for source in control:
@@ -111,6 +119,10 @@ class EditableGraph:
         node.data[position] = (source, slot)
         source.readers.append((node, position))
 
+    def location(self, node: EditableNode) -> Location | None:
+        """Where a node, or what it was made of, stands in its file."""
+        return self.base.located(node.location)
+
     def data_readers(self, node: EditableNode) -> list[tuple[EditableNode, int]]:
         return [(reader, position) for reader, position in node.readers if position >= 0]
 
@@ -128,8 +140,12 @@ class EditableGraph:
         node.removed = True
 
     def finish(self) -> Graph:
-        """The rewritten graph; its nodes are in the order of their runtime ids."""
+        """The rewritten graph; its nodes are in the order of their runtime ids.
+
+        Raises InvalidArgumentError where a node was left to read a tensor of another type.
+        """
         kept = [node for node in self.nodes if not node.removed]
+        check_edges(kept)
         ids = {id(node): i for i, node in enumerate(kept)}
         graph = self.base.emptied()
         for node in kept:

@@ -11,16 +11,19 @@ from typing import Any
 
 from placesim.devices.names import parse_runtime_name
 from placesim.dtypes import BOOL, INT32, RESOURCE
-from placesim.errors import InternalError
+from placesim.errors import InvalidArgumentError, OpError
 from placesim.graph.functions import FunctionBody, find_function, instantiate
 from placesim.graph.graph import Node
 from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import FunctionName
 from placesim.ops.categories import CALLS, CASES, ENTERS, FUNCTION_ENDS, IFS, WHILES
 from placesim.placement.editable_graph import EditableGraph, EditableNode
+from placesim.placement.input_checks import missing_output, output_dtype
 
 SWITCH_MERGE = "_lower_using_switch_merge"
 MULTI_DEVICE = "_lower_as_multi_device_function"
+
+IDENTITY_N = "IdentityN"
 
 Output = tuple[EditableNode, int]
 
@@ -33,7 +36,8 @@ def is_lowered(node: Node) -> bool:
 def lower_functional_ops(edited: EditableGraph) -> None:
     """Replace every marked node, also those that a replacement brings in.
 
-    Raises InvalidArgumentError for an unknown function, InternalError for a mark on an op that can't be lowered.
+    A mark on an op that can't be lowered says nothing.  Raises InvalidArgumentError for an unknown function, and for one that
+    doesn't fit: TensorFlow's words where it has any (it ends without a word where an output is read that no branch has).
     """
     # A function's body has ends of its own: nothing in it is fetched by name, and so no name has to stay.
     keep_fetchable = not any(node.op in FUNCTION_ENDS for node in edited.nodes)
@@ -44,10 +48,14 @@ def lower_functional_ops(edited: EditableGraph) -> None:
         if node.removed or node.attrs.get("_tpu_replicate") or node.attrs.get("_xla_compile_id"):
             continue
         is_call = node.op in CALLS or node.signature.definition is None
-        if is_call and node.attrs.get(MULTI_DEVICE):
-            inline_call(edited, node, keep_fetchable)
-        elif node.attrs.get(SWITCH_MERGE):
-            _lower(edited, node, keep_fetchable)
+        try:
+            if is_call and node.attrs.get(MULTI_DEVICE):
+                inline_call(edited, node, keep_fetchable)
+            elif node.attrs.get(SWITCH_MERGE):
+                _lower(edited, node, keep_fetchable)
+        except OpError as error:
+            error.location = error.location or edited.location(node)
+            raise
 
 
 def _lower(edited: EditableGraph, node: EditableNode, keep_fetchable: bool) -> None:
@@ -58,10 +66,6 @@ def _lower(edited: EditableGraph, node: EditableNode, keep_fetchable: bool) -> N
         _Conditional(edited, node, list(node.attrs["branches"])).lower(keep_fetchable)
     elif node.op in WHILES:
         _Loop(edited, node).lower(keep_fetchable)
-    else:
-        raise InternalError(
-            f"Node {node_tag(node.name)} of type {node.op} has '{SWITCH_MERGE}' attr set but it does not support lowering.\n"
-        )
 
 
 def _call_attrs(function: FunctionName) -> dict[str, Any]:
@@ -105,7 +109,7 @@ class _Conditional:
         for source in node.control:
             edited.control(source, switch)
         calls = self._add_calls(inputs, pivots)
-        count = len(node.signature.output_dtypes)
+        count = len(self._merged(calls)[0].signature.output_dtypes)
         merges = [
             self._add_merge("output" if self.is_if else "merge", [(call, i) for call in self._merged(calls)])
             for i in range(count)
@@ -115,8 +119,10 @@ class _Conditional:
         outputs = [(merge, 0) for merge in merges]
         _add_substitute(edited, node, outputs if keep_fetchable else [], [executed])
         for reader, position in edited.data_readers(node):
-            merge = merges[reader.data[position][1]]
-            edited.reconnect(reader, position, merge, 0)
+            slot = reader.data[position][1]
+            if slot >= count:
+                raise missing_output(node.name, IDENTITY_N if count else "NoOp", count, slot)
+            edited.reconnect(reader, position, merges[slot], 0)
         for reader in edited.control_readers(node):
             edited.control(executed, reader)
         edited.remove(node)
@@ -151,7 +157,7 @@ class _Conditional:
 
     def _add_merge(self, infix: str, data: Sequence[Output], control: Sequence[EditableNode] = ()) -> EditableNode:
         source, slot = data[0]
-        return self._add(infix, "Merge", {"T": source.output_dtype(slot), "N": len(data)}, data, control)
+        return self._add(infix, "Merge", {"T": output_dtype(source, slot, "Merge"), "N": len(data)}, data, control)
 
 
 class _Loop:
@@ -167,6 +173,10 @@ class _Loop:
         self.body_name = edited.new_name(f"{node.name}/body")
         find_function(edited.base, node.attrs["body"].name)  # raises where there is none
         self.is_resource = [source.output_dtype(slot) is RESOURCE for source, slot in node.data]
+        if all(self.is_resource):
+            raise InvalidArgumentError(
+                f"{node_tag(node.name)} can't be lowered: none of its inputs is a tensor that goes round"
+            )
 
     def _add(
         self,
@@ -216,9 +226,8 @@ class _Loop:
         else:
             _add_substitute(edited, node, [], [executed])
         for i in varying:
-            following = self._add(
-                "next_iteration", "NextIteration", {"T": _dtype(node, i)}, merges[i].device, [(body, i)], [body]
-            )
+            attrs = {"T": output_dtype(body, i, "NextIteration")}
+            following = self._add("next_iteration", "NextIteration", attrs, merges[i].device, [(body, i)], [body])
             edited.reconnect(merges[i], 1, following, 0)
         for reader, position in edited.data_readers(node):
             edited.reconnect(reader, position, *outputs[reader.data[position][1]])
@@ -253,7 +262,7 @@ def _add_substitute(
     """A node of the replaced one's name, so that it can still be fetched or be a target."""
     if outputs:
         types = tuple(source.output_dtype(slot) for source, slot in outputs)
-        edited.add(node.name, "IdentityN", {"T": types}, node.device, outputs, control, node.location)
+        edited.add(node.name, IDENTITY_N, {"T": types}, node.device, outputs, control, node.location)
     else:
         edited.add(node.name, "NoOp", {}, node.device, (), control, node.location)
 
@@ -264,14 +273,25 @@ def _add_substitute(
 def inline_call(edited: EditableGraph, caller: EditableNode, keep_fetchable: bool) -> None:
     """Replace a call by its function's body, between an identity for each input and each output.
 
-    A function that is marked `_noinline` stays a call.  Raises InvalidArgumentError for an unknown function.
+    A call of a function that is marked `_noinline`, or that takes or returns something else, stays a call.
+    Raises InvalidArgumentError for an unknown function.
     """
     called = caller.attrs["f"] if caller.op in CALLS else FunctionName(caller.op)
     function = find_function(edited.base, called.name)
     if function.attrs.get("_noinline"):
         return
     body = instantiate(edited.base, function, {**dict(called.attrs), **caller.attrs})
+    if not _fits(body, caller):
+        return
     _Inlining(edited, caller, body, {arg.name: i for i, arg in enumerate(function.inputs)}).run(keep_fetchable)
+
+
+def _fits(body: FunctionBody, caller: EditableNode) -> bool:
+    """Whether a call's inputs and outputs are the function's."""
+    nodes = body.graph.nodes
+    taken = [nodes[i].signature.output_dtypes[0] for i in body.args]
+    returned = tuple(nodes[i].signature.input_dtypes[0] for i in body.results)
+    return taken == [source.output_dtype(slot) for source, slot in caller.data] and returned == caller.signature.output_dtypes
 
 
 class _Inlining:
@@ -317,8 +337,8 @@ class _Inlining:
         edited, graph = self.edited, self.body.graph
         copies: dict[int, EditableNode] = {}
         for node in graph.nodes:
-            copy = edited.add(f"{self.caller.name}/{node.name}", node.op, self._attrs(node, inputs), self._device(node.device))
-            copy.location = node.location
+            name, attrs = f"{self.caller.name}/{node.name}", self._attrs(node, inputs)
+            copy = edited.copy(name, node.op, attrs, self._device(node.device), node.location)
             copies[node.id] = copy
             is_call = node.op in CALLS or node.signature.definition is None
             has_inputs = bool(node.input_nodes or node.control_inputs)

@@ -21,7 +21,7 @@ from placesim.placement.lowering import is_lowered, lower_functional_ops
 def rewrite(graph: Graph) -> Graph:
     """The graph as the placer sees it; the same object where nothing is to be rewritten.
 
-    Raises InvalidArgumentError for an unknown function, InternalError for a mark on an op that can't be lowered.
+    Raises InvalidArgumentError for an unknown function, and for one that doesn't fit its call.
     """
     ops = {signature.op for signature in graph.signatures.all()}
     wants_lowering = any(is_lowered(node) for node in graph.nodes) if ops & LOWERED else False

@@ -12,6 +12,7 @@ import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,13 @@ def _libm() -> ctypes.PyDLL | None:
     for dtype in (np.float16, np.float32, np.float64):
         str(np.finfo(dtype))  # numpy would otherwise work these out, and warn, while denormals are off
     return ctypes.PyDLL(ctypes.util.find_library("m") or "libm.so.6")
+
+
+def is_denormal(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Which floats or doubles, of any shape, are denormal: by their bits, as for arithmetic that flushes them they are zero."""
+    fraction = {4: 23, 8: 52}[x.dtype.itemsize]
+    unsigned = np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}").reshape(x.shape) << 1
+    return np.asarray((unsigned != 0) & (unsigned >> (fraction + 1) == 0))
 
 
 def flush_denormals() -> Callable[[], None]:

@@ -19,7 +19,7 @@ from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.executors import AnyExecutor, build_executor
-from placesim.runtime.kernels.functional import other_types
+from placesim.runtime.kernels.functional import ArgumentCountError, other_types
 from placesim.runtime.partition import partition
 from placesim.runtime.program import DeviceState
 from placesim.runtime.pruning import prune
@@ -85,7 +85,8 @@ class FunctionCalls:
             found = find_function(self._graph, function.name)
             wanted = self._argument_types[function] = argument_types(found, dict(function.attrs))
         if len(inputs) != len(wanted):
-            raise InvalidArgumentError(f"Expects {len(wanted)} arguments, but {len(inputs)} is provided")
+            counts = (len(wanted), len(inputs))
+            raise ArgumentCountError(f"Expects {len(wanted)} arguments, but {len(inputs)} is provided", counts=counts)
         for index, given, dtype in other_types(inputs, wanted):
             raise InvalidArgumentError(f"Expects arg[{index}] to be {dtype.name} but {given} is provided")
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from placesim.dtypes import DType
 from placesim.graph.graph import Graph, TensorRef
+from placesim.placement.input_checks import missing_output
 from placesim.placement.placer import Placement
 from placesim.runtime.executors import AnyExecutor
 from placesim.runtime.partition import Partitions
@@ -39,13 +40,20 @@ class Wanted(NamedTuple):
     targets: tuple[int, ...]
 
     def in_graph(self, own: Graph, other: Graph) -> Wanted:
-        """The same nodes of another graph, found by their names."""
+        """The same nodes of another graph, found by their names; OutOfRangeError for an output that a node has no longer."""
 
         def renumber(node_id: int) -> int:
             return other.ids[own.nodes[node_id].name]
 
+        def renumbered_tensor(ref: TensorRef) -> TensorRef:
+            node = other.nodes[renumber(ref.node)]
+            count = len(node.signature.output_dtypes)
+            if ref.slot >= count:
+                raise missing_output(node.name, node.op, count, ref.slot)
+            return TensorRef(node.id, ref.slot)
+
         def renumbered(refs: Iterable[TensorRef]) -> tuple[TensorRef, ...]:
-            return tuple(TensorRef(renumber(ref.node), ref.slot) for ref in refs)
+            return tuple(map(renumbered_tensor, refs))
 
         return Wanted(renumbered(self.feeds), renumbered(self.fetches), tuple(map(renumber, self.targets)))
 
@@ -87,12 +95,15 @@ class Prepared:
         """Values by `_Retval` index -> what was asked for, in that order."""
         by_name = {name: results[index] for index, name in enumerate(self.step.client.fetches)}
         values = tuple(
-            FetchedValue(f.name, _dtype(graph, f.tensor), by_name[graph.tensor_name_full(f.tensor)])
+            FetchedValue(f.name, self._dtype(graph, f.tensor), by_name[graph.tensor_name_full(f.tensor)])
             for f in fetched
             if f.tensor is not None
         )
         return StepResult(values, tuple(f.name for f in fetched if f.tensor is None))
 
-
-def _dtype(graph: Graph, tensor: TensorRef) -> DType:
-    return graph.nodes[tensor.node].signature.output_dtypes[tensor.slot]
+    def _dtype(self, graph: Graph, tensor: TensorRef) -> DType:
+        """A tensor's type where it was placed: a lowered op's is what its functions give, whatever the op declares."""
+        node, placed = graph.nodes[tensor.node], self.step.placement.graph
+        if node.name in placed.ids:  # else it is fed
+            node = placed.node(node.name)
+        return node.signature.output_dtypes[tensor.slot]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -20,6 +20,9 @@ from placesim.graph.steps import Feed, Fetch, FromFile, Generated
 from placesim.ops.categories import PLACEHOLDERS
 from placesim.runtime.memory import AllocationRefused, check_room, out_of_memory
 from placesim.suggestions import near_words
+
+_MOST_SHOWN = 80
+"""Characters of a `.npy` header that an error quotes."""
 
 
 class Fetched(NamedTuple):
@@ -131,6 +134,9 @@ def _load(graph: Graph, feed: Feed, dtype: DType, directory: Path, files: FileAc
             raise
         return load_npy(path, lambda text: _refuse(graph, feed.location, text))
     if isinstance(value, Generated):
+        if not (dtype.is_floating or dtype.is_integer or dtype.is_complex or dtype is BOOL or dtype.is_quantized):
+            what = f"no {value.kind} of type {dtype.python_name}: expected a placeholder of numbers or booleans"
+            raise _refuse(graph, feed.location, f"Cannot feed {feed.tensor}: {what}")
         try:
             for made in (DOUBLE, dtype):
                 check_room(value.shape, made)
@@ -169,14 +175,7 @@ def _read_npy(file: BinaryIO) -> np.ndarray[Any, Any]:
     reader = _NPY_HEADERS.get(np.lib.format.read_magic(file))
     if reader is None:
         raise ValueError("its version of the format is unknown")
-    try:
-        shape, is_fortran, dtype = reader(file)
-    except (SyntaxError, TypeError, KeyError, IndexError, RecursionError, TokenError):  # what numpy's own reading lets through
-        raise ValueError("its header cannot be read") from None
-    if not all(type(dim) is int and dim >= 0 for dim in shape):
-        raise ValueError(f"its header has shape {shape}")
-    if dtype.hasobject:
-        raise ValueError("Python objects")
+    shape, is_fortran, dtype = _read_header(reader, file)
     wanted = math.prod(shape) * dtype.itemsize
     # looked at before the memory is asked for
     there = os.fstat(file.fileno()).st_size - file.tell()
@@ -184,6 +183,22 @@ def _read_npy(file: BinaryIO) -> np.ndarray[Any, Any]:
     if len(data) != wanted:
         raise ValueError(f"it has {there} bytes of data, its header says {wanted}")
     return np.frombuffer(data, dtype).reshape(shape, order="F" if is_fortran else "C")
+
+
+def _read_header(reader: Any, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type from a header; ValueError where it is not one of numbers."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of headers that Python 2 wrote, which are read all the same
+            shape, is_fortran, dtype = reader(file)
+    except Exception:  # it is a literal of Python; what its parser raises is documented nowhere, and may name addresses
+        raise ValueError("its header cannot be read") from None
+    if dtype.hasobject:
+        raise ValueError("Python objects")
+    if dtype.subdtype is not None or dtype.names is not None or not dtype.itemsize:
+        raise ValueError("its elements are no single numbers")
+    if any(size.__class__ is not int or size < 0 for size in shape):
+        raise ValueError(f"its shape is {str(shape)[:_MOST_SHOWN]}")
+    return shape, is_fortran, dtype
 
 
 def generate(generated: Generated, dtype: DType) -> np.ndarray[Any, Any]:

@@ -272,3 +272,26 @@ def test_a_hard_merge_succeeds_where_nothing_conflicts(one: DeviceSpec, two: Dev
     else:
         assert one.is_compatible_with(two)
         assert merged == one.specialised_by(two) == two.specialised_by(one)
+
+
+RUNTIME_NUMBERS = [
+    # digits, the number that the runtime keeps (TensorFlow 2.21): 64 bits are read, 32 kept; None is malformed
+    ("0007", 7),
+    ("2147483648", -(1 << 31)),
+    ("4294967296", 0),
+    ("18446744073709551615", -1),
+    ("18446744073709551616", None),
+    ("9" * 5000, None),
+    ("0" * 5000 + "3", 3),
+]
+
+
+@pytest.mark.parametrize("text", ["/device:CPU:{}", "/task:{}", "/job:w/replica:0/task:0/device:GPU:{}"])
+@pytest.mark.parametrize(("digits", "kept"), RUNTIME_NUMBERS, ids=[digits[:22] for digits, _ in RUNTIME_NUMBERS])
+def test_numbers_of_any_length(text: str, digits: str, kept: int | None) -> None:
+    spec = parse_runtime_name(text.format(digits))
+    if kept is None:
+        assert spec is None
+    else:
+        assert spec is not None
+        assert (spec.task if text == "/task:{}" else spec.id) == kept

@@ -272,3 +272,13 @@ def test_an_op_of_old_graphs_is_refused_as_pythons_graph_refuses_it() -> None:
         )
         == 2
     )
+
+
+def test_a_name_in_a_function_that_is_no_text() -> None:
+    nodes = [{"name": {}, "op": "NoOp"}, {"op": "NoOp"}]
+    with pytest.raises(GraphFileError):
+        graph_file_from_mapping(
+            {"nodes": [], "functions": [{"name": "F", "inputs": [], "outputs": [], "nodes": nodes}]}, "f.yaml"
+        )
+    with pytest.raises(GraphFileError):
+        graph_file_from_mapping({"functions": [{"name": "F", "nodes": [{"name": {}}]}]}, "f.yaml")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,6 +141,50 @@ def test_a_damaged_report_is_refused() -> None:
     del document["placements"][0]["device"]
     with pytest.raises(GraphFileError, match=r"r\.json:1:1: not a report"):
         read_baseline(json.dumps(document).encode(), "r.json")
+
+
+DAMAGED = [
+    # part, row, key, value put there, what is said
+    ("placements", 3, "device", 5, "placements[3].device: got 5, expected a full device name"),
+    ("placements", 0, "device", "/gpu:0", 'placements[0].device: got "/gpu:0", expected a full device name'),
+    (
+        "placements",
+        0,
+        "device",
+        "/job:w/replica:0/task:0/device:CPU:0",
+        'placements[0].device: got "/job:w/replica:0/task:0/device:CPU:0", expected one of the report\'s devices',
+    ),
+    ("placements", 0, "node", ["a"], 'placements[0].node: got ["a"], expected text'),
+    ("placements", 1, "requested", None, "placements[1].requested: got null, expected text"),
+    ("placements", 1, None, 3, "placements[1]: got 3, expected a mapping"),
+    ("placements", None, None, {}, "placements: got {}, expected a list"),
+    ("devices", 0, "name", "cpu", 'devices[0].name: got "cpu", expected a full device name'),
+    ("devices", 1, "memory_limit", True, "devices[1].memory_limit: got true, expected a number of bytes"),
+    ("devices", 1, "memory_limit", -1, "devices[1].memory_limit: got -1, expected a number of bytes"),
+    ("devices", 1, "physical_device_desc", {"a": 1}, 'devices[1].physical_device_desc: got {"a": 1}, expected text'),
+    ("transfers", 0, "bytes", "4", 'transfers[0].bytes: got "4", expected a number of bytes or null'),
+    ("transfers", 0, "dst", "/job:a", 'transfers[0].dst: got "/job:a", expected a full device name'),
+    ("error", None, None, [1], "error: got [1], expected a mapping"),
+    ("error", None, None, {"type": "E"}, "error: got no key 'message', expected text"),
+    ("warnings", None, None, "w", 'warnings: got "w", expected a list'),
+    ("warnings", None, None, ["w", 2], "warnings[1]: got 2, expected text"),
+]
+
+
+@pytest.mark.parametrize(("part", "row", "key", "value", "message"), DAMAGED, ids=[case[4] for case in DAMAGED])
+def test_a_report_with_a_wrong_type_is_refused_at_its_place(
+    part: str, row: int | None, key: str | None, value: Any, message: str
+) -> None:
+    document = json.loads(report_of(TOWERS, gpu=4))
+    if row is None:
+        document[part] = value
+    elif key is None:
+        document[part][row] = value
+    else:
+        document[part][row][key] = value
+    with pytest.raises(GraphFileError) as found:
+        read_baseline(json.dumps(document).encode(), "r.json")
+    assert found.value.message == f"r.json:1:1: not a report as `place --format json` writes it: {message}"
 
 
 WRONG = [

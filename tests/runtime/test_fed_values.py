@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import placesim
 from placesim.dtypes import FLOAT
 from placesim.errors import InvalidArgumentError, PlacesimError
 from placesim.graph.steps import Generated
@@ -76,3 +77,13 @@ def test_a_header_that_numpy_cannot_read(header: str, tmp_path: Path) -> None:
     graph = {"nodes": [{"op": "Placeholder", "name": "x", "dtype": "float"}]}
     with pytest.raises(PlacesimError, match=r"x\.npy is not a \.npy file of numbers: "):
         run(graph, feed={"x": {"file": str(path)}})
+
+
+@pytest.mark.parametrize("dtype", ["string", "resource", "variant"])
+def test_nothing_is_generated_but_numbers(dtype: str) -> None:
+    graph = {
+        "nodes": [{"op": "Placeholder", "name": "x", "dtype": dtype}],
+        "run": [{"fetch": ["x"], "feed": {"x": {"zeros": [2]}}}],
+    }
+    with pytest.raises(PlacesimError, match=f"^Cannot feed x: no zeros of type {dtype}: expected a placeholder of numbers"):
+        placesim.run(graph)

@@ -52,6 +52,19 @@ CASES: dict[str, tuple[list[dict[str, Any]], int, str, str]] = {
         [A, call("StatefulPartitionedCall", ["a", "a"], f=F, Tin=["float", "float"], Tout=["float"])],
         1,
         "InvalidArgumentError",
+        "InstantiateOptions.input_devices must have the same length as the number of arguments: "
+        "input_devices length = 2 number of arguments = 1",
+    ),
+    "fewer arguments": (
+        [call("PartitionedCall", [], f=F, Tin=[], Tout=["float"])],
+        1,
+        "InternalError",
+        "Function instantiation included invalid input index: 0 not in [0, 0).",
+    ),
+    "more arguments of a branch": (
+        [A, P, call("If", ["p", "a", "a"], Tin=["float", "float"], Tout=["float"], **BRANCHES)],
+        1,
+        "InvalidArgumentError",
         "Expects 1 arguments, but 2 is provided",
     ),
     "arguments of another type": (

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
-from placesim.errors import FailedPreconditionError, InternalError, InvalidArgumentError, NotFoundError
+import placesim
+from placesim.errors import FailedPreconditionError, InternalError, InvalidArgumentError, NotFoundError, PlacesimError
 from placesim.runtime.resources import spell_type
 from tests.runtime.kernel_calls import Machine
 
@@ -69,3 +71,17 @@ def test_the_older_form_of_a_handle_tells_no_kind() -> None:
     machine = Machine()
     with pytest.raises(NotFoundError):
         machine.run("QueueSize", machine.run("WholeFileReader", node="r"))
+
+
+@pytest.mark.parametrize(
+    ("attrs", "counts"),
+    [
+        ({"N": 1, "dtypes": [], "shapes": []}, "dtypes (n=1, num dtypes=0)"),
+        ({"N": 1, "dtypes": ["float"], "shapes": []}, "shapes (n=1, num shapes=0)"),
+        ({"N": 1, "dtypes": ["float"], "shapes": [[]], "shared_names": []}, "shared_names (n=1, num shared_names=0)"),
+    ],
+)
+def test_handles_of_several_variables_want_an_attr_for_each(attrs: dict[str, Any], counts: str) -> None:
+    node = {"op": "_VarHandlesOp", "name": "h", "attrs": {"containers": [""], "shared_names": ["v"], **attrs}}
+    with pytest.raises(PlacesimError, match=f"^Mismatched number of {re.escape(counts)}"):
+        placesim.run({"raw": True, "nodes": [node]})

@@ -18,6 +18,18 @@ from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, undecl
 from placesim.runtime.shapes import Dims, ShapeContext
 
 
+class ArgumentCountError(InvalidArgumentError):
+    """A function takes and is given so many arguments (`counts`); to the user an InvalidArgumentError."""
+
+    def __init__(self, message: str, *, counts: tuple[int, int] = (0, 0), **place: Any) -> None:
+        super().__init__(message, **place)
+        self.counts = counts
+
+    @property
+    def type_name(self) -> str:
+        return InvalidArgumentError.__name__
+
+
 def _call(context: KernelContext, function: FunctionName, inputs: Sequence[Any]) -> Sequence[Any]:
     """The results of a function's body; InternalError outside of a session, InvalidArgumentError for wrong arguments."""
     if context.call_function is None:
@@ -47,10 +59,22 @@ def other_types(results: Sequence[Any], declared: Sequence[DType]) -> Iterator[t
 def partitioned_call(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The results of the function for these arguments.
 
-    InternalError outside of a session, and where there are more results than `Tout` says, or of another type;
-    InvalidArgumentError for arguments that the function does not take.
+    InternalError outside of a session, and where there are fewer arguments than the function takes, or more results than
+    `Tout` says, or of another type; InvalidArgumentError for more arguments, and for others.
     """
-    results, declared = _call(context, attrs["f"], inputs), attrs["Tout"]
+    declared = attrs["Tout"]
+    try:
+        results = _call(context, attrs["f"], inputs)
+    except ArgumentCountError as error:
+        takes, gets = error.counts
+        if gets < takes:
+            raise InternalError(
+                f"Function instantiation included invalid input index: {takes - 1} not in [0, {gets})."
+            ) from None
+        raise InvalidArgumentError(
+            "InstantiateOptions.input_devices must have the same length as the number of arguments: "
+            f"input_devices length = {gets} number of arguments = {takes}"
+        ) from None
     if len(results) > len(declared):
         last = len(results) - 1
         raise InternalError(f"Function instantiation included invalid output index: {last} not in [0, {len(declared)}).")
@@ -95,7 +119,7 @@ def loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
     while True:
         held = _call(context, attrs["cond"], values)
         if len(held) != 1:
-            raise InvalidArgumentError(f"Expected a single scalar return value from the cond function, got {len(held)} tensors")
+            raise InvalidArgumentError(f"Expected a single scalar return value from WhileOp cond, got {len(held)} tensors.")
         if not is_true(held[0]):
             return values
         values = tuple(_call_branch(context, attrs["body"], values, attrs["T"]))

@@ -18,6 +18,7 @@ from placesim.runtime.shapes import (
     ShapeError,
     add_dims,
     concatenate,
+    format_dims,
     is_fully_defined,
     merge,
     merge_backwards,
@@ -212,25 +213,28 @@ def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Te
     dims = attrs["shape"].dims
     if dims is None or not is_fully_defined(dims):
         raise InvalidArgumentError("shape attr must be fully defined.")
-    return (zeros(dims, attrs["dtype"]),)
+    return (np.array(zeros(dims, attrs["dtype"])),)
 
 
 def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The first input `[rows, ...]` with the second `[1, ...]` as its row `loc`.
+    """The first input `[rows, ...]`, the second `[1, ...]` now its row `loc`; InvalidArgumentError for other shapes.
 
-    InvalidArgumentError where it has no place there.
+    The row is written in its place: what reads the start, once all updates have run, reads them.
     """
     value, update = inputs
-    if value.ndim != update.ndim or value.shape[1:] != update.shape[1:]:
-        shapes = f"{shape_text(value)} vs. {shape_text(update)}"
+    row, shapes = attrs["loc"], f"{format_dims(value.shape)} vs. {format_dims(update.shape)}"
+    if not value.ndim:
+        raise InvalidArgumentError("value should be at least rank 1.")
+    if row >= len(value):
+        raise InvalidArgumentError(f"0th dimension of value = {len(value)} must be greater than loc_ = {row}")
+    if value.ndim != update.ndim:
         raise InvalidArgumentError(f"value and update shape doesn't match: {shapes}")
-    if update.shape[:1] != (1,):
-        raise InvalidArgumentError(f"update shape doesn't match: {shape_text(update)}")
-    if not 0 <= attrs["loc"] < len(value):
-        raise InvalidArgumentError(f"loc must be in [0, {len(value)}), got {attrs['loc']}")
-    result = value.copy()
-    result[attrs["loc"]] = update.reshape(value.shape[1:])
-    return (result,)
+    if value.shape[1:] != update.shape[1:]:
+        raise InvalidArgumentError(f"value and update shape doesn't match {shapes}")
+    if len(update) != 1:
+        raise InvalidArgumentError(f"update shape doesn't match: {format_dims(update.shape)}")
+    value[row] = update[0]
+    return (value,)
 
 
 # --- shape functions ------------------------------------------------------------------------------------------------

@@ -115,9 +115,14 @@ def top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def approximate_top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The k largest (or smallest) elements along an axis, and their positions; exactly, as the CPU finds them."""
+    """The k largest (or smallest) elements along an axis, and their positions; exactly, as the CPU finds them.
+
+    InvalidArgumentError for an axis that the input has not.
+    """
     (tensor,) = inputs
     axis = attrs["reduction_dimension"]
+    if not -tensor.ndim <= axis < tensor.ndim:
+        raise InvalidArgumentError(f"reduction_dimension must be in [-{tensor.ndim}, {tensor.ndim}), but got {axis}")
     # the smallest are the largest of the negated
     sign = 1 if attrs["is_max_k"] else -1
     values, positions = find_largest(sign * np.moveaxis(tensor, axis, -1), attrs["k"], INT32)

@@ -249,8 +249,6 @@ def _exponential(matrix: Tensor) -> Tensor:
 
 
 def _logarithm(matrix: Tensor) -> Tensor:
-    if not np.all(np.isfinite(matrix)):
-        return np.full_like(matrix, np.nan * (1 + 1j))
     from scipy.linalg import logm
 
     if not np.isfinite(matrix).all():
@@ -258,6 +256,24 @@ def _logarithm(matrix: Tensor) -> Tensor:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return np.asarray(logm(matrix))
+
+
+def compute_logarithm(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
+    """The principal logarithm of each complex matrix of `[..., n, n]`; InvalidArgumentError for others."""
+    (matrix,) = inputs
+    if matrix.shape[-2:] != (1, 1):
+        return _logarithm_of_matrices(inputs, attrs)
+    with np.errstate(all="ignore"):
+        found = np.log(matrix.astype(np.complex128)).astype(matrix.dtype)
+    # the kernel multiplies by ones from both sides; of an infinity that leaves, in complex64, the real part
+    real = np.where(np.isfinite(found), found.real, found.real if matrix.dtype == np.complex64 else np.nan)
+    imaginary = np.where(np.isfinite(found), found.imag, np.nan)
+    result = np.empty_like(matrix)
+    result.real, result.imag = real, imaginary
+    return (result,)
+
+
+_logarithm_of_matrices = _apply(_logarithm)
 
 
 def _undefined(matrix: Tensor) -> Tensor:
@@ -345,7 +361,7 @@ TABLE: Table = {
     "MatrixDeterminant": _DETERMINANT,
     "LogMatrixDeterminant": Kernel(compute_log_determinant, infer_two_batches, cubic(2 / 3), memory=decomposition_memory),
     "MatrixExponential": Kernel(_apply(_exponential), infer_square, cubic(20), memory=decomposition_memory),
-    "MatrixLogarithm": Kernel(_apply(_logarithm), infer_square, cubic(25), memory=decomposition_memory),
+    "MatrixLogarithm": Kernel(compute_logarithm, infer_square, cubic(25), memory=decomposition_memory),
     "MatrixSquareRoot": Kernel(_apply(_square_root), infer_square, cubic(25), memory=decomposition_memory),
     # the same ops under the names that graphs before version 13 use
     "BatchCholesky": _CHOLESKY._replace(shape=build_infer_nothing(1)),

@@ -9,6 +9,7 @@ import numpy as np
 
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.runtime.denormals import is_denormal
 from placesim.runtime.kernels.broadcasting import binary, unary
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output
 from placesim.runtime.kernels.math.incomplete_gamma import (
@@ -53,7 +54,13 @@ def log_gamma(x: Tensor) -> Any:
     """The logarithm of gamma's size, any shape; at minus infinity, as in C, infinity."""
     from scipy import special
 
-    return np.where(np.isinf(x), x.dtype.type(np.inf), special.gammaln(x))
+    found = np.where(np.isinf(x), x.dtype.type(np.inf), special.gammaln(x))
+    return np.where(is_denormal(x), -_log_of_denormals(x), found)
+
+
+def _log_of_denormals(x: Tensor) -> Any:
+    """What C's logarithm gives for every denormal number where arithmetic flushes them: half the smallest one's."""
+    return x.dtype.type({4: -150, 8: -1075}[x.dtype.itemsize] * np.log(2.0))
 
 
 def exponential_integral(x: Tensor) -> Any:
@@ -65,6 +72,9 @@ def exponential_integral(x: Tensor) -> Any:
 
     with np.errstate(over="ignore"):
         found = np.where(np.isinf(np.exp(x)), x.dtype.type(np.inf), special.expi(x))
+    if x.dtype == np.float32:
+        tiny = np.where(np.signbit(x), np.float32(np.nan), _log_of_denormals(x) + np.float32(np.euler_gamma))
+        found = np.where(is_denormal(x), tiny, found)
     return np.where((x < 0) | _has_no_reciprocal(x), x.dtype.type(np.nan), found)
 
 
@@ -84,7 +94,7 @@ def dawson(x: Tensor) -> Any:
     """Dawson's integral, any shape; the kernel's limit far out, 1 / 2x, has lost the sign of x."""
     from scipy import special
 
-    found = special.dawsn(x)
+    found = special.dawsn(x) + x.dtype.type(0)  # of -0 the kernel gives 0
     return np.where(x <= -DAWSON_LIMIT_FROM, -found, found)
 
 

@@ -92,15 +92,26 @@ def signed_scalar(name: str) -> Check:
     return check
 
 
-def same_shape(name: str, called: str = "") -> Check:
-    """InvalidArgumentError unless the input has the shape of the first variable."""
+def same_shape(name: str, called: str = "", shown: str = "") -> Check:
+    """InvalidArgumentError unless the input has the shape of the first variable; one kernel's message shows another's shape."""
 
     def check(inputs: Mapping[str, Tensor]) -> None:
         one, two = np.shape(inputs["var"]), np.shape(inputs[name])
         if one != two:
+            given = np.shape(inputs[shown or name])
             raise InvalidArgumentError(
-                f"var and {called or name} do not have the same shape{format_dims(one)} {format_dims(two)}"
+                f"var and {called or name} do not have the same shape{format_dims(one)} {format_dims(given)}"
             )
+
+    return check
+
+
+def _one_element(name: str) -> Check:
+    """The kernel doesn't look, and TensorFlow's process ends."""
+
+    def check(inputs: Mapping[str, Tensor]) -> None:
+        if np.size(inputs[name]) != 1:
+            raise InvalidArgumentError(f"{name} is not a scalar: {format_dims(np.shape(inputs[name]))}")
 
     return check
 
@@ -249,7 +260,8 @@ RULES: dict[str, Rule] = {
         variables=3,
         update=update_rules.adadelta,
         operations=15,
-        checks=(*scalars("lr rho epsilon"), *same_shapes("accum grad")),
+        # of the last TensorFlow's kernel takes any shape, and reads beyond its end
+        checks=(*scalars("lr rho epsilon"), *same_shapes("accum grad accum_update")),
     ),
     "Adagrad": Rule(
         inputs=("var", "accum", "lr", "grad"),
@@ -310,7 +322,7 @@ RULES: dict[str, Rule] = {
         variables=4,
         update=update_rules.adam_with_amsgrad,
         operations=13,
-        checks=(*_ADAM_SCALARS, *same_shapes("m v grad")),
+        checks=(*_ADAM_SCALARS, *same_shapes("m v grad vhat")),  # the last as in Adadelta
     ),
     "AdaMax": Rule(
         inputs=("var", "m", "v", "beta1_power", "lr", "beta1", "beta2", "epsilon", "grad"),
@@ -331,21 +343,21 @@ RULES: dict[str, Rule] = {
         variables=4,
         update=update_rules.centered_rms_prop,
         operations=16,
-        checks=(*_RMS_SCALARS, *same_shapes("mg ms mom grad")),
+        checks=(*_RMS_SCALARS, same_shape("mg", shown="ms"), *same_shapes("ms mom grad")),
     ),
     "AddSign": Rule(
         inputs=("var", "m", "lr", "alpha", "sign_decay", "beta", "grad"),
         variables=2,
         update=update_rules.add_sign,
         operations=11,
-        checks=(*scalars("lr alpha beta"), *same_shapes("m grad")),
+        checks=(*scalars("lr alpha beta"), *same_shapes("m grad"), _one_element("sign_decay")),
     ),
     "PowerSign": Rule(
         inputs=("var", "m", "lr", "logbase", "sign_decay", "beta", "grad"),
         variables=2,
         update=update_rules.power_sign,
         operations=11,
-        checks=(*scalars("lr logbase beta"), *same_shapes("m grad")),
+        checks=(*scalars("lr logbase beta"), *same_shapes("m grad"), _one_element("sign_decay")),
     ),
     "Ftrl": Rule(
         inputs=("var", "accum", "linear", "grad", "lr", "l1", "l2", "lr_power"),

@@ -110,15 +110,23 @@ def make_handle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 
 def make_handles(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The handles of several resource variables; InvalidArgumentError where the attrs are not one for each."""
-    lists = [attrs[name] for name in ("containers", "shared_names", "dtypes", "shapes")]
-    if any(len(values) != attrs["N"] for values in lists):
-        raise InvalidArgumentError(f"Expected {attrs['N']} containers, shared_names, dtypes and shapes")
+    """The handles of several resource variables; InvalidArgumentError where attrs are not as many as there are handles."""
+    problem = _count_problem(attrs, ("dtypes", "shapes", "shared_names", "containers"))
+    if problem is not None:
+        raise InvalidArgumentError(problem)
     rows = zip(attrs["containers"], attrs["shared_names"], attrs["dtypes"], attrs["shapes"], strict=True)
     return [
         ResourceHandle(context.device, container or DEFAULT_CONTAINER, name or context.node, dtype=dtype, shape=shape)
         for container, name, dtype, shape in rows
     ]
+
+
+def _count_problem(attrs: Attrs, names: Sequence[str]) -> str | None:
+    """What is wrong with the first of these attrs that is not as long as there are handles; None where all are."""
+    for name in names:
+        if len(attrs[name]) != attrs["N"]:
+            return f"Mismatched number of {name} (n={attrs['N']}, num {name}={len(attrs[name])})"
+    return None
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -319,6 +327,9 @@ def _infer_handle(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_handles(context: ShapeContext) -> Sequence[Dims]:
+    problem = _count_problem(context.attrs, ("dtypes", "shapes"))
+    if problem is not None:
+        raise ShapeError(problem)
     shapes: tuple[Shape, ...] = context.attrs["shapes"]
     for index, (dtype, shape) in enumerate(zip(context.attrs["dtypes"], shapes, strict=True)):
         context.output_handles[index] = HandleShape(dtype, shape.dims)
