@@ -130,7 +130,7 @@ class Executor:
         done = 0
         remaining = iter(steps)
         if accounts is not None:
-            accounts.open()
+            accounts.begin()
         memory = self.schedule.programs[0].state.memory if steps else None
         try:
             while memory is not None and done < len(steps):
@@ -151,7 +151,7 @@ class Executor:
         finally:
             self._clear()
         if accounts is not None:
-            accounts.close()
+            accounts.end()
         return dict(self._results)
 
     def _at(self, position: int) -> tuple[Program, Instruction, list[Any]]:
@@ -221,10 +221,10 @@ class _Accounts:
         self._constants = make_constants(ledger, schedule.programs)
         self._account: StepAccount | None = None
 
-    def open(self) -> None:
+    def begin(self) -> None:
         self._account = StepAccount(self._ledger, self)
 
-    def close(self) -> None:
+    def end(self) -> None:
         if self._account is not None:
             self._account.close()
 

@@ -151,9 +151,9 @@ def test_arrays_of_every_form(version: tuple[int, int], tmp_path: Path) -> None:
             "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,)}",
             "it has 4 bytes of data, its header says 4000000000000",
         ),
-        ("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", "it has 4 bytes of data, its header says -4"),
+        ("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", r"its shape is \(-1,\)"),
         ("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", "it holds pickled objects, which are not read"),
-        ("{'descr': 'x', 'fortran_order': False, 'shape': (1,)}", "descr is not a valid dtype descriptor"),
+        ("{'descr': 'x', 'fortran_order': False, 'shape': (1,)}", "its header cannot be read"),
         ("nonsense", "is not a .npy file of numbers"),
     ],
 )

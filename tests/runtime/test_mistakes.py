@@ -158,7 +158,7 @@ def test_a_kernel_that_gives_another_number_of_outputs_is_an_error(monkeypatch: 
                 {"op": "Const", "name": "i1", "value": [1.0]},
                 {"op": "_ParallelConcatUpdate", "name": "o", "inputs": ["i0", "i1"], "attrs": {"loc": 2}},
             ],
-            r"loc must be in \[0, 2\)",
+            "0th dimension of value = 2 must be greater than loc_ = 2",
         ),
     ],
 )
