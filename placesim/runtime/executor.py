@@ -255,8 +255,7 @@ class _Accounts:
             for position in self._schedule.last_readers.get((number, index), ()):
                 memory = self._memories[number][position]
                 if memory is not None and memory.buffer is not None:
-                    node = self._schedule.programs[number].instructions[index].node
-                    found[memory.buffer.root] = FETCHED if node.op == "_Retval" else f"until {node.name} has run"
+                    found[memory.buffer.root] = _until_read(self._schedule.programs[number].instructions[index])
         return found
 
     def close(self) -> None:
@@ -295,6 +294,15 @@ class _Accounts:
                 store[position] = memories[position] = None
 
         return accounted
+
+
+def _until_read(instruction: Instruction) -> str:
+    """How long what a node is the last to read is in use."""
+    if instruction.node.op == "_Retval":
+        return FETCHED
+    if instruction.key is not None:
+        return f"until {instruction.key[1]} has it"
+    return f"until {instruction.node.name} has run"
 
 
 def _reader_counts(program: Program) -> list[int]:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from placesim.devices.inventory import build_devices
+from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.dtypes import FLOAT
 from placesim.errors import OpError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
@@ -76,8 +76,9 @@ def run(case: Mapping[str, Any]) -> tuple[OpError | None, list[LogLine], Graph]:
     filled = mapping.pop("arange", None)
     file = graph_file_from_mapping(mapping, case["id"])
     if filled is not None:
-        attrs = file.graph.node(filled).attrs
-        attrs["value"] = TensorValue(FLOAT, np.arange(attrs["value"].array.size, dtype=np.float32))
+        node = file.graph.node(filled)
+        size = node.attrs["value"].array.size
+        node.attrs = {**node.attrs, "value": TensorValue(FLOAT, np.arange(size, dtype=np.float32))}
     log: list[LogLine] = []
     session = _session(file, case, log)
     for step in file.steps or ():
@@ -99,14 +100,16 @@ def _session(file: GraphFile, case: Mapping[str, Any], log: list[LogLine]) -> Se
     source = AllocatedMemory(allocator)
     report = ReportOptions(bool(case["options"].get("report")))
     ledger = Ledger({DEVICE: source}, {DEVICE: source}, report, log.append)
-    return Session(file.graph, build_devices(), file.config, ledger=ledger)
+    return Session(file.graph, build_devices((TaskInventory(),)), file.config, ledger=ledger)
 
 
 def _error_facts(error: OpError | None, graph: Graph) -> dict[str, Any]:
     if error is None:
         return {}
-    # TensorFlow's Python finds the node behind the first brackets of the message
-    first = _FIRST_NODE.search(error.message)
+    # TensorFlow's Python looks for the node behind the first brackets of the message, of which some may lie in what is cut out
+    value = graph.node(error.node).attrs.get("value") if error.node is not None else None
+    has_brackets = _CUT.fullmatch(error.message) is not None and value is not None and b"[[" in value.array.tobytes()
+    first = None if has_brackets else _FIRST_NODE.search(error.message)
     name = first[1] if first is not None and first[1] in graph.ids else None
     return {
         "type": error.type_name,

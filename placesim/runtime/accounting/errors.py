@@ -15,6 +15,7 @@ from placesim.errors import InvalidArgumentError, OpError, ResourceExhaustedErro
 from placesim.graph.node_text import node_tail
 from placesim.memory.buffers import Buffer
 from placesim.memory.dump import LogLine
+from placesim.memory.pool import rounded_up
 from placesim.memory.sources import DeviceSource
 from placesim.ops.attributes import TensorValue
 from placesim.runtime.accounting.proto_text import ProtoText
@@ -190,15 +191,14 @@ def _help(usage: Usage) -> list[str]:
     """What is missing, the largest tensors that are in use, whose they are and how long, and what to do."""
     source, size = usage.source, human_readable_bytes(usage.size)
     limit = source.in_use if source.limit is None else source.limit
-    free = max(limit - source.in_use, 0)
-    used = human_readable_bytes(source.in_use)
+    used, needed = human_readable_bytes(source.in_use), rounded_up(usage.size) + sum(rounded_up(b.size) for b in source.live)
     lines = [f"{used} of {human_readable_bytes(limit)} of {source.name} are in use when {size} are asked for"]
-    if free >= usage.size:
-        lines.append(f"{human_readable_bytes(free)} are free, but not in one piece of {size}")
+    if needed > limit:
+        lines.append(f"at least {human_readable_bytes(needed - limit)} more are needed here")
     else:
-        lines.append(f"this takes at least {human_readable_bytes(usage.size - free)} more than there is")
+        lines.append("all of it would fit, but the allocator's memory is in pieces that are too large or too small")
     held = sorted(source.live, key=lambda buffer: -buffer.allocated)
-    largest = [f"{human_readable_bytes(buffer.allocated)} {buffer.owner}: {_until(buffer, usage)}" for buffer in held]
+    largest = [f"{human_readable_bytes(buffer.allocated)} {_holding(buffer, usage)}" for buffer in held]
     return [*lines, *largest[:MAX_HOLDERS], *_rest(held[MAX_HOLDERS:]), *_WAYS_OUT]
 
 
@@ -209,9 +209,8 @@ def _rest(buffers: Sequence[Buffer]) -> list[str]:
     return [f"{size} in {len(buffers)} smaller tensor{'s' * (len(buffers) > 1)}"]
 
 
-def _until(buffer: Buffer, usage: Usage) -> str:
+def _holding(buffer: Buffer, usage: Usage) -> str:
+    """Whose a buffer is, and how long it would still have been in use."""
     if buffer in usage.kept:
-        return f"{usage.kept[buffer]}, stays with the session"
-    if buffer in usage.last_readers:
-        return usage.last_readers[buffer]
-    return "until the step ends, at the latest"
+        return f"{usage.kept[buffer]}: stays with the session"
+    return f"{buffer.owner}: {usage.last_readers.get(buffer, 'until the step ends, at the latest')}"

@@ -132,6 +132,7 @@ class Ledger:
         self._stores: dict[tuple[str, ...], StoreMemory] = {}
         self._step_stores: set[tuple[str, ...]] = set()
         self._constants: list[Buffer] = []
+        self._handles: dict[tuple[str, str], Buffer] = {}
         self._scratch: dict[str, Buffer] = {}
         self._on_host: dict[tuple[Signature, str], tuple[bool, ...]] = {}
         self.calls: list[_Call] = []
@@ -175,6 +176,10 @@ class Ledger:
         memory = TensorMemory((), RESOURCE) if tensor is None else TensorMemory(tensor.array.shape, tensor.dtype)
         if not memory.size:
             return None
+        # the kernel of a handle is stateful, and so one for all that a session runs
+        handle = (site.program.state.device.name, site.name) if tensor is None else None
+        if handle is not None and handle in self._handles:
+            return self._handles[handle]
         source = site.host_source if site.output_on_host[0] else site.source
         self.clock.node = site.name
         try:
@@ -190,6 +195,8 @@ class Ledger:
             self._tell(failure.line)
             raise failure.error from None
         self._constants.append(buffer)
+        if handle is not None:
+            self._handles[handle] = buffer
         return buffer
 
     # --- what outlives a step

@@ -84,7 +84,9 @@ _OUTPUT_LINES = {
 }
 """By the line: the ops whose kernels ask there for their first output, or for what becomes it."""
 _TEMPORARY_LINES = {
+    "conv_grad_filter_ops.cc:380": "Conv2DBackpropFilter",
     "conv_grad_input_ops.h:598": "Conv2DBackpropInput",
+    "conv_grad_input_ops_3d.cc:470": "Conv3DBackpropInputV2",
     "depthwise_conv_grad_op.cc:409": "DepthwiseConv2dNativeBackpropInput",
     "depthwise_conv_grad_op.cc:899": "DepthwiseConv2dNativeBackpropFilter",
     "mirror_pad_op.cc:338": "MirrorPadGrad",
