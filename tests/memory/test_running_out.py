@@ -114,6 +114,19 @@ def test_variables_keep_what_they_have() -> None:
     assert (value == 1).all()
 
 
+def test_a_variable_s_first_value_that_does_not_fit() -> None:
+    file = graph_file_from_mapping({"nodes": [{"variable": "v", "shape": [3000, 3000], "initializer": "ones"}]})
+    allocator = BfcAllocator("GPU_0_bfc", 16 << 20, host_memory(), BfcOptions(False, False))
+    source = AllocatedMemory(allocator)
+    ledger = Ledger({oom.DEVICE: source}, {oom.DEVICE: source}, ReportOptions())
+    given = {"v": np.zeros((3000, 3000), np.float32)}
+    session = Session(file.graph, build_devices((TaskInventory(),)), initial_values=given, ledger=ledger)
+    with pytest.raises(ResourceExhaustedError) as caught:
+        session.run(Step((Fetch("v"),)))
+    text = f"OOM when allocating tensor with shape[3000,3000] and type float on {oom.DEVICE} by allocator GPU_0_bfc"
+    assert caught.value.message == f"{text}\n\t [[{{{{node v}}}}]]"
+
+
 def test_the_error_in_a_function_names_every_caller() -> None:
     types = {"Tin": ["float"], "Tout": ["float"]}
     a = {"name": "a", "type": "float"}

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim import dtypes
 from placesim.dtypes import BFLOAT16, HALF
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
@@ -406,7 +405,7 @@ def bilinear_grad_memory(memory: KernelMemory) -> None:
     memory.allocate()
     images = memory.outputs[0]
     if images.dtype in (HALF, BFLOAT16):
-        memory.temporary_like(images, dtypes.FLOAT)
+        memory.temporary(4 * images.elements, images.dims)
 
 
 def scale_and_translate_memory(memory: KernelMemory) -> None:
