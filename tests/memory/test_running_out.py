@@ -130,7 +130,7 @@ def test_a_variable_s_first_value_that_does_not_fit() -> None:
 def test_the_error_in_a_function_names_every_caller() -> None:
     types = {"Tin": ["float"], "Tout": ["float"]}
     a = {"name": "a", "type": "float"}
-    call = {"op": "StatefulPartitionedCall", "name": "call", "inputs": ["a"], "attrs": types | {"f": {"func": "inner"}}}
+    call: Node = {"op": "StatefulPartitionedCall", "name": "call", "inputs": ["a"], "attrs": types | {"f": {"func": "inner"}}}
     functions = [
         {
             "name": "inner",
@@ -145,8 +145,8 @@ def test_the_error_in_a_function_names_every_caller() -> None:
             "nodes": [call],
         },
     ]
-    called = {**call, "name": "called", "inputs": ["x"], "attrs": types | {"f": {"func": "outer"}}}
-    nodes = [fill("x", 3000), called]
+    called: Node = {**call, "name": "called", "inputs": ["x"], "attrs": types | {"f": {"func": "outer"}}}
+    nodes: list[Node] = [fill("x", 3000), called]
     small = Small(nodes, functions=functions)
     error = small.fails("x", "called")
     text = f"OOM when allocating tensor with shape[3000,1024] and type float on {oom.DEVICE} by allocator GPU_0_bfc"
@@ -157,7 +157,7 @@ def test_the_error_in_a_function_names_every_caller() -> None:
 
 
 def test_in_a_loop_the_node_is_named() -> None:
-    nodes = [
+    nodes: list[Node] = [
         {"op": "Enter", "name": "start", "inputs": [[1.0, 2.0]], "attrs": {"frame_name": "growing"}},
         {"op": "Merge", "name": "value", "inputs": ["start", "next"]},
         {"op": "Const", "name": "yes", "value": True, "control_inputs": "value"},
