@@ -80,6 +80,26 @@ def value_field(dtype: DType) -> ValueField:
     return _BYTES if dtype.name.startswith(("float8", "float4")) else _VALUE_FIELDS.get(dtype, _INTS)
 
 
+def has_one_value(array: Array) -> bool:
+    """Whether an array has one value in memory for all its many elements."""
+    return array.size > VIEW_ELEMENTS and not any(array.strides)
+
+
+def is_plain_value(array: Array) -> bool:
+    """Whether TensorFlow's Python writes an array as one value, and not as raw content, which alone keeps the bits of a NaN."""
+    return has_one_value(array) or (array.size == 1 and array.dtype.isnative and not (array != array).any())
+
+
+def stored_values(values: Array, dtype: DType) -> Array:
+    """A vector of values as they stand in the field of their type; not of the types that stand there as bytes."""
+    field = value_field(dtype)
+    if dtype in BITS_IN_INTS:
+        return values.view(np.uint16)
+    if dtype.is_complex:
+        return values.view(field.stored)
+    return values.astype(np.int32) if field is _INTS else values
+
+
 def element_type(number: int) -> DType:
     """The type of that number.  Raises WireError for one of which there are no constants."""
     dtype = BY_NUMBER.get(number)

@@ -67,6 +67,12 @@ def write_creation(report: Report) -> None:
         complain(f"{escape_line(line)}\n")
 
 
+def write_memory_log(report: Report) -> None:
+    """What TensorFlow logs of a device that runs out of memory: the allocator's dump and all that follows."""
+    for line in report.memory_log:
+        complain(f"{line.severity} {line.file}:{line.line}] {line.text}\n")
+
+
 def with_log_filter(report: Report, patterns: tuple[str, ...]) -> Report:
     """The report with only those nodes logged that a pattern matches; all of them where there is no pattern."""
     if not patterns:

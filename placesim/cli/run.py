@@ -42,6 +42,15 @@ from placesim.cli.options import (
 @click.option("--allow-all-files", is_flag=True, help="Let the graph read and write any file.")
 @click.option("--log-creation", is_flag=True, help="Print TensorFlow's line for each GPU that is made, to standard error.")
 @click.option("--memory-limit", metavar="BYTES", help="The most that a run may allocate (4GiB); else what is free.")
+@click.option("--no-memory-limit", is_flag=True, help="Let devices hold more than they have; their memory is only counted.")
+@click.option(
+    "--report-tensor-allocations-upon-oom",
+    is_flag=True,
+    help="Have the error list what a device that runs out of memory holds, as TensorFlow does.",
+)
+@click.option(
+    "--log-memory", is_flag=True, help="Print TensorFlow's log of a device that runs out of memory, to standard error."
+)
 @click.option("--no-execute", is_flag=True, help="Stop after placement.")
 @debug_option
 def run_command(
@@ -52,6 +61,7 @@ def run_command(
     summary: bool,
     log_filters: tuple[str, ...],
     log_creation: bool,
+    log_memory: bool,
     **values: Any,
 ) -> int:
     """Load a graph, place it, execute it with numpy, print the results.
@@ -64,11 +74,12 @@ def run_command(
       placesim run graphs/logging.yaml --log-placement
       placesim run graphs/towers.yaml --gpu 4 --gpu-model 'Tesla K20m' --log-style classic
       placesim run model.yaml --fetch loss --feed 'x=[[1.0, 2.0]]' --feed y=@labels.npy
+      placesim run model.yaml --report-tensor-allocations-upon-oom --log-memory
       placesim run saved_model/ --signature serving_default --feed x=@batch.npy
       generate-graph | placesim run - --format json | jq .results
     """
     from placesim.cli.graph_arguments import load_graph
-    from placesim.cli.output import write_creation
+    from placesim.cli.output import write_creation, write_memory_log
     from placesim.cli.progress import TerminalProgress
     from placesim.cli.reports import ReportWriter
     from placesim.options import make_options
@@ -87,6 +98,8 @@ def run_command(
         progress.clear()
         if log_creation:
             write_creation(report)
+        if log_memory:
+            write_memory_log(report)
         writer.finish(report)
     return report.error.exit_code if report.error is not None else 0
 

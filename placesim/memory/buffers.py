@@ -12,9 +12,10 @@ from typing import Any, Protocol
 class OutOfMemory(Exception):
     """A source has no room for so many bytes."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, source: Source | None = None) -> None:
         super().__init__(size)
         self.size = size
+        self.source = source
 
 
 class Source(Protocol):

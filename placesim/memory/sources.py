@@ -93,7 +93,7 @@ class AllocatedMemory(DeviceSource):
     def allocate(self, size: int, owner: str) -> Buffer:
         chunk = self.allocator.allocate(size, operation_name=owner)
         if chunk is None:
-            raise OutOfMemory(size)
+            raise OutOfMemory(size, self)
         return self._made(Buffer(self, size, chunk.size, owner, chunk))
 
     def free(self, buffer: Buffer) -> None:

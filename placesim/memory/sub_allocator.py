@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 BASE_ADDRESS = 0x7F0000000000
 """Where the first range begins unless told otherwise; the driver of a real device chooses freely."""
 UNLIMITED_BYTES = 1 << 62
+PAGE_BYTES = 4096
 
 
 class SubAllocator(Protocol):
@@ -80,3 +81,8 @@ def gpu_memory(supply: int = UNLIMITED_BYTES) -> AddressRanges:
 def host_memory(supply: int = UNLIMITED_BYTES) -> AddressRanges:
     """The host's memory beneath an allocator of a CPU (BasicCPUAllocator): ranges that adjoin become one region."""
     return AddressRanges(supply, coalesces=True)
+
+
+def mapped_memory() -> AddressRanges:
+    """The same where malloc has each range mapped for itself: below the one before and a page away, so that none adjoin."""
+    return AddressRanges(coalesces=True, base=BASE_ADDRESS, order="down", gap=PAGE_BYTES)

@@ -513,9 +513,12 @@ class _AccountedRun(_Run):
         return found
 
     def _compute(self, instruction: Instruction, item: _Ready) -> Any:
-        if self._site(item[0], instruction).calls:
-            self._account.begin(_memories(item), item[3])
-        return super()._compute(instruction, item)
+        site = self._site(item[0], instruction)
+        if not site.calls:
+            return super()._compute(instruction, item)
+        self._account.begin(_memories(item), item[3])
+        found = super()._compute(instruction, item)
+        return self._account.passed_on(found, site) if isinstance(found, OpError) else found
 
     def _account_for(self, item: _Ready, instruction: Instruction, outputs: Sequence[Any]) -> Sequence[Any]:
         number, index, iteration, values, is_dead = item

@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from operator import itemgetter, length_hint
 from typing import Any
 
 from placesim.errors import InternalError, OpError, PlacesimError
+from placesim.memory.buffers import Buffer
 from placesim.ops.categories import RECEIVES, SENDS
-from placesim.runtime.accounting.ledger import Ledger, StepAccount, make_constants, names_functions, share
+from placesim.runtime.accounting.ledger import FETCHED, Ledger, StepAccount, make_constants, names_functions, share
 from placesim.runtime.memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, TransferKey, blame, defect, no_argument, read_variable
 
@@ -142,7 +144,10 @@ class Executor:
                 if progress is not None and (not done % CHUNK or done == len(steps)):
                     progress(done)
         except OpError as error:
-            program, instruction, _ = self._at(len(steps) - length_hint(remaining) - 1)
+            failed = len(steps) - length_hint(remaining) - 1
+            program, instruction, _ = self._at(failed)
+            if accounts is not None and accounts.has_failed:
+                self._finish_started(steps, failed)
             raise blame(error, program.graph, instruction.node, program.state.device.name) from None
         except PlacesimError:
             raise
@@ -153,6 +158,18 @@ class Executor:
         if accounts is not None:
             accounts.end()
         return dict(self._results)
+
+    def _finish_started(self, steps: Sequence[Step], failed: int) -> None:
+        """Kernels that could start when one found no room run all the same; whether these fail too is only logged."""
+        order = self.schedule.order
+        done = set(order[:failed])
+        for position in range(failed + 1, len(order)):
+            number, index = order[position]
+            node = self.schedule.programs[number].instructions[index].node
+            needed = (*node.input_nodes, *node.control_inputs)
+            if node.op not in SENDS and node.op not in RECEIVES and all((number, other) in done for other in needed):
+                with suppress(Exception):  # the step has its error already
+                    steps[position]()
 
     def _at(self, position: int) -> tuple[Program, Instruction, list[Any]]:
         """What runs at a position of the schedule, and what its inputs are now."""
@@ -221,8 +238,25 @@ class _Accounts:
         self._constants = make_constants(ledger, schedule.programs)
         self._account: StepAccount | None = None
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether there was no room for a tensor of this step."""
+        return self._ledger.failure is not None
+
     def begin(self) -> None:
-        self._account = StepAccount(self._ledger, self)
+        for memories in self._memories:
+            memories[:] = [None] * len(memories)
+        self._account = StepAccount(self._ledger, self, self._last_readers)
+
+    def _last_readers(self) -> dict[Buffer, str]:
+        """How long the buffers that are in use now would be."""
+        found: dict[Buffer, str] = {}
+        for number, index in self._schedule.order:
+            for position in self._schedule.last_readers.get((number, index), ()):
+                memory = self._memories[number][position]
+                if memory is not None and memory.buffer is not None:
+                    found[memory.buffer.root] = _until_read(self._schedule.programs[number].instructions[index])
+        return found
 
     def end(self) -> None:
         if self._account is not None:
@@ -246,7 +280,12 @@ class _Accounts:
             values, given = gather(store), gather_memories(memories)
             if site.calls:
                 account.begin(given, values)
-            step()
+                try:
+                    step()
+                except OpError as error:
+                    raise account.passed_on(error, site) from None
+            else:
+                step()
             made = account.executed(site, given, values, store[first:last], instruction.key, constant)
             for memory, count in zip(made, readers, strict=True):
                 share(memory, count)
@@ -255,6 +294,15 @@ class _Accounts:
                 store[position] = memories[position] = None
 
         return accounted
+
+
+def _until_read(instruction: Instruction) -> str:
+    """How long what a node is the last to read is in use."""
+    if instruction.node.op == "_Retval":
+        return FETCHED
+    if instruction.key is not None:
+        return f"until {instruction.key[1]} has it"
+    return f"until {instruction.node.name} has run"
 
 
 def _reader_counts(program: Program) -> list[int]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.memory import bfc, models, op_memory
+from tests.memory import bfc, models, oom, op_memory
 
 Case = Mapping[str, Any]
 
@@ -32,7 +32,7 @@ FORMS = (
     Form("memory-ops", ("op", "fed"), op_memory.differences),
     Form("memory-models", ("runs", "allocator"), models.differences),
     Form("memory-micro", ("runs", "graph_def"), models.differences),
-    Form("oom", ("limit_mb", "source", "error")),
+    Form("oom", oom.KEYS, oom.differences),
 )
 """The first form whose keys a case has is the case's."""
 

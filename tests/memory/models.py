@@ -13,7 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from placesim.dtypes import DType
+from placesim.dtypes import FLOAT, DType
 from placesim.memory.allocator import BfcAllocator
 from placesim.memory.buffers import Buffer
 from placesim.memory.settings import BfcOptions
@@ -26,6 +26,7 @@ from placesim.runtime.kernels.memory_rules import (
     ITSELF,
     RESOURCE_BYTES,
     KernelMemory,
+    Kind,
     StoreMemory,
     TensorMemory,
     ValueUnknown,
@@ -89,6 +90,11 @@ class Tensor(TensorMemory):
     @property
     def dtype(self) -> DType:  # type: ignore[override]
         raise ValueUnknown
+
+    @property
+    def kind(self) -> Kind:
+        """Nothing runs out of memory here."""
+        return (), FLOAT
 
     def again(self) -> Tensor:
         """The same tensor, held once more."""

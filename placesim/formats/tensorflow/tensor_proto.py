@@ -11,14 +11,15 @@ from placesim.dtypes import STRING, DType
 from placesim.formats.tensorflow.messages import Buffer, Message, message_class
 from placesim.ops.attributes import TensorValue
 from placesim.tensor_fields import (
-    BITS_IN_INTS,
     PLAIN,
-    VIEW_ELEMENTS,
     Array,
     content_array,
     element_type,
     filled,
+    has_one_value,
+    is_plain_value,
     known_dims,
+    stored_values,
     value_field,
     values_array,
 )
@@ -67,14 +68,10 @@ def _values(message: Message, dtype: DType, count: int) -> Array:
 def raw_content(tensor: TensorValue) -> memoryview | None:
     """The bytes of `tensor_content`, a view of the array where that has them in order; None where there is no content."""
     array = np.asarray(tensor.array)
-    if tensor.dtype.size == 0 or array.size <= 1 or _is_one_value(array):
+    if tensor.dtype.size == 0 or array.size <= 1 or has_one_value(array):
         return None
     ordered = array.astype(array.dtype.newbyteorder("<"), copy=False)
     return np.ascontiguousarray(ordered).reshape(-1).view(np.uint8).data
-
-
-def _is_one_value(array: Array) -> bool:
-    return array.size > VIEW_ELEMENTS and not any(array.strides)
 
 
 def write_tensor(tensor: TensorValue, *, without_content: bool = False) -> Message:
@@ -89,10 +86,9 @@ def write_tensor(tensor: TensorValue, *, without_content: bool = False) -> Messa
     message.tensor_shape.SetInParent()
     for size in array.shape:
         message.tensor_shape.dim.add(size=size)
-    is_one_value = _is_one_value(array)
     if dtype is STRING:
-        message.string_val.extend(_string_values(array, is_one_value))
-    elif is_one_value or (array.size == 1 and array.dtype.isnative and not _is_nan(array)):
+        message.string_val.extend(_string_values(array, has_one_value(array)))
+    elif is_plain_value(array):
         _write_value(message, dtype, array.reshape(-1)[:1])
     elif array.size and not without_content:
         message.tensor_content = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
@@ -104,20 +100,9 @@ def _string_values(array: Array, is_one_value: bool) -> list[bytes]:
     return [value.encode() if isinstance(value, str) else bytes(value) for value in flat.tolist()]
 
 
-def _is_nan(array: Array) -> bool:
-    """A NaN's bits are kept only as raw content."""
-    return bool((array != array).any())
-
-
 def _write_value(message: Message, dtype: DType, value: Array) -> None:
-    name, stored = value_field(dtype)[1:]
+    name = value_field(dtype).name
     if name == "float8_val":
         message.float8_val = value.tobytes()
-        return
-    if dtype in BITS_IN_INTS:
-        value = value.view(np.uint16)
-    elif dtype.is_complex:
-        value = value.view(stored)
-    elif name == "int_val":
-        value = value.astype(np.int32)
-    getattr(message, name).extend(value.tolist())
+    else:
+        getattr(message, name).extend(stored_values(value, dtype).tolist())

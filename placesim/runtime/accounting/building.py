@@ -9,7 +9,7 @@ from placesim.memory.allocator import BfcAllocator
 from placesim.memory.dump import LogLine
 from placesim.memory.settings import BfcOptions, FailureLog
 from placesim.memory.sources import AllocatedMemory, CountedMemory, DeviceSource
-from placesim.memory.sub_allocator import gpu_memory, host_memory
+from placesim.memory.sub_allocator import gpu_memory, mapped_memory
 from placesim.runtime.accounting.errors import ReportOptions
 from placesim.runtime.accounting.ledger import Ledger
 
@@ -37,6 +37,7 @@ def build_ledger(
         sources,
         {device.name: hosts.setdefault(_task(device), CountedMemory("cpu")) for device in devices},
         report or ReportOptions(),
+        log,
     )
 
 
@@ -49,7 +50,7 @@ def _source(device: Device, failures: FailureLog, log: Callable[[LogLine], objec
     if limit is None:
         return CountedMemory("cpu")
     if device.gpu is None:
-        options, driver, name = BfcOptions(allow_growth=True), host_memory(), "bfc_cpu_allocator_for_gpu"
+        options, driver, name = BfcOptions(allow_growth=True), mapped_memory(), "bfc_cpu_allocator_for_gpu"
     else:
         gpu = device.gpu
         options = BfcOptions(gpu.allow_growth, gpu.retries, gpu.garbage_collection, gpu.fragmentation_fraction)

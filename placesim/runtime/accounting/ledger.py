@@ -11,14 +11,25 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from placesim.dtypes import RESOURCE, DType
+from placesim.dtypes import INT8, RESOURCE, DType
 from placesim.errors import OpError
 from placesim.graph.graph import Node, Signature
 from placesim.memory.buffers import Buffer, OutOfMemory
+from placesim.memory.dump import LogLine
 from placesim.memory.sources import Clock, DeviceSource
 from placesim.ops.attributes import Attrs, FunctionName
 from placesim.ops.categories import RECEIVES, SENDS
-from placesim.runtime.accounting.errors import ReportOptions, constant_refusal, refusal
+from placesim.runtime.accounting.errors import (
+    Failure,
+    ReportOptions,
+    Usage,
+    abort_line,
+    caller_error,
+    constant_failure,
+    kernel_failure,
+    transfer_failure,
+    value_error,
+)
 from placesim.runtime.kernels.memory_rules import (
     ITSELF,
     KernelMemory,
@@ -37,6 +48,10 @@ SCRATCH_BYTES = 1024 + 4
 
 OWNED_OUTPUTS = frozenset({"Const", "VarHandleOp"})
 """Ops whose kernels own their output from the moment when they are made."""
+
+
+FETCHED = "is fetched: until the step ends"
+"""How long the memory of what a step gives its client is in use."""
 
 
 class Site(NamedTuple):
@@ -92,7 +107,7 @@ class _Call:
 class Ledger:
     """Of one session; `sources` by device name, and `hosts` the memory that holds what a device's kernels keep on the host.
 
-    The session sets `find_resources`, which gives a device's.
+    `log` is told what TensorFlow logs of failures.  The session sets `find_resources`, which gives a device's.
     """
 
     def __init__(
@@ -100,6 +115,7 @@ class Ledger:
         sources: Mapping[str, DeviceSource],
         hosts: Mapping[str, DeviceSource],
         report: ReportOptions,
+        log: Callable[[LogLine], object] | None = None,
     ) -> None:
         self.sources = dict(sources)
         self._hosts = dict(hosts)
@@ -108,11 +124,15 @@ class Ledger:
             source.clock = self.clock
         self.find_resources: Callable[[str], ResourceManager] = lambda device: ResourceManager()
         self.report = report
+        self.failure: OpError | None = None
+        self._log = log
+        self._aborts = 0
         self._variables: dict[Variable, VariableMemory] = {}
         self._variable_dims: dict[Variable, tuple[int, ...]] = {}
         self._stores: dict[tuple[str, ...], StoreMemory] = {}
         self._step_stores: set[tuple[str, ...]] = set()
         self._constants: list[Buffer] = []
+        self._handles: dict[tuple[str, str], Buffer] = {}
         self._scratch: dict[str, Buffer] = {}
         self._on_host: dict[tuple[Signature, str], tuple[bool, ...]] = {}
         self.calls: list[_Call] = []
@@ -156,13 +176,27 @@ class Ledger:
         memory = TensorMemory((), RESOURCE) if tensor is None else TensorMemory(tensor.array.shape, tensor.dtype)
         if not memory.size:
             return None
+        # the kernel of a handle is stateful, and so one for all that a session runs
+        handle = (site.program.state.device.name, site.name) if tensor is None else None
+        if handle is not None and handle in self._handles:
+            return self._handles[handle]
         source = site.host_source if site.output_on_host[0] else site.source
         self.clock.node = site.name
         try:
             buffer = source.allocate(memory.size, site.name)
         except OutOfMemory:
-            raise constant_refusal(site.program, site.instruction, memory.dims, memory.dtype, source) from None
+            usage = self.usage(source, memory.size)
+            # in a graph a constant is as it was written, one value for all elements where that is so
+            given, on_host = site.instruction.node.attrs.get("value"), site.is_cpu or site.output_on_host[0]
+            if given is None:
+                failure = kernel_failure(site.program, site.instruction, memory.kind, usage, self.report)
+            else:
+                failure = constant_failure(site.program, site.instruction, given, usage, on_host=on_host)
+            self._tell(failure.line)
+            raise failure.error from None
         self._constants.append(buffer)
+        if handle is not None:
+            self._handles[handle] = buffer
         return buffer
 
     # --- what outlives a step
@@ -181,7 +215,12 @@ class Ledger:
                 held = self.variable(variable)
                 if variable.value is not None and held.buffer is None:
                     memory = TensorMemory(_dims(variable.value), variable.dtype)
-                    held.buffer = self.sources[device].allocate(memory.size, variable.name) if memory.size else None
+                    held.kind = memory.kind
+                    try:
+                        held.buffer = self.sources[device].allocate(memory.size, variable.name) if memory.size else None
+                    except OutOfMemory:
+                        usage = self.usage(self.sources[device], memory.size)
+                        raise value_error(variable.name, memory.kind, device, usage) from None
                 self.remember_dims(variable)
 
     def dereferenced(self, memory: TensorMemory, value: Any) -> TensorMemory:
@@ -235,8 +274,43 @@ class Ledger:
         """A variable's shape before the kernel that is accounted for ran."""
         return self._variable_dims.get(variable, ())
 
+    # --- failures
+
+    def usage(self, source: DeviceSource, size: int, last_readers: Mapping[Buffer, str] | None = None) -> Usage:
+        """What there is to say of a source that has no room for so many bytes."""
+        return Usage(source, size, dict.fromkeys(self.kept(), "kept by a resource") | self.keeper_of(), last_readers or {})
+
+    def failed(self, failure: Failure) -> OpError:
+        """A kernel failed: the first one of a step ends it."""
+        self._tell(failure.line)
+        if self.failure is None:
+            self._abort(failure.error)
+        return failure.error
+
+    def passed_on(self, error: OpError, caller: str) -> OpError:
+        """An error of a function's, at the node that called it."""
+        if error is not self.failure:
+            return error
+        found = caller_error(error, caller, self.report)
+        self._abort(found)
+        return found
+
+    def _abort(self, error: OpError) -> None:
+        """An error ends a step, or a function's run; of these TensorFlow logs the first, second, fourth, eighth and so on."""
+        self.failure = error
+        self._aborts += 1
+        if not self._aborts & (self._aborts - 1):
+            self._tell(abort_line(error))
+
+    def _tell(self, line: LogLine | None) -> None:
+        if line is not None and self._log is not None:
+            self._log(line)
+
+    # --- steps
+
     def begin_step(self) -> None:
         """From here on it is counted what one step asks for."""
+        self.failure = None
         for source in self.all_sources():
             source.handed_out = 0
 
@@ -275,9 +349,11 @@ class Ledger:
 class StepAccount:
     """One run of one executor: the memory of what it was given, sends, and gives back."""
 
-    def __init__(self, ledger: Ledger, executor: object) -> None:
+    def __init__(self, ledger: Ledger, executor: object, last_readers: Callable[[], Mapping[Buffer, str]] = dict) -> None:
+        """`last_readers` says, where there is no room, how long buffers would still have been in use."""
         self._ledger = ledger
         self._executor = executor
+        self._last_readers = last_readers
         self._call = ledger.calls[-1] if ledger.calls else None
         self._sent: dict[Any, tuple[TensorMemory, bool]] = {}
         self._results: list[tuple[Any, TensorMemory]] = []
@@ -287,6 +363,10 @@ class StepAccount:
     def begin(self, memories: Sequence[TensorMemory], values: Sequence[Any]) -> None:
         """Before a kernel that calls functions."""
         self._ledger.calls.append(_Call(values, memories))
+
+    def passed_on(self, error: OpError, site: Site) -> OpError:
+        """The error of a function that a kernel called, as the kernel's own."""
+        return self._ledger.passed_on(error, site.name)
 
     def executed(
         self,
@@ -324,7 +404,11 @@ class StepAccount:
         self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any], outputs: Sequence[Any]
     ) -> list[TensorMemory]:
         ledger = self._ledger
-        ledger.make_scratch(site)
+        try:
+            ledger.make_scratch(site)
+        except OutOfMemory as lack:
+            device = site.program.state.device.name
+            raise value_error("ScratchBuffer", ((SCRATCH_BYTES,), INT8), device, self._usage(lack, site)) from None
         found = [
             TensorMemory(_dims(value), dtype, None, value, is_ref, on_host)
             for value, dtype, is_ref, on_host in zip(
@@ -350,8 +434,13 @@ class StepAccount:
                 self._finish_call(memory, outputs)
             else:
                 memory.run(site.rule)
-        except OutOfMemory:
-            raise self._refusal(site, memory) from None
+        except OutOfMemory as lack:
+            _release(inputs)
+            usage, is_temporary = self._usage(lack, site), memory.asked_temporary
+            failure = kernel_failure(
+                site.program, site.instruction, memory.asked, usage, ledger.report, is_temporary=is_temporary
+            )
+            raise ledger.failed(failure) from None
         for variable in own:
             ledger.remember_dims(variable)
         _release(inputs)
@@ -409,9 +498,13 @@ class StepAccount:
         memory.run(None)
         call.close()
 
-    def _refusal(self, site: Site, memory: KernelMemory) -> OpError:
-        ledger = self._ledger
-        return refusal(site.program, site.instruction, memory.asked, site.source, ledger.kept(), ledger.report)
+    def _usage(self, lack: OutOfMemory, site: Site) -> Usage:
+        source = lack.source if isinstance(lack.source, DeviceSource) else site.source
+        readers = dict(self._last_readers())
+        for _, memory in self._results:
+            if memory.buffer is not None:
+                readers[memory.buffer.root] = FETCHED
+        return self._ledger.usage(source, lack.size, readers)
 
     # --- the ends of a step
 
@@ -444,8 +537,9 @@ class StepAccount:
         memory = KernelMemory(site.name, (), (tensor,), {}, site.source, host_source=site.host_source)
         try:
             memory.run(None)
-        except OutOfMemory:
-            raise self._refusal(site, memory) from None
+        except OutOfMemory as lack:
+            failure = transfer_failure(site.program, site.instruction, self._usage(lack, site), self._ledger.report)
+            raise self._ledger.failed(failure) from None
         _release([sent])
         return tensor
 

@@ -33,6 +33,10 @@ ITSELF = -1
 _OBJECT_BYTES = {STRING: STRING_BYTES, RESOURCE: RESOURCE_BYTES, VARIANT: VARIANT_BYTES}
 
 
+Kind = tuple[tuple[int, ...], DType]
+"""Shape and type of a tensor, as TensorFlow's error names them where there is no room for it."""
+
+
 class ValueUnknown(Exception):
     """A rule needs the value of an input that is not known before the step runs."""
 
@@ -82,6 +86,11 @@ class TensorMemory:
         return math.prod(self.dims)
 
     @property
+    def kind(self) -> Kind:
+        """Its shape and type."""
+        return self.dims, self.dtype
+
+    @property
     def size(self) -> int:
         """In bytes."""
         return math.prod(self.dims) * item_size(self.dtype)
@@ -95,14 +104,16 @@ def item_size(dtype: DType) -> int:
 class VariableMemory:
     """The buffer of a variable; None before it is initialized.
 
-    `copies_on_read`: a sparse update has made it one whose readers get copies.
+    `copies_on_read`: a sparse update has made it one whose readers get copies.  `kind` is the shape and type of what it holds,
+    where that is known.
     """
 
-    __slots__ = ("buffer", "copies_on_read")
+    __slots__ = ("buffer", "copies_on_read", "kind")
 
     def __init__(self, buffer: Buffer | None = None) -> None:
         self.buffer = buffer
         self.copies_on_read = False
+        self.kind: Kind | None = None
 
 
 class StoreMemory:
@@ -179,8 +190,9 @@ class KernelMemory:
         self._is_read = is_read
         self._temporaries: list[Buffer] = []
         self._forwarded: list[tuple[int, int]] = []
-        self.asked: tuple[tuple[int, ...], DType] = ((), VARIANT)
+        self.asked: Kind = ((), VARIANT)
         """Shape and type of what was asked for last, for the error where there is no room."""
+        self.asked_temporary = False
         self._is_made = [False] * len(outputs)
 
     # --- what a rule asks
@@ -212,7 +224,7 @@ class KernelMemory:
         tensor = self.outputs[output]
         self._is_made[output] = True
         if tensor.size:
-            self.asked = (tensor.dims, tensor.dtype)
+            self.asked, self.asked_temporary = tensor.kind, False
             tensor.buffer = (self._host_source if tensor.on_host else self._source).allocate(tensor.size, self.owner)
 
     def forward(self, output: int, *inputs: int) -> bool:
@@ -350,10 +362,12 @@ class KernelMemory:
             self._is_made[output] = True
             self.outputs[output].buffer = buffer.hold()
 
-    def renew_variable(self, source: int, size: int) -> None:
-        """New memory for a variable; its old one is given back after that, unless somebody still reads it."""
+    def renew_variable(self, source: int, size: int, kind: Kind | None = None) -> None:
+        """New memory for a variable, of its own shape and type or another; its old one goes then, unless it is still read."""
         variable = self.variable(source)
-        old, variable.buffer = variable.buffer, self.new_buffer(size)
+        kind = variable.kind if kind is None else kind
+        old, variable.buffer = variable.buffer, self.new_buffer(size, kind=kind)
+        variable.kind = kind
         if old is not None:
             old.release()
 
@@ -361,6 +375,7 @@ class KernelMemory:
         """A variable takes an input's buffer over, whoever else has it; its old one is given back."""
         variable, buffer = self.variable(source), self.inputs[value].buffer
         old, variable.buffer = variable.buffer, None if buffer is None else buffer.hold()
+        variable.kind = self.inputs[value].kind
         if old is not None:
             old.release()
 
@@ -386,10 +401,16 @@ class KernelMemory:
         """
         if not size or not self._counts_temporaries:
             return None
-        self.asked = ((size // FLOAT.size,) if dims is None else dims, dtype)
+        self.asked = _vector_of_floats(size) if dims is None else (dims, dtype)
+        self.asked_temporary = True
         buffer = self._source.allocate(size, self.owner)
         self._temporaries.append(buffer)
         return buffer
+
+    def temporary_like(self, tensor: TensorMemory, dtype: DType | None = None) -> Buffer | None:
+        """A temporary of a tensor's shape and type, or of another type."""
+        dtype = dtype or tensor.dtype
+        return self.temporary(tensor.elements * item_size(dtype), tensor.dims, dtype)
 
     def give(self, output: int, temporary: Buffer | None) -> None:
         """A temporary becomes an output."""
@@ -408,7 +429,7 @@ class KernelMemory:
                 # held until the kernel ends, so that no output is forwarded from there
                 self._temporaries.append(buffer.hold())
                 return
-        self.temporary(self.inputs[inputs[0]].size)
+        self.temporary_like(self.inputs[inputs[0]])
 
     def release(self, temporary: Buffer | None) -> None:
         """Give a temporary back before the kernel ends."""
@@ -416,9 +437,15 @@ class KernelMemory:
             self._temporaries.remove(temporary)
             temporary.release()
 
-    def new_buffer(self, size: int, on_host: bool = False) -> Buffer | None:
-        """Memory that stays, for a variable or the like; None where nothing is asked."""
-        return (self._host_source if on_host else self._source).allocate(size, self.owner) if size else None
+    def new_buffer(self, size: int, on_host: bool = False, kind: Kind | None = None) -> Buffer | None:
+        """Memory that stays, for a variable or the like; None where nothing is asked.
+
+        `kind` is the tensor's, for the error where there is no room; without it it is a vector of floats.
+        """
+        if not size:
+            return None
+        self.asked, self.asked_temporary = _vector_of_floats(size) if kind is None else kind, False
+        return (self._host_source if on_host else self._source).allocate(size, self.owner)
 
     # --- running a rule
 
@@ -452,6 +479,10 @@ class KernelMemory:
                 tensor.buffer.release()
                 tensor.buffer = None
         self._forwarded.clear()
+
+
+def _vector_of_floats(size: int) -> Kind:
+    return (size // FLOAT.size,), FLOAT
 
 
 MemoryRule = Callable[[KernelMemory], None]

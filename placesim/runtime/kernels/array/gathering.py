@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import INT32, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_tensor
 from placesim.runtime.kernels.array.indices import first_outside, position_text
@@ -257,13 +257,13 @@ def gather_nd_memory(memory: KernelMemory) -> None:
     """Behind its output a scalar of int32, for the place of an index that is out of range."""
     memory.allocate()
     if elements(memory.inputs[1].dims[:-1]):
-        memory.temporary(4)
+        memory.temporary(INT32.size, (), INT32)
 
 
 def unravel_index_memory(memory: KernelMemory) -> None:
     """The strides of the dimensions, and once more without the first of them."""
     for _ in range(2):
-        memory.temporary(memory.inputs[1].size)
+        memory.temporary_like(memory.inputs[1])
 
 
 TABLE: Table = {

@@ -187,7 +187,7 @@ def mirror_pad_grad_memory(memory: KernelMemory) -> None:
     """It folds the margins of a copy of the input, and then takes what is inside."""
     alias_same_shape(memory)
     if not memory.is_made(0):
-        memory.temporary(memory.inputs[0].size)
+        memory.temporary_like(memory.inputs[0])
 
 
 TABLE: Table = {

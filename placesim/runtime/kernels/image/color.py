@@ -215,7 +215,7 @@ def rgb_to_hsv_memory(memory: KernelMemory) -> None:
     """Behind its output each pixel's range of colors."""
     memory.allocate()
     pixels = memory.inputs[0]
-    memory.temporary(pixels.elements // 3 * item_size(pixels.dtype))
+    memory.temporary(pixels.elements // 3 * item_size(pixels.dtype), (pixels.elements // 3,), pixels.dtype)
 
 
 def clipped_contrast_memory(memory: KernelMemory) -> None:

@@ -405,7 +405,7 @@ def bilinear_grad_memory(memory: KernelMemory) -> None:
     memory.allocate()
     images = memory.outputs[0]
     if images.dtype in (HALF, BFLOAT16):
-        memory.temporary(4 * images.elements)
+        memory.temporary(4 * images.elements, images.dims)
 
 
 def scale_and_translate_memory(memory: KernelMemory) -> None:

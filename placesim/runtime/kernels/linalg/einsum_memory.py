@@ -30,15 +30,15 @@ class _Part(NamedTuple):
 
 
 class _Plan:
-    """The temporaries of an equation: `steps` are (number, elements asked for), or (number, None) where it is given back."""
+    """The temporaries of an equation: `steps` are (number, dims of what is made), or (number, None) where it is given back."""
 
     def __init__(self) -> None:
-        self.steps: list[tuple[int, int | None]] = []
+        self.steps: list[tuple[int, tuple[int, ...] | None]] = []
 
     def make(self, labels: Labels, dims: Sequence[int]) -> _Part:
         """A tensor in memory of its own."""
         number = len(self.steps)
-        self.steps.append((number, prod(dims)))
+        self.steps.append((number, tuple(dims)))
         return _Part(labels, tuple(dims), number)
 
     def transpose(self, part: _Part, order: Sequence[int]) -> _Part:
@@ -55,13 +55,13 @@ def einsum_memory(memory: KernelMemory) -> None:
     Each of these takes new memory, and the last one's becomes the output; one input that needs none of them is handed on.
     """
     steps, result = _plan_memory(memory.attrs["equation"], tuple(tensor.dims for tensor in memory.inputs))
-    size = item_size(memory.inputs[0].dtype)
+    dtype = memory.inputs[0].dtype
     held: dict[int, Buffer | None] = {}
-    for number, count in steps:
-        if count is None:
+    for number, dims in steps:
+        if dims is None:
             memory.release(held[number])
         else:
-            held[number] = memory.temporary(count * size)
+            held[number] = memory.temporary(prod(dims) * item_size(dtype), dims, dtype)
     if result is None:
         memory.alias(0, 0)
     else:
@@ -69,7 +69,7 @@ def einsum_memory(memory: KernelMemory) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _plan_memory(text: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[tuple[int, int | None]], int | None]:
+def _plan_memory(text: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[tuple[int, tuple[int, ...] | None]], int | None]:
     """The steps of a `_Plan`, and the number of the temporary that is the output; None for the input."""
     equation = parse_equation(text)
     split = [split_labels(subscript) for subscript in equation.inputs]

@@ -226,7 +226,7 @@ def matmul_memory(memory: KernelMemory) -> None:
     a, b, product = *memory.inputs, *memory.outputs
     if is_narrow(a.dtype.numpy) and a.dtype is b.dtype and product.elements and a.elements:
         for tensor in (a, b, product):
-            memory.temporary(tensor.elements * FLOAT.size)
+            memory.temporary_like(tensor, FLOAT)
 
 
 TABLE: Table = {

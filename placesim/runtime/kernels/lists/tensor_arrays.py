@@ -373,7 +373,7 @@ def write_memory(memory: KernelMemory) -> None:
     if place not in store.held:
         memory.keep(0, [2], place)
     elif (place, _SUM) not in store.held:
-        store.put([memory.new_buffer(memory.inputs[2].size)], place)
+        store.put([memory.new_buffer(memory.inputs[2].size, kind=memory.inputs[2].kind)], place)
         store.put([], (place, _SUM))
     memory.alias(0, 3)
 

@@ -432,10 +432,11 @@ def reserve_memory(memory: KernelMemory) -> None:
 
 def from_tensor_memory(memory: KernelMemory) -> None:
     """Each element is a copy, however it is aligned."""
-    rows = memory.inputs[0].dims[0]
+    tensor = memory.inputs[0]
+    rows, *row = tensor.dims
     elements = memory.make_list()
     for _ in range(rows):
-        elements.append(memory.new_buffer(memory.inputs[0].size // rows))
+        elements.append(memory.new_buffer(tensor.size // rows, kind=(tuple(row), tensor.dtype)))
 
 
 def split_memory(memory: KernelMemory) -> None:
@@ -443,7 +444,8 @@ def split_memory(memory: KernelMemory) -> None:
     row = memory.inputs[0].size // max(memory.inputs[0].dims[0], 1)
     elements = memory.make_list()
     for length in memory.value(2).reshape(-1).tolist():
-        elements.append(memory.new_buffer(length * row))
+        kind = ((length, *memory.inputs[0].dims[1:]), memory.inputs[0].dtype)
+        elements.append(memory.new_buffer(length * row, kind=kind))
 
 
 def scatter_memory(memory: KernelMemory) -> None:
@@ -460,7 +462,7 @@ def _put_rows(memory: KernelMemory, elements: list[Buffer | None], source: int) 
     """Copies of an input's rows become the elements that the input behind it names."""
     rows = memory.inputs[source]
     for place in memory.value(source + 1).reshape(-1).tolist():
-        _set(elements, place, memory.new_buffer(rows.size // rows.dims[0]))
+        _set(elements, place, memory.new_buffer(rows.size // rows.dims[0], kind=(rows.dims[1:], rows.dtype)))
 
 
 def _set(elements: list[Buffer | None], place: int, buffer: Buffer | None) -> None:

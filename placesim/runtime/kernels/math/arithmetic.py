@@ -248,7 +248,7 @@ def sum_memory(memory: KernelMemory) -> None:
 
 def accumulate_memory(memory: KernelMemory) -> None:
     """TensorFlow turns this op into a variable that starts as a tensor of zeros, and that every input is added to."""
-    zeros = memory.temporary(memory.outputs[0].size)
+    zeros = memory.temporary_like(memory.outputs[0])
     memory.allocate()
     memory.release(zeros)
 

@@ -198,7 +198,7 @@ def histogram_memory(memory: KernelMemory) -> None:
     values = memory.inputs[0]
     bins = TensorMemory(values.dims, INT32, on_host=values.on_host)
     if memory.find_reusable(bins, 0) is None:
-        memory.temporary(bins.size)
+        memory.temporary_like(bins)
 
 
 TABLE: Table = {

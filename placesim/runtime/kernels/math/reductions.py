@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def _allocate_reduction(memory: KernelMemory, groups: int) -> None:
     memory.allocate()
     # beyond three groups there is no kernel but that of a matrix's rows, for which the axes must be moved together
     if groups > 3 and memory.outputs[0].elements:
-        memory.temporary(memory.inputs[0].size)
+        memory.temporary(memory.inputs[0].size, _moved_dims(memory), memory.inputs[0].dtype)
 
 
 def _group_axes(memory: KernelMemory) -> tuple[int, bool]:
@@ -62,11 +63,23 @@ def _group_axes(memory: KernelMemory) -> tuple[int, bool]:
 
     An axis of one element belongs to the group before it, and to none where there is no other yet.
     """
+    groups = _groups(memory)
+    return len(groups), not groups or groups[0][0]
+
+
+def _groups(memory: KernelMemory) -> list[tuple[bool, int]]:
+    """Of each group whether it is reduced, and its elements."""
     dims = memory.inputs[0].dims
     axes = {axis % len(dims) for axis in memory.value(1).reshape(-1).tolist()} if dims else ()
-    is_reduced = [axis in axes for axis, dim in enumerate(dims) if dim != 1]
-    groups = sum(one != two for one, two in itertools.pairwise(is_reduced)) + bool(is_reduced)
-    return groups, not is_reduced or is_reduced[0]
+    kept = [(axis in axes, dim) for axis, dim in enumerate(dims) if dim != 1]
+    return [
+        (is_reduced, elements(tuple(dim for _, dim in group))) for is_reduced, group in itertools.groupby(kept, itemgetter(0))
+    ]
+
+
+def _moved_dims(memory: KernelMemory) -> tuple[int, ...]:
+    """The elements of the groups that stay, then of those that are reduced."""
+    return tuple(size for _, size in sorted(_groups(memory), key=itemgetter(0)))
 
 
 def reduction(function: Reduce, memory: MemoryRule = reduction_memory) -> Kernel:

@@ -317,8 +317,9 @@ def convolution_memory(memory: KernelMemory) -> None:
     if memory.is_on_gpu or not output.elements:
         return
     if images.dims[-1] != filters.dims[-2]:
+        groups = images.dims[-1] // filters.dims[-2]
         for tensor in (images, filters, output):
-            memory.temporary(tensor.size)
+            memory.temporary(tensor.size, (groups, *tensor.dims[:-1], tensor.dims[-1] // groups), tensor.dtype)
 
 
 TABLE: Table = {

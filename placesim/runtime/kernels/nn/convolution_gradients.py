@@ -259,7 +259,7 @@ def filter_gradient_memory(memory: KernelMemory) -> None:
     gradient, filters = memory.inputs[2], memory.outputs[0]
     if memory.inputs[0].elements and filters.elements and gradient.elements:
         products = _Products(gradient, filters)
-        memory.temporary(products.at_once(_IMAGES_BYTES) * products.unrolled * products.item)
+        products.take(memory, products.at_once(_IMAGES_BYTES))
 
 
 def input_gradient_memory(memory: KernelMemory) -> None:
@@ -269,7 +269,7 @@ def input_gradient_memory(memory: KernelMemory) -> None:
     if memory.outputs[0].elements and filters.elements and gradient.elements:
         products = _Products(gradient, filters)
         is_shared = gradient.dims[0] == 1 or products.work >= _IMAGE_BYTES // products.item
-        memory.temporary((1 if is_shared else products.at_once(_IMAGES_BYTES)) * products.unrolled * products.item)
+        products.take(memory, 1 if is_shared else products.at_once(_IMAGES_BYTES))
 
 
 def filter_gradient_memory_3d(memory: KernelMemory) -> None:
@@ -288,25 +288,30 @@ def _unroll_volumes(memory: KernelMemory, volumes: TensorMemory, filters: Tensor
     gradient = memory.inputs[2]
     if volumes.elements and filters.elements and gradient.elements:
         products = _Products(gradient, filters)
-        unrolled = (1 if is_shared else products.at_once(_CACHE_BYTES)) * products.unrolled
-        if unrolled // (volumes.elements + filters.elements + gradient.elements) <= _MOST_OVERHEAD:
-            memory.temporary(unrolled * products.item)
+        count = 1 if is_shared else products.at_once(_CACHE_BYTES)
+        if count * products.unrolled // (volumes.elements + filters.elements + gradient.elements) <= _MOST_OVERHEAD:
+            products.take(memory, count)
 
 
 class _Products:
     """One image's part in a gradient that is a matrix product: the elements unrolled, and of all its matrices."""
 
     def __init__(self, gradient: TensorMemory, filters: TensorMemory) -> None:
-        places = prod(gradient.dims[1:-1])
-        window = prod(filters.dims[:-1])
+        self.places = places = prod(gradient.dims[1:-1])
+        self.window = window = prod(filters.dims[:-1])
         channels = gradient.dims[-1]
         self.unrolled = places * window
         self.work = self.unrolled + places * channels + window * channels
+        self.dtype = gradient.dtype
         self.item = item_size(gradient.dtype)
 
     def at_once(self, target: int) -> int:
         """The images that are unrolled together, so that their products fill `target` bytes."""
         return -(-(target // self.item) // self.work)
+
+    def take(self, memory: KernelMemory, count: int) -> None:
+        """Memory for so many unrolled images."""
+        memory.temporary(count * self.unrolled * self.item, (count, self.places, self.window), self.dtype)
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

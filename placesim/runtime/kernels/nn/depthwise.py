@@ -421,9 +421,9 @@ def depthwise_memory(memory: KernelMemory) -> None:
     memory.allocate(0)
     if memory.outputs[0].elements:
         filters = memory.inputs[1]
-        _, window, is_padded = _padded_bytes(filters, filters.dims)
+        place, window, is_padded = _padded_bytes(filters, filters.dims)
         for _ in range(1 + is_padded):
-            memory.temporary(window)
+            memory.temporary(window, _window_dims(filters, place, window), filters.dtype)
 
 
 def depthwise_input_gradient_memory(memory: KernelMemory) -> None:
@@ -433,17 +433,24 @@ def depthwise_input_gradient_memory(memory: KernelMemory) -> None:
         filters = memory.inputs[1]
         place, window, is_padded = _padded_bytes(filters, filters.dims)
         for _ in range(1 + is_padded):
-            memory.temporary(window)
-        memory.temporary(place)
+            memory.temporary(window, _window_dims(filters, place, window), filters.dtype)
+        memory.temporary(place, (place // item_size(filters.dtype),), filters.dtype)
 
 
 def depthwise_filter_gradient_memory(memory: KernelMemory) -> None:
     """The padded gradient of each image, which are summed up at last, and one window's inputs."""
     memory.allocate(0)
     if memory.outputs[0].elements and memory.inputs[0].elements:
-        _, window, _ = _padded_bytes(memory.outputs[0], memory.outputs[0].dims)
-        memory.temporary(memory.inputs[0].dims[0] * window)
-        memory.temporary(window)
+        filters, batch = memory.outputs[0], memory.inputs[0].dims[0]
+        place, window, _ = _padded_bytes(filters, filters.dims)
+        dims = _window_dims(filters, place, window)
+        memory.temporary(batch * window, (batch, *dims), filters.dtype)
+        memory.temporary(window, dims, filters.dtype)
+
+
+def _window_dims(filters: TensorMemory, place: int, window: int) -> tuple[int, int]:
+    """A filter's places, and its channels padded, in elements."""
+    return window // place, place // item_size(filters.dtype)
 
 
 def _padded_bytes(tensor: TensorMemory, filters: tuple[int, ...]) -> tuple[int, int, bool]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from placesim.dtypes import DOUBLE
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs, TensorValue, format_float, format_tensor
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, elements
@@ -304,7 +305,7 @@ def _one_per_cell(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs)
 
 def average_gradient_memory(memory: KernelMemory) -> None:
     """The gradient is summed up in doubles first."""
-    memory.temporary(8 * memory.outputs[0].elements)
+    memory.temporary_like(memory.outputs[0], DOUBLE)
 
 
 TABLE: Table = {

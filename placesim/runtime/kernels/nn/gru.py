@@ -13,7 +13,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.linalg.products import product
-from placesim.runtime.kernels.memory_rules import KernelMemory
+from placesim.runtime.kernels.memory_rules import KernelMemory, item_size
 from placesim.runtime.kernels.nn.cells import STEP, build_infer_cell, build_product_flops, check_dims, sigmoid
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank
 
@@ -89,9 +89,8 @@ def gru_memory(memory: KernelMemory) -> None:
     for output in range(3):
         memory.allocate(output)
     memory.forward(3, 1)
-    joined = memory.inputs[0].size + memory.inputs[1].size
-    for size in (joined, joined, 2 * memory.inputs[1].size):
-        memory.temporary(size)
+    (batch, inputs), states = memory.inputs[0].dims, memory.inputs[1].dims[1]
+    _take_rows(memory, batch, (inputs + states, inputs + states, 2 * states))
 
 
 def gru_gradient_memory(memory: KernelMemory) -> None:
@@ -100,10 +99,14 @@ def gru_gradient_memory(memory: KernelMemory) -> None:
     memory.forward(1, 1)
     memory.allocate(2)
     memory.allocate(3)
-    state = memory.inputs[1].size
-    joined = memory.inputs[0].size + state
-    for size in (state, state, state, joined, joined):
-        memory.temporary(size)
+    (batch, inputs), states = memory.inputs[0].dims, memory.inputs[1].dims[1]
+    _take_rows(memory, batch, (states, states, states, inputs + states, inputs + states))
+
+
+def _take_rows(memory: KernelMemory, batch: int, columns: Sequence[int]) -> None:
+    dtype = memory.inputs[0].dtype
+    for count in columns:
+        memory.temporary(batch * count * item_size(dtype), (batch, count), dtype)
 
 
 TABLE: Table = {

@@ -160,7 +160,8 @@ def _infer_sparse_cross_entropy(context: ShapeContext) -> Sequence[Dims]:
 
 def cross_entropy_memory(memory: KernelMemory) -> None:
     """A value for each row beside the losses; the gradient is written over the logits."""
-    memory.temporary(memory.outputs[1].dims[0] * item_size(memory.outputs[1].dtype))
+    gradient = memory.outputs[1]
+    memory.temporary(gradient.dims[0] * item_size(gradient.dtype), (gradient.dims[0], 1), gradient.dtype)
     memory.allocate(0)
     memory.forward(1, 0)
 

@@ -327,8 +327,9 @@ def lstm_cell_memory(memory: KernelMemory) -> None:
     memory.forward(3, 1)
     for output in range(4, 7):
         memory.allocate(output)
-    memory.temporary(memory.inputs[0].size + memory.outputs[1].size)
-    memory.temporary(4 * memory.outputs[1].size)
+    (batch, inputs), cells, dtype = memory.inputs[0].dims, memory.outputs[1].dims[1], memory.outputs[1].dtype
+    for columns in (inputs + cells, 4 * cells):
+        memory.temporary(batch * columns * item_size(dtype), (batch, columns), dtype)
 
 
 def lstm_cell_gradient_memory(memory: KernelMemory) -> None:
@@ -338,7 +339,7 @@ def lstm_cell_gradient_memory(memory: KernelMemory) -> None:
     for output, weights in ((2, 4), (3, 5), (4, 6)):
         memory.forward(output, weights)
     for _ in range(5):
-        memory.temporary(memory.outputs[0].size)
+        memory.temporary_like(memory.outputs[0])
 
 
 def lstm_memory(memory: KernelMemory) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output, per_element
-from placesim.runtime.kernels.memory_rules import KernelMemory, forwards, item_size
+from placesim.runtime.kernels.memory_rules import KernelMemory, TensorMemory, forwards
 from placesim.runtime.kernels.nn.windows import check_image, layout_of
 from placesim.runtime.kernels.precision import is_floating, is_narrow
 from placesim.runtime.shapes import (
@@ -412,8 +412,8 @@ def normalization_memory(memory: KernelMemory) -> None:
     for output in range(3, len(memory.outputs)):
         memory.allocate(output)
     if _is_channels_first(memory):
-        memory.temporary(memory.inputs[0].size)
-        memory.temporary(memory.inputs[0].size)
+        for _ in range(2):
+            _transposed(memory, memory.inputs[0])
 
 
 def normalization_gradient_memory(memory: KernelMemory) -> None:
@@ -425,12 +425,18 @@ def normalization_gradient_memory(memory: KernelMemory) -> None:
         return
     if _is_channels_first(memory):
         for _ in range(3):
-            memory.temporary(images.size)
-    memory.temporary(scale.size)
+            _transposed(memory, images)
+    memory.temporary_like(scale)
     if not memory.attrs["is_training"]:
-        memory.temporary(scale.size)
+        memory.temporary_like(scale)
     if images.dtype is not scale.dtype:
-        memory.temporary(images.elements * item_size(scale.dtype))
+        memory.temporary_like(images, scale.dtype)
+
+
+def _transposed(memory: KernelMemory, images: TensorMemory) -> None:
+    """Images whose channels come last."""
+    batch, channels, *places = images.dims
+    memory.temporary(images.size, (batch, *places, channels), images.dtype)
 
 
 def _is_channels_first(memory: KernelMemory) -> bool:
@@ -443,8 +449,8 @@ def global_gradient_memory(memory: KernelMemory) -> None:
     for output in range(1, 4):
         memory.forward(output, output)
     memory.allocate(4)
-    memory.temporary(memory.inputs[1].size)
-    memory.temporary(memory.inputs[1].size)
+    memory.temporary_like(memory.inputs[1])
+    memory.temporary_like(memory.inputs[1])
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

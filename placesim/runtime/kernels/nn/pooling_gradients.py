@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from placesim.dtypes import INT64
 from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor, elements
@@ -257,16 +258,13 @@ def gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs
 
 # --- memory -----------------------------------------------------------------------------------------------------------
 
-PLACE_BYTES = 8
-"""Of the place of a maximum, an int64."""
-
 
 def max_pool_gradient_memory(memory: KernelMemory) -> None:
     """A CPU does the forward pass again, over its own result where it may, to learn where each maximum came from."""
     if memory.is_on_gpu:
         return
     memory.forward_temporary(1)
-    memory.temporary(PLACE_BYTES * memory.inputs[1].elements)
+    memory.temporary_like(memory.inputs[1], INT64)
     memory.forward(0, 0)
 
 

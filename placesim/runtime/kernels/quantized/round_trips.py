@@ -219,7 +219,7 @@ def round_trip_memory(memory: KernelMemory) -> None:
         value, axis = memory.inputs[0], memory.attrs["axis"]
         slices = 1 if axis == -1 else value.dims[axis]
         for _bound in range(2):
-            memory.temporary(slices * item_size(value.dtype))
+            memory.temporary(slices * item_size(value.dtype), () if axis == -1 else (slices,), value.dtype)
 
 
 TABLE: Table = {

@@ -11,7 +11,7 @@ from placesim.dtypes import INT32, QINT32
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, one_per_output
-from placesim.runtime.kernels.memory_rules import KernelMemory, item_size
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.quantized.ranges import cast_to_integer
 from placesim.runtime.shapes import format_dims, unchanged
 
@@ -135,7 +135,7 @@ def requantize_memory(memory: KernelMemory) -> None:
     slices = max(memory.inputs[1], memory.inputs[3], key=lambda scales: len(scales.dims))
     if slices.dims:
         for _part in range(2):
-            memory.temporary(slices.elements * item_size(INT32))
+            memory.temporary_like(slices, INT32)
 
 
 TABLE: Table = {

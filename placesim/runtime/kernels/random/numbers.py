@@ -163,7 +163,8 @@ def multinomial_memory(memory: KernelMemory) -> None:
     """Behind its output the running sums of a row's probabilities, in double."""
     memory.allocate()
     if memory.outputs[0].elements:
-        memory.temporary(8 * memory.inputs[0].dims[1])
+        classes = memory.inputs[0].dims[1]
+        memory.temporary(classes * DOUBLE.size, (classes,), DOUBLE)
 
 
 def shuffle_memory(memory: KernelMemory) -> None:

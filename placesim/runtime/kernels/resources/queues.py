@@ -336,7 +336,8 @@ def enqueue_many_memory(memory: KernelMemory) -> None:
     components = memory.inputs[1:]
     store = memory.store(0)
     for _ in range(components[0].dims[0]):
-        store.put([memory.new_buffer(tensor.size // tensor.dims[0]) for tensor in components])
+        elements = [(tensor.size // tensor.dims[0], (tensor.dims[1:], tensor.dtype)) for tensor in components]
+        store.put([memory.new_buffer(size, kind=kind) for size, kind in elements])
 
 
 def dequeue_memory(memory: KernelMemory) -> None:

@@ -397,13 +397,13 @@ def add_sparse_memory(memory: KernelMemory) -> None:
 def softmax_sparse_memory(memory: KernelMemory) -> None:
     """A scalar that each group's largest value and sum are reduced to."""
     memory.allocate()
-    memory.temporary(item_size(memory.inputs[1].dtype))
+    memory.temporary(item_size(memory.inputs[1].dtype), (), memory.inputs[1].dtype)
 
 
 def combine_with_dense_memory(memory: KernelMemory) -> None:
     """What the dense tensor has in the places of the entries."""
     memory.allocate()
-    memory.temporary(memory.inputs[1].size)
+    memory.temporary_like(memory.inputs[1])
 
 
 def multiply_with_dense_memory(memory: KernelMemory) -> None:
@@ -411,7 +411,7 @@ def multiply_with_dense_memory(memory: KernelMemory) -> None:
     memory.allocate()
     values, dense, product = memory.inputs[1], memory.inputs[3], memory.outputs[0]
     if values.dtype is HALF and values.elements and dense.elements:
-        memory.temporary(product.elements * FLOAT.size)
+        memory.temporary_like(product, FLOAT)
 
 
 TABLE: Table = {

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from placesim.dtypes import BOOL
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
@@ -178,7 +179,7 @@ def fill_empty_rows_gradient_memory(memory: KernelMemory) -> None:
     """Which entries' gradients have been handed on, a byte each."""
     memory.allocate(0)
     memory.allocate(1)
-    memory.temporary(memory.inputs[1].elements)
+    memory.temporary_like(memory.inputs[1], BOOL)
 
 
 _GRADIENT = Kernel(fill_empty_rows_gradient, _infer_fill_empty_rows_gradient, memory=fill_empty_rows_gradient_memory)

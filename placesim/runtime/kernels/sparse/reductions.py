@@ -128,7 +128,7 @@ def reduce_memory(memory: KernelMemory) -> None:
     """A scalar that each group is reduced to; the shape of a sparse result is made at the end."""
     for output in range(min(2, len(memory.outputs))):
         memory.allocate(output)
-    memory.temporary(item_size(memory.inputs[1].dtype))
+    memory.temporary(item_size(memory.inputs[1].dtype), (), memory.inputs[1].dtype)
 
 
 def _dense_row(reduceat: _Reduce) -> Kernel:

@@ -123,7 +123,7 @@ def gather_rows_memory(memory: KernelMemory) -> None:
     memory.touch_rows(0)
     memory.allocate(0)
     if memory.attrs["batch_dims"]:
-        memory.temporary(memory.inputs[1].size)
+        memory.temporary_like(memory.inputs[1])
 
 
 def gather_slices_memory(memory: KernelMemory) -> None:
@@ -131,7 +131,7 @@ def gather_slices_memory(memory: KernelMemory) -> None:
     memory.touch_rows(0)
     memory.allocate(0)
     if prod(memory.inputs[1].dims[:-1]):
-        memory.temporary(INT32.size)
+        memory.temporary(INT32.size, (), INT32)
 
 
 TABLE: Table = {

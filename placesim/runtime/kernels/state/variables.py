@@ -390,13 +390,13 @@ def assign_memory(memory: KernelMemory) -> None:
     """A ref variable keeps its memory where the value has as many elements; it never takes the value's."""
     buffer, size = memory.variable(0).buffer, memory.inputs[1].size
     if buffer is None or buffer.size != size:
-        memory.renew_variable(0, size)
+        memory.renew_variable(0, size, memory.inputs[1].kind)
 
 
 def assign_resource_memory(memory: KernelMemory) -> None:
     """A resource variable shares the value's memory, or copies it once its rows were touched."""
     if memory.variable(0).copies_on_read:
-        memory.renew_variable(0, memory.inputs[1].size)
+        memory.renew_variable(0, memory.inputs[1].size, memory.inputs[1].kind)
     else:
         memory.share_with_variable(0, 1)
 
@@ -404,7 +404,7 @@ def assign_resource_memory(memory: KernelMemory) -> None:
 def count_up_memory(memory: KernelMemory) -> None:
     """The output is the old value; the new one gets memory of its own."""
     memory.share_variable(0, 0)
-    memory.renew_variable(0, memory.outputs[0].size)
+    memory.renew_variable(0, memory.outputs[0].size, memory.outputs[0].kind)
 
 
 def disable_copy_on_read_memory(memory: KernelMemory) -> None:
@@ -421,13 +421,13 @@ def own_handle_memory(memory: KernelMemory) -> None:
     """The kernel has its handle from the beginning and keeps it."""
     kept = memory.variable(ITSELF)
     if kept.buffer is None:
-        kept.buffer = memory.new_buffer(memory.outputs[0].size, on_host=True)
+        kept.buffer = memory.new_buffer(memory.outputs[0].size, on_host=True, kind=memory.outputs[0].kind)
     memory.share_variable(0, ITSELF)
 
 
 def temporary_variable_memory(memory: KernelMemory) -> None:
     """Unlike other ref variables it has its memory before it is assigned."""
-    memory.renew_variable(ITSELF, memory.outputs[0].size)
+    memory.renew_variable(ITSELF, memory.outputs[0].size, memory.outputs[0].kind)
 
 
 def destroy_temporary_variable_memory(memory: KernelMemory) -> None:

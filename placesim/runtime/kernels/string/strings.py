@@ -13,7 +13,7 @@ from placesim.runtime.kernels.dimensions import broadcast_dims, shape_text
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
 from placesim.runtime.kernels.math.reductions import infer_reduction
 from placesim.runtime.kernels.math.segments import infer_unsorted_segments
-from placesim.runtime.kernels.memory_rules import KernelMemory, item_size
+from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, raw, string_array
 from placesim.runtime.memory import check_text, check_text_of
 from placesim.runtime.shapes import (
@@ -286,7 +286,7 @@ def substring_memory(memory: KernelMemory) -> None:
     texts, positions = memory.inputs[:2]
     if positions.dims and positions.dims != texts.dims:
         for _ in range(2):
-            memory.temporary(memory.outputs[0].elements * item_size(positions.dtype))
+            memory.temporary_like(memory.outputs[0], positions.dtype)
 
 
 TABLE: Table = {
