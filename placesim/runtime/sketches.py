@@ -21,11 +21,13 @@ from placesim.ops.attributes import Attrs, Shape
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.kernels.sketch import Sketch, SketchedValueError
 from placesim.runtime.memory import AllocationRefused
-from placesim.runtime.resources import ResourceHandle, Variable
+from placesim.runtime.resources import ResourceHandle, Variable, value_dims
 from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, ShapeError, format_dims, is_fully_defined
 
 MAX_KNOWN_ELEMENTS = 1024
 """Tensors of more elements are sketched."""
+MEASURING_OPS = ("Shape", "ShapeN", "Size", "Rank")
+"""Ops that look at nothing but their inputs' shapes."""
 _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, IndexError, AllocationRefused)
 """What a kernel stumbles over that looks into a sketch."""
 
@@ -34,9 +36,11 @@ def sketched(kernel: Kernel, graph: Graph, node: Node) -> Kernel:
     """The kernel of a node in a step that is walked through.  It raises SketchedValueError where a shape is not known."""
     compute, dtypes, is_ref = kernel.compute, node.signature.output_dtypes, node.signature.output_is_ref
 
+    looks_at_shapes = node.op in MEASURING_OPS
+
     def walk(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:
         is_known = _is_known(values)
-        if not is_known and context:  # it may do no more than hand tensors on
+        if not is_known and (context or looks_at_shapes):  # it may do no more than hand tensors on
             try:
                 return compute(values, attrs, *context)
             except _NOT_FOR_SKETCHES:
@@ -74,7 +78,7 @@ def _is_known(values: Sequence[Any]) -> bool:
 def _shapes(kernel: Kernel, values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext]) -> list[Dims] | None:
     """What the shape function says; None where it refuses, which the kernel says better."""
     known = ShapeContext(
-        [getattr(value.value if isinstance(value, Variable) else value, "shape", ()) for value in values],
+        [value_dims(value.value if isinstance(value, Variable) else value) for value in values],
         attrs,
         [np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None for value in values],
         [_handle(value, context) if isinstance(value, ResourceHandle) else None for value in values],

@@ -29,7 +29,7 @@ from placesim.runtime.kernels.memory_rules import (
 )
 from placesim.runtime.memory_types import memory_types
 from placesim.runtime.program import DeviceState, Instruction, Program
-from placesim.runtime.resources import ResourceHandle, ResourceManager, Variable
+from placesim.runtime.resources import ResourceHandle, ResourceManager, Variable, value_dims
 
 SCRATCH_BYTES = 1024 + 4
 """A GPU's scratch buffer, made with the first kernel that runs on it (EigenGpuStreamDevice)."""
@@ -116,6 +116,8 @@ class Ledger:
         self._scratch: dict[str, Buffer] = {}
         self._on_host: dict[tuple[Signature, str], tuple[bool, ...]] = {}
         self.calls: list[_Call] = []
+        self.left_over: tuple[Buffer, ...] = ()
+        """What the last step left behind, of which it had not let go by itself: none, if it ended without an error."""
 
     def all_sources(self) -> set[DeviceSource]:
         """Those of all devices, and of their hosts."""
@@ -180,16 +182,16 @@ class Ledger:
             for variable in state.resources.variables().values():
                 held = self.variable(variable)
                 if variable.value is not None and held.buffer is None:
-                    memory = TensorMemory(_dims(variable.value), variable.dtype)
+                    memory = TensorMemory(value_dims(variable.value), variable.dtype)
                     held.buffer = self.sources[device].allocate(memory.size, variable.name) if memory.size else None
-                self.remember_dims(variable)
+                self.remembervalue_dims(variable)
 
     def dereferenced(self, memory: TensorMemory, value: Any) -> TensorMemory:
         """What a reader of a reference holds: the variable's buffer; any other tensor is what it is."""
         if not isinstance(value, Variable):
             return memory
         buffer = self.variable(value).buffer
-        return TensorMemory(_dims(value.value), value.dtype, None if buffer is None else buffer.hold(), value.value)
+        return TensorMemory(value_dims(value.value), value.dtype, None if buffer is None else buffer.hold(), value.value)
 
     def find_resource(self, handle: ResourceHandle) -> VariableMemory | StoreMemory:
         """The memory of what a handle names: a variable, or what keeps tensors, for the step only if its device has it not."""
@@ -227,7 +229,7 @@ class Ledger:
         if not site.is_cpu and device not in self._scratch:
             self._scratch[device] = site.source.allocate(SCRATCH_BYTES, "ScratchBuffer")
 
-    def remember_dims(self, variable: Variable) -> None:
+    def remembervalue_dims(self, variable: Variable) -> None:
         if variable.value is not None:
             self._variable_dims[variable] = tuple(variable.value.shape)
 
@@ -265,9 +267,12 @@ class Ledger:
             self._stores.pop(key, StoreMemory()).clear()
         self._step_stores.clear()
         keepers = Counter(self._kept_buffers())
-        for source in self.all_sources():
-            for buffer in [buffer for buffer in source.live if buffer not in keepers]:
-                source.free(buffer)
+        held_longer = [buffer for buffer, count in keepers.items() if buffer.holders != count]
+        live = [buffer for source in self.all_sources() for buffer in source.live if buffer not in keepers]
+        self.left_over = (*live, *held_longer)
+        for buffer in live:
+            assert buffer.source is not None
+            buffer.source.free(buffer)
         for buffer, count in keepers.items():
             buffer.holders = count
 
@@ -317,7 +322,7 @@ class StepAccount:
         if op in OWNED_OUTPUTS:
             buffer = None if constant is None else constant.hold()
             dtype, on_host = site.output_dtypes[0], site.output_on_host[0]
-            return [TensorMemory(_dims(outputs[0]), dtype, buffer, outputs[0], on_host=on_host)]
+            return [TensorMemory(value_dims(outputs[0]), dtype, buffer, outputs[0], on_host=on_host)]
         return self._kernel(site, memories, values, outputs)
 
     def _kernel(
@@ -326,7 +331,7 @@ class StepAccount:
         ledger = self._ledger
         ledger.make_scratch(site)
         found = [
-            TensorMemory(_dims(value), dtype, None, value, is_ref, on_host)
+            TensorMemory(value_dims(value), dtype, None, value, is_ref, on_host)
             for value, dtype, is_ref, on_host in zip(
                 outputs, site.output_dtypes, site.output_is_ref, site.output_on_host, strict=True
             )
@@ -353,7 +358,7 @@ class StepAccount:
         except OutOfMemory:
             raise self._refusal(site, memory) from None
         for variable in own:
-            ledger.remember_dims(variable)
+            ledger.remembervalue_dims(variable)
         _release(inputs)
         return found
 
@@ -418,7 +423,7 @@ class StepAccount:
     def _argument(self, site: Site, value: Any) -> TensorMemory:
         """What is fed, or what a function is called with: somebody else holds it for as long as the step runs."""
         given = self._call.find(value) if self._call is not None else None
-        tensor = TensorMemory(_dims(value), site.output_dtypes[0], None, value)
+        tensor = TensorMemory(value_dims(value), site.output_dtypes[0], None, value)
         if given is not None:
             tensor.buffer = None if given.buffer is None else given.buffer.hold()
         elif tensor.size:
@@ -481,10 +486,6 @@ def share(memory: TensorMemory, readers: int) -> None:
 def _release(memories: Iterable[TensorMemory]) -> None:
     for memory in memories:
         memory.release()
-
-
-def _dims(value: Any) -> tuple[int, ...]:
-    return getattr(value, "shape", None) or ()
 
 
 def names_functions(attrs: Attrs) -> bool:
