@@ -303,6 +303,12 @@ class _Run:
     def _keep(self, value: Any) -> None:
         """A loop's constant, until the loop ends."""
 
+    def _drop(self, value: Any) -> None:
+        """A reader does not take a value."""
+
+    def _drop_unread(self, iteration: _Iteration) -> None:
+        """An iteration is over, and with it what arrived there at nodes that never ran."""
+
     def _end_frame(self, frame: _FrameRun) -> None:
         """A loop has ended."""
 
@@ -406,11 +412,12 @@ class _Run:
             iteration.waiting[node.id] -= 1
         elif value is DEAD:
             iteration.dead[node.id] = iteration.dead.get(node.id, 0) + (len(node.input_nodes) if is_enter else 1)
-        elif node.id not in iteration.values:
+        elif node.id not in iteration.values and iteration.waiting[node.id] >= 0:
             import numpy as np
 
             iteration.values[node.id] = [value, np.array(position, np.int32)]
         else:
+            self._drop(value)
             return
         if iteration.waiting[node.id] != 0:
             return
@@ -451,6 +458,7 @@ class _Run:
             if first != iteration.number or (frame.pending_enters and first == 0):
                 return
             del frame.iterations[iteration.number]
+            self._drop_unread(iteration)
             if frame.iterations:
                 iteration = frame.iterations[min(frame.iterations)]
                 continue
@@ -522,6 +530,8 @@ class _AccountedRun(_Run):
         memories = _memories(item)
         op = instruction.node.op
         if is_dead:
+            for memory in memories:
+                memory.release()
             return outputs
         if op in SENDS:
             return outputs
@@ -567,6 +577,15 @@ class _AccountedRun(_Run):
     def _keep(self, value: Any) -> None:
         if isinstance(value, _Accounted):
             value.memory.hold()
+
+    def _drop(self, value: Any) -> None:
+        if isinstance(value, _Accounted):
+            value.memory.release()
+
+    def _drop_unread(self, iteration: _Iteration) -> None:
+        for values in iteration.values.values():
+            for value in values:
+                self._drop(value)
 
     def _end_frame(self, frame: _FrameRun) -> None:
         for _, value in frame.constants:

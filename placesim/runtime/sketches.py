@@ -8,7 +8,7 @@ tells ends in an error that names the node.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ MAX_KNOWN_ELEMENTS = 1024
 """Tensors of more elements are sketched."""
 MEASURING_OPS = ("Shape", "ShapeN", "Size", "Rank")
 """Ops that look at nothing but their inputs' shapes."""
+LAST_OUTPUTS: Mapping[str, Sequence[Dims]] = {"FusedBatchNormV3": ((),)}
+"""Shapes of last outputs that shape functions leave open, though the kernels always make them so."""
 _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, IndexError, AllocationRefused)
 """What a kernel stumbles over that looks into a sketch."""
 
@@ -36,6 +38,7 @@ def sketched(kernel: Kernel, graph: Graph, node: Node) -> Kernel:
     """The kernel of a node in a step that is walked through.  It raises SketchedValueError where a shape is not known."""
     compute, dtypes, is_ref = kernel.compute, node.signature.output_dtypes, node.signature.output_is_ref
 
+    settled = LAST_OUTPUTS.get(node.op, ())
     looks_at_shapes = node.op in MEASURING_OPS
 
     def walk(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:
@@ -48,7 +51,8 @@ def sketched(kernel: Kernel, graph: Graph, node: Node) -> Kernel:
         shapes = _shapes(kernel, values, attrs, context)
         if is_known and (shapes is None or any(is_ref) or _are_small(shapes)):
             return compute(values, attrs, *context)
-        found: Sequence[Dims] = [None] * len(dtypes) if shapes is None else shapes
+        found: list[Dims] = [None] * len(dtypes) if shapes is None else shapes
+        found[len(found) - len(settled) :] = settled
         return [
             values[0] if ref else _sketch(graph, node, dims, dtype)
             for dims, dtype, ref in zip(found, dtypes, is_ref, strict=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,20 +19,22 @@ from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.requests import default_fetches
 from placesim.runtime.session import Session
 from placesim.runtime.walking import FeedShapes
-from tests.runtime.graph_cases import FILE as RECORDED_GRAPHS
-from tests.runtime.list_cases import read_cases
-from tests.runtime.test_models import CASES, NO_KERNEL, ORDERED, feeds_of, initializers
+from tests.runtime.test_models import NO_KERNEL, ORDERED, feeds_of, initializers
 
 GRAPHS = Path(__file__).parent.parent.parent / "graphs"
 
 
 class Scenario(NamedTuple):
-    """A graph, and the steps that are run on it one after the other."""
+    """A graph, and the steps that are run on it one after the other.
+
+    `is_repeatable`: the last step changes nothing that outlives it but values, so that it may be run twice.
+    """
 
     name: str
     file: GraphFile
     steps: tuple[Step, ...]
-    targets_only: bool = False
+    bare_fetch_is_target: bool = False
+    is_repeatable: bool = False
 
 
 class StepRecord(NamedTuple):
@@ -47,12 +47,8 @@ class StepRecord(NamedTuple):
     left_over: Sequence[str]
 
 
-def recorded_models() -> Iterator[Callable[[], Scenario]]:
-    for case in CASES:
-        yield lambda case=case: _model(case)
-
-
-def _model(case: Mapping[str, Any]) -> Scenario:
+def model_scenario(case: Mapping[str, Any]) -> Scenario:
+    """A recorded model: its initializers, what must run in turn, and then all the rest of it."""
     file = graph_file_from_mapping(case["graph"], case["id"])
     graph, feeds = file.graph, feeds_of(file.graph)
     first = initializers(graph)
@@ -61,41 +57,38 @@ def _model(case: Mapping[str, Any]) -> Scenario:
     done = {*first, *ORDERED.get(case["id"], [])}
     rest = [found.name for found in default_fetches(graph, only_targets=True)]
     rest = [name for name in rest if name not in done and graph.node(name).op not in NO_KERNEL]
-    last = Step(tuple(map(Fetch, rest)), feeds)
-    return Scenario(case["id"], file, (*steps, last, last), True)
+    steps.append(Step(tuple(map(Fetch, rest)), feeds))
+    return Scenario(case["id"], file, tuple(steps), True, case["id"] not in ORDERED)
 
 
-def recorded_sessions() -> Iterator[Callable[[], Scenario]]:
-    for case in read_cases(RECORDED_GRAPHS):
-        yield lambda case=case: Scenario(
-            case["id"],
-            graph_file_from_mapping(case["graph"], case["id"]),
-            tuple(Step(tuple(map(Fetch, step["fetch"])), ()) for step in case["steps"]),
-            True,
-        )
+def session_scenario(case: Mapping[str, Any]) -> Scenario:
+    """A recorded session of several steps."""
+    steps = tuple(Step(tuple(map(Fetch, step["fetch"])), ()) for step in case["steps"])
+    return Scenario(case["id"], graph_file_from_mapping(case["graph"], case["id"]), steps, True)
 
 
-def house_graphs() -> Iterator[Callable[[], Scenario]]:
-    for path in sorted(GRAPHS.glob("*.yaml")):
-        yield lambda path=path: _house_graph(path)
-
-
-def _house_graph(path: Path) -> Scenario:
+def file_scenario(path: Path) -> Scenario:
+    """A graph file with its own steps."""
     file = load(path, None, make_options({})).file
     assert file is not None
     steps = (Step(),) if file.steps is None else file.steps
-    return Scenario(path.stem, file, tuple(step for step in steps for _ in range(step.repeat)))
+    return Scenario(path.stem, file, tuple(step for step in steps for _ in range(step.repeat)), is_repeatable=True)
 
 
 def play(
-    scenario: Scenario, directory: Path, ledger: Ledger | None = None, *, is_walked: bool = False
+    scenario: Scenario,
+    directory: Path,
+    ledger: Ledger | None = None,
+    *,
+    is_walked: bool = False,
+    is_repeated: bool = False,
 ) -> Iterator[StepRecord]:
-    """The steps of a scenario, each as it ends."""
+    """The steps of a scenario, each as it ends; with `is_repeated` the last one twice, where it may be."""
     session = Session(
         scenario.file.graph,
         machine_of(scenario),
         scenario.file.config,
-        bare_fetch_is_target=scenario.targets_only,
+        bare_fetch_is_target=scenario.bare_fetch_is_target,
         directory=directory,
         initial_values=scenario.file.initial_values,
         files=FileAccess.of([GRAPHS], [directory]),
@@ -103,7 +96,7 @@ def play(
         sketched=FeedShapes() if is_walked else None,
     )
     sources = {} if ledger is None else named_sources(ledger)
-    for step in scenario.steps:
+    for step in (*scenario.steps, *scenario.steps[-1:] * (is_repeated and scenario.is_repeatable)):
         if step.nodes:
             session.extend(step.nodes)
         values: Sequence[Any] = ()
