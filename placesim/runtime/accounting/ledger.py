@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from placesim.dtypes import RESOURCE, DType
 from placesim.errors import OpError
@@ -17,8 +18,9 @@ from placesim.graph.graph import Node, Signature
 from placesim.memory.buffers import Buffer, OutOfMemory
 from placesim.memory.sources import Clock, DeviceSource
 from placesim.ops.attributes import Attrs, FunctionName
-from placesim.ops.categories import RECEIVES, SENDS
+from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
 from placesim.runtime.accounting.errors import ReportOptions, constant_refusal, refusal
+from placesim.runtime.accounting.plain import PlainKernel, is_plain
 from placesim.runtime.kernels.memory_rules import (
     ITSELF,
     KernelMemory,
@@ -37,17 +39,23 @@ SCRATCH_BYTES = 1024 + 4
 
 OWNED_OUTPUTS = frozenset({"Const", "VarHandleOp"})
 """Ops whose kernels own their output from the moment when they are made."""
+_ENDS = frozenset({*SENDS, *RECEIVES, *FUNCTION_ENDS, *OWNED_OUTPUTS})
+"""Ops whose memory no rule tells of."""
 
 
-class Site(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Site:
     """One node of a program as far as memory goes: where its buffers come from, and the rule that says what it does.
 
-    `calls` tells a kernel that calls functions; `is_read` which outputs anything takes.
+    `plain` does it all where that is little; `calls` tells a kernel that calls functions; `is_read` which outputs anything
+    takes.
     """
 
     program: Program
     instruction: Instruction
+    name: str
     rule: MemoryRule | None
+    plain: PlainKernel | None
     attrs: Attrs
     output_dtypes: tuple[DType, ...]
     output_is_ref: tuple[bool, ...]
@@ -57,10 +65,6 @@ class Site(NamedTuple):
     is_cpu: bool
     calls: bool
     is_read: tuple[bool, ...]
-
-    @property
-    def name(self) -> str:
-        return self.instruction.node.name
 
 
 class _Call:
@@ -130,20 +134,31 @@ class Ledger:
         node, device = instruction.node, program.state.device
         is_cpu = device.type == "CPU"
         on_host = (False,) * instruction.output_count if is_cpu else self._outputs_on_host(program, node, device.type)
+        source, host_source = self.sources[device.name], self._hosts[device.name]
+        calls = names_functions(instruction.attrs)
         return Site(
             program,
             instruction,
+            node.name,
             instruction.kernel.memory,
+            None if calls else self._plain(instruction, host_source if on_host[:1] == (True,) else source, on_host),
             instruction.attrs,
             tuple(node.signature.output_dtypes),
             tuple(node.signature.output_is_ref),
             on_host,
-            self.sources[device.name],
-            self._hosts[device.name],
+            source,
+            host_source,
             is_cpu,
-            names_functions(instruction.attrs),
+            calls,
             tuple(is_read),
         )
+
+    def _plain(self, instruction: Instruction, source: DeviceSource, on_host: Sequence[bool]) -> PlainKernel | None:
+        node, rule = instruction.node, instruction.kernel.memory
+        is_special = node.op in _ENDS or any(instruction.reads_ref) or "shared_name" in instruction.attrs
+        if is_special or not is_plain(rule, node.signature):
+            return None
+        return PlainKernel(node.name, node.signature.output_dtypes[0], rule, source, on_host=on_host[0])
 
     def _outputs_on_host(self, program: Program, node: Node, device_type: str) -> tuple[bool, ...]:
         key = (node.signature, device_type)
@@ -282,6 +297,7 @@ class StepAccount:
 
     def __init__(self, ledger: Ledger, executor: object) -> None:
         self._ledger = ledger
+        self._clock = ledger.clock
         self._executor = executor
         self._call = ledger.calls[-1] if ledger.calls else None
         self._sent: dict[Any, tuple[TensorMemory, bool]] = {}
@@ -307,8 +323,10 @@ class StepAccount:
         `key` is a send's or a receive's, `constant` the buffer that a constant's kernel owns.  Raises TensorFlow's error where
         the device has no room.
         """
+        self._clock.node = site.name
+        if site.plain is not None:
+            return [self.executed_plain(site, site.plain, memories, outputs[0])]
         op = site.instruction.node.op
-        self._ledger.clock.node = site.name
         if op in SENDS:
             self._send(key, memories[0], values[0], site.is_cpu or op == "_HostSend")
             return []
@@ -324,6 +342,16 @@ class StepAccount:
             dtype, on_host = site.output_dtypes[0], site.output_on_host[0]
             return [TensorMemory(value_dims(outputs[0]), dtype, buffer, outputs[0], on_host=on_host)]
         return self._kernel(site, memories, values, outputs)
+
+    def executed_plain(self, site: Site, plain: PlainKernel, memories: Sequence[TensorMemory], value: Any) -> TensorMemory:
+        """The same for a plain kernel and the value of its one output."""
+        self._clock.node = site.name
+        if not site.is_cpu:
+            self._ledger.make_scratch(site)
+        try:
+            return plain.run(memories, value)
+        except OutOfMemory:
+            raise self._refusal(site, (value_dims(value), site.output_dtypes[0])) from None
 
     def _kernel(
         self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any], outputs: Sequence[Any]
@@ -356,7 +384,7 @@ class StepAccount:
             else:
                 memory.run(site.rule)
         except OutOfMemory:
-            raise self._refusal(site, memory) from None
+            raise self._refusal(site, memory.asked) from None
         for variable in own:
             ledger.remembervalue_dims(variable)
         _release(inputs)
@@ -414,9 +442,9 @@ class StepAccount:
         memory.run(None)
         call.close()
 
-    def _refusal(self, site: Site, memory: KernelMemory) -> OpError:
+    def _refusal(self, site: Site, asked: tuple[tuple[int, ...], DType]) -> OpError:
         ledger = self._ledger
-        return refusal(site.program, site.instruction, memory.asked, site.source, ledger.kept(), ledger.report)
+        return refusal(site.program, site.instruction, asked, site.source, ledger.kept(), ledger.report)
 
     # --- the ends of a step
 
@@ -450,7 +478,7 @@ class StepAccount:
         try:
             memory.run(None)
         except OutOfMemory:
-            raise self._refusal(site, memory) from None
+            raise self._refusal(site, memory.asked) from None
         _release([sent])
         return tensor
 
