@@ -519,9 +519,13 @@ class _AccountedRun(_Run):
         return found
 
     def _compute(self, instruction: Instruction, item: _Ready) -> Any:
-        if self._site(item[0], instruction).calls:
-            self._account.begin(_memories(item), item[3])
-        return super()._compute(instruction, item)
+        if not self._site(item[0], instruction).calls:
+            return super()._compute(instruction, item)
+        self._account.begin(_memories(item), item[3])
+        found = super()._compute(instruction, item)
+        if isinstance(found, Exception):  # an error, or a node that would wait and is begun again
+            self._account.give_up()
+        return found
 
     def _account_for(self, item: _Ready, instruction: Instruction, outputs: Sequence[Any]) -> Sequence[Any]:
         number, index, iteration, values, is_dead = item
