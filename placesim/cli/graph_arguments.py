@@ -35,7 +35,8 @@ def load_graphs(graphs: Sequence[str], options: Options) -> Iterator[tuple[str, 
 def open_subject(graph: str, values: Mapping[str, Any], partitioned: bool = True, *, with_memory: bool = False) -> Snapshot:
     """The snapshot of a path, or of `-` for standard input; `values` are the options by name.
 
-    With `with_memory` the steps are walked through, and what the devices hold meanwhile is in the snapshot.  What is wrong with the file or the command line is raised; what TensorFlow would raise is in the snapshot.
+    With `with_memory` the steps are walked through, and what the devices hold meanwhile is in the snapshot.  What is wrong with
+    the file or the command line is raised; what TensorFlow would raise is in the snapshot.
     """
     from placesim.cli.options import shell_environment
     from placesim.files.reading import is_stream

@@ -8,9 +8,26 @@ from typing import Any
 import numpy as np
 import pytest
 
+from placesim.devices.inventory import TaskInventory, build_devices
+from placesim.formats.graph_file.reader import graph_file_from_mapping
+from placesim.graph.steps import Config, Fetch
+from placesim.graph.steps import Step as SessionStep
 from placesim.memory.sources import AllocatedMemory
+from placesim.runtime.accounting.building import build_ledger
 from placesim.runtime.accounting.ledger import Ledger
-from tests.memory.sessions import GRAPHS, Scenario, file_scenario, ledger_of, model_scenario, play, session_scenario
+from placesim.runtime.executor import Executor, Step
+from placesim.runtime.session import Session
+from placesim.runtime.threads import ThreadPools
+from tests.memory.sessions import (
+    GRAPHS,
+    Scenario,
+    file_scenario,
+    ledger_of,
+    machine_of,
+    model_scenario,
+    play,
+    session_scenario,
+)
 from tests.runtime.graph_cases import FILE as RECORDED_GRAPHS
 from tests.runtime.list_cases import read_cases
 from tests.runtime.test_models import CASES as MODELS
@@ -76,3 +93,70 @@ def test_recorded_model_keeps_the_laws(case: dict[str, Any], tmp_path: Path, mon
 @pytest.mark.parametrize("name", SESSIONS)
 def test_recorded_session_keeps_the_laws(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hold_to_laws(session_scenario(SESSIONS[name]), tmp_path, monkeypatch)
+
+
+def held_positions(executor: Executor, steps: list[Step]) -> tuple[list[list[bool]], list[list[bool]]]:
+    """After each node of a run, which places of the stores have a value; and which have memory."""
+    values: list[list[bool]] = []
+    memories: list[list[bool]] = []
+    accounts = executor._accounts
+    assert accounts is not None
+
+    def watched(step: Step) -> Step:
+        def run() -> None:
+            step()
+            values.append([value is not None for store in executor._stores for value in store])
+            memories.append([memory is not None for store in accounts._memories for memory in store])
+
+        return run
+
+    steps[:] = map(watched, steps)
+    return values, memories
+
+
+@pytest.mark.parametrize("name", ["cifar10-towers", "towers", "variable-scopes"])
+def test_values_are_dropped_where_their_memory_is(name: str, tmp_path: Path) -> None:
+    scenario = file_scenario(GRAPHS / f"{name}.yaml")
+    ledger = ledger_of(scenario)
+    session = Session(scenario.file.graph, machine_of(scenario), scenario.file.config, directory=tmp_path, ledger=ledger)
+    for step in scenario.steps:
+        session.run(step)
+    compared = 0
+    for prepared in session._prepared.values():
+        executor = prepared.executor
+        if not isinstance(executor, Executor) or prepared.step.client.feeds:
+            continue
+        accounts = executor._accounts
+        plainly, _ = held_positions(executor, executor._steps(None))
+        values, memories = held_positions(executor, executor._steps(accounts))
+        executor.run({}, is_accounted=False)
+        executor.run({})
+        ledger.end_step()
+        assert plainly == values == memories
+        assert not any(values[-1])
+        compared += len(values)
+    assert compared
+
+
+POOLED = {
+    "nodes": [
+        {"op": "Const", "name": "x", "value": 0.5, "shape": [256, 256]},
+        *({"op": "MatMul", "name": f"m{i}", "inputs": ["x", "x"]} for i in range(6)),
+        {"op": "AddN", "name": "sum", "inputs": [f"m{i}" for i in range(6)]},
+    ]
+}
+
+
+def test_kernels_in_a_pool_are_accounted_for_in_one_thread() -> None:
+    file = graph_file_from_mapping(POOLED)
+    devices = build_devices([TaskInventory()])
+    records = []
+    for threads in (1, 4):
+        ledger = build_ledger(devices)
+        config = Config(inter_op_parallelism_threads=threads, intra_op_parallelism_threads=1)
+        session = Session(file.graph, devices, config, pools=ThreadPools(), ledger=ledger)
+        (fetched,) = session.run(SessionStep((Fetch("sum"),))).values
+        check_figures(ledger)
+        assert not ledger.left_over
+        records.append((fetched.value.tobytes(), sum(source.in_use for source in ledger.all_sources())))
+    assert records[0] == records[1]

@@ -63,10 +63,10 @@ def peak_memory(subject: Subject, values: Values) -> Iterator[Breach]:
         if not is_on(usage.device, spec) or usage.peak <= values["bytes"]:
             continue
         largest = ", ".join(f"{holder.node} {human_readable_bytes(holder.size)}" for holder in usage.holders[:HOLDERS_SHOWN])
-        told = f" holds {usage.peak} bytes while {usage.peak_node} runs, at most {values['bytes']} are allowed; the largest: {largest}"
+        told = f" holds {usage.peak} bytes while {usage.peak_node} runs, at most {values['bytes']} are allowed"
         node = subject.by_name.get(usage.peak_node)
         location = subject.snapshot.start if node is None else subject.at(node)
-        yield Breach(location, Marked(short_device(usage.device), told), usage.peak_node)
+        yield Breach(location, Marked(short_device(usage.device), f"{told}; the largest: {largest}"), usage.peak_node)
 
 
 RULES = (

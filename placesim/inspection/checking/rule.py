@@ -35,7 +35,7 @@ class Parameter(NamedTuple):
 
 
 class PolicyRule(NamedTuple):
-    """A rule: `needs_graph` where a written report does not hold enough for it, `needs_memory` for one about a walk's memory."""
+    """A rule: `needs_graph` where a written report does not hold enough for it, `needs_memory` where a walk tells it."""
 
     name: str
     help: str
