@@ -244,8 +244,11 @@ class Session:
             results = prepared.executor.run(arguments, progress)
         finally:
             ledger.end_step()
-        if ledger.has_room_for_all() and has_fixed_shapes(prepared, shapes):
-            prepared.settled = shapes
+        if prepared.open != shapes and ledger.has_room_for_all():
+            if has_fixed_shapes(prepared, shapes):
+                prepared.settled = shapes
+            else:
+                prepared.open = shapes
         return results
 
     def _build_executor(self, prepared: Prepared) -> AnyExecutor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from placesim.byte_counts import human_readable_bytes
 from placesim.devices.names import DeviceSpec
 from placesim.inspection.checking.rule import Breach, Parameter, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject, is_on
@@ -62,7 +61,7 @@ def peak_memory(subject: Subject, values: Values) -> Iterator[Breach]:
     for usage in subject.snapshot.memory:
         if not is_on(usage.device, spec) or usage.peak <= values["bytes"]:
             continue
-        largest = ", ".join(f"{holder.node} {human_readable_bytes(holder.size)}" for holder in usage.holders[:HOLDERS_SHOWN])
+        largest = ", ".join(f"{holder.node} ({holder.size} bytes)" for holder in usage.holders[:HOLDERS_SHOWN])
         told = f" holds {usage.peak} bytes while {usage.peak_node} runs, at most {values['bytes']} are allowed"
         node = subject.by_name.get(usage.peak_node)
         location = subject.snapshot.start if node is None else subject.at(node)
