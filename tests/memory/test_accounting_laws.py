@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,16 @@ from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.steps import Config, Fetch
 from placesim.graph.steps import Step as SessionStep
+from placesim.memory.buffers import Buffer
 from placesim.memory.sources import AllocatedMemory
 from placesim.runtime.accounting.building import build_ledger
-from placesim.runtime.accounting.ledger import Ledger
+from placesim.runtime.accounting.ledger import Ledger, Site, StepAccount
+from placesim.runtime.accounting.plain import PlainKernel
 from placesim.runtime.executor import Executor, Step
+from placesim.runtime.kernels.memory_rules import TensorMemory
 from placesim.runtime.session import Session
 from placesim.runtime.threads import ThreadPools
+from tests.benchmarks.accounting_bench import loop
 from tests.memory.sessions import (
     GRAPHS,
     Scenario,
@@ -160,3 +165,32 @@ def test_kernels_in_a_pool_are_accounted_for_in_one_thread() -> None:
         assert not ledger.left_over
         records.append((fetched.value.tobytes(), sum(source.in_use for source in ledger.all_sources())))
     assert records[0] == records[1]
+
+
+def test_values_in_a_loop_are_dropped_where_their_memory_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = loop(20)
+    file = graph_file_from_mapping(model.graph)
+    devices = build_devices([TaskInventory()])
+    ledger = build_ledger(devices)
+    session = Session(file.graph, devices, ledger=ledger)
+    made: list[tuple[weakref.ref[Any], Buffer]] = []
+    dropped = 0
+    executed = StepAccount.executed_plain
+
+    def watched(account: StepAccount, site: Site, plain: PlainKernel, memories: Any, value: Any) -> TensorMemory:
+        nonlocal dropped
+        found = executed(account, site, plain, memories, value)
+        if isinstance(value, np.ndarray) and found.buffer is not None:
+            made.append((weakref.ref(value), found.buffer))
+        live = {buffer for source in ledger.all_sources() for buffer in source.live}
+        latest = {buffer: reference for reference, buffer in made}
+        at_hand = {id(memory.value) for memory in memories}
+        for reference, buffer in made:
+            if buffer not in live or latest[buffer] is not reference:  # freed, or written over
+                assert reference() is None or id(reference()) in at_hand
+                dropped += 1
+        return found
+
+    monkeypatch.setattr(StepAccount, "executed_plain", watched)
+    session.run(SessionStep((Fetch("exit_x"),)))
+    assert dropped
