@@ -52,6 +52,12 @@ _EPILOG = "Exit code: 0 no rule is broken, 1 one is or the graph can't be placed
 @click.option("--policy", metavar="FILE", help="A YAML file whose `rules` the placement is held to.")
 @click.option("--rule", "rules", multiple=True, metavar="RULE", help="A rule, as in a policy, or NAME=VALUE; may be repeated.")
 @click.option("--rules", "lists_rules", is_flag=True, help="List all rules and what they can be told, and stop.")
+@click.option(
+    "--shape", multiple=True, metavar="NAME=1,2,3", help="For max-peak-memory: the shape of a placeholder that leaves it open."
+)
+@click.option(
+    "--batch", type=click.IntRange(0), metavar="N", help="For max-peak-memory: the first dimension of all that leave it open."
+)
 @machine_options
 @source_options
 @placement_options
@@ -70,6 +76,7 @@ def check_command(
       rules:
         - no-soft-fallback
         - max-transfers: 10
+        - max-peak-memory: {bytes: 4GiB, device: GPU}
         - max-transfer-bytes: {bytes: 4MiB, from: GPU:0, to: CPU:0}
         - on-device: {ops: [MatMul, Conv2D], device: '/gpu:*'}
         - baseline: placement.json
@@ -92,7 +99,7 @@ def check_command(
     if graph is None:
         raise click.UsageError("no graph: got no argument, expected GRAPH")
     uses = _rule_uses(policy, rules)
-    snapshot = open_subject(graph, given(values))
+    snapshot = open_subject(graph, given(values), with_memory=any(use.rule.needs_memory for use in uses))
     findings = run_within(values["timeout"], lambda: check_snapshot(snapshot, uses))
     write_styled(find_form(FORMS, form).write(findings, uses))
     return 1 if findings else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +32,11 @@ def load_graphs(graphs: Sequence[str], options: Options) -> Iterator[tuple[str, 
             yield graph, load_graph(graph, options)
 
 
-def open_subject(graph: str, values: Mapping[str, Any], partitioned: bool = True) -> Snapshot:
+def open_subject(graph: str, values: Mapping[str, Any], partitioned: bool = True, *, with_memory: bool = False) -> Snapshot:
     """The snapshot of a path, or of `-` for standard input; `values` are the options by name.
 
-    What is wrong with the file or the command line is raised; what TensorFlow would raise is in the snapshot.
+    With `with_memory` the steps are walked through, and what the devices hold meanwhile is in the snapshot.  What is wrong with
+    the file or the command line is raised; what TensorFlow would raise is in the snapshot.
     """
     from placesim.cli.options import shell_environment
     from placesim.files.reading import is_stream
@@ -53,11 +55,22 @@ def open_subject(graph: str, values: Mapping[str, Any], partitioned: bool = True
     if found is not None:
         return found
     options = make_options({"environment": shell_environment(), **values})
-    loaded = load(BytesIO(data), name, options) if is_read_once else load(graph, None, options)
+
+    def loaded_graph() -> Loaded:
+        return load(BytesIO(data), name, options) if is_read_once else load(graph, None, options)
+
+    loaded = loaded_graph()
     report = simulate(loaded, options, Stage.PARTITIONED if partitioned else Stage.PLACED)
     if report.error is not None and report.error.exit_code != 1:
         raise report.error
-    return snapshot_of(name, report, loaded.file)
+    snapshot = snapshot_of(name, report, loaded.file)
+    if not with_memory or report.error is not None:
+        return snapshot
+    # a session of its own: one that runs also places what functions hold
+    walked = simulate(loaded_graph(), replace(options, no_memory_limit=True), Stage.WALKED, tells_memory=True)
+    if walked.error is not None:
+        raise walked.error
+    return replace(snapshot, memory=walked.memory)
 
 
 def _may_be_report(path: str) -> bool:

@@ -85,7 +85,11 @@ _REPORT = (
     click.option(
         "--log-style", type=Word(("modern", "classic")), default="modern", help="TensorFlow 2.x's text or the first guides'."
     ),
-    click.option("--summary", is_flag=True, help="Print nodes, variables, constants and transfers of each device at the end."),
+    click.option(
+        "--summary",
+        is_flag=True,
+        help="Print nodes, variables, constants, transfers and peak memory of each device at the end.",
+    ),
     click.option(
         "--log-filter",
         "log_filters",

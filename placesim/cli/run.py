@@ -94,7 +94,7 @@ def run_command(
         values["log_placement"] = True
     options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
     with TerminalProgress() as progress, ReportWriter(form, None, summary, log_filters, progress.clear) as writer:
-        report = simulate(load_graph(graph, options), options, Stage.EXECUTED, progress.update, writer)
+        report = simulate(load_graph(graph, options), options, Stage.EXECUTED, progress.update, writer, tells_memory=summary)
         progress.clear()
         if log_creation:
             write_creation(report)

@@ -6,7 +6,7 @@ A live one also holds the placement itself, with the reasons and the graph; a wr
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.devices.inventory import Device
 from placesim.errors import Location, PlacesimError
@@ -17,6 +17,9 @@ from placesim.marked import Marked, Role, quoted
 from placesim.placement.placer import Placement
 from placesim.runtime.outcome import Outcome, TransferRow
 from placesim.runtime.prepared import PreparedStep
+
+if TYPE_CHECKING:
+    from placesim.runtime.accounting.usage import DeviceUsage
 
 
 class PlacedNode(NamedTuple):
@@ -67,7 +70,10 @@ class Live:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Where everything is, and what passes between devices; `nodes` are in log order, each as it was placed last."""
+    """Where everything is, and what passes between devices; `nodes` are in log order, each as it was placed last.
+
+    `memory` is what the devices hold while the steps run, where that was asked for.
+    """
 
     name: str
     devices: tuple[Device, ...] = ()
@@ -76,6 +82,7 @@ class Snapshot:
     warnings: tuple[str, ...] = ()
     error: Failure | None = None
     live: Live | None = field(default=None, compare=False)
+    memory: tuple[DeviceUsage, ...] = field(default=(), compare=False)
 
     @property
     def start(self) -> Location:

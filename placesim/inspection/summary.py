@@ -15,7 +15,10 @@ from placesim.runtime.outcome import Outcome, TransferRow
 
 
 class DeviceSummary(NamedTuple):
-    """One device; `variables` and `constants` are None where only a written report is known."""
+    """One device; `variables` and `constants` are None where only a written report is known.
+
+    `peak` is the most bytes that it held at a time while steps ran; None where none ran.
+    """
 
     device: str
     nodes: int
@@ -23,6 +26,7 @@ class DeviceSummary(NamedTuple):
     constants: Amount | None
     sent: Amount
     received: Amount
+    peak: int | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -36,7 +40,11 @@ def summarise_outcome(outcome: Outcome) -> tuple[DeviceSummary, ...]:
         return ()
     placement = outcome.placed[-1]
     placed_on = [device.name for device in placement.devices if device is not None]
-    return summarise(outcome.devices, placed_on, outcome.transfers, placement)
+    rows = summarise(outcome.devices, placed_on, outcome.transfers, placement)
+    if not outcome.memory:
+        return rows
+    peaks = {usage.device: usage.peak for usage in outcome.memory}
+    return tuple(row._replace(peak=peaks.get(row.device, 0)) for row in rows)
 
 
 def summarise(

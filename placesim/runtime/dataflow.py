@@ -13,7 +13,7 @@ from concurrent.futures import Executor as Pool
 from contextlib import suppress
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 
 from placesim.deadlines import TURN_SECONDS
 from placesim.dtypes import VARIANT
@@ -75,16 +75,21 @@ class _Iteration:
 
 
 class _Wiring:
-    """The edges of one program: for each node its readers `(node, slot, input position)`, with -1 for control."""
+    """The edges of one program: for each node its readers `(node, slot, input position)`, with -1 for control.
+
+    `reader_counts` has for each node how often each of its outputs is read.
+    """
 
     def __init__(self, program: Program) -> None:
         self.readers: list[list[tuple[int, int, int]]] = [[] for _ in program.instructions]
+        self.reader_counts = [[0] * instruction.output_count for instruction in program.instructions]
         self.enters: dict[str, int] = {}
         self.exits: dict[str, list[int]] = {}
         for instruction in program.instructions:
             node = instruction.node
             for position, (i, slot) in enumerate(zip(node.input_nodes, node.input_slots, strict=True)):
                 self.readers[i].append((node.id, slot, position))
+                self.reader_counts[i][slot] += 1
             for i in node.control_inputs:
                 self.readers[i].append((node.id, -1, -1))
             if node.op in ENTERS:
@@ -95,13 +100,6 @@ class _Wiring:
 _Ready = tuple[int, int, _Iteration, list[Any], bool]
 
 
-class _Accounted(NamedTuple):
-    """A value beside its memory, as it goes from node to node while memory is accounted for."""
-
-    value: Any
-    memory: TensorMemory
-
-
 class DataflowExecutor:
     """Runs programs node by node as their inputs arrive."""
 
@@ -109,7 +107,7 @@ class DataflowExecutor:
         self.programs = programs
         self._ledger = ledger
         self._constants = {} if ledger is None else make_constants(ledger, programs)
-        self._sites: dict[tuple[int, int], Site] = {}
+        self._sites: list[list[Site | None]] = [[None] * len(program.instructions) for program in programs]
         self._wiring = [_Wiring(program) for program in programs]
         self._frames_of_exits = [_exits_by_frame(program) for program in programs]
         self._pool = pool
@@ -303,6 +301,12 @@ class _Run:
     def _keep(self, value: Any) -> None:
         """A loop's constant, until the loop ends."""
 
+    def _drop(self, value: Any) -> None:
+        """A reader does not take a value."""
+
+    def _drop_unread(self, iteration: _Iteration) -> None:
+        """An iteration is over, and with it what arrived there at nodes that never ran."""
+
     def _end_frame(self, frame: _FrameRun) -> None:
         """A loop has ended."""
 
@@ -406,11 +410,12 @@ class _Run:
             iteration.waiting[node.id] -= 1
         elif value is DEAD:
             iteration.dead[node.id] = iteration.dead.get(node.id, 0) + (len(node.input_nodes) if is_enter else 1)
-        elif node.id not in iteration.values:
+        elif node.id not in iteration.values and iteration.waiting[node.id] >= 0:
             import numpy as np
 
             iteration.values[node.id] = [value, np.array(position, np.int32)]
         else:
+            self._drop(value)
             return
         if iteration.waiting[node.id] != 0:
             return
@@ -451,6 +456,7 @@ class _Run:
             if first != iteration.number or (frame.pending_enters and first == 0):
                 return
             del frame.iterations[iteration.number]
+            self._drop_unread(iteration)
             if frame.iterations:
                 iteration = frame.iterations[min(frame.iterations)]
                 continue
@@ -470,8 +476,8 @@ class _AccountedValues(list[Any]):
     __slots__ = ("memories",)
 
     def __init__(self, arrived: Sequence[Any]) -> None:
-        super().__init__(value.value if isinstance(value, _Accounted) else value for value in arrived)
-        self.memories = [value.memory if isinstance(value, _Accounted) else _NOTHING for value in arrived]
+        super().__init__([value.value if type(value) is TensorMemory else value for value in arrived])
+        self.memories = [value if type(value) is TensorMemory else _NOTHING for value in arrived]
 
 
 _NOTHING = TensorMemory((), VARIANT)
@@ -479,7 +485,7 @@ _NOTHING = TensorMemory((), VARIANT)
 
 
 class _AccountedRun(_Run):
-    """A step that accounts for its memory: what goes from node to node is a value and its memory."""
+    """A step that accounts for its memory: what goes from node to node is the memory of a tensor, which has its value."""
 
     def __init__(
         self,
@@ -500,16 +506,16 @@ class _AccountedRun(_Run):
         return results
 
     def _make_ready(self, number: int, node_id: int, iteration: _Iteration, is_dead: bool) -> None:
-        iteration.values[node_id] = _AccountedValues(iteration.values.pop(node_id, []))
-        super()._make_ready(number, node_id, iteration, is_dead)
+        iteration.outstanding += 1
+        values = _AccountedValues(iteration.values.pop(node_id, ()))
+        self.ready.append((number, node_id, iteration, values, is_dead))
 
     def _site(self, number: int, instruction: Instruction) -> Site:
-        key = (number, instruction.node.id)
-        found = self._sites.get(key)
+        index = instruction.node.id
+        found = self._sites[number][index]
         if found is None:
-            read = {slot for _, slot, _ in self.wiring[number].readers[instruction.node.id]}
-            is_read = (slot in read for slot in range(instruction.output_count))
-            found = self._sites[key] = self._ledger.site(self.programs[number], instruction, is_read)
+            is_read = map(bool, self.wiring[number].reader_counts[index])
+            found = self._sites[number][index] = self._ledger.site(self.programs[number], instruction, is_read)
         return found
 
     def _compute(self, instruction: Instruction, item: _Ready) -> Any:
@@ -518,39 +524,40 @@ class _AccountedRun(_Run):
             return super()._compute(instruction, item)
         self._account.begin(_memories(item), item[3])
         found = super()._compute(instruction, item)
+        if isinstance(found, Exception):  # an error, or a node that would wait and is begun again
+            self._account.give_up()
         return self._account.passed_on(found, site) if isinstance(found, OpError) else found
 
     def _account_for(self, item: _Ready, instruction: Instruction, outputs: Sequence[Any]) -> Sequence[Any]:
         number, index, iteration, values, is_dead = item
         memories = _memories(item)
-        op = instruction.node.op
         if is_dead:
+            for memory in memories:
+                memory.release()
             return outputs
+        site = self._site(number, instruction)
+        if site.plain is not None:
+            return (self._account.executed_plain(site, site.plain, memories, outputs[0]),)
+        op = instruction.node.op
+        if op in CONTROL_FLOW:
+            return self._passed(op, outputs, memories, reads_ref=instruction.reads_ref[0])
         if op in SENDS:
             return outputs
-        if op in CONTROL_FLOW:
-            return self._passed(op, outputs, memories)
         key = self._key(instruction, iteration) if op in RECEIVES else None
-        site = self._site(number, instruction)
-        made = self._account.executed(site, memories, values, outputs, key, self._constants.get((number, index)))
-        return [_Accounted(value, memory) for value, memory in zip(outputs, made, strict=True)]
+        return self._account.executed(site, memories, values, outputs, key, self._constants.get((number, index)))
 
-    def _passed(self, op: str, outputs: Sequence[Any], memories: Sequence[TensorMemory]) -> list[Any]:
+    def _passed(self, op: str, outputs: Sequence[Any], memories: Sequence[TensorMemory], *, reads_ref: bool) -> list[Any]:
         """Control flow hands its first input on; a selector, or the number of the input that came, is dropped or made."""
-        data = memories[0]
-        count = 1 if op in MERGES else len(outputs)
-        passed = [
-            value if value is DEAD else _Accounted(value, data.shared() if position < count else _NOTHING)
-            for position, value in enumerate(outputs)
-        ]
-        for memory in memories:
+        data = self._ledger.dereferenced(memories[0], memories[0].value) if reads_ref else memories[0]
+        for memory in memories[1:]:
             memory.release()
-        return passed
+        count = 1 if op in MERGES else len(outputs)
+        return [data if position < count and value is not DEAD else value for position, value in enumerate(outputs)]
 
     def _let_go(self, outputs: Sequence[Any]) -> None:
         for output in outputs:
-            if isinstance(output, _Accounted):
-                output.memory.release()
+            if type(output) is TensorMemory:
+                output.release()
 
     def _send(self, item: _Ready, instruction: Instruction) -> None:
         number, _, iteration, values, is_dead = item
@@ -562,19 +569,27 @@ class _AccountedRun(_Run):
     def _activate_readers(
         self, number: int, node_id: int, iteration: _Iteration, outputs: Sequence[Any], is_dead: bool, is_enter: bool
     ) -> None:
-        for _, slot, position in self.wiring[number].readers[node_id]:
-            if position >= 0 and isinstance(outputs[slot], _Accounted):
-                outputs[slot].memory.hold()
+        for output, readers in zip(outputs, self.wiring[number].reader_counts[node_id], strict=True):
+            if type(output) is TensorMemory and output.buffer is not None and not output.is_ref:
+                output.buffer.holders += readers
         super()._activate_readers(number, node_id, iteration, outputs, is_dead, is_enter)
 
     def _keep(self, value: Any) -> None:
-        if isinstance(value, _Accounted):
-            value.memory.hold()
+        if type(value) is TensorMemory:
+            value.hold()
+
+    def _drop(self, value: Any) -> None:
+        if type(value) is TensorMemory:
+            value.release()
+
+    def _drop_unread(self, iteration: _Iteration) -> None:
+        for values in iteration.values.values():
+            for value in values:
+                self._drop(value)
 
     def _end_frame(self, frame: _FrameRun) -> None:
         for _, value in frame.constants:
-            if isinstance(value, _Accounted):
-                value.memory.release()
+            self._drop(value)
 
 
 def _memories(item: _Ready) -> list[TensorMemory]:

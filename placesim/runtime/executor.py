@@ -16,7 +16,8 @@ from typing import Any
 from placesim.errors import InternalError, OpError, PlacesimError
 from placesim.memory.buffers import Buffer
 from placesim.ops.categories import RECEIVES, SENDS
-from placesim.runtime.accounting.ledger import FETCHED, Ledger, StepAccount, make_constants, names_functions, share
+from placesim.runtime.accounting.ledger import FETCHED, Ledger, Site, StepAccount, make_constants, names_functions, share
+from placesim.runtime.accounting.plain import PlainKernel
 from placesim.runtime.memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, TransferKey, blame, defect, no_argument, read_variable
 
@@ -273,6 +274,8 @@ class _Accounts:
         site = self._ledger.site(program, instruction, map(bool, readers))
         dropped = self._schedule.last_readers.get((number, index), ())
         constant = self._constants.get((number, index))
+        if site.plain is not None:
+            return self._around_plain(site, site.plain, step, (store, memories, gather_memories), readers[0], dropped)
 
         def accounted() -> None:
             account = self._account
@@ -290,6 +293,32 @@ class _Accounts:
             for memory, count in zip(made, readers, strict=True):
                 share(memory, count)
             memories[first:last] = made
+            for position in dropped:
+                store[position] = memories[position] = None
+
+        return accounted
+
+    def _around_plain(
+        self,
+        site: Site,
+        plain: PlainKernel,
+        step: Step,
+        places: tuple[list[Any], list[Any], Callable[[list[Any]], tuple[Any, ...]]],
+        readers: int,
+        dropped: Sequence[int],
+    ) -> Step:
+        store, memories, gather_memories = places
+        output = site.instruction.outputs
+
+        def accounted() -> None:
+            account = self._account
+            assert account is not None
+            given = gather_memories(memories)
+            step()
+            made = account.executed_plain(site, plain, given, store[output])
+            if readers != 1:
+                share(made, readers)
+            memories[output] = made
             for position in dropped:
                 store[position] = memories[position] = None
 

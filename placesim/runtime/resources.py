@@ -45,6 +45,12 @@ class ResourceHandle(NamedTuple):
     shape: Shape = UNKNOWN_RANK
 
 
+def value_dims(value: Any) -> tuple[int, ...]:
+    """The shape of a tensor by its value; a handle, which has one of what it names, and a variant are scalars."""
+    dims = getattr(value, "shape", ())
+    return dims if type(dims) is tuple else ()
+
+
 def check_kind(handle: ResourceHandle, kind: str) -> None:
     """InvalidArgumentError for a handle of a resource of another C++ type than this one."""
     if handle.type != kind:

@@ -35,6 +35,7 @@ from placesim.runtime.prepared import Prepared, PreparedStep, StepResult, Wanted
 from placesim.runtime.program import DeviceState
 from placesim.runtime.pruning import ClientGraph, prune, prune_unplaced
 from placesim.runtime.requests import Fetched, default_fetches, resolve_fed_tensor, resolve_feed, resolve_fetch
+from placesim.runtime.resources import value_dims
 from placesim.runtime.threads import PROCESS_POOLS, ThreadPools, runs_ops_in_parallel
 from placesim.runtime.visible_devices import build_device_set
 from placesim.runtime.walking import FeedShapes, sketch_feeds
@@ -235,7 +236,7 @@ class Session:
     ) -> dict[int, Any]:
         """A step whose memory is accounted for; one that is known to fit whatever its order needs that only once."""
         assert prepared.executor is not None
-        shapes = tuple(tuple(getattr(value, "shape", ())) for value in arguments.values())
+        shapes = tuple(value_dims(value) for value in arguments.values())
         if prepared.settled == shapes and isinstance(prepared.executor, Executor):
             return prepared.executor.run(arguments, progress, is_accounted=False)
         ledger.begin_step()
@@ -243,8 +244,11 @@ class Session:
             results = prepared.executor.run(arguments, progress)
         finally:
             ledger.end_step()
-        if ledger.has_room_for_all() and has_fixed_shapes(prepared, shapes):
-            prepared.settled = shapes
+        if prepared.open != shapes and ledger.has_room_for_all():
+            if has_fixed_shapes(prepared, shapes):
+                prepared.settled = shapes
+            else:
+                prepared.open = shapes
         return results
 
     def _build_executor(self, prepared: Prepared) -> AnyExecutor:

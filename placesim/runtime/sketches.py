@@ -8,7 +8,7 @@ tells ends in an error that names the node.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,15 @@ from placesim.ops.attributes import Attrs, Shape
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.kernels.sketch import Sketch, SketchedValueError
 from placesim.runtime.memory import AllocationRefused
-from placesim.runtime.resources import ResourceHandle, Variable
+from placesim.runtime.resources import ResourceHandle, Variable, value_dims
 from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, ShapeError, format_dims, is_fully_defined
 
 MAX_KNOWN_ELEMENTS = 1024
 """Tensors of more elements are sketched."""
+MEASURING_OPS = ("Shape", "ShapeN", "Size", "Rank")
+"""Ops that look at nothing but their inputs' shapes."""
+LAST_OUTPUTS: Mapping[str, Sequence[Dims]] = {"FusedBatchNormV3": ((),)}
+"""Shapes of last outputs that shape functions leave open, though the kernels always make them so."""
 _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, IndexError, AllocationRefused)
 """What a kernel stumbles over that looks into a sketch."""
 
@@ -34,9 +38,12 @@ def sketched(kernel: Kernel, graph: Graph, node: Node) -> Kernel:
     """The kernel of a node in a step that is walked through.  It raises SketchedValueError where a shape is not known."""
     compute, dtypes, is_ref = kernel.compute, node.signature.output_dtypes, node.signature.output_is_ref
 
+    settled = LAST_OUTPUTS.get(node.op, ())
+    looks_at_shapes = node.op in MEASURING_OPS
+
     def walk(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:
         is_known = _is_known(values)
-        if not is_known and context:  # it may do no more than hand tensors on
+        if not is_known and (context or looks_at_shapes):  # it may do no more than hand tensors on
             try:
                 return compute(values, attrs, *context)
             except _NOT_FOR_SKETCHES:
@@ -44,7 +51,8 @@ def sketched(kernel: Kernel, graph: Graph, node: Node) -> Kernel:
         shapes = _shapes(kernel, values, attrs, context)
         if is_known and (shapes is None or any(is_ref) or _are_small(shapes)):
             return compute(values, attrs, *context)
-        found: Sequence[Dims] = [None] * len(dtypes) if shapes is None else shapes
+        found: list[Dims] = [None] * len(dtypes) if shapes is None else shapes
+        found[len(found) - len(settled) :] = settled
         return [
             values[0] if ref else _sketch(graph, node, dims, dtype)
             for dims, dtype, ref in zip(found, dtypes, is_ref, strict=True)
@@ -74,7 +82,7 @@ def _is_known(values: Sequence[Any]) -> bool:
 def _shapes(kernel: Kernel, values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext]) -> list[Dims] | None:
     """What the shape function says; None where it refuses, which the kernel says better."""
     known = ShapeContext(
-        [getattr(value.value if isinstance(value, Variable) else value, "shape", ()) for value in values],
+        [value_dims(value.value if isinstance(value, Variable) else value) for value in values],
         attrs,
         [np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None for value in values],
         [_handle(value, context) if isinstance(value, ResourceHandle) else None for value in values],

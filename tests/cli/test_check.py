@@ -176,3 +176,41 @@ def test_a_terminal_colours_the_place_the_rule_and_the_devices(shell: Shell, mon
         "\x1b[34mg.yaml:3:5\x1b[0m: \x1b[1;31mno-soft-fallback\x1b[0m: "
         "m asked for \x1b[32m/device:GPU:3\x1b[0m and is on \x1b[32mGPU:0\x1b[0m\n"
     )
+
+
+PRODUCT = """nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [-1, 1024]}
+  - {op: Const, name: w, dtype: float32, shape: [1024, 1024], value: 1.0, device: '/gpu:0'}
+  - {op: MatMul, name: y, inputs: [x, w], device: '/gpu:0'}
+"""
+PEAK = "max-peak-memory: {bytes: 1MiB, device: GPU}"
+
+
+def test_the_peak_of_the_steps_is_found_at_its_node(shell: Shell) -> None:
+    graph = shell.write("g.yaml", PRODUCT)
+    ended = shell("check", graph, "--gpu", "1", "--batch", "1024", "--rule", PEAK)
+    assert (ended.code, ended.complaint) == (1, "")
+    # x as it was received, w and y have 4 MiB each; and a GPU has a scratch buffer
+    assert ended.output.startswith(
+        f"g.yaml:4:5: max-peak-memory: GPU:0 holds {3 * 4 * 2**20 + 1280} bytes while y runs, at most"
+    )
+    assert f"w ({4 * 2**20} bytes)" in ended.output
+    assert shell("check", graph, "--gpu", "1", "--shape", "x=2,1024", "--rule", "max-peak-memory=5MiB").code == 0
+
+
+def test_a_peak_needs_the_shapes_and_the_graph(shell: Shell) -> None:
+    graph = shell.write("g.yaml", PRODUCT)
+    ended = shell("check", graph, "--gpu", "1", "--rule", PEAK)
+    assert ended.code == 2
+    assert "the shapes of placeholders are open: x [?,1024]" in ended.complaint
+    assert "--batch N" in ended.complaint
+    report = shell.write("r.json", shell("place", graph, "--gpu", "1", "--format", "json").output)
+    ended = shell("check", report, "--rule", PEAK)
+    assert ended.code == 2
+    assert "rule max-peak-memory needs the graph" in ended.complaint
+
+
+def test_a_peak_is_told_beyond_what_the_device_has(shell: Shell) -> None:
+    graph = shell.write("g.yaml", PRODUCT)
+    ended = shell("check", graph, "--gpu", "1", "--batch", str(10**9), "--rule", PEAK)
+    assert (ended.code, ended.complaint) == (1, "")

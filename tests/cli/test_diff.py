@@ -81,16 +81,16 @@ def test_wrong_command_lines(shell: Shell, arguments: tuple[str, ...], message: 
 # --- what `run` and `place` print -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["run", "place"])
-def test_a_summary_comes_last(shell: Shell, command: str) -> None:
+@pytest.mark.parametrize(("command", "cpu_peak", "gpu_peak"), [("run", "32 bytes", "1792 bytes"), ("place", "?", "?")])
+def test_a_summary_comes_last(shell: Shell, command: str, cpu_peak: str, gpu_peak: str) -> None:
     graph = shell.write("g.yaml", GRAPH)
     plain = shell(command, graph).output
     ended = shell(command, graph, "--summary")
     assert ended.code == 0
     assert ended.output.removeprefix(plain).splitlines() == [
-        "device                                        nodes  variables  constants     sent          received",
-        f"{LOCAL}CPU:0  1      0          1 (16 bytes)  1 (16 bytes)  1 (16 bytes)",
-        f"{LOCAL}GPU:0  1      0          0             1 (16 bytes)  1 (16 bytes)",
+        "device                                        nodes  variables  constants     sent          received      peak",
+        f"{LOCAL}CPU:0  1      0          1 (16 bytes)  1 (16 bytes)  1 (16 bytes)  {cpu_peak}",
+        f"{LOCAL}GPU:0  1      0          0             1 (16 bytes)  1 (16 bytes)  {gpu_peak}",
     ]
 
 
@@ -99,6 +99,7 @@ def test_a_summary_in_json(shell: Shell) -> None:
     document = json.loads(shell("place", graph, "--summary", "--format", "json").output)
     assert [row["nodes"] for row in document["summary"]] == [1, 1]
     assert document["summary"][0]["constants"] == {"count": 1, "bytes": 16, "unknown": 0}
+    assert [row["peak"] for row in document["summary"]] == [None, None]
     assert "summary" not in json.loads(shell("place", graph, "--format", "json").output)
 
 

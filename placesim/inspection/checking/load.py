@@ -12,6 +12,13 @@ from placesim.inspection.summary import held_amounts, operations
 from placesim.marked import Marked
 from placesim.ops.categories import VARIABLES
 
+HOLDERS_SHOWN = 3
+"""So many of what a device holds at its peak are named."""
+_BYTES_OF_DEVICES = (
+    Parameter("bytes", "bytes", "how many, with a unit if you like (1GiB)", required=True),
+    Parameter("device", "device", "only of these devices"),
+)
+
 
 def _measure(subject: Subject, what: str) -> Mapping[str, int]:
     if what == "operations":
@@ -48,6 +55,19 @@ def memory(subject: Subject, values: Values) -> Iterator[Breach]:
             yield Breach(subject.snapshot.start, Marked(short_device(name), told))
 
 
+def peak_memory(subject: Subject, values: Values) -> Iterator[Breach]:
+    """Devices that hold more than `bytes` at some time of the steps; each is found at the node that ran when it was most."""
+    spec = values["device"] or DeviceSpec()
+    for usage in subject.snapshot.memory:
+        if not is_on(usage.device, spec) or usage.peak <= values["bytes"]:
+            continue
+        largest = ", ".join(f"{holder.node} ({holder.size} bytes)" for holder in usage.holders[:HOLDERS_SHOWN])
+        told = f" holds {usage.peak} bytes while {usage.peak_node} runs, at most {values['bytes']} are allowed"
+        node = subject.by_name.get(usage.peak_node)
+        location = subject.snapshot.start if node is None else subject.at(node)
+        yield Breach(location, Marked(short_device(usage.device), f"{told}; the largest: {largest}"), usage.peak_node)
+
+
 RULES = (
     PolicyRule(
         "balance",
@@ -64,10 +84,15 @@ RULES = (
         "max-memory",
         "The variables and constants of a device take at most so many bytes.",
         memory,
-        (
-            Parameter("bytes", "bytes", "how many, with a unit if you like (1GiB)", required=True),
-            Parameter("device", "device", "only of these devices"),
-        ),
+        _BYTES_OF_DEVICES,
         needs_graph=True,
+    ),
+    PolicyRule(
+        "max-peak-memory",
+        "While its steps run, a device never holds more than so many bytes.",
+        peak_memory,
+        _BYTES_OF_DEVICES,
+        needs_graph=True,
+        needs_memory=True,
     ),
 )

@@ -35,13 +35,14 @@ class Parameter(NamedTuple):
 
 
 class PolicyRule(NamedTuple):
-    """A rule: `needs_graph` where a written report does not hold enough for it."""
+    """A rule: `needs_graph` where a written report does not hold enough for it, `needs_memory` where a walk tells it."""
 
     name: str
     help: str
     check: Check
     parameters: tuple[Parameter, ...] = ()
     needs_graph: bool = False
+    needs_memory: bool = False
 
 
 EXCEPT = Parameter("except", "patterns", "nodes that may", ())

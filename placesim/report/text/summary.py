@@ -8,11 +8,12 @@ from typing import Any
 from placesim.inspection.amounts import Amount
 from placesim.inspection.summary import DeviceSummary
 
-_COLUMNS = ("device", "nodes", "variables", "constants", "sent", "received")
+_COLUMNS = ("device", "nodes", "variables", "constants", "sent", "received", "peak")
+_AMOUNTS = _COLUMNS[2:-1]
 
 
 def format_summary(summaries: Sequence[DeviceSummary]) -> str:
-    """Columns under their names: nodes, and for the others the number and the bytes."""
+    """Columns under their names: nodes, the peak's bytes, and for the others the number and the bytes."""
     rows = [_COLUMNS, *map(_row, summaries)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     return "".join(
@@ -22,7 +23,8 @@ def format_summary(summaries: Sequence[DeviceSummary]) -> str:
 
 def _row(summary: DeviceSummary) -> tuple[str, ...]:
     amounts = (summary.variables, summary.constants, summary.sent, summary.received)
-    return (summary.device, str(summary.nodes), *map(_amount, amounts))
+    peak = "?" if summary.peak is None else f"{summary.peak} bytes" if summary.peak else "0"
+    return (summary.device, str(summary.nodes), *map(_amount, amounts), peak)
 
 
 def _amount(amount: Amount | None) -> str:
@@ -38,7 +40,8 @@ def summary_document(summaries: Sequence[DeviceSummary]) -> list[dict[str, Any]]
         {
             "device": summary.device,
             "nodes": summary.nodes,
-            **{name: _document(getattr(summary, name)) for name in _COLUMNS[2:]},
+            **{name: _document(getattr(summary, name)) for name in _AMOUNTS},
+            "peak": summary.peak,
         }
         for summary in summaries
     ]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from placesim.dtypes import INT8, RESOURCE, DType
 from placesim.errors import OpError
@@ -18,7 +19,7 @@ from placesim.memory.buffers import Buffer, OutOfMemory
 from placesim.memory.dump import LogLine
 from placesim.memory.sources import Clock, DeviceSource
 from placesim.ops.attributes import Attrs, FunctionName
-from placesim.ops.categories import RECEIVES, SENDS
+from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
 from placesim.runtime.accounting.errors import (
     Failure,
     ReportOptions,
@@ -30,6 +31,7 @@ from placesim.runtime.accounting.errors import (
     transfer_failure,
     value_error,
 )
+from placesim.runtime.accounting.plain import PlainKernel, is_plain
 from placesim.runtime.kernels.memory_rules import (
     ITSELF,
     KernelMemory,
@@ -40,7 +42,7 @@ from placesim.runtime.kernels.memory_rules import (
 )
 from placesim.runtime.memory_types import memory_types
 from placesim.runtime.program import DeviceState, Instruction, Program
-from placesim.runtime.resources import ResourceHandle, ResourceManager, Variable
+from placesim.runtime.resources import ResourceHandle, ResourceManager, Variable, value_dims
 
 SCRATCH_BYTES = 1024 + 4
 """A GPU's scratch buffer, made with the first kernel that runs on it (EigenGpuStreamDevice)."""
@@ -48,21 +50,27 @@ SCRATCH_BYTES = 1024 + 4
 
 OWNED_OUTPUTS = frozenset({"Const", "VarHandleOp"})
 """Ops whose kernels own their output from the moment when they are made."""
+_ENDS = frozenset({*SENDS, *RECEIVES, *FUNCTION_ENDS, *OWNED_OUTPUTS})
+"""Ops whose memory no rule tells of."""
 
 
 FETCHED = "is fetched: until the step ends"
 """How long the memory of what a step gives its client is in use."""
 
 
-class Site(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Site:
     """One node of a program as far as memory goes: where its buffers come from, and the rule that says what it does.
 
-    `calls` tells a kernel that calls functions; `is_read` which outputs anything takes.
+    `plain` does it all where that is little; `calls` tells a kernel that calls functions; `is_read` which outputs anything
+    takes.
     """
 
     program: Program
     instruction: Instruction
+    name: str
     rule: MemoryRule | None
+    plain: PlainKernel | None
     attrs: Attrs
     output_dtypes: tuple[DType, ...]
     output_is_ref: tuple[bool, ...]
@@ -72,10 +80,6 @@ class Site(NamedTuple):
     is_cpu: bool
     calls: bool
     is_read: tuple[bool, ...]
-
-    @property
-    def name(self) -> str:
-        return self.instruction.node.name
 
 
 class _Call:
@@ -136,6 +140,8 @@ class Ledger:
         self._scratch: dict[str, Buffer] = {}
         self._on_host: dict[tuple[Signature, str], tuple[bool, ...]] = {}
         self.calls: list[_Call] = []
+        self.left_over: tuple[Buffer, ...] = ()
+        """What the last step left behind, of which it had not let go by itself: none, if it ended without an error."""
 
     def all_sources(self) -> set[DeviceSource]:
         """Those of all devices, and of their hosts."""
@@ -148,20 +154,31 @@ class Ledger:
         node, device = instruction.node, program.state.device
         is_cpu = device.type == "CPU"
         on_host = (False,) * instruction.output_count if is_cpu else self._outputs_on_host(program, node, device.type)
+        source, host_source = self.sources[device.name], self._hosts[device.name]
+        calls = names_functions(instruction.attrs)
         return Site(
             program,
             instruction,
+            node.name,
             instruction.kernel.memory,
+            None if calls else self._plain(instruction, host_source if on_host[:1] == (True,) else source, on_host),
             instruction.attrs,
             tuple(node.signature.output_dtypes),
             tuple(node.signature.output_is_ref),
             on_host,
-            self.sources[device.name],
-            self._hosts[device.name],
+            source,
+            host_source,
             is_cpu,
-            names_functions(instruction.attrs),
+            calls,
             tuple(is_read),
         )
+
+    def _plain(self, instruction: Instruction, source: DeviceSource, on_host: Sequence[bool]) -> PlainKernel | None:
+        node, rule = instruction.node, instruction.kernel.memory
+        is_special = node.op in _ENDS or any(instruction.reads_ref) or "shared_name" in instruction.attrs
+        if is_special or not is_plain(rule, node.signature):
+            return None
+        return PlainKernel(node.name, node.signature.output_dtypes[0], rule, source, on_host=on_host[0])
 
     def _outputs_on_host(self, program: Program, node: Node, device_type: str) -> tuple[bool, ...]:
         key = (node.signature, device_type)
@@ -214,7 +231,7 @@ class Ledger:
             for variable in state.resources.variables().values():
                 held = self.variable(variable)
                 if variable.value is not None and held.buffer is None:
-                    memory = TensorMemory(_dims(variable.value), variable.dtype)
+                    memory = TensorMemory(value_dims(variable.value), variable.dtype)
                     held.kind = memory.kind
                     try:
                         held.buffer = self.sources[device].allocate(memory.size, variable.name) if memory.size else None
@@ -228,7 +245,7 @@ class Ledger:
         if not isinstance(value, Variable):
             return memory
         buffer = self.variable(value).buffer
-        return TensorMemory(_dims(value.value), value.dtype, None if buffer is None else buffer.hold(), value.value)
+        return TensorMemory(value_dims(value.value), value.dtype, None if buffer is None else buffer.hold(), value.value)
 
     def find_resource(self, handle: ResourceHandle) -> VariableMemory | StoreMemory:
         """The memory of what a handle names: a variable, or what keeps tensors, for the step only if its device has it not."""
@@ -339,9 +356,12 @@ class Ledger:
             self._stores.pop(key, StoreMemory()).clear()
         self._step_stores.clear()
         keepers = Counter(self._kept_buffers())
-        for source in self.all_sources():
-            for buffer in [buffer for buffer in source.live if buffer not in keepers]:
-                source.free(buffer)
+        held_longer = [buffer for buffer, count in keepers.items() if buffer.holders != count]
+        live = [buffer for source in self.all_sources() for buffer in source.live if buffer not in keepers]
+        self.left_over = (*live, *held_longer)
+        for buffer in live:
+            assert buffer.source is not None
+            buffer.source.free(buffer)
         for buffer, count in keepers.items():
             buffer.holders = count
 
@@ -352,6 +372,7 @@ class StepAccount:
     def __init__(self, ledger: Ledger, executor: object, last_readers: Callable[[], Mapping[Buffer, str]] = dict) -> None:
         """`last_readers` says, where there is no room, how long buffers would still have been in use."""
         self._ledger = ledger
+        self._clock = ledger.clock
         self._executor = executor
         self._last_readers = last_readers
         self._call = ledger.calls[-1] if ledger.calls else None
@@ -368,6 +389,10 @@ class StepAccount:
         """The error of a function that a kernel called, as the kernel's own."""
         return self._ledger.passed_on(error, site.name)
 
+    def give_up(self) -> None:
+        """Such a kernel did not end."""
+        self._ledger.calls.pop().close()
+
     def executed(
         self,
         site: Site,
@@ -382,8 +407,10 @@ class StepAccount:
         `key` is a send's or a receive's, `constant` the buffer that a constant's kernel owns.  Raises TensorFlow's error where
         the device has no room.
         """
+        self._clock.node = site.name
+        if site.plain is not None:
+            return [self.executed_plain(site, site.plain, memories, outputs[0])]
         op = site.instruction.node.op
-        self._ledger.clock.node = site.name
         if op in SENDS:
             self._send(key, memories[0], values[0], site.is_cpu or op == "_HostSend")
             return []
@@ -397,20 +424,25 @@ class StepAccount:
         if op in OWNED_OUTPUTS:
             buffer = None if constant is None else constant.hold()
             dtype, on_host = site.output_dtypes[0], site.output_on_host[0]
-            return [TensorMemory(_dims(outputs[0]), dtype, buffer, outputs[0], on_host=on_host)]
+            return [TensorMemory(value_dims(outputs[0]), dtype, buffer, outputs[0], on_host=on_host)]
         return self._kernel(site, memories, values, outputs)
+
+    def executed_plain(self, site: Site, plain: PlainKernel, memories: Sequence[TensorMemory], value: Any) -> TensorMemory:
+        """The same for a plain kernel and the value of its one output."""
+        self._clock.node = site.name
+        self._make_scratch(site)
+        try:
+            return plain.run(memories, value)
+        except OutOfMemory as lack:
+            raise self._failed(site, memories, lack, (value_dims(value), site.output_dtypes[0])) from None
 
     def _kernel(
         self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any], outputs: Sequence[Any]
     ) -> list[TensorMemory]:
         ledger = self._ledger
-        try:
-            ledger.make_scratch(site)
-        except OutOfMemory as lack:
-            device = site.program.state.device.name
-            raise value_error("ScratchBuffer", ((SCRATCH_BYTES,), INT8), device, self._usage(lack, site)) from None
+        self._make_scratch(site)
         found = [
-            TensorMemory(_dims(value), dtype, None, value, is_ref, on_host)
+            TensorMemory(value_dims(value), dtype, None, value, is_ref, on_host)
             for value, dtype, is_ref, on_host in zip(
                 outputs, site.output_dtypes, site.output_is_ref, site.output_on_host, strict=True
             )
@@ -435,12 +467,7 @@ class StepAccount:
             else:
                 memory.run(site.rule)
         except OutOfMemory as lack:
-            _release(inputs)
-            usage, is_temporary = self._usage(lack, site), memory.asked_temporary
-            failure = kernel_failure(
-                site.program, site.instruction, memory.asked, usage, ledger.report, is_temporary=is_temporary
-            )
-            raise ledger.failed(failure) from None
+            raise self._failed(site, inputs, lack, memory.asked, is_temporary=memory.asked_temporary) from None
         for variable in own:
             ledger.remember_dims(variable)
         _release(inputs)
@@ -498,6 +525,31 @@ class StepAccount:
         memory.run(None)
         call.close()
 
+    def _make_scratch(self, site: Site) -> None:
+        if site.is_cpu:
+            return
+        try:
+            self._ledger.make_scratch(site)
+        except OutOfMemory as lack:
+            device = site.program.state.device.name
+            raise value_error("ScratchBuffer", ((SCRATCH_BYTES,), INT8), device, self._usage(lack, site)) from None
+
+    def _failed(
+        self,
+        site: Site,
+        inputs: Sequence[TensorMemory],
+        lack: OutOfMemory,
+        asked: tuple[tuple[int, ...], DType],
+        *,
+        is_temporary: bool = False,
+    ) -> OpError:
+        """The error of a kernel that found no room; its inputs are dropped."""
+        _release(inputs)
+        ledger = self._ledger
+        usage = self._usage(lack, site)
+        failure = kernel_failure(site.program, site.instruction, asked, usage, ledger.report, is_temporary=is_temporary)
+        return ledger.failed(failure)
+
     def _usage(self, lack: OutOfMemory, site: Site) -> Usage:
         source = lack.source if isinstance(lack.source, DeviceSource) else site.source
         readers = dict(self._last_readers())
@@ -511,7 +563,7 @@ class StepAccount:
     def _argument(self, site: Site, value: Any) -> TensorMemory:
         """What is fed, or what a function is called with: somebody else holds it for as long as the step runs."""
         given = self._call.find(value) if self._call is not None else None
-        tensor = TensorMemory(_dims(value), site.output_dtypes[0], None, value)
+        tensor = TensorMemory(value_dims(value), site.output_dtypes[0], None, value)
         if given is not None:
             tensor.buffer = None if given.buffer is None else given.buffer.hold()
         elif tensor.size:
@@ -575,10 +627,6 @@ def share(memory: TensorMemory, readers: int) -> None:
 def _release(memories: Iterable[TensorMemory]) -> None:
     for memory in memories:
         memory.release()
-
-
-def _dims(value: Any) -> tuple[int, ...]:
-    return getattr(value, "shape", None) or ()
 
 
 def names_functions(attrs: Attrs) -> bool:

@@ -9,7 +9,7 @@ from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import broadcast_dims
 from placesim.runtime.kernels.kernel import Kernel, Tensor, one_per_output
-from placesim.runtime.kernels.memory_rules import KernelMemory, forwards
+from placesim.runtime.kernels.memory_rules import ForwardsBroadcast, MemoryRule, forwards
 from placesim.runtime.shapes import broadcasted, format_dims, unchanged
 
 Elementwise = Callable[..., Any]
@@ -17,16 +17,8 @@ Elementwise = Callable[..., Any]
 _OVER_INPUT = forwards(0)
 
 
-def binary_memory(memory: KernelMemory) -> None:
-    """The output over the first input that it may be written to, but never over a scalar that the other is no scalar beside.
-
-    Such a scalar is not even tried where the other has one element too.
-    """
-    x, y = memory.inputs[0].dims, memory.inputs[1].dims
-    if x == y or (x and y):
-        memory.forward(0, 0, 1)
-    else:
-        memory.forward(0, 0 if x else 1)
+binary_memory: MemoryRule = ForwardsBroadcast()
+"""What an op of two inputs does with memory: it writes over the first of them that it may write to."""
 
 
 def unary(function: Elementwise) -> Kernel:

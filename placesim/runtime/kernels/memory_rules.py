@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -488,22 +489,58 @@ def _vector_of_floats(size: int) -> Kind:
 MemoryRule = Callable[[KernelMemory], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Forwards:
+    """The rule of an op that writes its output over the first of these inputs that it may write to."""
+
+    inputs: tuple[int, ...]
+    output: int = 0
+
+    def candidates(self, inputs: Sequence[TensorMemory]) -> tuple[int, ...]:
+        """The inputs that are tried, in their order."""
+        return self.inputs
+
+    def __call__(self, memory: KernelMemory) -> None:
+        memory.forward(self.output, *self.inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardsBroadcast:
+    """The rule of an op of two inputs that broadcast: never over a scalar that the other is no scalar beside.
+
+    Such a scalar is not even tried where the other has one element too.
+    """
+
+    def candidates(self, inputs: Sequence[TensorMemory]) -> tuple[int, ...]:
+        """The inputs that are tried, in their order."""
+        x, y = inputs[0].dims, inputs[1].dims
+        if x == y or (x and y):
+            return (0, 1)
+        return (0,) if x else (1,)
+
+    def __call__(self, memory: KernelMemory) -> None:
+        memory.forward(0, *self.candidates(memory.inputs))
+
+
+@dataclass(frozen=True, slots=True)
+class Aliases:
+    """The rule of an op whose output is its input's buffer."""
+
+    source: int = 0
+    output: int = 0
+
+    def __call__(self, memory: KernelMemory) -> None:
+        memory.alias(self.output, self.source)
+
+
 def forwards(*inputs: int, output: int = 0) -> MemoryRule:
     """An op that writes its output over the first of these inputs that it may write to."""
-
-    def rule(memory: KernelMemory) -> None:
-        memory.forward(output, *inputs)
-
-    return rule
+    return Forwards(inputs, output)
 
 
 def aliases(source: int = 0, output: int = 0) -> MemoryRule:
     """An op whose output is its input's buffer."""
-
-    def rule(memory: KernelMemory) -> None:
-        memory.alias(output, source)
-
-    return rule
+    return Aliases(source, output)
 
 
 def alias_same_shape(memory: KernelMemory) -> None:
