@@ -13,8 +13,9 @@ from operator import itemgetter, length_hint
 from typing import Any
 
 from placesim.errors import InternalError, OpError, PlacesimError
+from placesim.ops.attributes import names_functions
 from placesim.ops.categories import RECEIVES, SENDS
-from placesim.runtime.accounting.ledger import Ledger, StepAccount, make_constants, names_functions, share
+from placesim.runtime.accounting.ledger import Ledger, StepAccount, make_constants, share
 from placesim.runtime.memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, TransferKey, blame, defect, no_argument, read_variable
 

@@ -16,7 +16,7 @@ from placesim.errors import OpError
 from placesim.graph.graph import Node, Signature
 from placesim.memory.buffers import Buffer, OutOfMemory
 from placesim.memory.sources import Clock, DeviceSource
-from placesim.ops.attributes import Attrs, FunctionName
+from placesim.ops.attributes import Attrs, names_functions
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.runtime.accounting.errors import ReportOptions, constant_refusal, refusal
 from placesim.runtime.kernels.memory_rules import (
@@ -485,11 +485,3 @@ def _release(memories: Iterable[TensorMemory]) -> None:
 
 def _dims(value: Any) -> tuple[int, ...]:
     return getattr(value, "shape", None) or ()
-
-
-def names_functions(attrs: Attrs) -> bool:
-    """Whether a node names functions to call."""
-    return any(
-        isinstance(value, FunctionName) or (isinstance(value, tuple) and any(isinstance(v, FunctionName) for v in value))
-        for value in attrs.values()
-    )

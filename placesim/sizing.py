@@ -1,0 +1,209 @@
+"""A graph walked through, as often as it takes, -> what it needs of its devices' memory, and what it would take to fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from placesim.devices.catalogue import GPU_MODELS
+from placesim.devices.gpu_memory import gpu_memory_limit
+from placesim.devices.gpu_options import GpuEnvironment
+from placesim.errors import InternalError, OpError, PlacesimError, ResourceExhaustedError, UsageError
+from placesim.inspection.memory_study import DeviceMemory, MemoryStudy, SmallestGpu
+from placesim.runtime.accounting.building import make_allocator
+from placesim.runtime.accounting.replaying import dump_at, fragmentation_at, replay
+from placesim.runtime.walking import has_open_batch
+from placesim.simulation import Stage, simulate
+
+if TYPE_CHECKING:
+    from placesim.devices.gpu_memory import GpuMemory
+    from placesim.devices.inventory import Device
+    from placesim.loading import Loaded
+    from placesim.options import Options
+    from placesim.report.report import Report
+    from placesim.runtime.accounting.usage import DeviceUsage
+
+MAX_BATCH = 1 << 40
+"""What fits with so many fits with any number."""
+MAX_UNIT = 64
+"""A step may want a batch that is a multiple of something, such as the number of towers; it is looked for up to here."""
+
+
+class Wanted(NamedTuple):
+    """What to find out: `finds_batch` the largest batch that fits, `dumps` TensorFlow's dump at each peak."""
+
+    is_executed: bool = False
+    finds_batch: bool = False
+    dumps: bool = False
+
+
+def study_memory(load: Callable[[], Loaded], options: Options, name: str, wanted: Wanted | None = None) -> MemoryStudy:
+    """What a graph needs, and what it would take to fit.
+
+    `load` gives the graph anew each time.  Raises what is wrong with the graph or the options, and what TensorFlow would raise
+    but for a device that runs out of memory: that is in the study.
+    """
+    return _Study(load, options, name, wanted or Wanted()).study()
+
+
+class _Study:
+    def __init__(self, load: Callable[[], Loaded], options: Options, name: str, wanted: Wanted) -> None:
+        self._load = load
+        self._loaded = _checked(load())
+        self._options = options
+        self._name = name
+        self._wanted = wanted
+        self._stage = Stage.EXECUTED if wanted.is_executed else Stage.WALKED
+
+    def study(self) -> MemoryStudy:
+        self._check()
+        options = self._options
+        batch = options.batch
+        if self._wanted.finds_batch:
+            batch = self._largest_batch()
+            options = replace(options, batch=batch or 1)
+        report, error = self._walk(options)
+        needed = report if error is None else self._walk(replace(options, no_memory_limit=True))[0]
+        devices = self._devices(report, needed, with_dumps=self._wanted.dumps)
+        gpus = [(device, usage) for device, usage in _pairs(needed) if device.gpu is not None]
+        return MemoryStudy(
+            self._name,
+            devices,
+            error,
+            batch,
+            self._wanted.finds_batch,
+            self._wanted.is_executed,
+            self._may_change_model(gpus),
+            self._smallest_gpu(gpus) if self._may_change_model(gpus) else None,
+            _other_growth(gpus, fits=error is None),
+        )
+
+    def _check(self) -> None:
+        given = self._options.batch is not None or self._wanted.finds_batch
+        if self._wanted.is_executed and (given or self._options.shape):
+            raise UsageError("sizes for what is computed: got --batch or --shape with --execute, expected --feed with arrays")
+        file = self._loaded.file
+        if given and file is not None and not has_open_batch(file.graph):
+            raise UsageError("no batch: got --batch, expected a placeholder whose shape leaves the first dimension open")
+
+    # --- walks
+
+    def _walk(self, options: Options, *, tells_memory: bool = True) -> tuple[Report, PlacesimError | None]:
+        """What happens, and TensorFlow's error where a device runs out; any other error is raised."""
+        report = simulate(self._fresh(), options, self._stage, tells_memory=tells_memory)
+        if report.error is None:
+            return report, None
+        if options.no_memory_limit or not isinstance(report.error, ResourceExhaustedError):
+            raise report.error
+        return report, report.error
+
+    def _fresh(self) -> Loaded:
+        """The graph as it was before any step added nodes to it."""
+        loaded, file = self._loaded, self._loaded.file
+        if file is not None and any(step.nodes for step in file.steps or ()):
+            self._loaded = _checked(self._load())
+        return loaded
+
+    def _fits(self, batch: int) -> bool:
+        return self._walk(replace(self._options, batch=batch), tells_memory=False)[1] is None
+
+    def _largest_batch(self) -> int | None:
+        """By doubling and then bisecting, in multiples of the least batch with which the step runs; None where any fits.
+
+        0 where not even that one fits.
+        """
+        unit, fits = self._unit()
+        if not fits:
+            return 0
+        low, high = 1, 2
+        while self._fits(high * unit):
+            low, high = high, 2 * high
+            if high * unit > MAX_BATCH:
+                return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._fits(middle * unit) else (low, middle)
+        return low * unit
+
+    def _unit(self) -> tuple[int, bool]:
+        first: OpError | None = None
+        for unit in range(1, MAX_UNIT + 1):
+            try:
+                return unit, self._fits(unit)
+            except OpError as error:
+                first = first or error
+        assert first is not None
+        raise first
+
+    # --- what else would have happened
+
+    def _devices(self, report: Report, needed: Report, *, with_dumps: bool) -> tuple[DeviceMemory, ...]:
+        by_name = {usage.device: usage for usage in needed.memory}
+        found = []
+        for device, usage in _pairs(report):
+            fragmentation, dump = None, ()
+            limit = device.allocation_limit
+            if limit is not None:
+                fragmentation = fragmentation_at(usage.trace, make_allocator(device.gpu, limit), usage.peak_at)
+            if limit is not None and with_dumps:
+                lines = dump_at(usage.trace, make_allocator(device.gpu, limit), usage.peak_at)
+                dump = tuple(text for line in lines for text in line.text.rstrip("\n").split("\n"))
+            found.append(DeviceMemory(usage, by_name[usage.device], fragmentation, dump))
+        return tuple(found)
+
+    def _may_change_model(self, gpus: Sequence[tuple[Device, DeviceUsage]]) -> bool:
+        file = self._loaded.file
+        return bool(gpus) and file is not None and not file.config.gpu_options.virtual_devices
+
+    def _smallest_gpu(self, gpus: Sequence[tuple[Device, DeviceUsage]]) -> SmallestGpu | None:
+        assert self._loaded.file is not None
+        gpu_options = self._loaded.file.config.gpu_options
+        environment = GpuEnvironment.of(self._options.environment)
+        candidates = []
+        for model in GPU_MODELS.values():
+            try:
+                limit = gpu_memory_limit(model, gpu_options, environment)
+            except InternalError:  # it can't do what the options ask for
+                continue
+            candidates.append(SmallestGpu(model, limit // max(1, gpu_options.num_virtual_devices_per_gpu)))
+        least = max(_least_bytes(usage.trace) for _, usage in gpus)
+        enough = sorted((c for c in candidates if c.limit >= least), key=lambda c: (c.limit, c.model.memory))
+        return next((c for c in enough if all(_holds(device.gpu, c.limit, usage) for device, usage in gpus)), None)
+
+
+def _checked(loaded: Loaded) -> Loaded:
+    if loaded.error is not None:
+        raise loaded.error
+    return loaded
+
+
+def _pairs(report: Report) -> list[tuple[Device, DeviceUsage]]:
+    devices = {device.name: device for device in report.devices}
+    return [(devices[usage.device], usage) for usage in report.memory]
+
+
+def _holds(gpu: GpuMemory | None, limit: int, usage: DeviceUsage) -> bool:
+    return replay(usage.trace, make_allocator(gpu, limit)) is None
+
+
+def _least_bytes(trace: Sequence[int]) -> int:
+    """The most that was asked for at one time: no allocator does with less."""
+    sizes: list[int] = []
+    in_use = most = 0
+    for event in trace:
+        if event >= 0:
+            sizes.append(event)
+            in_use += event
+            most = max(most, in_use)
+        else:
+            in_use -= sizes[-1 - event]
+    return most
+
+
+def _other_growth(gpus: Sequence[tuple[Device, DeviceUsage]], *, fits: bool) -> bool | None:
+    """The `allow_growth` with which it would be the other way round."""
+    flipped = [(device.gpu._replace(allow_growth=not device.gpu.allow_growth), usage) for device, usage in gpus if device.gpu]
+    if not flipped or all(_holds(gpu, gpu.memory_limit, usage) for gpu, usage in flipped) == fits:
+        return None
+    return flipped[0][0].allow_growth
