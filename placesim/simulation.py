@@ -12,6 +12,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
+import placesim.memory  # noqa: F401 - the package, before the function of that name takes its place in `placesim`
 from placesim.collector import collector_paused
 from placesim.deadlines import run_within
 from placesim.devices.catalogue import GPU_MODELS, GpuModel

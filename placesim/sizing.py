@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,8 +12,9 @@ from placesim.devices.gpu_options import GpuEnvironment
 from placesim.errors import InternalError, OpError, PlacesimError, ResourceExhaustedError, UsageError
 from placesim.inspection.memory_study import DeviceMemory, MemoryStudy, SmallestGpu
 from placesim.runtime.accounting.building import make_allocator
-from placesim.runtime.accounting.replaying import dump_at, fragmentation_at, replay
-from placesim.runtime.walking import has_open_batch
+from placesim.runtime.accounting.replaying import dump_text, replay
+from placesim.runtime.accounting.usage import DeviceUsage
+from placesim.runtime.walking import MAX_NAMED, declared_shapes, has_open_batch
 from placesim.simulation import Stage, simulate
 
 if TYPE_CHECKING:
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
     from placesim.loading import Loaded
     from placesim.options import Options
     from placesim.report.report import Report
-    from placesim.runtime.accounting.usage import DeviceUsage
 
 MAX_BATCH = 1 << 40
 """What fits with so many fits with any number."""
 MAX_UNIT = 64
 """A step may want a batch that is a multiple of something, such as the number of towers; it is looked for up to here."""
+
+NEVER_USED = DeviceUsage("", "", None, 0, 0, 0, "", (), (), None)
 
 
 class Wanted(NamedTuple):
@@ -65,7 +67,7 @@ class _Study:
             options = replace(options, batch=batch or 1)
         report, error = self._walk(options)
         needed = report if error is None else self._walk(replace(options, no_memory_limit=True))[0]
-        devices = self._devices(report, needed, with_dumps=self._wanted.dumps)
+        devices = tuple(self._devices(report, needed))
         gpus = [(device, usage) for device, usage in _pairs(needed) if device.gpu is not None]
         return MemoryStudy(
             self._name,
@@ -85,7 +87,9 @@ class _Study:
             raise UsageError("sizes for what is computed: got --batch or --shape with --execute, expected --feed with arrays")
         file = self._loaded.file
         if given and file is not None and not has_open_batch(file.graph):
-            raise UsageError("no batch: got --batch, expected a placeholder whose shape leaves the first dimension open")
+            error = UsageError("no batch: got --batch, expected a placeholder whose shape leaves the first dimension open")
+            error.help = tuple(f"{name} is declared as {shape}" for name, shape in declared_shapes(file.graph)[:MAX_NAMED])
+            raise error
 
     # --- walks
 
@@ -138,19 +142,23 @@ class _Study:
 
     # --- what else would have happened
 
-    def _devices(self, report: Report, needed: Report, *, with_dumps: bool) -> tuple[DeviceMemory, ...]:
-        by_name = {usage.device: usage for usage in needed.memory}
-        found = []
-        for device, usage in _pairs(report):
-            fragmentation, dump = None, ()
+    def _devices(self, report: Report, needed: Report) -> Iterator[DeviceMemory]:
+        reached = {usage.device: usage for usage in report.memory}
+        for device, whole in _pairs(needed):
+            usage = reached.get(whole.device) or NEVER_USED._replace(
+                device=whole.device, allocator=whole.allocator, limit=whole.limit
+            )
             limit = device.allocation_limit
-            if limit is not None:
-                fragmentation = fragmentation_at(usage.trace, make_allocator(device.gpu, limit), usage.peak_at)
-            if limit is not None and with_dumps:
-                lines = dump_at(usage.trace, make_allocator(device.gpu, limit), usage.peak_at)
-                dump = tuple(text for line in lines for text in line.text.rstrip("\n").split("\n"))
-            found.append(DeviceMemory(usage, by_name[usage.device], fragmentation, dump))
-        return tuple(found)
+            if limit is None:
+                yield DeviceMemory(usage, whole, None)
+                continue
+            # where it ran out, what comes next in the trace is what found no room
+            ran_out = report.error is not None and report.error.device == whole.device
+            trace, end = (whole.trace, len(whole.trace)) if ran_out else (usage.trace, usage.peak_at)
+            allocator = make_allocator(device.gpu, limit)
+            failed = replay(trace, allocator, end)
+            dump = dump_text(allocator, trace[end if failed is None else failed]) if self._wanted.dumps and trace else ()
+            yield DeviceMemory(usage, whole, allocator.fragmentation(), dump)
 
     def _may_change_model(self, gpus: Sequence[tuple[Device, DeviceUsage]]) -> bool:
         file = self._loaded.file

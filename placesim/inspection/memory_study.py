@@ -61,6 +61,13 @@ class MemoryStudy:
     growth: bool | None = None
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not counted, as sentences."""
+        if any(device.usage.limit is not None and device.usage.allocator.startswith("GPU_") for device in self.devices):
+            return ("what kernels take on a GPU for themselves (cuDNN's workspaces) is not counted",)
+        return ()
+
+    @property
     def fits(self) -> bool:
         """Whether no device ran out."""
         return self.error is None
@@ -72,13 +79,14 @@ class MemoryStudy:
 class Holding(NamedTuple):
     """Buffers that were in use at a peak, of one kind, and in one scope where there are several.
 
-    `name` is a node's or a variable's, or a scope's with `/` at its end; empty for all of the kind.  `since` is the node that
+    `name` is a node's or a variable's, or a scope's with `/` at its end; empty for all of the kind; with `*` at its end where
+    other rows have the largest of them.  `since` is the node that
     made the first, `until` the one after which the last was freed; empty where that stays.
     """
 
     kind: str
     name: str
-    count: int
+    number: int
     size: int
     requested: int
     since: str
@@ -98,46 +106,67 @@ def name_of(holder: Holder) -> str:
 
 
 def largest_holdings(holders: Sequence[Holder], limit: int) -> list[Holding]:
-    """At most `limit` rows, the largest first, of which each stands for a scope or for one buffer.
+    """At most `limit` rows (at least one for each kind), the largest first.
 
-    The kinds come first; then the largest scope is opened, as long as what is in it has room.
+    The kinds come first; then the largest scope is opened, again and again: into all that is in it where that has room, else
+    into the largest of it and the rest.
     """
     groups = [
-        (kind, "", [holder for holder in holders if kind_of(holder) == kind])
+        _Group(kind, "", [holder for holder in holders if kind_of(holder) == kind])
         for kind in KINDS
         if any(kind_of(holder) == kind for holder in holders)
     ]
-    closed = []
+    closed: list[_Group] = []
     while groups:
-        groups.sort(key=lambda group: (sum(holder.size for holder in group[2]), group[1]))
-        kind, name, members = groups.pop()
-        parts = _parts(kind, name, members)
-        if len(parts) < 2 or len(closed) + len(groups) + len(parts) > limit:
-            closed.append((kind, name, members))
-        else:
+        groups.sort(key=_Group.order)
+        group = groups.pop()
+        parts = group.parts()
+        if len(parts) < 2:
+            closed.append(group)
+        elif len(closed) + len(groups) + len(parts) <= limit:
             groups += parts
-    found = [_holding(*group) for group in closed]
+        elif len(closed) + len(groups) + 2 <= limit:
+            parts.sort(key=_Group.order)
+            groups += [parts[-1], group.rest(parts[:-1])]
+        else:
+            closed.append(group)
+    found = [group.holding() for group in closed]
     return sorted(found, key=lambda holding: (-holding.size, holding.name))
 
 
-def _parts(kind: str, name: str, members: list[Holder]) -> list[tuple[str, str, list[Holder]]]:
-    """The scopes and the single buffers of which a scope consists; a scope that is alone in it is passed over."""
-    while True:
-        found: dict[str, list[Holder]] = {}
-        for number, holder in enumerate(members):
-            head, slash, _ = name_of(holder)[len(name) :].partition("/")
-            found.setdefault(f"{name}{head}/" if slash else f"{name_of(holder)}\0{number}", []).append(holder)
-        (only, *others) = found
-        if others or not only.endswith("/"):
-            return [(kind, key.partition("\0")[0], group) for key, group in found.items()]
-        name = only
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Buffers of one kind, all in the scope `name` (with `/` at its end, empty for all), or a single one of that name."""
 
+    kind: str
+    name: str
+    members: list[Holder]
+    is_rest: bool = False
 
-def _holding(kind: str, name: str, members: list[Holder]) -> Holding:
-    first = min(members, key=lambda holder: holder.made)
-    stays = next((holder for holder in members if holder.freed is None), None)
-    last = stays or max(members, key=lambda holder: holder.freed or 0)
-    if len(members) == 1:
-        name = name_of(first)
-    sizes = sum(holder.size for holder in members), sum(holder.requested for holder in members)
-    return Holding(kind, name, len(members), *sizes, first.since, last.until)
+    def order(self) -> tuple[int, str]:
+        return sum(holder.size for holder in self.members), self.name
+
+    def rest(self, parts: Sequence[_Group]) -> _Group:
+        return _Group(self.kind, self.name, [holder for part in parts for holder in part.members], True)
+
+    def parts(self) -> list[_Group]:
+        """The scopes and the single buffers of which a scope consists; a scope that is alone in it is passed over."""
+        name = self.name
+        while True:
+            found: dict[tuple[str, int], list[Holder]] = {}
+            for number, holder in enumerate(self.members):
+                whose = name_of(holder)
+                head, slash, _ = whose[len(name) :].partition("/")
+                found.setdefault((f"{name}{head}/", -1) if slash else (whose, number), []).append(holder)
+            ((first, number), *others) = found
+            if others or number >= 0:
+                return [_Group(self.kind, part, members) for (part, _), members in found.items()]
+            name = first
+
+    def holding(self) -> Holding:
+        first = min(self.members, key=lambda holder: holder.made)
+        stays = next((holder for holder in self.members if holder.freed is None), None)
+        last = stays or max(self.members, key=lambda holder: holder.freed or 0)
+        name = name_of(first) if len(self.members) == 1 else f"{self.name}*" if self.is_rest else self.name
+        sizes = sum(holder.size for holder in self.members), sum(holder.requested for holder in self.members)
+        return Holding(self.kind, name, len(self.members), *sizes, first.since, last.until)

@@ -80,7 +80,9 @@ def ways_to_know(graph: Graph, error: SketchedValueError, fed: Mapping[TensorRef
     if error.node in graph.ids:
         ahead = _ancestors(graph, [graph.ids[error.node]], {})
         sketches = [(ref.node, value) for ref, value in fed.items() if ref.node in ahead and isinstance(value, Sketch)]
-        few = [graph.nodes[node].name for node, value in sketches if value.size <= MAX_KNOWN_ELEMENTS and value.dtype.kind in "iub"]
+        few = [
+            graph.nodes[node].name for node, value in sketches if value.size <= MAX_KNOWN_ELEMENTS and value.dtype.kind in "iub"
+        ]
         said = [f"`--feed {name}=VALUE` may tell it" for name in few[:MAX_NAMED]] + said
     return tuple(said)
 
@@ -117,14 +119,17 @@ def _settled(node: Node, dims: Dims, wanted: FeedShapes) -> Dims:
 
 
 def _fits(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
-    return len(shape) == len(declared) and all(
-        said in (given, -1) for given, said in zip(shape, declared, strict=True)
-    )
+    return len(shape) == len(declared) and all(said in (given, -1) for given, said in zip(shape, declared, strict=True))
 
 
 def has_open_batch(graph: Graph) -> bool:
     """Whether any placeholder leaves its first dimension open."""
     return any(node.op in UNFED_PLACEHOLDERS and (_declared(node) or (0,))[0] < 0 for node in graph.nodes)
+
+
+def declared_shapes(graph: Graph) -> list[tuple[str, str]]:
+    """Each placeholder's name, and its shape as text."""
+    return [(node.name, format_dims(_declared(node))) for node in graph.nodes if node.op in UNFED_PLACEHOLDERS]
 
 
 def _unfed_placeholders(graph: Graph, targets: Sequence[int], fed: Mapping[TensorRef, Any]) -> list[Node]:

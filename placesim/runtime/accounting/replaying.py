@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from placesim.memory.allocator import BfcAllocator
-from placesim.memory.dump import LogLine, dump_lines
+from placesim.memory.dump import dump_lines
 from placesim.memory.pool import Chunk, rounded_up
 
 
@@ -30,13 +30,7 @@ def replay(trace: Sequence[int], allocator: BfcAllocator, end: int | None = None
     return None
 
 
-def dump_at(trace: Sequence[int], allocator: BfcAllocator, position: int) -> tuple[LogLine, ...]:
-    """TensorFlow's dump of an allocator as it stood after an allocation of the trace."""
-    replay(trace, allocator, position)
-    return tuple(dump_lines(allocator.pool(), rounded_up(trace[position])))
-
-
-def fragmentation_at(trace: Sequence[int], allocator: BfcAllocator, position: int) -> float:
-    """The share of the free bytes outside the largest free chunk, NaN where none are free, after an event of the trace."""
-    replay(trace, allocator, position)
-    return allocator.fragmentation()
+def dump_text(allocator: BfcAllocator, size: int) -> tuple[str, ...]:
+    """The lines of TensorFlow's dump of an allocator as it stands, where so many bytes were looked for."""
+    lines = dump_lines(allocator.pool(), rounded_up(size))
+    return tuple(text for line in lines for text in line.text.rstrip("\n").split("\n"))
