@@ -158,7 +158,9 @@ class _Study:
             allocator = make_allocator(device.gpu, limit)
             failed = replay(trace, allocator, end)
             dump = dump_text(allocator, trace[end if failed is None else failed]) if self._wanted.dumps and trace else ()
-            yield DeviceMemory(usage, whole, allocator.fragmentation(), dump)
+            asked = 0 if failed is None else trace[failed]
+            free = allocator.memory_limit - allocator.statistics().bytes_in_use
+            yield DeviceMemory(usage, whole, allocator.fragmentation(), dump, asked, free)
 
     def _may_change_model(self, gpus: Sequence[tuple[Device, DeviceUsage]]) -> bool:
         file = self._loaded.file

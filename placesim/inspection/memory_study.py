@@ -19,13 +19,20 @@ class DeviceMemory(NamedTuple):
     """One device: what it held, up to where it ran out; where it did, what it would hold without limits.
 
     `fragmentation` is that of the free memory at the peak: the share outside the largest free chunk, NaN where nothing is free,
-    None for memory without an allocator.  `dump` has TensorFlow's lines at the peak, where they were asked for.
+    None for memory without an allocator.  Where it ran out, `asked` bytes found no room, and `free` were free.  `dump` has TensorFlow's lines at the peak, where they were asked for.
     """
 
     usage: DeviceUsage
     needed: DeviceUsage
     fragmentation: float | None
     dump: tuple[str, ...] = ()
+    asked: int = 0
+    free: int = 0
+
+    @property
+    def is_fragmented(self) -> bool:
+        """Whether it ran out although enough was free."""
+        return 0 < self.asked <= self.free
 
     @property
     def room(self) -> int | None:

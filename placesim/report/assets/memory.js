@@ -95,7 +95,7 @@ const outcome = study.fits ? "fits" : "does not fit";
 document.getElementById("facts").textContent = `${outcome} · ${countText(study.devices.length, "device")}${study.batch === null ? "" : ` · batch ${study.batch}`}`;
 if (study.error) {
   const error = document.getElementById("error");
-  error.textContent = study.error.message;
+  error.textContent = study.error.message.split("\nHint:")[0].replaceAll(/\{\{(node [^}]*)\}\}/g, "$1");
   error.hidden = false;
 }
 const needs = document.getElementById("needs");

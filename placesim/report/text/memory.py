@@ -7,6 +7,7 @@ there is not.
 - `curve`, device, bytes in each part of the steps, blanks between.
 - `holder`, device, kind, whose, number, bytes, since, until.
 - `out`, device, node: where it ran out, and after which node no more happened.
+- `fragmented`, device, bytes that found no room, bytes that were free.
 - `batch`, `gpu-model`, `allow-growth`: what it would take.
 - `note`, what is not counted.
 - `dump`, device, a line of TensorFlow's dump.
@@ -35,7 +36,11 @@ def device_labels(study: MemoryStudy) -> dict[str, str]:
 
 def format_lines(study: MemoryStudy, top: int) -> str:
     """The lines; `top` is how many rows of holders a device has."""
-    return "".join("\t".join(escape_line(str(part)) for part in row) + "\n" for row in _rows(study, top))
+    lines = ["\t".join(escape_line(str(part)) for part in row) + "\n" for row in _rows(study, top)]
+    labels = device_labels(study)
+    # a dump has tabs of its own
+    lines += [f"dump\t{labels[device.usage.device]}\t{line}\n" for device in study.devices for line in device.dump]
+    return "".join(lines)
 
 
 def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
@@ -51,6 +56,9 @@ def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
             yield ("holder", labels[device.usage.device], *_holder_cells(holding))
     if study.error is not None:
         yield ("out", short_names([study.error.device or ""])[0] or NOTHING, study.error.node or NOTHING)
+    for device in study.devices:
+        if device.is_fragmented:
+            yield ("fragmented", labels[device.usage.device], device.asked, device.free)
     if study.batch is not None or study.is_searched:
         yield ("batch", _or_nothing(study.batch), "largest" if study.is_searched else "given")
     if study.has_gpus:
@@ -60,9 +68,6 @@ def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
         yield ("allow-growth", str(study.growth).lower(), "fails" if study.fits else "fits")
     for note in study.notes:
         yield ("note", note)
-    for device in study.devices:
-        for line in device.dump:
-            yield ("dump", labels[device.usage.device], line)
 
 
 def _holder_cells(holding: Holding) -> Sequence[object]:
@@ -86,6 +91,10 @@ def requirements(study: MemoryStudy) -> Iterator[str]:
         device = short_names([study.error.device or ""])[0]
         needed = max((d.needed.peak for d in study.devices if d.usage.device == study.error.device), default=0)
         yield f"{device} runs out of memory at {study.error.node}; without limits it would hold {readable_size(needed)}"
+    for device in study.devices:
+        if device.is_fragmented:
+            free, asked = readable_size(device.free), readable_size(device.asked)
+            yield f"{free} are free there, but not in one piece that holds the {asked} that are asked for: the memory is fragmented"
     if study.is_searched:
         yield _largest_batch(study)
     if study.has_gpus:
@@ -143,6 +152,8 @@ def _device_document(device: DeviceMemory, top: int) -> dict[str, Any]:
         "reached_node": usage.peak_node,
         "in_use": usage.in_use,
         "allocations": usage.allocations,
+        "asked": device.asked or None,
+        "free": device.free if device.usage.limit is not None else None,
         "fragmentation": device.fragmentation if is_number else None,
         "curve": list(needed.curve),
         "holders": [holding._asdict() | {"until": holding.until or None} for holding in largest_holdings(usage.holders, top)],

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from placesim.dtypes import RESOURCE, DType
+from placesim.dtypes import RESOURCE, UINT8, DType
 from placesim.errors import OpError
 from placesim.graph.graph import Node, Signature
 from placesim.memory.buffers import Buffer, OutOfMemory
@@ -324,7 +324,11 @@ class StepAccount:
         self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any], outputs: Sequence[Any]
     ) -> list[TensorMemory]:
         ledger = self._ledger
-        ledger.make_scratch(site)
+        try:
+            ledger.make_scratch(site)
+        except OutOfMemory:
+            asked = (SCRATCH_BYTES,), UINT8
+            raise refusal(site.program, site.instruction, asked, site.source, ledger.kept(), ledger.report) from None
         found = [
             TensorMemory(_dims(value), dtype, None, value, is_ref, on_host)
             for value, dtype, is_ref, on_host in zip(
