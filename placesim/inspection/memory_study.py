@@ -113,7 +113,7 @@ def name_of(holder: Holder) -> str:
 
 
 def largest_holdings(holders: Sequence[Holder], limit: int) -> list[Holding]:
-    """At most `limit` rows (at least one for each kind), the largest first.
+    """At most `limit` rows, the largest first.
 
     The kinds come first; then the largest scope is opened, again and again: into all that is in it where that has room, else
     into the largest of it and the rest.
@@ -138,7 +138,7 @@ def largest_holdings(holders: Sequence[Holder], limit: int) -> list[Holding]:
         else:
             closed.append(group)
     found = [group.holding() for group in closed]
-    return sorted(found, key=lambda holding: (-holding.size, holding.name))
+    return sorted(found, key=lambda holding: (-holding.size, holding.name))[:limit]
 
 
 @dataclass(frozen=True, slots=True)
