@@ -11,6 +11,7 @@ from placesim.devices.gpu_memory import gpu_memory_limit
 from placesim.devices.gpu_options import GpuEnvironment
 from placesim.errors import InternalError, OpError, PlacesimError, ResourceExhaustedError, UsageError
 from placesim.inspection.memory_study import DeviceMemory, MemoryStudy, SmallestGpu
+from placesim.inspection.towers import one_after_another, towers_on
 from placesim.runtime.accounting.building import make_allocator
 from placesim.runtime.accounting.replaying import dump_text, replay
 from placesim.runtime.accounting.usage import DeviceUsage
@@ -79,6 +80,7 @@ class _Study:
             self._may_change_model(gpus),
             self._smallest_gpu(gpus) if self._may_change_model(gpus) else None,
             _other_growth(gpus, fits=error is None),
+            () if error is None or self._wanted.is_executed else self._order(options, needed, error),
         )
 
     def _check(self) -> None:
@@ -141,6 +143,23 @@ class _Study:
         raise first
 
     # --- what else would have happened
+
+    def _order(self, options: Options, needed: Report, error: PlacesimError) -> tuple[str, ...]:
+        """The towers on the device that ran out, if it fits where they run one after another."""
+        loaded = self._fresh()
+        if loaded.file is None or error.device is None:
+            return ()
+        devices = {
+            node.name: device.name
+            for step in needed.prepared
+            for node, device in zip(step.client.graph.nodes, step.client.devices, strict=True)
+        }
+        towers = towers_on(loaded.file.graph, devices, error.device)
+        graph = one_after_another(loaded.file.graph, towers, devices) if towers else None
+        if graph is None:
+            return ()
+        ordered = replace(loaded, file=replace(loaded.file, graph=graph))
+        return towers if simulate(ordered, options, self._stage).error is None else ()
 
     def _devices(self, report: Report, needed: Report) -> Iterator[DeviceMemory]:
         reached = {usage.device: usage for usage in report.memory}

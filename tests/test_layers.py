@@ -40,12 +40,12 @@ ROOMS = {
     "options": "suggestions devices errors",
     "loading": "files options formats checkpoints graph devices errors",
     "simulation": (
-        "collector files suggestions deadlines loading options inspection report formats runtime placement graph devices memory "
-        "ops dtypes errors"
+        "collector files suggestions deadlines loading options inspection report formats runtime placement graph devices "
+        "memory ops dtypes errors"
     ),
     "cli": (
-        "escapes files suggestions deadlines interrupts simulation sizing loading options manual inspection report marked formats "
-        "devices errors placesim"
+        "escapes files suggestions deadlines interrupts simulation sizing loading options manual inspection report marked "
+        "formats devices errors placesim"
     ),
     "__init__": "interrupts simulation devices errors",
     "__main__": "cli interrupts",

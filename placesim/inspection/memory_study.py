@@ -19,7 +19,8 @@ class DeviceMemory(NamedTuple):
     """One device: what it held, up to where it ran out; where it did, what it would hold without limits.
 
     `fragmentation` is that of the free memory at the peak: the share outside the largest free chunk, NaN where nothing is free,
-    None for memory without an allocator.  Where it ran out, `asked` bytes found no room, and `free` were free.  `dump` has TensorFlow's lines at the peak, where they were asked for.
+    None for memory without an allocator.  Where it ran out, `asked` bytes found no room, and `free` were free.  `dump` has
+    TensorFlow's lines then, or else at the peak, where they were asked for.
     """
 
     usage: DeviceUsage
@@ -54,7 +55,8 @@ class MemoryStudy:
     `error` is TensorFlow's, where it runs out.  `batch` is the first dimension that was asked for, or the largest that fits
     where that was searched (`is_searched`; None where any fits).  `smallest_gpu` is None where no model would do, or GPUs were
     not used; `has_gpus` says that they were, and that another model may take their place.  `growth` is the `allow_growth` with
-    which the outcome would be the opposite, None where there is none.
+    which the outcome would be the opposite, None where there is none.  `order` are the scopes that would have to run one after
+    another for it to fit; empty where that would not do, or it fits anyway.
     """
 
     name: str
@@ -66,6 +68,7 @@ class MemoryStudy:
     has_gpus: bool = False
     smallest_gpu: SmallestGpu | None = None
     growth: bool | None = None
+    order: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:

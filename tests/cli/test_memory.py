@@ -96,8 +96,9 @@ def test_no_batch_fits(shell: Shell) -> None:
     assert rows(ended.output, "batch") == [["0", "largest"]]
 
 
-def test_any_batch_fits_where_nothing_has_a_limit(shell: Shell, graph: str) -> None:
-    ended = shell("memory", shell.write("cpu.yaml", "nodes: [{op: Placeholder, name: x, dtype: float, shape: [null]}, {op: Neg, name: y, inputs: [x]}]\nfetch: [y]"), "--batch", "auto")  # fmt: skip
+def test_any_batch_fits_where_nothing_has_a_limit(shell: Shell) -> None:
+    nodes = "[{op: Placeholder, name: x, dtype: float, shape: [null]}, {op: Neg, name: y, inputs: [x]}]"
+    ended = shell("memory", shell.write("cpu.yaml", f"nodes: {nodes}\nfetch: [y]"), "--batch", "auto")
     assert (ended.code, rows(ended.output, "batch")) == (0, [["-", "largest"]])
 
 
@@ -140,8 +141,40 @@ fetch: [a]
     assert (growing.code, rows(growing.output, "allow-growth")) == (1, [["false", "fits"]])
 
 
+TOWERS = """
+devices: {cpu: 1, gpu: {count: 1, memory: 24MiB}}
+config: {gpu_options: {experimental: {gpu_system_memory_size_in_mb: 4}}}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 262144]}
+  - scope: tower
+    device: /gpu:0
+    nodes: &tower
+      - {op: Tile, name: a, inputs: [x, [3, 1]]}
+      - {op: Tile, name: b, inputs: [a, [2, 1]]}
+      - {op: Max, name: c, inputs: [b, [0, 1]]}
+  - {scope: tower, device: /gpu:0, nodes: *tower}
+  - {op: Add, name: y, inputs: [tower/c, tower_1/c], device: /gpu:0}
+fetch: [y]
+"""
+
+
+def test_towers_that_fit_one_after_another_are_told(shell: Shell) -> None:
+    orders = {}
+    for memory in (12, 18, 24):
+        ended = shell("memory", shell.write("t.yaml", TOWERS.replace("24MiB", f"{memory}MiB")), "--batch", "1")
+        orders[memory] = (ended.code, rows(ended.output, "order"))
+    assert orders == {12: (1, []), 18: (1, [["tower", "tower_1"]]), 24: (0, [])}
+    # what the report asks for, done
+    serial = TOWERS.replace("24MiB", "18MiB").replace(
+        "  - {scope: tower, device: /gpu:0, nodes: *tower}",
+        "  - {scope: tower, device: /gpu:0, control_inputs: [tower/c], nodes: *tower}",
+    )
+    assert shell("memory", shell.write("serial.yaml", serial), "--batch", "1").code == 0
+
+
 def test_dump_is_tensorflows(shell: Shell, graph: str) -> None:
-    dump = [line.partition("GPU:0\t")[2] for line in shell("memory", graph, "--batch", "4", "--dump").output.splitlines() if line.startswith("dump\t")]  # fmt: skip
+    printed = shell("memory", graph, "--batch", "4", "--dump").output.splitlines()
+    dump = [line.partition("GPU:0\t")[2] for line in printed if line.startswith("dump\t")]
     assert dump[0] == "BFCAllocator dump for GPU_0_bfc"
     assert "Limit:                        20.00MiB" in dump
     in_use = [int(line.split(" of size ")[1].split()[0]) for line in dump if line.startswith("InUse at")]

@@ -9,6 +9,7 @@ there is not.
 - `out`, device, node: where it ran out, and after which node no more happened.
 - `fragmented`, device, bytes that found no room, bytes that were free.
 - `batch`, `gpu-model`, `allow-growth`: what it would take.
+- `order`, scopes that would have to run one after another for it to fit.
 - `note`, what is not counted.
 - `dump`, device, a line of TensorFlow's dump.
 """
@@ -66,6 +67,8 @@ def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
         yield ("gpu-model", *((NOTHING, NOTHING) if found is None else (found.model.name, found.limit)))
     if study.growth is not None:
         yield ("allow-growth", str(study.growth).lower(), "fails" if study.fits else "fits")
+    if study.order:
+        yield ("order", *study.order)
     for note in study.notes:
         yield ("note", note)
 
@@ -91,10 +94,10 @@ def requirements(study: MemoryStudy) -> Iterator[str]:
         device = short_names([study.error.device or ""])[0]
         needed = max((d.needed.peak for d in study.devices if d.usage.device == study.error.device), default=0)
         yield f"{device} runs out of memory at {study.error.node}; without limits it would hold {readable_size(needed)}"
-    for device in study.devices:
-        if device.is_fragmented:
-            free, asked = readable_size(device.free), readable_size(device.asked)
-            yield f"{free} are free there, but not in one piece that holds the {asked} that are asked for: the memory is fragmented"
+    for held in study.devices:
+        if held.is_fragmented:
+            free, asked = readable_size(held.free), readable_size(held.asked)
+            yield f"{free} are free there, but in pieces too small for the {asked} that are asked for: the memory is fragmented"
     if study.is_searched:
         yield _largest_batch(study)
     if study.has_gpus:
@@ -108,6 +111,8 @@ def requirements(study: MemoryStudy) -> Iterator[str]:
     if study.growth is not None:
         outcome = "runs out of memory" if study.fits else "fits"
         yield f"with `allow_growth: {str(study.growth).lower()}` it {outcome}"
+    if study.order:
+        yield f"it fits where {', '.join(study.order)} run one after another, each with control inputs from the one before"
 
 
 def _largest_batch(study: MemoryStudy) -> str:
@@ -133,6 +138,7 @@ def memory_document(study: MemoryStudy, top: int) -> dict[str, Any]:
         if found is None
         else {"model": found.model.name, "memory": found.model.memory, "limit": found.limit},
         "allow_growth": study.growth,
+        "order": list(study.order) or None,
         "notes": list(study.notes),
         "error": None if study.error is None else error_document(study.error) | {"device": study.error.device},
     }
