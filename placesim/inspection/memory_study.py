@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import NamedTuple
 
 from placesim.devices.catalogue import GpuModel
@@ -146,7 +147,7 @@ def largest_holdings(holders: Sequence[Holder], limit: int) -> list[Holding]:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Buffers of one kind, all in the scope `name` (with `/` at its end, empty for all), or a single one of that name."""
+    """Buffers of one kind, all in the scope `name`, or a single one of that name; empty for all, `is_rest` for the others."""
 
     kind: str
     name: str
@@ -156,27 +157,33 @@ class _Group:
     def order(self) -> tuple[int, str]:
         return sum(holder.size for holder in self.members), self.name
 
+    def scope(self) -> str:
+        """The innermost scope that holds all of them."""
+        names = list(map(name_of, self.members))
+        first, last = min(names), max(names)  # what these two begin with all others do
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
+        return first[:shared].rpartition("/")[0]
+
     def rest(self, parts: Sequence[_Group]) -> _Group:
-        return _Group(self.kind, self.name, [holder for part in parts for holder in part.members], True)
+        return _Group(self.kind, self.scope(), [holder for part in parts for holder in part.members], True)
 
     def parts(self) -> list[_Group]:
-        """The scopes and the single buffers of which a scope consists; a scope that is alone in it is passed over."""
-        name = self.name
-        while True:
-            found: dict[tuple[str, int], list[Holder]] = {}
-            for number, holder in enumerate(self.members):
-                whose = name_of(holder)
-                head, slash, _ = whose[len(name) :].partition("/")
-                found.setdefault((f"{name}{head}/", -1) if slash else (whose, number), []).append(holder)
-            ((first, number), *others) = found
-            if others or number >= 0:
-                return [_Group(self.kind, part, members) for (part, _), members in found.items()]
-            name = first
+        """The scopes and the single buffers of which the scope that holds them consists."""
+        start = len(scope) + 1 if (scope := self.scope()) else 0
+        found: dict[tuple[str, int], list[Holder]] = {}
+        for number, holder in enumerate(self.members):
+            whose = name_of(holder)
+            end = whose.find("/", start)
+            found.setdefault((whose, number) if end < 0 else (whose[:end], -1), []).append(holder)
+        return [_Group(self.kind, name, members) for (name, _), members in found.items()]
 
     def holding(self) -> Holding:
         first = min(self.members, key=lambda holder: holder.made)
         stays = next((holder for holder in self.members if holder.freed is None), None)
         last = stays or max(self.members, key=lambda holder: holder.freed or 0)
-        name = name_of(first) if len(self.members) == 1 else f"{self.name}*" if self.is_rest else self.name
+        name = name_of(first)
+        if len(self.members) > 1:
+            scope = self.name if self.is_rest else self.scope()
+            name = (f"{scope}/" if scope else "") + "*" * self.is_rest
         sizes = sum(holder.size for holder in self.members), sum(holder.requested for holder in self.members)
         return Holding(self.kind, name, len(self.members), *sizes, first.since, last.until)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from placesim.graph.graph import Graph, Node
 from placesim.inspection.explaining.annotations import copied, with_nodes
@@ -45,7 +46,7 @@ def one_after_another(graph: Graph, towers: Sequence[str], taking_part: Mapping[
         {node.id for node in graph.nodes if node.name in taking_part and tower in _scopes(node.name)} for tower in towers
     ]
     changed: dict[int, Node] = {}
-    for before, after in zip(members, members[1:], strict=False):
+    for before, after in pairwise(members):
         read = {source for node_id in before for source in graph.nodes[node_id].input_nodes}
         ends = tuple(sorted(before - read))
         starts = [
