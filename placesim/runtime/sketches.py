@@ -24,6 +24,8 @@ from placesim.runtime.memory import AllocationRefused
 from placesim.runtime.resources import ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, ShapeError, format_dims, is_fully_defined
 
+SHAPE_READERS = ("Shape", "ShapeN", "Size", "Rank")
+"""Ops whose kernels look at nothing but shapes."""
 MAX_KNOWN_ELEMENTS = 1024
 """Tensors of more elements are sketched."""
 _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, IndexError, AllocationRefused)
@@ -32,6 +34,8 @@ _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, 
 
 def sketched(kernel: Kernel, graph: Graph, node: Node) -> Kernel:
     """The kernel of a node in a step that is walked through.  It raises SketchedValueError where a shape is not known."""
+    if node.op in SHAPE_READERS:
+        return kernel
     compute, dtypes, is_ref = kernel.compute, node.signature.output_dtypes, node.signature.output_is_ref
 
     def walk(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import placesim
 from tests.cli.shell import ROOT, Shell
 
 # a GPU of 20 MiB: a chunk for each 1 MiB of `x` times its batch
@@ -315,3 +316,34 @@ def test_the_ending_of_a_file_tells_the_form(shell: Shell, graph: str) -> None:
 def test_a_graph_that_grows_is_walked_as_often_as_it_takes(shell: Shell) -> None:
     text = GRAPH + "  - {nodes: [{op: Const, name: z, value: 1.0}], fetch: [z]}\n"
     assert shell("memory", shell.write("g.yaml", text), "--batch", "auto").code == 0
+
+
+def test_sizes_that_follow_from_shapes_are_known(shell: Shell) -> None:
+    text = """
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 4]}
+  - {op: Shape, name: shape, inputs: [x]}
+  - {op: ShapeN, name: shapes, inputs: [x, x]}
+  - {op: Fill, name: y, inputs: [shape, 1.0]}
+  - {op: Fill, name: z, inputs: ['shapes:1', 2.0]}
+  - {op: AddN, name: sum, inputs: [y, z]}
+fetch: [sum]
+"""
+    output = shell("memory", shell.write("g.yaml", text), "--batch", "3000").output
+    assert [row[3:5] for row in rows(output, "holder") if row[2] in ("y", "z")] == [["1", "48000"]] * 2
+
+
+def test_walking_through_holds_what_executing_does(shell: Shell) -> None:
+    graph = str(ROOT / "graphs" / "cifar10-towers.yaml")
+    walked, executed = shell("memory", graph), shell("memory", graph, "--execute")
+    assert (walked.code, executed.code) == (0, 0)
+    assert walked.output == executed.output
+
+
+def test_python_gets_the_same(shell: Shell, graph: str) -> None:
+    usage = placesim.memory(graph, batch=4).memory[1]
+    (row,) = [row for row in rows(shell("memory", graph, "--batch", "4").output, "device") if row[0] == "GPU:0"]
+    assert [str(usage.limit), str(usage.peak), str(usage.room), usage.peak_node] == [*row[2:5], row[6]]
+    with pytest.raises(placesim.ResourceExhaustedError) as raised:
+        placesim.memory(graph, batch=16)
+    assert raised.value.report.memory
