@@ -85,7 +85,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
     "--shape", multiple=True, metavar="NAME=1,2,3", help="The shape of a placeholder that leaves it open; may be repeated."
 )
 @click.option(
-    "--batch", type=_Batch(), help="The first dimension of all placeholders that leave it open; the largest that fits."
+    "--batch", type=_Batch(), help="The first dimension of all placeholders that leave it open; auto: the largest that fits."
 )
 @feed_option
 @click.option("--execute", is_flag=True, help="Execute the graph with numpy, and take the sizes that come.")

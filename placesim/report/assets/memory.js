@@ -79,7 +79,7 @@ function holders(device) {
     body.append(make("tr", {},
       make("td", {}, row.kind), make("td", {}, row.name || "all"), make("td", { class: "number" }, row.number.toLocaleString("en")),
       make("td", { class: "number", title: `${row.size} bytes, asked for: ${row.requested}` }, bytesText(row.size)), make("td", { class: "bar" }, bar),
-      make("td", { class: "time" }, row.since), make("td", { class: "time" }, row.until ?? "stays")));
+      make("td", { class: "time" }, row.since), make("td", { class: row.until ? "time" : "time whole" }, row.until ?? "stays")));
   }
   return make("div", { class: "scroll" }, make("table", {}, make("thead", {}, head), body));
 }
