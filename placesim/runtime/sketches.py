@@ -87,7 +87,7 @@ def _shapes(
 ) -> list[Dims] | None:
     """What the shape function says; None where it refuses what is known, which the kernel says better."""
     known = ShapeContext(
-        [getattr(value.value if isinstance(value, Variable) else value, "shape", ()) for value in values],
+        [_dims(value) for value in values],
         attrs,
         [np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None for value in values],
         [_handle(value, context) if isinstance(value, ResourceHandle) else None for value in values],
@@ -98,6 +98,13 @@ def _shapes(
         if is_known:
             return None
         raise InvalidArgumentError(error.message) from None
+
+
+def _dims(value: Any) -> Dims:
+    """An input's shape; a handle's is left open, for what it says is the shape of what it names."""
+    if isinstance(value, ResourceHandle):
+        return None
+    return getattr(value.value if isinstance(value, Variable) else value, "shape", ())
 
 
 def _handle(handle: ResourceHandle, context: Sequence[KernelContext]) -> HandleShape | None:

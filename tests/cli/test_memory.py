@@ -347,3 +347,16 @@ def test_python_gets_the_same(shell: Shell, graph: str) -> None:
     with pytest.raises(placesim.ResourceExhaustedError) as raised:
         placesim.memory(graph, batch=16)
     assert raised.value.report.memory
+
+
+def test_a_handle_is_no_tensor_of_the_shape_that_it_tells_of(shell: Shell) -> None:
+    text = """
+nodes:
+  - {op: FIFOQueueV2, name: q, attrs: {component_types: [float], shapes: [[2]]}}
+  - {op: QueueEnqueueV2, name: put, inputs: [q, [1.0, 2.0]]}
+  - {op: QueueSizeV2, name: size, inputs: [q], control_inputs: [put]}
+fetch: [size]
+"""
+    ended = shell("memory", shell.write("q.yaml", text))
+    assert (ended.code, ended.complaint) == (0, "")
+    assert int(rows(ended.output, "device")[0][3]) > 0

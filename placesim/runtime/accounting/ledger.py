@@ -488,4 +488,5 @@ def _release(memories: Iterable[TensorMemory]) -> None:
 
 
 def _dims(value: Any) -> tuple[int, ...]:
-    return getattr(value, "shape", None) or ()
+    # what a handle tells of a shape is that of what it names
+    return () if isinstance(value, ResourceHandle) else getattr(value, "shape", None) or ()
