@@ -3,8 +3,9 @@
     report = placesim.run("graph.yaml", gpu=2)
     print(report.text(), report.results["MatMul:0"])
 
-`placesim.devices(cpu=3, gpu=2)` is a function, although a package of that name holds the rules for devices: importing
-`placesim.simulation` loads that package first, so that the function is what stays bound here.
+`placesim.devices(cpu=3, gpu=2)` and `placesim.memory("graph.yaml")` are functions, although packages of these names hold the
+rules for devices and for their memory: importing `placesim.simulation` loads those packages first, so that the functions are
+what stays bound here.
 """
 
 from placesim.interrupts import end_on_interrupt, is_own_process
@@ -37,7 +38,7 @@ from placesim.errors import (
     UnknownError,
     UsageError,
 )
-from placesim.simulation import devices, place, run
+from placesim.simulation import devices, memory, place, run
 
 __version__ = "1.0.0"
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "UnknownError",
     "UsageError",
     "devices",
+    "memory",
     "place",
     "run",
 ]

@@ -6,11 +6,14 @@ Only what `devices` needs is imported here; numpy and the rest come with the fir
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
+import placesim.memory  # noqa: F401 - the package, before the function of that name takes its place in `placesim`
+from placesim.collector import collector_paused
 from placesim.deadlines import run_within
 from placesim.devices.catalogue import GPU_MODELS, GpuModel
 from placesim.devices.gpu_memory import GpuProcess, LogLine
@@ -81,10 +84,12 @@ def place(source: Source, **options: Unpack[OptionValues]) -> Report:
 def memory(source: Source, **options: Unpack[OptionValues]) -> Report:
     """Walk through a graph's steps without computing: the report's `memory` says what each device has to hold.
 
-    Raises what running out of memory raises, with what was established before it as the exception's `report`.
+    With `execute=True` they are computed, for sizes that depend on values.  Raises what running out of memory raises, with what
+    was established before it as the exception's `report`.
     """
-    chosen = make_options(options)
-    return _checked(simulate(load(source, None, chosen), chosen, Stage.WALKED, tells_memory=True))
+    chosen = make_options({"execute": False, **options})
+    stage = Stage.EXECUTED if chosen.execute else Stage.WALKED
+    return _checked(simulate(load(source, None, chosen), chosen, stage, tells_memory=True))
 
 
 def devices(
@@ -140,7 +145,8 @@ def simulate(
     simulation = _Simulation(loaded, options, stage, progress, taker, tells_memory=tells_memory)
     error: PlacesimError | None = None
     try:
-        simulation.run()
+        with collector_paused() if stage == Stage.WALKED else nullcontext():
+            simulation.run()
     except PlacesimError as problem:
         error = problem
     report = simulation.report(error)

@@ -35,16 +35,17 @@ ROOMS = {
     ),
     "inspection": "escapes files marked suggestions formats runtime placement graph devices ops dtypes errors",
     "report": "escapes marked inspection runtime placement graph devices ops dtypes errors",
+    "sizing": "simulation loading options inspection runtime devices errors",
     "manual": "",
     "options": "suggestions devices errors",
     "loading": "files options formats checkpoints graph devices errors",
     "simulation": (
-        "files suggestions deadlines loading options inspection report formats runtime placement graph devices ops dtypes "
-        "errors"
+        "collector files suggestions deadlines loading options inspection report formats runtime placement graph devices "
+        "memory ops dtypes errors"
     ),
     "cli": (
-        "escapes files suggestions deadlines interrupts simulation loading options manual inspection report marked formats "
-        "devices errors placesim"
+        "escapes files suggestions deadlines interrupts simulation sizing loading options manual inspection report marked "
+        "formats devices errors placesim"
     ),
     "__init__": "interrupts simulation devices errors",
     "__main__": "cli interrupts",

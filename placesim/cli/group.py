@@ -18,6 +18,7 @@ COMMANDS = {
     "check": "Hold a placement to a policy.",
     "diff": "Compare two placements.",
     "show": "Show a placement as a tree, a picture or a page.",
+    "memory": "Tell what a graph needs of its devices' memory, and what would fit.",
     "convert": "Convert a graph between YAML, JSON and TensorFlow's GraphDef.",
     "manual": "Read the manual.",
 }

@@ -81,6 +81,22 @@ _PLACEMENT = (
 )
 
 
+feed_option = click.option(
+    "--feed",
+    "feeds",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A value to feed: a YAML literal or @FILE.npy; may be repeated.",
+)
+_FILE_ACCESS = (
+    click.option(
+        "--allow-read", multiple=True, metavar="DIR", help="A folder or file that the graph may read; may be repeated."
+    ),
+    click.option(
+        "--allow-write", multiple=True, metavar="DIR", help="A folder or file that the graph may write; may be repeated."
+    ),
+    click.option("--allow-all-files", is_flag=True, help="Let the graph read and write any file."),
+)
 _REPORT = (
     click.option(
         "--log-style", type=Word(("modern", "classic")), default="modern", help="TensorFlow 2.x's text or the first guides'."
@@ -113,6 +129,11 @@ def source_options(command: Command) -> Command:
 def placement_options(command: Command) -> Command:
     """What placing takes."""
     return _add(command, _PLACEMENT)
+
+
+def file_access_options(command: Command) -> Command:
+    """What the graph may touch."""
+    return _add(command, _FILE_ACCESS)
 
 
 def report_options(command: Command) -> Command:

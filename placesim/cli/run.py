@@ -8,6 +8,8 @@ import click
 
 from placesim.cli.options import (
     debug_option,
+    feed_option,
+    file_access_options,
     format_option,
     given,
     machine_options,
@@ -26,20 +28,12 @@ from placesim.cli.options import (
 @machine_options
 @source_options
 @placement_options
-@click.option(
-    "--feed",
-    "feeds",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A value to feed: a YAML literal or @FILE.npy; may be repeated.",
-)
+@feed_option
 @report_options
 @format_option
 @click.option("--intra-op-threads", type=int, metavar="N", help="Threads inside an op; 0 lets the system pick.")
 @click.option("--inter-op-threads", type=int, metavar="N", help="Threads between ops; 0 lets the system pick.")
-@click.option("--allow-read", multiple=True, metavar="DIR", help="A folder or file that the graph may read; may be repeated.")
-@click.option("--allow-write", multiple=True, metavar="DIR", help="A folder or file that the graph may write; may be repeated.")
-@click.option("--allow-all-files", is_flag=True, help="Let the graph read and write any file.")
+@file_access_options
 @click.option("--log-creation", is_flag=True, help="Print TensorFlow's line for each GPU that is made, to standard error.")
 @click.option("--memory-limit", metavar="BYTES", help="The most that a run may allocate (4GiB); else what is free.")
 @click.option("--no-memory-limit", is_flag=True, help="Let devices hold more than they have; their memory is only counted.")

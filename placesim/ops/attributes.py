@@ -211,3 +211,11 @@ def _format_element(value: Any, dtype: DType) -> str:
     if dtype is DOUBLE:
         return format_double(float(value))
     return format_float(float(value)) if dtype.is_floating else str(int(value))
+
+
+def names_functions(attrs: Attrs) -> bool:
+    """Whether a node names functions to call."""
+    return any(
+        isinstance(value, FunctionName) or (isinstance(value, tuple) and any(isinstance(v, FunctionName) for v in value))
+        for value in attrs.values()
+    )

@@ -25,9 +25,11 @@ from placesim.runtime.control_flow import find_frames
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels.kernel import Kernel, WouldWait, one_per_output
 from placesim.runtime.kernels.memory_rules import TensorMemory
+from placesim.runtime.kernels.sketch import Sketch
 from placesim.runtime.memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, blame, defect, no_argument, read_variable
 from placesim.runtime.shapes import format_dims
+from placesim.runtime.sketches import unknown_choice
 
 LARGE_INPUT_BYTES = 1 << 15
 """An op whose inputs are smaller runs in the calling thread: handing it over would cost more."""
@@ -602,6 +604,8 @@ def _switched(program: Program, instruction: Instruction, values: Sequence[Any])
     selector = read_variable(values[1]) if instruction.reads_ref[1] else values[1]
     data = read_variable(values[0]) if instruction.reads_ref[0] else values[0]
     count = instruction.output_count
+    if isinstance(selector, Sketch):
+        raise unknown_choice(program.graph, instruction.node)
     if getattr(selector, "ndim", 0):
         text = f"The second input must be a scalar, but it has shape {format_dims(selector.shape)}"
         raise blame(InvalidArgumentError(text), program.graph, instruction.node, program.state.device.name)

@@ -15,8 +15,9 @@ from typing import Any
 
 from placesim.errors import InternalError, OpError, PlacesimError
 from placesim.memory.buffers import Buffer
+from placesim.ops.attributes import names_functions
 from placesim.ops.categories import RECEIVES, SENDS
-from placesim.runtime.accounting.ledger import FETCHED, Ledger, Site, StepAccount, make_constants, names_functions, share
+from placesim.runtime.accounting.ledger import FETCHED, Ledger, Site, StepAccount, make_constants, share
 from placesim.runtime.accounting.plain import PlainKernel
 from placesim.runtime.memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, TransferKey, blame, defect, no_argument, read_variable

@@ -29,6 +29,7 @@ from placesim.runtime.executor import Executor
 from placesim.runtime.executors import AnyExecutor, build_executor
 from placesim.runtime.function_calls import FunctionCalls
 from placesim.runtime.initial_values import set_initial_values
+from placesim.runtime.kernels.sketch import SketchedValueError
 from placesim.runtime.memory import Memory, serving_memory
 from placesim.runtime.partition import partition
 from placesim.runtime.prepared import Prepared, PreparedStep, StepResult, Wanted, wanted_of
@@ -38,7 +39,7 @@ from placesim.runtime.requests import Fetched, default_fetches, resolve_fed_tens
 from placesim.runtime.resources import value_dims
 from placesim.runtime.threads import PROCESS_POOLS, ThreadPools, runs_ops_in_parallel
 from placesim.runtime.visible_devices import build_device_set
-from placesim.runtime.walking import FeedShapes, sketch_feeds
+from placesim.runtime.walking import FeedShapes, sketch_feeds, ways_to_know
 
 Progress = Callable[[int], None]
 
@@ -201,7 +202,11 @@ class Session:
         with serving_memory(self._memory):
             feeds = self._resolve_feeds(step, fetched)
         prepared = self._prepare(wanted_of(feeds, fetched))
-        results = self._execute(prepared, feeds, progress)
+        try:
+            results = self._execute(prepared, feeds, progress)
+        except SketchedValueError as error:
+            error.help = ways_to_know(self.graph, error, feeds)
+            raise
         return prepared.collect(self.graph, fetched, results)
 
     def _resolve_feeds(self, step: Step, fetched: Sequence[Fetched]) -> dict[TensorRef, Any]:
@@ -220,7 +225,8 @@ class Session:
             set_initial_values(values, prepared.step.placement, self._states)
             if self._ledger is not None:
                 self._ledger.adopt(self._states)
-            prepared.executor = self._build_executor(prepared)
+            with collector_paused():
+                prepared.executor = self._build_executor(prepared)
         prepared.step_resources.clear()
         arguments = prepared.arguments(self.graph, feeds)
         with ExitStack() as stack:

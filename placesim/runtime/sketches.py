@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import DType
-from placesim.errors import GraphBuildError
+from placesim.errors import GraphBuildError, InvalidArgumentError
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import node_tag
-from placesim.ops.attributes import Attrs, Shape
+from placesim.ops.attributes import Attrs, Shape, names_functions
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.kernels.sketch import Sketch, SketchedValueError
 from placesim.runtime.memory import AllocationRefused
@@ -36,19 +36,21 @@ _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, 
 
 def sketched(kernel: Kernel, graph: Graph, node: Node) -> Kernel:
     """The kernel of a node in a step that is walked through.  It raises SketchedValueError where a shape is not known."""
+    if node.op in MEASURING_OPS:
+        return kernel
     compute, dtypes, is_ref = kernel.compute, node.signature.output_dtypes, node.signature.output_is_ref
 
     settled = LAST_OUTPUTS.get(node.op, ())
-    looks_at_shapes = node.op in MEASURING_OPS
 
     def walk(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:
         is_known = _is_known(values)
-        if not is_known and (context or looks_at_shapes):  # it may do no more than hand tensors on
+        if not is_known and context:  # it may do no more than hand tensors on
             try:
                 return compute(values, attrs, *context)
-            except _NOT_FOR_SKETCHES:
-                pass
-        shapes = _shapes(kernel, values, attrs, context)
+            except _NOT_FOR_SKETCHES as error:
+                if isinstance(error, SketchedValueError) and names_functions(attrs):
+                    raise error if error.node else unknown_choice(graph, node) from None
+        shapes = _shapes(kernel, values, attrs, context, is_known=is_known)
         if is_known and (shapes is None or any(is_ref) or _are_small(shapes)):
             return compute(values, attrs, *context)
         found: list[Dims] = [None] * len(dtypes) if shapes is None else shapes
@@ -59,6 +61,12 @@ def sketched(kernel: Kernel, graph: Graph, node: Node) -> Kernel:
         ]
 
     return kernel._replace(compute=walk, direct=None)
+
+
+def unknown_choice(graph: Graph, node: Node) -> SketchedValueError:
+    """For a node that decides, by a value that nothing tells, what runs next, or how often."""
+    text = f"What {node_tag(node.name)} runs depends on a value that is not known before the step runs"
+    return SketchedValueError(text, node=node.name, location=graph.location(node))
 
 
 def _sketch(graph: Graph, node: Node, dims: Dims, dtype: DType) -> Sketch:
@@ -79,8 +87,10 @@ def _is_known(values: Sequence[Any]) -> bool:
     return elements <= MAX_KNOWN_ELEMENTS
 
 
-def _shapes(kernel: Kernel, values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext]) -> list[Dims] | None:
-    """What the shape function says; None where it refuses, which the kernel says better."""
+def _shapes(
+    kernel: Kernel, values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext], *, is_known: bool
+) -> list[Dims] | None:
+    """What the shape function says; None where it refuses what is known, which the kernel says better."""
     known = ShapeContext(
         [value_dims(value.value if isinstance(value, Variable) else value) for value in values],
         attrs,
@@ -89,8 +99,10 @@ def _shapes(kernel: Kernel, values: Sequence[Any], attrs: Attrs, context: Sequen
     )
     try:
         return list(kernel.shape(known))
-    except (ShapeError, GraphBuildError):
-        return None
+    except (ShapeError, GraphBuildError) as error:
+        if is_known:
+            return None
+        raise InvalidArgumentError(error.message) from None
 
 
 def _handle(handle: ResourceHandle, context: Sequence[KernelContext]) -> HandleShape | None:

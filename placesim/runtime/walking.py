@@ -44,20 +44,47 @@ def sketch_feeds(
     for feed in step.feeds:
         ref = resolve_fed_tensor(graph, feed)
         found[ref] = _sketch_feed(graph, feed, ref, wanted, directory, files)
-    missing: list[str] = []
+    missing: list[tuple[str, Dims]] = []
     for node in _unfed_placeholders(graph, [f.node for f in fetched], found):
         dims = _settled(node, _declared(node), wanted)
         if dims is None or not is_fully_defined(dims):
-            missing.append(f"{node.name} {format_dims(dims)}")
+            missing.append((node.name, dims))
         else:
             found[TensorRef(node.id, 0)] = Sketch(dims, node.signature.output_dtypes[0])
     if missing:
-        more = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
-        error = SketchedValueError(f"the shapes of placeholders are open: {', '.join(missing[:MAX_NAMED])}{more}")
-        name = missing[0].split()[0]
-        error.help = (f"`--shape {name}=1,2,3` gives one placeholder's shape, `--batch N` the first dimension of all",)
-        raise error
+        raise _open_shapes(missing)
     return found
+
+
+def _open_shapes(missing: Sequence[tuple[str, Dims]]) -> SketchedValueError:
+    """For placeholders that are open, with the least that has to be said of them."""
+    named = ", ".join(f"{name} {format_dims(dims)}" for name, dims in missing[:MAX_NAMED])
+    more = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
+    error = SketchedValueError(f"the shapes of placeholders are open: {named}{more}")
+    # the rest of such a shape is known
+    of_batch = [name for name, dims in missing if dims and dims[0] < 0 and is_fully_defined(dims[1:])]
+    others = [(name, dims) for name, dims in missing if name not in of_batch]
+    said = ["`--batch N` says the first dimension of all"] if of_batch else []
+    said += [f"`--shape {name}={_example(dims)}` says that of {name}" for name, dims in others[:MAX_NAMED]]
+    error.help = tuple(said)
+    return error
+
+
+def _example(dims: Dims) -> str:
+    return "1,2,3" if dims is None else ",".join("N" if dim < 0 else str(dim) for dim in dims)
+
+
+def ways_to_know(graph: Graph, error: SketchedValueError, fed: Mapping[TensorRef, Any]) -> tuple[str, ...]:
+    """What would settle the value that a node depends on: the feeds that it may follow from, or to execute the graph."""
+    said = ["`--execute` runs the graph with numpy, and takes what comes"]
+    if error.node in graph.ids:
+        ahead = _ancestors(graph, [graph.ids[error.node]], {})
+        sketches = [(ref.node, value) for ref, value in fed.items() if ref.node in ahead and isinstance(value, Sketch)]
+        few = [
+            graph.nodes[node].name for node, value in sketches if value.size <= MAX_KNOWN_ELEMENTS and value.dtype.kind in "iub"
+        ]
+        said = [f"`--feed {name}=VALUE` may tell it" for name in few[:MAX_NAMED]] + said
+    return tuple(said)
 
 
 def _sketch_feed(graph: Graph, feed: Feed, ref: TensorRef, wanted: FeedShapes, directory: Path, files: FileAccess) -> Any:
@@ -80,16 +107,39 @@ def _declared(node: Node) -> Dims:
 
 def _settled(node: Node, dims: Dims, wanted: FeedShapes) -> Dims:
     """A placeholder's shape with what was asked for it."""
-    if node.name in wanted.shapes:
-        return tuple(wanted.shapes[node.name])
     declared = _declared(node)
+    if node.name in wanted.shapes:
+        shape = tuple(wanted.shapes[node.name])
+        if declared is not None and not _fits(shape, declared):
+            raise RequestError(f"wrong shape of {node.name}: got {format_dims(shape)}, expected {format_dims(declared)}")
+        return shape
     if wanted.batch is not None and dims and declared and declared[0] < 0:
         return (wanted.batch, *dims[1:])
     return dims
 
 
+def _fits(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
+    return len(shape) == len(declared) and all(said in (given, -1) for given, said in zip(shape, declared, strict=True))
+
+
+def has_open_batch(graph: Graph) -> bool:
+    """Whether any placeholder leaves its first dimension open."""
+    return any(node.op in UNFED_PLACEHOLDERS and (_declared(node) or (0,))[0] < 0 for node in graph.nodes)
+
+
+def declared_shapes(graph: Graph) -> list[tuple[str, str]]:
+    """Each placeholder's name, and its shape as text."""
+    return [(node.name, format_dims(_declared(node))) for node in graph.nodes if node.op in UNFED_PLACEHOLDERS]
+
+
 def _unfed_placeholders(graph: Graph, targets: Sequence[int], fed: Mapping[TensorRef, Any]) -> list[Node]:
     """The placeholders that these nodes need and that nothing feeds, in graph order."""
+    needed = _ancestors(graph, targets, fed) - {ref.node for ref in fed}
+    return [graph.nodes[i] for i in sorted(needed) if graph.nodes[i].op in UNFED_PLACEHOLDERS]
+
+
+def _ancestors(graph: Graph, targets: Sequence[int], fed: Mapping[TensorRef, Any]) -> set[int]:
+    """These nodes and all that they need, but for what is fed."""
     seen = set(targets)
     waiting = list(seen)
     while waiting:
@@ -99,5 +149,4 @@ def _unfed_placeholders(graph: Graph, targets: Sequence[int], fed: Mapping[Tenso
             if needed not in seen:
                 seen.add(needed)
                 waiting.append(needed)
-    fed_nodes = {ref.node for ref in fed}
-    return [graph.nodes[i] for i in sorted(seen - fed_nodes) if graph.nodes[i].op in UNFED_PLACEHOLDERS]
+    return seen

@@ -60,7 +60,10 @@ def test_the_same_picture_gives_the_same_bytes() -> None:
 
 def test_every_vendored_library_has_its_licence_and_every_asset_is_used() -> None:
     licences = {"LICENSE.cytoscape", "LICENSE.elkjs.md"}
-    assert {path.name for path in ASSETS.iterdir()} == {*SCRIPTS, *LIBRARIES.values(), *licences, "page.html", "page.css"}
+    assert {path.name for path in ASSETS.iterdir()} == {
+        *(*SCRIPTS, *LIBRARIES.values(), *licences, "page.html", "page.css"),
+        *("memory.html", "memory.css", "memory.js"),
+    }
 
 
 def test_a_name_cannot_become_markup() -> None:

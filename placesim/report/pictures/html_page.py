@@ -29,17 +29,18 @@ LIBRARIES = {"cytoscape": "cytoscape.min.js", "elk_api": "elk-api.js", "elk_work
 def html_page(picture: Picture) -> str:
     """The whole page."""
     parts = {name: packed_asset(file) for name, file in LIBRARIES.items()}
-    return Template(_asset("page.html")).substitute(
+    return Template(page_asset("page.html")).substitute(
         parts,
         title=html.escape(escape_line(picture.name)),
-        style=_asset("page.css"),
-        script="\n".join(map(_asset, SCRIPTS)),
-        data=_packed(_json(page_document(picture))),
+        style=page_asset("page.css"),
+        script="\n".join(map(page_asset, SCRIPTS)),
+        data=_packed(page_json(page_document(picture)).encode()),
     )
 
 
-def _json(document: Mapping[str, Any]) -> bytes:
-    return escape_json(json.dumps(document, ensure_ascii=False, separators=(",", ":"))).encode()
+def page_json(document: Mapping[str, Any]) -> str:
+    """What a page's scripts read."""
+    return escape_json(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
 
 
 def _packed(data: bytes) -> str:
@@ -49,8 +50,9 @@ def _packed(data: bytes) -> str:
 @cache
 def packed_asset(name: str) -> str:
     """A library's file, compressed once."""
-    return _packed(_asset(name).encode())
+    return _packed(page_asset(name).encode())
 
 
-def _asset(name: str) -> str:
+def page_asset(name: str) -> str:
+    """A file of a page's, as it stands beside this package."""
     return (files("placesim.report") / "assets" / name).read_text("utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from placesim.devices.gpu_memory import GpuMemory
 from placesim.devices.inventory import Device
 from placesim.memory.allocator import BfcAllocator
 from placesim.memory.dump import LogLine
@@ -49,14 +50,22 @@ def _source(device: Device, failures: FailureLog, log: Callable[[LogLine], objec
     limit = device.allocation_limit
     if limit is None:
         return CountedMemory("cpu")
-    if device.gpu is None:
+    return AllocatedMemory(make_allocator(device.gpu, limit if has_limits else UNLIMITED, failures, log), limit)
+
+
+def make_allocator(
+    gpu: GpuMemory | None,
+    limit: int,
+    failures: FailureLog | None = None,
+    log: Callable[[LogLine], object] | None = None,
+) -> BfcAllocator:
+    """The allocator of a GPU, or of a CPU device that was given so many bytes."""
+    if gpu is None:
         options, driver, name = BfcOptions(allow_growth=True), mapped_memory(), "bfc_cpu_allocator_for_gpu"
     else:
-        gpu = device.gpu
         options = BfcOptions(gpu.allow_growth, gpu.retries, gpu.garbage_collection, gpu.fragmentation_fraction)
         driver, name = gpu_memory(), gpu.name
-    allocator = BfcAllocator(name, limit if has_limits else UNLIMITED, driver, options, failures=failures, log=log)
-    return AllocatedMemory(allocator, limit)
+    return BfcAllocator(name, limit, driver, options, failures=failures, log=log)
 
 
 UNLIMITED = 1 << 50

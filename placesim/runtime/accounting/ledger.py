@@ -18,7 +18,7 @@ from placesim.graph.graph import Node, Signature
 from placesim.memory.buffers import Buffer, OutOfMemory
 from placesim.memory.dump import LogLine
 from placesim.memory.sources import Clock, DeviceSource
-from placesim.ops.attributes import Attrs, FunctionName
+from placesim.ops.attributes import Attrs, names_functions
 from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
 from placesim.runtime.accounting.errors import (
     Failure,
@@ -627,11 +627,3 @@ def share(memory: TensorMemory, readers: int) -> None:
 def _release(memories: Iterable[TensorMemory]) -> None:
     for memory in memories:
         memory.release()
-
-
-def names_functions(attrs: Attrs) -> bool:
-    """Whether a node names functions to call."""
-    return any(
-        isinstance(value, FunctionName) or (isinstance(value, tuple) and any(isinstance(v, FunctionName) for v in value))
-        for value in attrs.values()
-    )

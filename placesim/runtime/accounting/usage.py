@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ class Holder(NamedTuple):
 
     `size` in bytes as the allocator gave it, `requested` as it was asked for.  `since` is the node that ran when it was made,
     and `until` the one after which it was freed; empty where it was not.  `kept` says what keeps it beyond the step: a
-    constant, or a variable.
+    constant, or a variable.  `made` and `freed` are those moments as positions in the device's trace, `freed` None for never.
     """
 
     node: str
@@ -27,6 +28,8 @@ class Holder(NamedTuple):
     since: str
     until: str
     kept: str
+    made: int = 0
+    freed: int | None = None
 
 
 class DeviceUsage(NamedTuple):
@@ -34,7 +37,8 @@ class DeviceUsage(NamedTuple):
 
     Bytes throughout.  `limit` is None where there is none, `fragmentation` of the free memory at the end, NaN where nothing is
     free.  `peak_node` is the node that ran when most was in use, `holders` what was in use then, largest first; `curve` has the
-    most in use over the course of the steps, in at most CURVE_POINTS parts.
+    most in use over the course of the steps, in at most CURVE_POINTS parts.  `trace` has each event: the bytes that were asked
+    for, or `-1 - n` where allocation n, counted from 0, was freed; `peak_at` is the position there of the peak.
     """
 
     device: str
@@ -47,6 +51,8 @@ class DeviceUsage(NamedTuple):
     holders: tuple[Holder, ...]
     curve: tuple[int, ...]
     fragmentation: float | None
+    peak_at: int = 0
+    trace: Sequence[int] = ()
 
     @property
     def room(self) -> int | None:
@@ -78,6 +84,7 @@ def _usage(device: str, source: DeviceSource, kept: dict[Buffer, str]) -> Device
         if in_use > curve[position // step]:
             curve[position // step] = in_use
     fragmentation = getattr(getattr(source, "allocator", None), "fragmentation", None)
+    trace = _trace(journal)
     return DeviceUsage(
         device,
         source.name,
@@ -89,19 +96,34 @@ def _usage(device: str, source: DeviceSource, kept: dict[Buffer, str]) -> Device
         _holders_at(journal, at, kept),
         tuple(curve),
         fragmentation() if fragmentation is not None else None,
+        at,
+        trace,
     )
 
 
-def _holders_at(journal: Sequence[Entry], at: int, kept: dict[Buffer, str]) -> tuple[Holder, ...]:
-    made: dict[Buffer, str] = {}
-    for entry in journal[: at + 1]:
+def _trace(journal: Sequence[Entry]) -> array[int]:
+    numbers: dict[Buffer, int] = {}
+    trace = array("q")
+    for entry in journal:
         if entry.is_made:
-            made[entry.buffer] = entry.node
+            numbers[entry.buffer] = len(numbers)
+            trace.append(entry.buffer.size)
+        else:
+            trace.append(-1 - numbers[entry.buffer])
+    return trace
+
+
+def _holders_at(journal: Sequence[Entry], at: int, kept: dict[Buffer, str]) -> tuple[Holder, ...]:
+    made: dict[Buffer, int] = {}
+    for position, entry in enumerate(journal[: at + 1]):
+        if entry.is_made:
+            made[entry.buffer] = position
         else:
             del made[entry.buffer]
-    freed = {entry.buffer: entry.node for entry in journal[at + 1 :] if not entry.is_made}
-    found = [
-        Holder(buffer.owner, buffer.allocated, buffer.size, since, freed.get(buffer, ""), kept.get(buffer, ""))
-        for buffer, since in made.items()
-    ]
+    freed = {entry.buffer: position for position, entry in enumerate(journal[at + 1 :], at + 1) if not entry.is_made}
+    found = []
+    for buffer, since in made.items():
+        until = freed.get(buffer)
+        nodes = journal[since].node, "" if until is None else journal[until].node
+        found.append(Holder(buffer.owner, buffer.allocated, buffer.size, *nodes, kept.get(buffer, ""), since, until))
     return tuple(sorted(found, key=lambda holder: -holder.size))

@@ -14,6 +14,10 @@ from placesim.errors import UsageError
 class SketchedValueError(UsageError):
     """A step depends on a value that is not known before it runs."""
 
+    @property
+    def type_name(self) -> str:
+        return UsageError.__name__
+
 
 class Sketch:
     """A tensor of which only the shape and the type are known; who asks for its values gets a SketchedValueError."""

@@ -99,6 +99,19 @@ OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "--format": ("json", "dot", "mermaid", "html", "text"),
         "--output": ("out.html", "out.dot", "missing/out.html", ""),
     },
+    "memory": MACHINE
+    | SOURCE
+    | PLACEMENT
+    | {
+        "--batch": (*_NUMBERS, "auto", "many"),
+        "--shape": ("a=1,2", "a=", "=1", "a=-1", "a=1,x", "a=99999999999999999999", "\x1b=1"),
+        "--feed": _FEEDS,
+        "--execute": (),
+        "--dump": (),
+        "--top": _NUMBERS,
+        "--format": ("json", "html", "text", "odd"),
+        "--output": ("out.html", "out.json", "missing/out.html", ""),
+    },
     "convert": MACHINE
     | SOURCE
     | PLACEMENT
@@ -117,7 +130,7 @@ OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 """The options of each command, and values for them; none for a flag."""
-GRAPH_COMMANDS = ("run", "run", "run", "place", "explain", "check", "show", "convert", "diff")
+GRAPH_COMMANDS = ("run", "run", "run", "place", "explain", "check", "show", "memory", "convert", "diff")
 STEP_SECONDS = "3"
 """No step may run longer, so that a graph with an endless loop is no hang."""
 

@@ -1,0 +1,178 @@
+"""`placesim memory`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from placesim.cli.forms import Form, find_form, form_of_file, form_option
+from placesim.cli.options import (
+    debug_option,
+    feed_option,
+    file_access_options,
+    given,
+    machine_options,
+    placement_options,
+    shell_environment,
+    source_options,
+)
+from placesim.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from placesim.inspection.memory_study import MemoryStudy
+    from placesim.loading import Loaded
+    from placesim.options import Options
+
+AUTO = "auto"
+TOP = 10
+"""How many rows of holders a device has unless told otherwise."""
+
+
+def _text(study: MemoryStudy, top: int) -> str:
+    from placesim.report.text.memory import format_lines
+
+    return format_lines(study, top)
+
+
+def _json(study: MemoryStudy, top: int) -> str:
+    from placesim.report.document import json_line
+    from placesim.report.text.memory import memory_document
+
+    return json_line(memory_document(study, top))
+
+
+def _html(study: MemoryStudy, top: int) -> str:
+    from placesim.report.pictures.memory_page import memory_page
+
+    return memory_page(study, top)
+
+
+FORMS = (
+    Form("text", _text),
+    Form("json", _json, (".json",)),
+    Form("html", _html, (".html", ".htm")),
+)
+_EPILOG = (
+    "Exit code: 0 it fits, 1 a device runs out of memory, or TensorFlow would refuse the graph, 2 sizes or options are wrong."
+)
+
+
+class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
+    """A number, or the word for the largest."""
+
+    name = "batch"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return f"N|{AUTO}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        text = str(value)
+        if text == AUTO:
+            return AUTO
+        if not (text.isascii() and text.isdecimal() and len(text) < 20):
+            self.fail(f"got '{text}', expected a number or {AUTO}", param, ctx)
+        return int(text)
+
+
+@click.command("memory", epilog=_EPILOG)
+@click.argument("graph")
+@click.option(
+    "--shape", multiple=True, metavar="NAME=1,2,3", help="The shape of a placeholder that leaves it open; may be repeated."
+)
+@click.option(
+    "--batch", type=_Batch(), help="The first dimension of all placeholders that leave it open; auto: the largest that fits."
+)
+@feed_option
+@click.option("--execute", is_flag=True, help="Execute the graph with numpy, and take the sizes that come.")
+@click.option(
+    "--dump", "dumps", is_flag=True, help="Print TensorFlow's dump of each allocator at its peak, or where it ran out."
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1),
+    metavar="N",
+    default=TOP,
+    show_default=True,
+    help="How many holders to list for each device.",
+)
+@machine_options
+@source_options
+@placement_options
+@file_access_options
+@form_option(FORMS, "The form of the report.")
+@click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file; its ending tells the form.")
+@debug_option
+def memory_command(
+    graph: str,
+    batch: int | str | None,
+    feeds: tuple[str, ...],
+    execute: bool,
+    dumps: bool,
+    top: int,
+    form: str | None,
+    output: str | None,
+    **values: Any,
+) -> int:
+    """Tell what a graph's steps hold of each device's memory, and what it would take to fit.
+
+    GRAPH is whatever `run` takes.  The steps are walked through in their order and nothing is computed, so that sizes have to
+    be known: `--batch` or `--shape` settle what placeholders leave open.  On a terminal: for each device its curve and who
+    holds most at the peak.  In a pipe, text is a line for each fact, with tabs between.  `html` is one page that needs no
+    network.
+
+    \b
+    Examples:
+      placesim memory graphs/cifar10-towers.yaml
+      placesim memory model.pb --fetch logits --batch auto --gpu 1 --gpu-model 'Tesla T4'
+      placesim memory graphs/alexnet.yaml --output alexnet.html
+      placesim memory model.yaml --batch 64 | awk -F'\\t' '$1 == "device" {print $2, $5}'
+    """
+    from placesim.cli.output import is_terminal, write, write_error, write_files
+    from placesim.formats.graph_file.overrides import parse_feed
+    from placesim.options import make_options
+    from placesim.sizing import Wanted, study_memory
+
+    form = form or form_of_file(FORMS, output or "") or "text"
+    if form == "html" and output is None and sys.stdout.isatty():
+        raise UsageError("a page is not for a terminal: got --format html, expected --output FILE with it")
+    known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment(), "execute": execute}
+    options = make_options(given(values | known | {"batch": None if batch == AUTO else batch}))
+    study = study_memory(_loader(graph, options), options, _name(graph), Wanted(execute, batch == AUTO, dumps))
+    if form == "text" and output is None and is_terminal(sys.stdout):
+        write(_styled(study, top), is_styled=True)
+    else:
+        text = find_form(FORMS, form).write(study, top)
+        write(text) if output is None else write_files({Path(output): text.encode()})
+    if study.error is not None:
+        write_error(study.error)
+        return study.error.exit_code
+    return 0
+
+
+def _name(graph: str) -> str:
+    return "<stdin>" if graph == "-" else graph
+
+
+def _loader(graph: str, options: Options) -> Callable[[], Loaded]:
+    """Reads the graph, as often as it is asked; a stream once."""
+    from io import BytesIO
+
+    from placesim.cli.graph_arguments import load_graph
+    from placesim.files.reading import is_stream
+    from placesim.loading import load, read_bytes, read_stream
+
+    if graph != "-" and not is_stream(graph):
+        return lambda: load_graph(graph, options)
+    data = read_stream(sys.stdin.buffer, _name(graph)) if graph == "-" else read_bytes(graph)
+    return lambda: load(BytesIO(data), _name(graph), options)
+
+
+def _styled(study: MemoryStudy, top: int) -> str:
+    from placesim.report.terminal_memory import styled_memory
+
+    return styled_memory(study, sys.stdout, top)

@@ -1,0 +1,167 @@
+"""A study of memory as lines for a pipe, and as a JSON object.
+
+In a pipe every line begins with what it is, and has tabs between its parts; bytes are whole numbers, and `-` stands for what
+there is not.
+
+- `device`, name, allocator, limit, peak, room, fragmentation, node: the peak is that without limits, the node the one at it.
+- `curve`, device, bytes in each part of the steps, blanks between.
+- `holder`, device, kind, whose, number, bytes, since, until.
+- `out`, device, node: where it ran out, and after which node no more happened.
+- `fragmented`, device, bytes that found no room, bytes that were free.
+- `batch`, `gpu-model`, `allow-growth`: what it would take.
+- `order`, scopes that would have to run one after another for it to fit.
+- `note`, what is not counted.
+- `dump`, device, a line of TensorFlow's dump.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from placesim.escapes import escape_line
+from placesim.inspection.device_names import short_names
+from placesim.inspection.memory_study import DeviceMemory, Holding, MemoryStudy, largest_holdings
+from placesim.report.document import error_document
+from placesim.report.text.amounts import readable_size
+
+NOTHING = "-"
+
+
+def device_labels(study: MemoryStudy) -> dict[str, str]:
+    """The short name of each device by its full one."""
+    names = [device.usage.device for device in study.devices]
+    return dict(zip(names, short_names(names), strict=True))
+
+
+def format_lines(study: MemoryStudy, top: int) -> str:
+    """The lines; `top` is how many rows of holders a device has."""
+    lines = ["\t".join(escape_line(str(part)) for part in row) + "\n" for row in _rows(study, top)]
+    labels = device_labels(study)
+    # a dump has tabs of its own
+    lines += [f"dump\t{labels[device.usage.device]}\t{line}\n" for device in study.devices for line in device.dump]
+    return "".join(lines)
+
+
+def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
+    labels = device_labels(study)
+    for device in study.devices:
+        usage, label = device.usage, labels[device.usage.device]
+        numbers = (_or_nothing(usage.limit), device.needed.peak, _or_nothing(device.room), _share(device.fragmentation))
+        yield ("device", label, usage.allocator, *numbers, device.needed.peak_node)
+    for device in study.devices:
+        yield ("curve", labels[device.usage.device], " ".join(map(str, device.needed.curve)))
+    for device in study.devices:
+        for holding in largest_holdings(device.usage.holders, top):
+            yield ("holder", labels[device.usage.device], *_holder_cells(holding))
+    if study.error is not None:
+        yield ("out", short_names([study.error.device or ""])[0] or NOTHING, study.error.node or NOTHING)
+    for device in study.devices:
+        if device.is_fragmented:
+            yield ("fragmented", labels[device.usage.device], device.asked, device.free)
+    if study.batch is not None or study.is_searched:
+        yield ("batch", _or_nothing(study.batch), "largest" if study.is_searched else "given")
+    if study.has_gpus:
+        found = study.smallest_gpu
+        yield ("gpu-model", *((NOTHING, NOTHING) if found is None else (found.model.name, found.limit)))
+    if study.growth is not None:
+        yield ("allow-growth", str(study.growth).lower(), "fails" if study.fits else "fits")
+    if study.order:
+        yield ("order", *study.order)
+    for note in study.notes:
+        yield ("note", note)
+
+
+def _holder_cells(holding: Holding) -> Sequence[object]:
+    return holding.kind, holding.name or ".", holding.number, holding.size, holding.since, holding.until or NOTHING
+
+
+def _or_nothing(value: int | None) -> object:
+    return NOTHING if value is None else value
+
+
+def _share(value: float | None) -> str:
+    return NOTHING if value is None or math.isnan(value) else f"{value:.4f}"
+
+
+# --- sentences -----------------------------------------------------------------------------------------------------
+
+
+def requirements(study: MemoryStudy) -> Iterator[str]:
+    """What it would take to fit, a sentence a line."""
+    if study.error is not None:
+        device = short_names([study.error.device or ""])[0]
+        needed = max((d.needed.peak for d in study.devices if d.usage.device == study.error.device), default=0)
+        yield f"{device} runs out of memory at {study.error.node}; without limits it would hold {readable_size(needed)}"
+    for held in study.devices:
+        if held.is_fragmented:
+            free, asked = readable_size(held.free), readable_size(held.asked)
+            yield f"{free} are free there, but in pieces too small for the {asked} that are asked for: the memory is fragmented"
+    if study.is_searched:
+        yield _largest_batch(study)
+    if study.has_gpus:
+        found = study.smallest_gpu
+        yield (
+            "no GPU of the catalogue has enough memory"
+            if found is None
+            else f"the smallest GPU that would do: {found.model.name}, with a limit of {readable_size(found.limit)}"
+        )
+    yield from study.notes
+    if study.growth is not None:
+        outcome = "runs out of memory" if study.fits else "fits"
+        yield f"with `allow_growth: {str(study.growth).lower()}` it {outcome}"
+    if study.order:
+        yield f"it fits where {', '.join(study.order)} run one after another, each with control inputs from the one before"
+
+
+def _largest_batch(study: MemoryStudy) -> str:
+    if study.batch is None:
+        return "any batch fits"
+    return f"the largest batch that fits: {study.batch}" if study.batch else "no batch fits"
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------------
+
+
+def memory_document(study: MemoryStudy, top: int) -> dict[str, Any]:
+    """Everything, with bytes as whole numbers and null for what there is not."""
+    found = study.smallest_gpu
+    return {
+        "graph": study.name,
+        "fits": study.fits,
+        "executed": study.is_executed,
+        "devices": [_device_document(device, top) for device in study.devices],
+        "batch": study.batch,
+        "batch_is_largest": study.is_searched,
+        "smallest_gpu": None
+        if found is None
+        else {"model": found.model.name, "memory": found.model.memory, "limit": found.limit},
+        "allow_growth": study.growth,
+        "order": list(study.order) or None,
+        "notes": list(study.notes),
+        "error": None if study.error is None else error_document(study.error) | {"device": study.error.device},
+    }
+
+
+def _device_document(device: DeviceMemory, top: int) -> dict[str, Any]:
+    usage, needed = device.usage, device.needed
+    is_number = device.fragmentation is not None and not math.isnan(device.fragmentation)
+    return {
+        "device": usage.device,
+        "allocator": usage.allocator,
+        "limit": usage.limit,
+        "peak": needed.peak,
+        "room": device.room,
+        "peak_node": needed.peak_node,
+        "reached": usage.peak,
+        "reached_node": usage.peak_node,
+        "in_use": usage.in_use,
+        "allocations": usage.allocations,
+        "asked": device.asked or None,
+        "free": device.free if device.usage.limit is not None else None,
+        "fragmentation": device.fragmentation if is_number else None,
+        "curve": list(needed.curve),
+        "holders": [holding._asdict() | {"until": holding.until or None} for holding in largest_holdings(usage.holders, top)],
+        "dump": list(device.dump) or None,
+    }

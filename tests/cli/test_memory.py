@@ -1,0 +1,362 @@
+"""`placesim memory`: what it prints in a pipe and on a terminal, what it writes, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import placesim
+from tests.cli.shell import ROOT, Shell
+
+# a GPU of 20 MiB: a chunk for each 1 MiB of `x` times its batch
+GRAPH = """
+devices: {cpu: 1, gpu: {count: 1, memory: 24MiB}}
+config: {gpu_options: {experimental: {gpu_system_memory_size_in_mb: 4}}}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 262144]}
+  - {variable: v, shape: [65536], initializer: zeros, device: /gpu:0}
+  - scope: tower
+    device: /gpu:0
+    nodes:
+      - {op: Neg, name: a, inputs: [x]}
+      - {op: Mul, name: b, inputs: [a, x]}
+      - {op: Max, name: c, inputs: [b, [0, 1]]}
+  - {initializer: init}
+run:
+  - fetch: [init]
+  - fetch: [tower/c]
+"""
+MIB = 1 << 20
+LIMIT = 20 * MIB
+
+
+@pytest.fixture
+def graph(shell: Shell) -> str:
+    return shell.write("g.yaml", GRAPH)
+
+
+def rows(text: str, kind: str) -> list[list[str]]:
+    return [line.split("\t")[1:] for line in text.splitlines() if line.startswith(f"{kind}\t")]
+
+
+def test_a_pipe_gets_a_line_for_each_fact(shell: Shell, graph: str) -> None:
+    ended = shell("memory", graph, "--batch", "4")
+    assert ended.code == 0
+    assert ended.complaint == ""
+    devices = {row[0]: row[1:] for row in rows(ended.output, "device")}
+    assert list(devices) == ["CPU:0", "GPU:0"]
+    allocator, limit, peak, room, _, node = devices["GPU:0"]
+    assert (allocator, limit) == ("GPU_0_bfc", str(LIMIT))
+    assert int(peak) + int(room) == LIMIT
+    assert node == "tower/a"
+    assert devices["CPU:0"][:2] == ["cpu", "-"]
+    assert rows(ended.output, "batch") == [["4", "given"]]
+    assert rows(ended.output, "out") == []
+
+
+def test_the_peak_is_what_is_held_at_it(shell: Shell, graph: str) -> None:
+    output = shell("memory", graph, "--batch", "4").output
+    (peak,) = [int(row[3]) for row in rows(output, "device") if row[0] == "GPU:0"]
+    held = {row[2]: int(row[4]) for row in rows(output, "holder") if row[0] == "GPU:0"}
+    assert sum(held.values()) == peak
+    assert held["v"] == MIB // 4
+    assert max(map(int, rows(output, "curve")[1][1].split())) == peak
+
+
+def test_the_largest_batch_fits_and_the_next_does_not(shell: Shell, graph: str) -> None:
+    found = shell("memory", graph, "--batch", "auto")
+    assert found.code == 0
+    ((batch, word),) = rows(found.output, "batch")
+    assert word == "largest"
+    assert int(batch) > 4
+    assert shell("memory", graph, "--batch", batch).code == 0
+    assert shell("memory", graph, "--batch", str(int(batch) + 1)).code == 1
+
+
+def test_a_step_that_is_split_gets_a_multiple(shell: Shell) -> None:
+    nodes = """
+  - {op: Split, name: s, inputs: [0, x], attrs: {num_split: 3}, device: /gpu:0}
+  - {op: AddN, name: y, inputs: ['s:0', 's:1', 's:2'], device: /gpu:0}
+"""
+    head, _, _ = GRAPH.partition("  - {variable")
+    graph = shell.write("g.yaml", head + nodes + "run:\n  - fetch: [y]\n")
+    ((batch, _),) = rows(shell("memory", graph, "--batch", "auto").output, "batch")
+    assert int(batch) % 3 == 0
+    assert shell("memory", graph, "--batch", batch).code == 0
+    assert shell("memory", graph, "--batch", str(int(batch) + 3)).code == 1
+
+
+def test_no_batch_fits(shell: Shell) -> None:
+    graph = shell.write("g.yaml", GRAPH.replace("262144", "8388608").replace("24MiB", "8MiB"))
+    ended = shell("memory", graph, "--batch", "auto")
+    assert ended.code == 1
+    assert rows(ended.output, "batch") == [["0", "largest"]]
+
+
+def test_any_batch_fits_where_nothing_has_a_limit(shell: Shell) -> None:
+    nodes = "[{op: Placeholder, name: x, dtype: float, shape: [null]}, {op: Neg, name: y, inputs: [x]}]"
+    ended = shell("memory", shell.write("cpu.yaml", f"nodes: {nodes}\nfetch: [y]"), "--batch", "auto")
+    assert (ended.code, rows(ended.output, "batch")) == (0, [["-", "largest"]])
+
+
+def test_running_out_names_the_node_and_what_would_do(shell: Shell, graph: str) -> None:
+    ended = shell("memory", graph, "--batch", "16")
+    assert ended.code == 1
+    assert rows(ended.output, "out") == [["GPU:0", "tower/a"]]
+    (room,) = [int(row[4]) for row in rows(ended.output, "device") if row[0] == "GPU:0"]
+    assert room < 0
+    assert re.match(
+        r"ResourceExhaustedError: OOM when allocating tensor with shape\[16,262144\] and type float on \S+GPU:0 by allocator",
+        ended.complaint,
+    )
+    ((model, limit),) = rows(ended.output, "gpu-model")
+    assert shell("memory", graph, "--batch", "16", "--gpu", "1", "--gpu-model", model).code == 0
+    assert int(limit) > LIMIT
+
+
+def test_the_smallest_gpu_is_found_by_what_fits(shell: Shell) -> None:
+    graph = shell.write("g.yaml", GRAPH.replace("experimental: {gpu_system_memory_size_in_mb: 4}", "allow_growth: false"))
+    ((small, _),) = rows(shell("memory", graph, "--batch", "500").output, "gpu-model")
+    ((large, _),) = rows(shell("memory", graph, "--batch", "12000").output, "gpu-model")
+    assert shell("memory", graph, "--batch", "12000", "--gpu-model", large).code == 0
+    assert shell("memory", graph, "--batch", "12000", "--gpu-model", small).code == 1
+    assert rows(shell("memory", graph, "--batch", "1000000").output, "gpu-model") == [["-", "-"]]
+
+
+def test_growth_is_told_where_it_matters(shell: Shell) -> None:
+    # growing, the first region has 2 MiB, and what the limit leaves then is too little for the tensor
+    text = """
+devices: {cpu: 1, gpu: {count: 1, memory: 24MiB}}
+config: {gpu_options: {allow_growth: GROWTH, experimental: {gpu_system_memory_size_in_mb: 4}}}
+nodes:
+  - {op: Fill, name: a, inputs: [[4950000], 1.0], device: /gpu:0}
+fetch: [a]
+"""
+    plain = shell("memory", shell.write("plain.yaml", text.replace("GROWTH", "false")))
+    growing = shell("memory", shell.write("growing.yaml", text.replace("GROWTH", "true")))
+    assert (plain.code, rows(plain.output, "allow-growth")) == (0, [["true", "fails"]])
+    assert (growing.code, rows(growing.output, "allow-growth")) == (1, [["false", "fits"]])
+
+
+TOWERS = """
+devices: {cpu: 1, gpu: {count: 1, memory: 24MiB}}
+config: {gpu_options: {experimental: {gpu_system_memory_size_in_mb: 4}}}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 262144]}
+  - scope: tower
+    device: /gpu:0
+    nodes: &tower
+      - {op: Tile, name: a, inputs: [x, [3, 1]]}
+      - {op: Tile, name: b, inputs: [a, [2, 1]]}
+      - {op: Max, name: c, inputs: [b, [0, 1]]}
+  - {scope: tower, device: /gpu:0, nodes: *tower}
+  - {op: Add, name: y, inputs: [tower/c, tower_1/c], device: /gpu:0}
+fetch: [y]
+"""
+
+
+def test_towers_that_fit_one_after_another_are_told(shell: Shell) -> None:
+    orders = {}
+    for memory in (12, 18, 24):
+        ended = shell("memory", shell.write("t.yaml", TOWERS.replace("24MiB", f"{memory}MiB")), "--batch", "1")
+        orders[memory] = (ended.code, rows(ended.output, "order"))
+    assert orders == {12: (1, []), 18: (1, [["tower", "tower_1"]]), 24: (0, [])}
+    # what the report asks for, done
+    serial = TOWERS.replace("24MiB", "18MiB").replace(
+        "  - {scope: tower, device: /gpu:0, nodes: *tower}",
+        "  - {scope: tower, device: /gpu:0, control_inputs: [tower/c], nodes: *tower}",
+    )
+    assert shell("memory", shell.write("serial.yaml", serial), "--batch", "1").code == 0
+
+
+def test_dump_is_tensorflows(shell: Shell, graph: str) -> None:
+    printed = shell("memory", graph, "--batch", "4", "--dump").output.splitlines()
+    dump = [line.partition("GPU:0\t")[2] for line in printed if line.startswith("dump\t")]
+    assert dump[0] == "BFCAllocator dump for GPU_0_bfc"
+    assert "Limit:                        20.00MiB" in dump
+    in_use = [int(line.split(" of size ")[1].split()[0]) for line in dump if line.startswith("InUse at")]
+    (peak,) = [int(row[3]) for row in rows(shell("memory", graph, "--batch", "4").output, "device") if row[0] == "GPU:0"]
+    assert sum(in_use) == peak
+
+
+def test_dump_where_it_runs_out_is_that_of_the_failure(shell: Shell, graph: str) -> None:
+    output = shell("memory", graph, "--batch", "16", "--dump").output
+    assert "dump\tGPU:0\tBin for 16.00MiB was 16.00MiB, Chunk State: " in output.splitlines()
+
+
+def test_json_has_everything(shell: Shell, graph: str) -> None:
+    document = json.loads(shell("memory", graph, "--batch", "16", "--format", "json").output)
+    assert not document["fits"]
+    assert document["error"]["device"] == "/job:localhost/replica:0/task:0/device:GPU:0"
+    (gpu,) = [device for device in document["devices"] if device["limit"] is not None]
+    assert gpu["limit"] == LIMIT
+    assert gpu["room"] == LIMIT - gpu["peak"] < 0
+    assert gpu["asked"] == 16 * MIB
+    assert gpu["reached"] <= LIMIT
+
+
+def test_a_terminal_gets_blocks_and_a_table(shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", shell("memory", graph, "--batch", "4").output)
+    lines = shown.splitlines()
+    assert any(re.fullmatch(r"[ ▁▂▃▄▅▆▇█]*█[ ▁▂▃▄▅▆▇█]*", line) for line in lines)
+    assert any(line.startswith("GPU:0  limit 20 MiB   peak ") and "room left" in line for line in lines)
+    assert max(map(len, lines)) <= 100
+    assert "the smallest GPU that would do: " in shown
+
+
+# --- sizes that are not known ---------------------------------------------------------------------------------------
+
+
+def test_open_placeholders_are_named_with_the_least_to_say(shell: Shell, graph: str) -> None:
+    assert shell("memory", graph) == (
+        2,
+        "",
+        "UsageError: the shapes of placeholders are open: x [?,262144]\n  `--batch N` says the first dimension of all\n",
+    )
+
+
+def test_a_shape_settles_one(shell: Shell, graph: str) -> None:
+    by_shape = shell("memory", graph, "--shape", "x=4,262144")
+    assert by_shape.code == 0
+    assert rows(by_shape.output, "device") == rows(shell("memory", graph, "--batch", "4").output, "device")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--shape", "x=4,5"], "wrong shape of x: got [4,5], expected [?,262144]"),
+        (["--shape", "y=4"], "no such placeholder: got 'y'"),
+        (["--shape", "x"], "wrong shape: got 'x', expected NAME=1,2,3"),
+        (["--batch", "many"], "got 'many', expected a number or auto"),
+        (["--batch", "4", "--execute"], "sizes for what is computed"),
+        (["--format", "dot"], "expected text or json or html"),
+        (["--top", "0"], "top"),
+    ],
+)
+def test_wrong_options_end_with_2(shell: Shell, graph: str, arguments: list[str], complaint: str) -> None:
+    ended = shell("memory", graph, *arguments)
+    assert (ended.code, ended.output) == (2, "")
+    assert complaint in ended.complaint
+
+
+def test_a_batch_needs_a_placeholder_that_takes_it(shell: Shell) -> None:
+    ended = shell("memory", str(ROOT / "graphs" / "alexnet.yaml"), "--batch", "128")
+    assert ended.code == 2
+    assert ended.complaint.endswith("  images is declared as [4,67,67,3]\n")
+
+
+DATA = """
+nodes:
+  - {op: Placeholder, name: v, dtype: float32, shape: [4]}
+  - {op: Placeholder, name: flag, dtype: bool, shape: []}
+  - NODES
+run:
+  - fetch: [y]
+    feed: {v: [1, 2, 2, 1]}
+"""
+
+
+def test_what_depends_on_data_is_executed(shell: Shell) -> None:
+    np.save(shell.directory / "v.npy", np.arange(4096, dtype=np.float32) % 7)
+    nodes = "{op: Unique, name: u, inputs: [v]}\n  - {op: Neg, name: y, inputs: ['u:0']}"
+    graph = shell.write("g.yaml", DATA.replace("NODES", nodes).replace("[4]", "[4096]").replace("[1, 2, 2, 1]", "v.npy"))
+    graph = shell.write("g.yaml", Path(graph).read_text().replace("feed: {v: v.npy}", "feed: {v: {file: v.npy}}"))
+    walked = shell("memory", graph)
+    assert walked.code == 2
+    assert walked.complaint.startswith("UsageError: The shape of node u is not known before the step runs")
+    assert "`--execute` runs the graph" in walked.complaint
+    ended = shell("memory", graph, "--execute")
+    assert ended.code == 0
+    assert ["CPU:0", "step", "u", "2", str(4096 * 4 + 7 * 4)] not in [row[:5] for row in rows(ended.output, "device")]
+    assert int(rows(ended.output, "device")[0][3]) > 4096 * 4
+
+
+def test_a_branch_that_nothing_decides_is_an_error_with_two_ways_out(shell: Shell) -> None:
+    nodes = (
+        "{op: Switch, name: s, inputs: [v, flag]}\n  - {op: Neg, name: n, inputs: ['s:0']}\n"
+        "  - {op: Abs, name: a, inputs: ['s:1']}\n  - {op: Merge, name: y, inputs: [n, a]}"
+    )
+    graph = shell.write("g.yaml", DATA.replace("NODES", nodes))
+    ended = shell("memory", graph)
+    assert ended.code == 2
+    assert "What node s runs depends on a value that is not known" in ended.complaint
+    assert "`--feed flag=VALUE`" in ended.complaint
+    assert shell("memory", graph, "--feed", "flag=true").code == 0
+
+
+# --- where graphs come from and reports go ---------------------------------------------------------------------------
+
+
+def test_files_that_are_no_graphs(shell: Shell) -> None:
+    assert shell("memory", "missing.yaml").code == 2
+    assert shell("memory", shell.write("empty.yaml", "")).code == 2
+    assert shell("memory", shell.write("bad.yaml", "nodes: [{op: Nope, name: a}]")).code in (1, 2)
+
+
+def test_a_device_that_is_not_there_is_tensorflows_error(shell: Shell) -> None:
+    graph = shell.write("g.yaml", "nodes: [{op: Const, name: a, value: 1.0, device: /gpu:7}]\nfetch: [a]")
+    ended = shell("memory", graph)
+    assert (ended.code, ended.output) == (1, "")
+    assert ended.complaint.startswith("InvalidArgumentError: Cannot assign a device for operation a")
+
+
+def test_the_ending_of_a_file_tells_the_form(shell: Shell, graph: str) -> None:
+    assert shell("memory", graph, "--batch", "4", "--output", "m.json") == (0, "", "")
+    assert json.loads((shell.directory / "m.json").read_text())["fits"]
+    assert shell("memory", graph, "--batch", "4", "--output", "m.html") == (0, "", "")
+    assert "<title>g.yaml" in (shell.directory / "m.html").read_text()
+
+
+def test_a_graph_that_grows_is_walked_as_often_as_it_takes(shell: Shell) -> None:
+    text = GRAPH + "  - {nodes: [{op: Const, name: z, value: 1.0}], fetch: [z]}\n"
+    assert shell("memory", shell.write("g.yaml", text), "--batch", "auto").code == 0
+
+
+def test_sizes_that_follow_from_shapes_are_known(shell: Shell) -> None:
+    text = """
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 4]}
+  - {op: Shape, name: shape, inputs: [x]}
+  - {op: ShapeN, name: shapes, inputs: [x, x]}
+  - {op: Fill, name: y, inputs: [shape, 1.0]}
+  - {op: Fill, name: z, inputs: ['shapes:1', 2.0]}
+  - {op: AddN, name: sum, inputs: [y, z]}
+fetch: [sum]
+"""
+    output = shell("memory", shell.write("g.yaml", text), "--batch", "3000").output
+    assert [row[3:5] for row in rows(output, "holder") if row[2] in ("y", "z")] == [["1", "48000"]] * 2
+
+
+def test_walking_through_holds_what_executing_does(shell: Shell) -> None:
+    graph = str(ROOT / "graphs" / "cifar10-towers.yaml")
+    walked, executed = shell("memory", graph), shell("memory", graph, "--execute")
+    assert (walked.code, executed.code) == (0, 0)
+    assert walked.output == executed.output
+
+
+def test_python_gets_the_same(shell: Shell, graph: str) -> None:
+    usage = placesim.memory(graph, batch=4).memory[1]
+    (row,) = [row for row in rows(shell("memory", graph, "--batch", "4").output, "device") if row[0] == "GPU:0"]
+    assert [str(usage.limit), str(usage.peak), str(usage.room), usage.peak_node] == [*row[2:5], row[6]]
+    with pytest.raises(placesim.ResourceExhaustedError) as raised:
+        placesim.memory(graph, batch=16)
+    assert raised.value.report.memory
+
+
+def test_a_handle_is_no_tensor_of_the_shape_that_it_tells_of(shell: Shell) -> None:
+    text = """
+nodes:
+  - {op: FIFOQueueV2, name: q, attrs: {component_types: [float], shapes: [[2]]}}
+  - {op: QueueEnqueueV2, name: put, inputs: [q, [1.0, 2.0]]}
+  - {op: QueueSizeV2, name: size, inputs: [q], control_inputs: [put]}
+fetch: [size]
+"""
+    ended = shell("memory", shell.write("q.yaml", text))
+    assert (ended.code, ended.complaint) == (0, "")
+    assert int(rows(ended.output, "device")[0][3]) > 0

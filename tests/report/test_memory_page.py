@@ -1,0 +1,76 @@
+"""The page of a graph's memory: what is in its file, and in a real headless Chromium what a person sees."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from placesim.inspection.memory_study import MemoryStudy, largest_holdings
+from placesim.loading import load
+from placesim.options import make_options
+from placesim.report.pictures.memory_page import memory_page
+from placesim.sizing import Wanted, study_memory
+from tests.browser.chromium import Browser, open_browser
+
+GRAPH = """
+devices: {cpu: 1, gpu: {count: 1, memory: 24MiB}}
+config: {gpu_options: {experimental: {gpu_system_memory_size_in_mb: 4}}}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 262144]}
+  - {op: Neg, name: a, inputs: [x], device: /gpu:0}
+  - {op: Max, name: c, inputs: [a, [0, 1]], device: /gpu:0}
+fetch: [c]
+"""
+
+
+def study(batch: int, name: str = "g.yaml") -> MemoryStudy:
+    options = make_options({"batch": batch})
+    return study_memory(lambda: load(BytesIO(GRAPH.encode()), name, options), options, name, Wanted(dumps=True))
+
+
+def test_a_page_needs_no_network_and_is_the_same_each_time() -> None:
+    page = memory_page(study(4), 10)
+    assert set(re.findall(r"""(?:src|href)=["']([^"']*)""", page)) == {"data:,"}
+    assert "default-src 'none'" in page
+    assert page == memory_page(study(4), 10)
+
+
+def test_a_name_cannot_become_markup() -> None:
+    page = memory_page(study(4, "</script><img src=x>.yaml"), 10)
+    assert "<img" not in page
+    data = re.search(r'<script type="application/json" id="study">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    assert json.loads(data[1])["graph"] == "</script><img src=x>.yaml"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with open_browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1440, False), (900, True), (390, False)])
+@pytest.mark.parametrize("batch", [4, 16])
+def test_a_person_sees_a_card_for_each_device(browser: Browser, tmp_path: Path, batch: int, width: int, dark: bool) -> None:
+    seen = study(batch)
+    (tmp_path / "page.html").write_text(memory_page(seen, 10))
+    page = browser.open(tmp_path / "page.html", width=width, dark=dark)
+    assert page.value("[...document.querySelectorAll('.card h2')].map((e) => e.textContent)")[1:] == ["CPU:0", "GPU:0"]
+    assert page.value("document.documentElement.scrollWidth") <= width
+    assert page.value("document.querySelectorAll('svg path.edge').length") == 2
+    assert page.value("document.getElementById('error').hidden") is seen.fits
+    rows = page.value("[...document.querySelectorAll('[aria-label=\"GPU:0\"] tbody tr')].map((e) => e.children[1].textContent)")
+    assert rows == [holding.name for holding in largest_holdings(seen.devices[1].usage.holders, 10)]
+    assert page.complaints() == []
+    assert page.requested_urls() == [(tmp_path / "page.html").as_uri()]
+
+
+def test_a_limit_that_is_near_is_a_line(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(memory_page(study(8), 10))
+    page = browser.open(tmp_path / "page.html")
+    assert page.value("document.querySelectorAll('line.limit').length") == 1
