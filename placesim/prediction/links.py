@@ -1,8 +1,8 @@
 """Transfers over shared links: when each ends.
 
 A transfer waits for the sum of its route's latencies, and from then on shares every link of its route with the other transfers
-of that moment by max-min fairness: the link that gives each of its transfers least is filled first, what those transfers take is
-taken off their other links, and so on (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2).
+of that moment by max-min fairness: the link that gives each of its transfers least is filled first, what they take is taken off
+their other links, and so on (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2).
 
 Transfers of one route always have one rate, so that they are kept together: what each of them has moved since the first of them
 is one number, and a begin or an end costs what the routes cost that are connected with it, however many transfers they have.
@@ -16,7 +16,6 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from placesim.errors import InvalidArgumentError
-
 
 ROUTE_ENDS = -1
 """Stands in the list of changes where a transfer's name stands otherwise: the first transfer of a route is through."""
@@ -101,9 +100,13 @@ class SharedLinks:
     def __init__(self, links: Sequence[Link]) -> None:
         for link in links:
             if not link.bandwidth > 0:
-                raise InvalidArgumentError(f"link {link.name!r} has a bandwidth of {link.bandwidth} bytes/s: it must be above 0")
+                raise InvalidArgumentError(
+                    f"link {link.name!r} has a bandwidth of {link.bandwidth} bytes/s: it must be above 0"
+                )
             if not 0 <= link.latency < math.inf:
-                raise InvalidArgumentError(f"link {link.name!r} has a latency of {link.latency} s: it must be finite, 0 or more")
+                raise InvalidArgumentError(
+                    f"link {link.name!r} has a latency of {link.latency} s: it must be finite, 0 or more"
+                )
         self._links = links
         self._states = [_LinkState(number, link.bandwidth) for number, link in enumerate(links)]
         self._routes: dict[tuple[int, ...], _Route] = {}
@@ -113,10 +116,15 @@ class SharedLinks:
         self._count = 0
         self._now = 0.0
 
+    @property
+    def now(self) -> float:
+        """When something last changed."""
+        return self._now
+
     def begin(self, time: float, transfer: int, num_bytes: float, route: Sequence[int]) -> None:
         """Sends bytes out at `time`, no earlier than the last change that was advanced to; `transfer`, 0 or more, names them.
 
-        Raises InvalidArgumentError for a link that isn't there, a size that is not a finite number of at least 0, a time that is over.
+        Raises InvalidArgumentError for a link that isn't there, a time that is over, and a size that is not finite or below 0.
         """
         if not 0 <= num_bytes < math.inf:
             raise InvalidArgumentError(f"transfer {transfer} has {num_bytes} bytes: it must be a finite number, 0 or more")
@@ -137,7 +145,7 @@ class SharedLinks:
         return self._ended[0][0] if self._ended else self._next()
 
     def advance(self, until: float) -> list[tuple[float, int]]:
-        """Every transfer that ends by then, nothing beginning meanwhile: when it ends and its name, in the order of their ends."""
+        """Every transfer that ends by then, if nothing begins before: when, and its name, in the order of their ends."""
         self._run(until)
         ended, self._ended = self._ended, []
         return ended
@@ -205,7 +213,7 @@ class SharedLinks:
             self._changed[link] = None
 
     def _end(self, time: float, route: _Route) -> None:
-        """The first transfers of a route are through; what each has moved is what they were due, so that no rounding gathers."""
+        """The first transfers of a route are through; each has moved what they were due, so that no rounding gathers."""
         self._now = time
         due = route.due
         route.moved, route.at, route.next_end = due[0][0], time, math.inf
@@ -247,7 +255,7 @@ class SharedLinks:
             route.settled = False
 
     def _connected(self) -> tuple[list[_LinkState], list[_Route]]:
-        """The links in use that share transfers with a changed one, over any number of others, and their routes; all is free."""
+        """The links that share transfers with a changed one, over any number of others, all free yet; and their routes."""
         links = [link for link in self._changed if link.routes]
         found = set(links)
         self._changed = {}
