@@ -148,6 +148,13 @@ class _Loop:
 
     def lift_limits(self) -> None:
         """Gives each phase a resource of its own, and transfers no time."""
+        for number, host in enumerate(self.places[self.count :]):
+            if host != NOWHERE:
+                # what the order of the stream saw to: a run waits for the runs of its inputs there
+                same_stream = [it for it in self.tasks[number].inputs if self.places[it] == self.places[number]]
+                self.missing[number] += len(same_stream)
+                for source in same_stream:
+                    self.consumers[source].append(number)
         self.places = [NOWHERE] * len(self.places)
         self.seconds = [0.0 if seconds == UNKNOWN else seconds for seconds in self.seconds]
         self.streams = {}
