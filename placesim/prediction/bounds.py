@@ -25,7 +25,7 @@ class Bounds(NamedTuple):
 
 
 def bounds(tasks: Sequence[Task | Transfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()) -> Bounds:
-    """The bounds of what `simulate` takes; raises as it does for tasks that wait for each other."""
+    """The bounds of what `simulate` has accepted."""
     carried = [0.0] * len(links)
     for task in tasks:
         if isinstance(task, Transfer):

@@ -38,13 +38,16 @@ def read_flows(path: Path) -> list[Mapping[str, Any]]:
 
 def differences(case: Mapping[str, Any]) -> Iterator[str]:
     """Where our ends are others than the recorded ones; nothing where they agree."""
-    numbers = {link["name"]: number for number, link in enumerate(case["links"])}
-    links = [Link(link["name"], link["bandwidth"], link["latency"]) for link in case["links"]]
-    flows = [Flow(flow["start"], flow["bytes"], tuple(numbers[name] for name in flow["route"])) for flow in case["flows"]]
     try:
+        numbers = {link["name"]: number for number, link in enumerate(case["links"])}
+        links = [Link(link["name"], link["bandwidth"], link["latency"]) for link in case["links"]]
+        flows = [Flow(flow["start"], flow["bytes"], tuple(numbers[name] for name in flow["route"])) for flow in case["flows"]]
         ends = transfer_ends(links, flows)
     except PlacesimError as error:
         yield f"refused: {error}"
+        return
+    except (KeyError, TypeError) as error:
+        yield f"not in the form of a case: {error!r}"
         return
     if len(ends) != len(case["end"]):
         yield f"{len(ends)} flows end, expected {len(case['end'])}"

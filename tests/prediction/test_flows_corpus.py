@@ -27,6 +27,22 @@ def test_the_comparison_notices(factor: float) -> None:
         assert len(list(differences({**case, "end": [end * factor for end in case["end"]]}))) == len(case["flows"])
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"links": []}, "not in the form of a case: KeyError('l2')"),
+        ({"flows": [{}]}, "not in the form of a case: KeyError('start')"),
+        (
+            {"links": [{"name": "l2", "bandwidth": -1, "latency": 0}], "flows": []},
+            "refused: link 'l2' has a bandwidth of -1 bytes/s",
+        ),
+        ({"end": []}, "3 flows end, expected 0"),
+    ],
+)
+def test_a_case_that_makes_no_sense_does_not_agree(change: dict[str, list[object]], said: str) -> None:
+    assert next(differences({**CASES[0], **change})).startswith(said)
+
+
 def test_the_command_says_what_agrees(tmp_path: Path) -> None:
     changed = tmp_path / "changed.jsonl"
     changed.write_text(json.dumps({**CASES[0], "end": [0.25, *CASES[0]["end"][1:]]}) + "\n" + json.dumps(CASES[1]) + "\n")
