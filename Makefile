@@ -25,10 +25,11 @@ test: .venv/dev ## all tests, the whole corpus among them
 test-corpus: .venv/dev ## what TensorFlow itself did, case by case
 	$(BIN)/python -m pytest -n auto $(CORPUS)
 
-recordings: .venv/dev ## compare with recordings that lie elsewhere: PLACEMENTS="FILE ..." OPS="FILE ..." MEMORY="FILE ..."
+recordings: .venv/dev ## compare with recordings that lie elsewhere: PLACEMENTS="FILE ..." OPS="FILE ..." MEMORY="FILE ..." FLOWS="FILE ..."
 	$(if $(PLACEMENTS),$(BIN)/python -m tests.placement.corpus $(PLACEMENTS))
 	$(if $(OPS),$(BIN)/python -m tests.runtime.op_cases $(OPS))
 	$(if $(MEMORY),$(BIN)/python -m tests.memory.compare $(MEMORY))
+	$(if $(FLOWS),$(BIN)/python -m tests.prediction.compare_flows $(FLOWS))
 
 check: .venv/dev ## formatting, lint, types, all tests
 	$(BIN)/ruff format --check placesim tests
@@ -49,7 +50,7 @@ tables: .venv/dev ## write what is generated of ops: tables, kernel families, th
 	$(BIN)/python -m placesim.runtime.kernels.op_families_text
 	$(BIN)/python -m placesim.report.ops_page
 
-bench: .venv/dev ## measure: start-up, reading, placing, executing, memory
+bench: .venv/dev ## measure: start-up, reading, placing, executing, memory, simulating
 	@for file in tests/benchmarks/*_bench.py; do echo "== $$file"; $(BIN)/python -m $$(echo $${file%.py} | tr / .) || exit 1; done
 
 fuzz: .venv/dev ## try odd inputs and tell what breaks: SECONDS=600 SURFACE=graphs SEED=1 KEEP=DIRECTORY

@@ -24,6 +24,7 @@ ROOMS = {
     "byte_counts": "",
     "devices": "byte_counts errors",
     "memory": "byte_counts errors",
+    "prediction": "collector errors",
     "ops": "dtypes errors",
     "graph": "ops devices dtypes errors",
     "formats": "escapes files suggestions tensor_fields wire checkpoints collector graph ops devices dtypes errors",
