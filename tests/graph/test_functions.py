@@ -84,7 +84,7 @@ def test_a_result_that_names_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "inputs, message",
+    ("inputs", "message"),
     [
         (("axis",), "Attempt to access beyond input size: 1 >= 1"),
         (("axis", "x", "x"), "Expected input[2] == 'x' to be a control input."),

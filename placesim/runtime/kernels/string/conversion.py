@@ -22,7 +22,6 @@ INTEGER = re.compile(rb"[+-]?[0-9]+")
 DECIMAL = re.compile(rb"[+-]?(inf|infinity|nan(\([0-9a-z_]*\))?|([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)", re.IGNORECASE)
 HEXADECIMAL = re.compile(rb"[+-]?0x([0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(p[+-]?[0-9]+)?", re.IGNORECASE)
 
-INT32_LIMIT = 1 << 31
 URL_SAFE = re.compile(rb"[A-Za-z0-9_-]*")
 
 
@@ -38,9 +37,6 @@ def _takes_precision(dtype: DType) -> bool:
 
 def _check_format(attrs: Attrs, fill: str) -> None:
     dtype = attrs["T"]
-    for name in ("precision", "width"):
-        if not -INT32_LIMIT <= attrs[name] < INT32_LIMIT:
-            raise InvalidArgumentError(f"Attr {name} has value {attrs[name]} out of range for an int32")
     if not _takes_precision(dtype):
         if attrs["scientific"] or attrs["shortest"]:
             raise InvalidArgumentError(f"scientific and shortest format not supported for datatype {dtype}")
