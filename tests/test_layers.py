@@ -30,8 +30,8 @@ ROOMS = {
     "placement": "collector graph devices ops dtypes errors",
     "checkpoints": "files wire dtypes errors",
     "runtime": (
-        "byte_counts deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices memory ops dtypes "
-        "errors"
+        "byte_counts deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices memory ops "
+        "dtypes errors"
     ),
     "inspection": "escapes files marked suggestions formats runtime placement graph devices ops dtypes errors",
     "report": "escapes marked inspection runtime placement graph devices ops dtypes errors",

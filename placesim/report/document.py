@@ -117,15 +117,25 @@ def json_pieces(document: Mapping[str, Any], is_open: bool = False, is_begun: bo
 def _json_value(value: Any) -> Iterator[str]:
     if isinstance(value, Iterator):
         yield from _json_list(value)
-    elif isinstance(value, Mapping) and any(isinstance(inner, Iterator) for inner in value.values()):
+    elif _has_rows(value):
         yield from json_pieces(value)
     else:
         yield _json(value)
 
 
+def _has_rows(value: Any) -> bool:
+    return isinstance(value, Mapping) and any(isinstance(inner, Iterator) for inner in value.values())
+
+
 def _json_list(rows: Iterator[Any]) -> Iterator[str]:
     before = "["
     while some := list(islice(rows, ROWS_AT_A_TIME)):
+        if any(map(_has_rows, some)):
+            for row in some:
+                yield before
+                yield from _json_value(row)
+                before = ","
+            continue
         yield before + _json(some)[1:-1]
         before = ","
     yield "[]" if before == "[" else "]"

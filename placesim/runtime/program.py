@@ -29,6 +29,7 @@ from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.ops.kernels import find_kernel, no_kernel_message
 from placesim.runtime.allocation import KEEPING, AllocationCheck, checked_kernel
+from placesim.runtime.boxes import with_boxes
 from placesim.runtime.int32_attrs import int32_problem
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.memory import Memory, out_of_memory, tensor_bytes
@@ -200,7 +201,7 @@ def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> t
     check = (
         None if node.op in KEEPING or state.sketches else AllocationCheck(kernel, node, attrs, state.memory, state.device.name)
     )
-    return attrs, check, checked_kernel(kernel, check)
+    return attrs, check, checked_kernel(with_boxes(kernel, node.signature), check)
 
 
 def _densified(graph: Graph, node: Node, attrs: dict[str, Any], state: DeviceState) -> Attrs:
