@@ -34,7 +34,7 @@ def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing: bool = Fa
             _merge_entry(entries, shards, checkpoint, key, entry)
     total = sum(checkpoint.header.shards for checkpoint in checkpoints)
     with WholeFiles() as files:
-        files.write(target, encode_index(replace(checkpoints[0].header, shards=total), entries))
+        files.write(target, (encode_index(replace(checkpoints[0].header, shards=total), entries),))
         for path, number in shards.items():
             files.move(locate(path), locate(data_path(merged, number, len(shards))))
     for prefix in present:

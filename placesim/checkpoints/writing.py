@@ -54,7 +54,7 @@ def write_bundle(prefix: str, tensors: Sequence[SavedTensor], locate: Locate = P
             file.write(content)
             entries[key] = Entry(tensor.dtype, tensor.value.shape, 0, offset, len(content), mask(checksum))
             offset += len(content)
-        files.write(target, encode_index(Header(), entries))
+        files.write(target, (encode_index(Header(), entries),))
 
 
 def _place(entries: dict[bytes, Entry], tensor: SavedTensor) -> bytes:

@@ -10,7 +10,7 @@ from placesim.cli.forms import Form, find_form, form_option
 from placesim.cli.options import debug_option, given, machine_options, placement_options, source_options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from placesim.inspection.checking.findings import Finding
     from placesim.inspection.checking.rules import RuleUse
@@ -22,19 +22,19 @@ def _text(findings: Sequence[Finding], uses: Sequence[RuleUse]) -> str:
     return format_findings(findings)
 
 
-def _json(findings: Sequence[Finding], uses: Sequence[RuleUse]) -> str:
-    from placesim.report.document import json_line
+def _json(findings: Sequence[Finding], uses: Sequence[RuleUse]) -> Iterator[str]:
+    from placesim.report.document import json_text
     from placesim.report.text.findings import findings_document
 
-    return json_line(findings_document(findings))
+    return json_text(findings_document(findings))
 
 
-def _sarif(findings: Sequence[Finding], uses: Sequence[RuleUse]) -> str:
+def _sarif(findings: Sequence[Finding], uses: Sequence[RuleUse]) -> Iterator[str]:
     from placesim import __version__
-    from placesim.report.document import json_line
+    from placesim.report.document import json_text
     from placesim.report.text.sarif import sarif_document
 
-    return json_line(sarif_document(findings, {use.rule.name: use.rule.help for use in uses}, __version__))
+    return json_text(sarif_document(findings, {use.rule.name: use.rule.help for use in uses}, __version__))
 
 
 def _github(findings: Sequence[Finding], uses: Sequence[RuleUse]) -> str:
@@ -43,7 +43,12 @@ def _github(findings: Sequence[Finding], uses: Sequence[RuleUse]) -> str:
     return format_github(findings)
 
 
-FORMS = (Form("text", _text), Form("json", _json), Form("sarif", _sarif), Form("github", _github))
+FORMS: tuple[Form[Callable[[Sequence[Finding], Sequence[RuleUse]], str | Iterator[str]]], ...] = (
+    Form("text", _text),
+    Form("json", _json),
+    Form("sarif", _sarif),
+    Form("github", _github),
+)
 _EPILOG = "Exit code: 0 no rule is broken, 1 one is or the graph can't be placed, 2 the policy or the command line is wrong."
 
 

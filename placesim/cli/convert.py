@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,29 +18,31 @@ if TYPE_CHECKING:
     from placesim.report.report import Report
 
 
-def _yaml(file: GraphFile) -> bytes:
-    from placesim.formats.graph_file.writer import write_yaml
+def _yaml(file: GraphFile) -> Iterator[bytes]:
+    from placesim.cli.output import gathered
+    from placesim.formats.graph_file.writer import yaml_lines
 
-    return write_yaml(file).encode()
-
-
-def _json(file: GraphFile) -> bytes:
-    from placesim.formats.graph_file.writer import graph_file_document
-    from placesim.report.document import json_line
-
-    return json_line(graph_file_document(file)).encode()
+    return (piece.encode() for piece in gathered(yaml_lines(file)))
 
 
-def _pb(file: GraphFile) -> bytes:
+def _json(file: GraphFile) -> Iterator[bytes]:
+    from placesim.cli.output import gathered
+    from placesim.formats.graph_file.writer import graph_file_parts
+    from placesim.report.document import json_text
+
+    return (piece.encode() for piece in gathered(json_text(graph_file_parts(file))))
+
+
+def _pb(file: GraphFile) -> Iterator[bytes]:
     from placesim.formats.tensorflow.graph_def import write_graph_def
 
-    return write_graph_def(file, text=False)
+    yield write_graph_def(file, text=False)
 
 
-def _pbtxt(file: GraphFile) -> bytes:
+def _pbtxt(file: GraphFile) -> Iterator[bytes]:
     from placesim.formats.tensorflow.graph_def import write_graph_def
 
-    return write_graph_def(file, text=True)
+    yield write_graph_def(file, text=True)
 
 
 FORMS = (
@@ -91,7 +94,7 @@ def convert_command(graph: str, out: str | None, form: str | None, placed: bool,
     if loaded.error is not None or loaded.file is None:
         raise loaded.error or UsageError(f"no graph in {graph}")
     file = loaded.file
-    written: dict[Path, bytes] = {}
+    written: dict[Path, Iterable[bytes]] = {}
     if placed or partitioned is not None:
         report = simulate(loaded, options, Stage.PLACED if partitioned is None else Stage.PARTITIONED)
         if report.error is not None:
@@ -102,7 +105,7 @@ def convert_command(graph: str, out: str | None, form: str | None, placed: bool,
             from placesim.formats.annotations import assign_devices
 
             file = assign_devices(file, {row.node: row.device for row in report.placements})
-    content = b""
+    content: Iterator[bytes] = iter(())
     if out is not None:
         from placesim.formats.graph_file.writer import with_feeds_from
 
@@ -113,7 +116,7 @@ def convert_command(graph: str, out: str | None, form: str | None, placed: bool,
         written[Path(out)] = content
     write_files(written, makes_folders=True)
     if out == "-":
-        _print(content)
+        _print(content, form)
     if out is not None:
         _name_losses(file, form)
     return 0
@@ -133,25 +136,25 @@ def _form(out: str | None, form: str | None) -> str:
     return found
 
 
-def _print(content: bytes) -> None:
+def _print(content: Iterator[bytes], form: str) -> None:
     from placesim.cli.streams import write_result
 
-    if sys.stdout.isatty() and b"\0" in content:
+    if sys.stdout.isatty() and form == "pb":
         raise UsageError("a binary GraphDef is not for a terminal: got -, expected a file, a pipe, or --format pbtxt")
-    write_result(content)
+    all(map(write_result, content))  # as far as it is read
 
 
-def _partition_files(report: Report, directory: Path, is_text: bool) -> dict[Path, bytes]:
+def _partition_files(report: Report, directory: Path, is_text: bool) -> dict[Path, Iterable[bytes]]:
     """A file a device; in a folder for each step where steps differ."""
     from placesim.formats.tensorflow.graph_def import write_partitions
 
-    found = {}
+    found: dict[Path, Iterable[bytes]] = {}
     for number, prepared in enumerate(report.prepared):
         folder = directory / f"step-{number}" if len(report.prepared) > 1 else directory
         parts = {part.device.name: part.graph for part in prepared.partitions.parts}
         for device, content in write_partitions(parts, is_text).items():
             name = device.strip("/").replace("/", ".").replace(":", "_")
-            found[folder / f"{name}.{'pbtxt' if is_text else 'pb'}"] = content
+            found[folder / f"{name}.{'pbtxt' if is_text else 'pb'}"] = (content,)
     return found
 
 

@@ -55,7 +55,7 @@ def diff_command(a: str, b: str | None, form: str, **values: Any) -> int:
     from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import write_styled
     from placesim.inspection.difference import compare
-    from placesim.report.document import json_line
+    from placesim.report.document import json_text
     from placesim.report.text.difference import difference_document, format_difference
 
     sides = [_values_of(side, values) for side in ("a", "b")]
@@ -67,7 +67,7 @@ def diff_command(a: str, b: str | None, form: str, **values: Any) -> int:
     before, after = (open_subject(name, side) for name, side in zip(names, sides, strict=True))
     difference = compare(before, after)
     labels = [_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
-    said = format_difference(difference, *labels) if form == "text" else json_line(difference_document(difference))
+    said = format_difference(difference, *labels) if form == "text" else json_text(difference_document(difference))
     write_styled(said)
     return 1 if difference else 0
 

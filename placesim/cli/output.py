@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -26,9 +26,32 @@ def is_terminal(stream: TextIO) -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
 
 
+PIECE_LETTERS = 1 << 16
+"""Written at a time, where the work is faster than a look at the clock."""
+
+
 def write(text: str, is_styled: bool = False) -> bool:
     """A result, without control characters but those of a style; False where nobody reads it any more."""
     return write_result(text if is_styled else escape(text))
+
+
+def write_pieces(pieces: Iterable[str]) -> bool:
+    """A long result, as it comes about; False where nobody reads it any more, and then the rest is not made."""
+    return all(write(text) for text in gathered(pieces))
+
+
+def gathered(pieces: Iterable[str]) -> Iterator[str]:
+    """The same text in pieces that are worth a call each."""
+    some: list[str] = []
+    letters = 0
+    for piece in pieces:
+        some.append(piece)
+        letters += len(piece)
+        if letters >= PIECE_LETTERS:
+            yield "".join(some)
+            some, letters = [], 0
+    if some:
+        yield "".join(some)
 
 
 def complain(text: str) -> None:
@@ -36,24 +59,28 @@ def complain(text: str) -> None:
     write_complaint(escape(text))
 
 
-def write_files(contents: Mapping[Path, bytes], makes_folders: bool = False) -> None:
+def write_files(contents: Mapping[Path, Iterable[bytes]], makes_folders: bool = False) -> None:
     """Results into files, where it says so with the folders around them: all of them, or none and what was there stays.
+
+    A file's content comes in pieces, so that a large one is never held whole.
 
     Raises UsageError where one can't be written.
     """
     path = None
     try:
         with WholeFiles() as files:
-            for path, content in contents.items():
-                files.write(path, content, makes_folders)
+            for path, pieces in contents.items():
+                files.write(path, pieces, makes_folders)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot write {path}: got '{reason}', expected a path that can be written") from error
 
 
-def write_styled(text: str) -> None:
-    """A result; one that is marked has colour on a terminal, any other is for a program to read."""
-    if isinstance(text, Marked) and is_terminal(sys.stdout):
+def write_styled(text: str | Iterator[str]) -> None:
+    """A result; one that is marked has colour on a terminal, any other is for a program to read, and may come in pieces."""
+    if not isinstance(text, str):
+        write_pieces(text)
+    elif isinstance(text, Marked) and is_terminal(sys.stdout):
         from placesim.report.terminal import styled
 
         write(styled(text, sys.stdout), is_styled=True)

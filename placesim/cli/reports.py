@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import IO, TYPE_CHECKING, Any
 
-from placesim.cli.output import complain, is_terminal, with_log_filter, write, write_error_text, write_traceback
+from placesim.cli.output import PIECE_LETTERS, complain, is_terminal, with_log_filter, write, write_error_text, write_traceback
 from placesim.cli.streams import reader_is_gone
 from placesim.errors import UsageError
 from placesim.escapes import escape_line
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from placesim.report.report import Report
     from placesim.report.results import Result
 
-PIECE_LETTERS = 1 << 16
-"""Written at a time, where the work is faster than a look at the clock."""
 PATIENCE_SECONDS = 0.2
 """How long what could be written may wait for more."""
 MAX_WAITING = 1 << 20

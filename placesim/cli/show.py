@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,35 +17,35 @@ if TYPE_CHECKING:
     from placesim.inspection.picturing.picture import Picture
 
 
-def _text(picture: Picture, depth: int | None) -> str:
+def _text(picture: Picture, depth: int | None) -> Iterator[str]:
     from placesim.report.text.scopes import format_lines
 
     return format_lines(picture, depth)
 
 
-def _json(picture: Picture, depth: int | None) -> str:
-    from placesim.report.document import json_line
+def _json(picture: Picture, depth: int | None) -> Iterator[str]:
+    from placesim.report.document import json_text
     from placesim.report.text.scopes import scopes_document
 
-    return json_line(scopes_document(picture, depth))
+    return json_text(scopes_document(picture, depth))
 
 
-def _dot(picture: Picture, depth: int | None) -> str:
+def _dot(picture: Picture, depth: int | None) -> Iterator[str]:
     from placesim.report.pictures.dot import format_dot
 
-    return format_dot(picture, depth)
+    yield format_dot(picture, depth)
 
 
-def _mermaid(picture: Picture, depth: int | None) -> str:
+def _mermaid(picture: Picture, depth: int | None) -> Iterator[str]:
     from placesim.report.pictures.mermaid import format_mermaid
 
-    return format_mermaid(picture, depth)
+    yield format_mermaid(picture, depth)
 
 
-def _html(picture: Picture, depth: int | None) -> str:
+def _html(picture: Picture, depth: int | None) -> Iterator[str]:
     from placesim.report.pictures.html_page import html_page
 
-    return html_page(picture)
+    yield html_page(picture)
 
 
 FORMS = (
@@ -80,7 +81,7 @@ def show_command(graph: str, depth: int | None, form: str | None, output: str | 
       placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
     """
     from placesim.cli.graph_arguments import open_subject
-    from placesim.cli.output import complain, is_terminal, write, write_files
+    from placesim.cli.output import complain, gathered, is_terminal, write, write_files, write_pieces
     from placesim.deadlines import run_within
     from placesim.inspection.picturing.picture import picture_of
 
@@ -92,8 +93,8 @@ def show_command(graph: str, depth: int | None, form: str | None, output: str | 
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(picture, depth), is_styled=True)
     else:
-        text = find_form(FORMS, form).write(picture, depth)
-        write(text) if output is None else write_files({Path(output): text.encode()})
+        pieces = gathered(find_form(FORMS, form).write(picture, depth))
+        write_pieces(pieces) if output is None else write_files({Path(output): (piece.encode() for piece in pieces)})
     if picture.error:
         complain(picture.error + "\n")
     return 1 if picture.error else 0

@@ -9,6 +9,7 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -61,10 +62,10 @@ class WholeFiles:
             os.fchmod(descriptor, stat.S_IMODE(mode))
         return file
 
-    def write(self, path: Path, content: bytes, makes_folders: bool = False) -> None:
+    def write(self, path: Path, pieces: Iterable[bytes], makes_folders: bool = False) -> None:
         """A file of that content."""
         file = self.open(path, makes_folders)
-        file.write(content)
+        file.writelines(pieces)
         file.flush()  # an error is told at the file that it belongs to
 
     def move(self, source: Path, target: Path) -> None:
@@ -118,4 +119,4 @@ def _mode_of(target: Path) -> int | None:
 def write_whole(path: Path, content: bytes, makes_folders: bool = False) -> None:
     """One file, whole or as it was.  Raises OSError."""
     with WholeFiles() as files:
-        files.write(path, content, makes_folders)
+        files.write(path, (content,), makes_folders)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from placesim.dtypes import DType
 from placesim.errors import InvalidArgumentError
-from placesim.graph.graph import MAX_SLOT_DIGITS, Function, FunctionArg, Graph, NodeDef, SignatureTable
+from placesim.graph.graph import MAX_SLOT_DIGITS, Function, FunctionArg, Graph, NodeDef, Signature, SignatureTable
+from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import Attrs, AttrValue, Placeholder
 from placesim.ops.definitions import ArgDef, AttrDef, OpDef
 
@@ -33,13 +34,12 @@ def instantiate(graph: Graph, function: Function, attrs: Attrs) -> FunctionBody:
     """The body of a function of the graph's library, with the caller's attrs put in for `$T`.
 
     Nodes are in the runtime's order: arguments first, then the body as TensorFlow's importer numbers it, results last.
-    Raises InvalidArgumentError where an input names nothing.
+    Raises InvalidArgumentError where an input names nothing, and where a node has not the inputs that its op takes.
     """
     args = tuple(NodeDef(a.name, "_Arg", (), "", {"T": _dtype(a, attrs), "index": i}) for i, a in enumerate(function.inputs))
     names = _TensorNames(graph, function, attrs)
     body = tuple(
-        NodeDef(n.name, n.op, tuple(map(names.resolve, n.inputs)), n.device, _substitute(n.attrs, attrs), n.location)
-        for n in function.nodes
+        NodeDef(n.name, n.op, names.inputs(n), n.device, _substitute(n.attrs, attrs), n.location) for n in function.nodes
     )
     results = tuple(
         NodeDef(f"{r.name}_RetVal", "_Retval", (names.resolve(r.value),), "", {"T": _dtype(r, attrs), "index": i})
@@ -87,20 +87,26 @@ class _TensorNames:
 
     def __init__(self, graph: Graph, function: Function, attrs: Attrs) -> None:
         self._function = function
-        self._args = {arg.name for arg in function.inputs}
+        self._functions = graph.functions
+        self._attrs = attrs
+        self._args = {arg.name: _dtype(arg, attrs) for arg in function.inputs}
         self._starts: dict[str, dict[str, int]] = {}
+        self._lengths: dict[str, dict[str, int]] = {}
+        self._signatures: dict[str, Signature] = {}
         signatures = SignatureTable(graph.registry, graph.functions)
         for node in function.nodes:
             substituted = _substitute(node.attrs, attrs)
-            signature = signatures.signature(node.op, substituted)
-            starts, start = {}, 0
+            signature = self._signatures[node.name] = signatures.signature(node.op, substituted)
+            starts, lengths, start = {}, {}, 0
             if signature.definition is None:
                 callee = graph.functions.get(node.op)
                 starts = {output.name: i for i, output in enumerate(callee.outputs if callee else ())}
             else:
                 for output in signature.definition.outputs:
                     starts[output.name] = start
-                    start += len(output.dtypes(signature.attrs))
+                    lengths[output.name] = len(output.dtypes(signature.attrs))
+                    start += lengths[output.name]
+            self._lengths[node.name] = lengths
             self._starts[node.name] = starts
 
     def __contains__(self, name: str) -> bool:
@@ -121,3 +127,71 @@ class _TensorNames:
             raise InvalidArgumentError(f"Input '{text}' of function '{self._function.name}' does not exist in its body")
         slot = self._starts[name][output] + int(index or 0)
         return f"{name}:{slot}" if slot else name
+
+    def inputs(self, node: NodeDef) -> tuple[str, ...]:
+        """A node's inputs; an output that is a list of tensors is one for each.
+
+        Raises InvalidArgumentError where one names nothing, where there are more or fewer than the op takes, and for one of
+        another type.
+        """
+        wanted = self._signatures[node.name].input_dtypes
+        data: list[str] = []
+        for at, text in enumerate(node.inputs):
+            if len(data) >= len(wanted):
+                return (*data, *self._controls(node, at))
+            tensors = self._tensors(node, text)
+            arg, position, count = self._argument(node, len(data))
+            if position + len(tensors) > count:
+                raise _body_error(f"Input {text} too long for {arg}", node)
+            for index, tensor in enumerate(tensors):
+                given, expected = self._type(tensor), wanted[len(data)]
+                if given is not None and given is not expected:
+                    types = f"expected type {expected.name} != {given.name}, the type of {text}[{index}]"
+                    raise _body_error(f"input {arg}[{position + index}] {types}", node)
+                data.append(tensor)
+        if len(data) < len(wanted):
+            raise _body_error(f"Attempt to access beyond input size: {len(node.inputs)} >= {len(node.inputs)}", node)
+        return tuple(data)
+
+    def _controls(self, node: NodeDef, start: int) -> Iterator[str]:
+        for index in range(start, len(node.inputs)):
+            text = node.inputs[index]
+            if not text.startswith("^"):
+                raise _body_error(f"Expected input[{index}] == '{text}' to be a control input.", node)
+            yield self.resolve(text)
+
+    def _tensors(self, node: NodeDef, text: str) -> Sequence[str]:
+        """The tensors that a data input stands for."""
+        name, _, output = text.partition(":")
+        count = self._lengths.get(name, {}).get(output)
+        if count is not None:
+            start = self._starts[name][output]
+            return [f"{name}:{slot}" if slot else name for slot in range(start, start + count)]
+        found = "" if text.startswith("^") else self.resolve(text)
+        if not found or self._type(found) is None:
+            raise _body_error(f"input {text} is not found: {node_tag(node.name)}", node)
+        return (found,)
+
+    def _type(self, tensor: str) -> DType | None:
+        """What a tensor of the body carries; None where there is no such output."""
+        name, _, slot = tensor.partition(":")
+        outputs = (self._args[name],) if name in self._args else self._signatures[name].output_dtypes
+        index = int(slot or 0) if not slot or slot.isdecimal() else len(outputs)
+        return outputs[index] if index < len(outputs) else None
+
+    def _argument(self, node: NodeDef, index: int) -> tuple[str, int, int]:
+        """The op's argument that takes the data input of that index: its name, the input's place in it, and its length."""
+        signature = self._signatures[node.name]
+        definition = signature.definition or function_definition(self._functions[node.op])
+        attrs = signature.attrs if signature.definition is not None else _substitute(node.attrs, self._attrs)
+        for arg in definition.inputs:
+            count = len(arg.dtypes(attrs))
+            if index < count:
+                return arg.name, index, count
+            index -= count
+        raise AssertionError("an op has as many inputs as its arguments have")
+
+
+def _body_error(problem: str, node: NodeDef) -> InvalidArgumentError:
+    """What is wrong with a node of a body, as TensorFlow says it when the function is instantiated."""
+    return InvalidArgumentError(f"{problem}\n\tIn {node_tag(node.name)}")

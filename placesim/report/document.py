@@ -94,6 +94,12 @@ def _json(value: Any) -> str:
     return escape_json(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
 
 
+def json_text(document: Mapping[str, Any]) -> Iterator[str]:
+    """What `json_line` gives, piece by piece; values that are iterators are lists, of which only some rows are held."""
+    yield from json_pieces(document)
+    yield "\n"
+
+
 def json_pieces(document: Mapping[str, Any], is_open: bool = False, is_begun: bool = False) -> Iterator[str]:
     """The members of an object, piece by piece; values that are iterators are lists of rows.
 
@@ -103,14 +109,33 @@ def json_pieces(document: Mapping[str, Any], is_open: bool = False, is_begun: bo
     for key, value in document.items():
         yield f"{before}{_json(key)}:"
         before = ","
-        yield from _json_list(value) if isinstance(value, Iterator) else (_json(value),)
+        yield from _json_value(value)
     if not is_open:
         yield "}"
+
+
+def _json_value(value: Any) -> Iterator[str]:
+    if isinstance(value, Iterator):
+        yield from _json_list(value)
+    elif _has_rows(value):
+        yield from json_pieces(value)
+    else:
+        yield _json(value)
+
+
+def _has_rows(value: Any) -> bool:
+    return isinstance(value, Mapping) and any(isinstance(inner, Iterator) for inner in value.values())
 
 
 def _json_list(rows: Iterator[Any]) -> Iterator[str]:
     before = "["
     while some := list(islice(rows, ROWS_AT_A_TIME)):
+        if any(map(_has_rows, some)):
+            for row in some:
+                yield before
+                yield from _json_value(row)
+                before = ","
+            continue
         yield before + _json(some)[1:-1]
         before = ","
     yield "[]" if before == "[" else "]"

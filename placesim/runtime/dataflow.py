@@ -17,7 +17,7 @@ from typing import Any
 
 from placesim.deadlines import TURN_SECONDS
 from placesim.dtypes import VARIANT
-from placesim.errors import InternalError, InvalidArgumentError, OpError, PlacesimError
+from placesim.errors import InternalError, InvalidArgumentError, OpError, PlacesimError, UnimplementedError
 from placesim.graph.node_text import node_tag
 from placesim.ops.categories import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, RECEIVES, SENDS, SWITCHES
 from placesim.runtime.accounting.ledger import Ledger, Site, StepAccount, make_constants
@@ -107,6 +107,7 @@ class DataflowExecutor:
 
     def __init__(self, programs: Sequence[Program], pool: Pool | None = None, ledger: Ledger | None = None) -> None:
         self.programs = programs
+        self.is_body = False
         self._ledger = ledger
         self._constants = {} if ledger is None else make_constants(ledger, programs)
         self._sites: list[list[Site | None]] = [[None] * len(program.instructions) for program in programs]
@@ -143,6 +144,15 @@ def is_expensive(kernel: Kernel) -> bool:
     return kernel.flops is not None and kernel.flops is not one_per_output
 
 
+def _standstill(name: str, is_body: bool) -> OpError:
+    """For a node that has to wait when nothing else can run."""
+    if not is_body:
+        return InternalError(f"{node_tag(name)} would wait forever: nothing else of this step can run")
+    found = UnimplementedError(f"{node_tag(name)} waits for what its function does not do, and placesim runs nothing beside it")
+    found.help = ("put both sides of a queue into the graph, or make what fills it a control input of the call",)
+    return found
+
+
 class _Run:
     """The state of one step."""
 
@@ -153,6 +163,7 @@ class _Run:
         progress: Callable[[int], None] | None,
     ) -> None:
         self.programs = executor.programs
+        self.is_body = executor.is_body
         self.wiring = executor._wiring
         self.exits = executor._frames_of_exits
         self.pool = executor._pool
@@ -208,8 +219,7 @@ class _Run:
                 number, index, *_ = self.parked[0]
                 program = self.programs[number]
                 node = program.instructions[index].node
-                error = InternalError(f"{node_tag(node.name)} would wait forever: nothing else of this step can run")
-                raise blame(error, program.graph, node, program.state.device.name)
+                raise blame(_standstill(node.name, self.is_body), program.graph, node, program.state.device.name)
 
     def _wait_for_pool(self) -> tuple[_Ready, Any]:
         """The next node that a thread of the pool has computed, and its outputs."""

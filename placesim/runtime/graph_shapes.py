@@ -8,14 +8,16 @@ what TensorFlow would have raised is kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.errors import GraphBuildError, PlacesimError
+from placesim.errors import GraphBuildError, InvalidArgumentError, PlacesimError
+from placesim.graph.functions import instantiate
 from placesim.graph.graph import Graph, Node, TensorRef
-from placesim.ops.attributes import Attrs
+from placesim.ops.attributes import Attrs, FunctionName
+from placesim.runtime.int32_attrs import int32_problem
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import Kernel
 from placesim.runtime.kernels.op_families import OP_FAMILIES
@@ -73,6 +75,14 @@ COMPUTING_OPS = frozenset(
 Value = np.ndarray[Any, Any]
 
 
+class _CallError(GraphBuildError):
+    """TensorFlow's Python raises InternalError for it."""
+
+    @property
+    def type_name(self) -> str:
+        return "InternalError"
+
+
 class _Refusal(NamedTuple):
     """What a shape function said of a node, until it is worded."""
 
@@ -98,6 +108,7 @@ class GraphShapes:
         self._handles: dict[TensorRef, HandleShape] = {}
         self._values: dict[int, tuple[Value | None, ...]] = {}
         self._refused: dict[int, _Refusal] = {}
+        self._instantiated: dict[Hashable, str | None] = {}
         self._alike: dict[tuple[Any, ...], tuple[Dims, ...]] = {}
 
     def shape(self, tensor: TensorRef) -> Dims:
@@ -124,7 +135,8 @@ class GraphShapes:
         context.attrs = {name: value for name, value in context.attrs.items() if name != "_class"}
         texts, dtypes = self.graph.input_texts(node), node.signature.input_dtypes
         found = word_refusal(error, self._kernels[node.op], context, node.name, node.op, texts, dtypes)
-        return GraphBuildError(found.message, node=node.name, location=self.graph.location(node))
+        kind = _CallError if isinstance(found, _CallError) else GraphBuildError
+        return kind(found.message, node=node.name, location=self.graph.location(node))
 
     def _infer_with_ancestors(self, node_id: int) -> None:
         known, nodes = self._known, self.graph.nodes
@@ -170,6 +182,10 @@ class GraphShapes:
         if node.op not in OP_FAMILIES:
             return (None,) * count
         try:
+            self._check_call(node)
+            problem = int32_problem(node.op, node.attrs, in_shape_function=True)
+            if problem is not None:
+                raise ShapeError(problem)
             shapes = infer_shapes(self._kernels[node.op], context)
         except (ShapeError, GraphBuildError) as error:
             self._refused[node.id] = _Refusal(error, context)
@@ -178,6 +194,33 @@ class GraphShapes:
             return (None,) * count
         self._handles |= {TensorRef(node.id, slot): handle for slot, handle in context.output_handles.items()}
         return shapes + (None,) * (count - len(shapes))
+
+    def _check_call(self, node: Node) -> None:
+        """Raise GraphBuildError for a call whose function TensorFlow can't instantiate.
+
+        Types are left: the shape function sees none, and the session says what is wrong with them.
+        """
+        if node.op not in ("PartitionedCall", "StatefulPartitionedCall"):
+            return
+        called: FunctionName = node.attrs["f"]
+        function = self.graph.functions.get(called.name)
+        if function is None:
+            return
+        if called.key not in self._instantiated:
+            try:
+                instantiate(self.graph, function, dict(called.attrs))
+                self._instantiated[called.key] = None
+            except InvalidArgumentError as error:
+                self._instantiated[called.key] = error.message
+        problem = self._instantiated[called.key]
+        if problem is not None:
+            raise GraphBuildError(problem)
+        for what, takes, gets in (
+            ("input", len(function.inputs), len(node.signature.input_dtypes)),
+            ("output", len(function.outputs), len(node.signature.output_dtypes)),
+        ):
+            if gets < takes:
+                raise _CallError(f"Function instantiation included invalid {what} index: {takes - 1} not in [0, {gets}).")
 
     # --- values
 

@@ -29,6 +29,8 @@ from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.ops.kernels import find_kernel, no_kernel_message
 from placesim.runtime.allocation import KEEPING, AllocationCheck, checked_kernel
+from placesim.runtime.boxes import with_boxes
+from placesim.runtime.int32_attrs import int32_problem
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.memory import Memory, out_of_memory, tensor_bytes
 from placesim.runtime.resources import ResourceManager, Variable
@@ -148,7 +150,8 @@ def build_program(
 ) -> Program:
     """Find each node's kernel and lay out the store.
 
-    Raises UnimplementedError for an op without a numpy kernel, InvalidArgumentError for one that TensorFlow has no kernel for.
+    Raises UnimplementedError for an op without a numpy kernel, InvalidArgumentError for one that TensorFlow has no kernel for,
+    and for attrs that its kernel does not take.
     """
     starts: list[int] = []
     size = 0
@@ -190,12 +193,15 @@ def build_program(
 def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> tuple[Attrs, AllocationCheck | None, Kernel]:
     """What nodes that are alike share: their attrs, and the kernel with its look at the size of its outputs."""
     attrs = graph.full_attrs(node)
+    problem = int32_problem(node.op, attrs)
+    if problem is not None:
+        raise blame(InvalidArgumentError(problem), graph, node, state.device.name)
     if node.op == "Const":
         return attrs if state.sketches else _densified(graph, node, attrs, state), None, kernel
     check = (
         None if node.op in KEEPING or state.sketches else AllocationCheck(kernel, node, attrs, state.memory, state.device.name)
     )
-    return attrs, check, checked_kernel(kernel, check)
+    return attrs, check, checked_kernel(with_boxes(kernel, node.signature), check)
 
 
 def _densified(graph: Graph, node: Node, attrs: dict[str, Any], state: DeviceState) -> Attrs:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,15 +35,20 @@ class Variable:
         self.shape = shape
 
 
-class ResourceHandle(NamedTuple):
-    """The value of a `resource` tensor: where the resource lives, and under which name."""
+@dataclass(frozen=True, slots=True)
+class ResourceHandle:
+    """The value of a `resource` tensor: where the resource lives, and under which name.
+
+    It is a scalar, and so no tuple, which numpy would take for a sequence; nor has it a `shape`, which numpy would take for its
+    own.
+    """
 
     device: str
     container: str
     name: str
     type: str = VARIABLE_TYPE
     dtype: DType | None = None
-    shape: Shape = UNKNOWN_RANK
+    tensor_shape: Shape = UNKNOWN_RANK
 
 
 def value_dims(value: Any) -> tuple[int, ...]:

@@ -110,9 +110,9 @@ def _handle(handle: ResourceHandle, context: Sequence[KernelContext]) -> HandleS
     variable = context[0].resources.find(handle) if context else None
     if isinstance(variable, Variable) and variable.value is not None:
         return HandleShape(variable.dtype, tuple(variable.value.shape))
-    if handle.dtype is None or not isinstance(handle.shape, Shape):
+    if handle.dtype is None or not isinstance(handle.tensor_shape, Shape):
         return None
-    return HandleShape(handle.dtype, handle.shape.dims)
+    return HandleShape(handle.dtype, handle.tensor_shape.dims)
 
 
 def _are_small(shapes: Sequence[Dims]) -> bool:

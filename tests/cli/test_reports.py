@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import placesim
-from placesim.cli import reports
+from placesim.cli import output, reports
 from placesim.dtypes import parse_dtype
 from placesim.report import document
-from placesim.report.document import json_line, result_document, result_pieces
+from placesim.report.document import json_line, json_text, result_document, result_pieces
 from placesim.report.results import Result
 from tests.cli.shell import Shell, start
 
@@ -176,3 +176,21 @@ def test_a_large_result_needs_little_beside_itself(tmp_path: Path) -> None:
     output, complaint = process.communicate(timeout=120)
     assert (process.returncode, complaint) == (0, b"")
     assert output.count(b"0.5") == 8_000_000
+
+
+def test_rows_that_come_one_by_one_are_the_same_text() -> None:
+    inner = [{"id": number} for number in range(3000)]
+    whole = {"version": "2", "runs": [{"rows": inner, "more": []}], "rest": {"rows": inner}}
+    pieces = list(
+        json_text({"version": "2", "runs": iter([{"rows": iter(inner), "more": iter([])}]), "rest": {"rows": iter(inner)}})
+    )
+    assert "".join(pieces) == json_line(whole)
+    assert max(map(len, pieces)) < len(json_line(whole)) / 4
+
+
+def test_a_long_result_is_made_only_as_far_as_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(output, "write", lambda text: bool(written.append(text)))
+    taken: list[int] = []
+    assert not output.write_pieces(taken.append(index) or "x" * output.PIECE_LETTERS for index in range(9))
+    assert (len(written), taken) == (1, [0])

@@ -83,6 +83,36 @@ def test_a_result_that_names_nothing(text: str) -> None:
     assert str(raised.value) == f"Input '{text}' of function 'f' does not exist in its body"
 
 
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (("axis",), "Attempt to access beyond input size: 1 >= 1"),
+        (("axis", "x", "x"), "Expected input[2] == 'x' to be a control input."),
+        (("x", "x"), "input split_dim[0] expected type int32 != float, the type of x[0]"),
+        (("axis", "axis"), "input value[0] expected type float != int32, the type of axis[0]"),
+        (("axis", "^axis"), "input ^axis is not found: {{node split}}"),
+        (("axis", "other:output:2"), "input other:output:2 is not found: {{node split}}"),
+        (("axis", "other:output"), "Input other:output too long for value"),
+    ],
+)
+def test_a_node_of_a_body_has_the_inputs_that_its_op_takes(inputs: tuple[str, ...], message: str) -> None:
+    axis, split = HALVES.nodes
+    assert split.op == "Split"
+    other = split._replace(name="other")
+    function = Function("f", HALVES.inputs, (), (axis, other, split._replace(inputs=inputs)))
+    with pytest.raises(InvalidArgumentError) as raised:
+        instantiate(library(), function, {"T": FLOAT})
+    assert str(raised.value) == f"{message}\n\tIn {{{{node split}}}}"
+
+
+def test_an_output_of_a_body_without_an_index_is_the_whole_list() -> None:
+    axis, split = HALVES.nodes
+    count = NodeDef("sum", "AddN", ("split:output",), "", {"T": FLOAT, "N": 2})
+    function = Function("f", HALVES.inputs, (), (axis, split, count))
+    graph = instantiate(library(), function, {"T": FLOAT}).graph
+    assert graph.input_texts(graph.node("sum")) == ["split", "split:1"]
+
+
 def test_a_control_output_that_names_nothing() -> None:
     function = Function("f", HALVES.inputs, (), HALVES.nodes, {"done": "nobody"})
     with pytest.raises(InvalidArgumentError, match=r"Input '\^nobody' of function 'f' does not exist in its body"):

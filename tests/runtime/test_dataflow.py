@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placesim.errors import InternalError, InvalidArgumentError
+import placesim
+from placesim.errors import InternalError, InvalidArgumentError, UnimplementedError
 from tests.runtime.graphs import fetch, make_session
 
 FLOAT = {"T": "float32"}
@@ -144,6 +145,34 @@ def test_an_op_that_finds_nothing_to_take_waits_and_is_named(op: str) -> None:
     with pytest.raises(InternalError, match="would wait forever") as caught:
         fetch(make_session([*before, {**waiting, "name": "lonely"}], raw=True), "lonely")
     assert caught.value.node == "lonely"
+
+
+def test_an_op_of_a_function_that_waits_for_what_stands_outside_of_it_says_so() -> None:
+    component = {"component_types": ["float32"]}
+    body = [{"op": "QueueDequeueV2", "name": "d", "inputs": ["q"], "attrs": component}]
+    queue = {"name": "q", "type": "resource"}
+    function = {
+        "name": "F",
+        "inputs": [queue],
+        "outputs": [{"name": "o", "type": "float", "value": "d:components:0"}],
+        "nodes": body,
+    }
+    nodes = [
+        {"op": "FIFOQueueV2", "name": "q", "attrs": component},
+        {"op": "Const", "name": "c", "dtype": "float32", "value": 2.5},
+        {
+            "op": "PartitionedCall",
+            "name": "call",
+            "inputs": ["q"],
+            "attrs": {"f": {"func": "F"}, "Tin": ["resource"], "Tout": ["float"]},
+        },
+        {"op": "QueueEnqueueV2", "name": "e", "inputs": ["q", "c"], "attrs": {"Tcomponents": ["float32"]}},
+    ]
+    graph = {"raw": True, "functions": [function]}
+    with pytest.raises(UnimplementedError, match="d}} waits for what its function does not do"):
+        placesim.run({**graph, "nodes": nodes[:3], "run": [{"fetch": ["call:0"]}]})
+    nodes[2]["inputs"] = ["q", "^e"]
+    assert placesim.run({**graph, "nodes": nodes, "run": [{"fetch": ["call:0"]}]}).results["call"] == 2.5
 
 
 def test_an_op_that_waits_goes_on_when_another_gives_it_something() -> None:

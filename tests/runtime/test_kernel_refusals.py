@@ -23,7 +23,6 @@ SAMPLER = {
     "shard": 0,
     "distortion": 1.0,
 }
-PRINTED = {"T": "float", "scientific": False, "shortest": False, "fill": ""}
 REFUSED: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], str]] = {
     "a map's empty key": (
         "OrderedMapPeek",
@@ -33,8 +32,6 @@ REFUSED: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], str]] = {
     ),
     "an open shape": ("TemporaryVariable", (), {"shape": (-1,), "dtype": "float"}, r"Shape \[\?\] is not fully defined"),
     "no buckets": ("StringToHashBucket", (np.array([b"a"], object),), {"num_buckets": 0}, "must be at least minimum 1"),
-    "a width": ("AsString", (np.float32(1),), {**PRINTED, "width": 2**63 - 1, "precision": -1}, "Attr width has value"),
-    "a precision": ("AsString", (np.float32(1),), {**PRINTED, "width": -1, "precision": 1 << 31}, "Attr precision has value"),
 }
 
 

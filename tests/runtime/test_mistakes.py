@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import placesim
-from placesim.errors import DefectError, InternalError, PlacesimError
+from placesim.errors import DefectError, GraphFileError, InternalError, InvalidArgumentError, PlacesimError
 from placesim.runtime.kernels import load_kernels
 
-A = {"op": "Const", "name": "a", "value": 1.0}
+A = {"op": "Const", "name": "a", "dtype": "float", "value": 1.0}
 P = {"op": "Const", "name": "p", "value": True}
 NEG = {"op": "Neg", "name": "x", "inputs": ["a"], "attrs": {"T": "float"}}
 
@@ -30,12 +30,6 @@ F = {"func": "F"}
 BRANCHES = {"then_branch": F, "else_branch": F, "output_shapes": []}
 CASES: dict[str, tuple[list[dict[str, Any]], int, str, str]] = {
     # nodes, results of F, class, message
-    "more results than Tout": (
-        [A, call("PartitionedCall", ["a"], f=F, Tin=["float"], Tout=["float"])],
-        3,
-        "InternalError",
-        "Function instantiation included invalid output index: 2 not in [0, 1).",
-    ),
     "fewer results than Tout": (
         [A, call("PartitionedCall", ["a"], f=F, Tin=["float"], Tout=["float", "float"])],
         1,
@@ -54,12 +48,6 @@ CASES: dict[str, tuple[list[dict[str, Any]], int, str, str]] = {
         "InvalidArgumentError",
         "InstantiateOptions.input_devices must have the same length as the number of arguments: "
         "input_devices length = 2 number of arguments = 1",
-    ),
-    "fewer arguments": (
-        [call("PartitionedCall", [], f=F, Tin=[], Tout=["float"])],
-        1,
-        "InternalError",
-        "Function instantiation included invalid input index: 0 not in [0, 0).",
     ),
     "more arguments of a branch": (
         [A, P, call("If", ["p", "a", "a"], Tin=["float", "float"], Tout=["float"], **BRANCHES)],
@@ -108,6 +96,58 @@ def test_a_mistake_is_an_error_that_names_the_node(name: str) -> None:
     assert found.value.type_name == kind
     assert found.value.message.partition("\n\t [[")[0] == message
     assert found.value.node == "o"
+
+
+NOT_INSTANTIATED = {
+    "more results than Tout": (
+        [A, call("PartitionedCall", ["a"], f=F, Tin=["float"], Tout=["float"])],
+        3,
+        "InternalError",
+        "Function instantiation included invalid output index: 2 not in [0, 1).",
+    ),
+    "fewer arguments": (
+        [call("PartitionedCall", [], f=F, Tin=[], Tout=["float"])],
+        1,
+        "InternalError",
+        "Function instantiation included invalid input index: 0 not in [0, 0).",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_INSTANTIATED)
+def test_a_call_that_cannot_be_is_refused_as_it_is_built_and_in_a_raw_graph_as_it_runs(name: str) -> None:
+    nodes, results, kind, message = NOT_INSTANTIATED[name]
+    graph = {"nodes": nodes, "functions": [function(results)], "run": [{"fetch": ["o:0"]}]}
+    with pytest.raises(GraphFileError) as found:
+        placesim.place(graph)
+    assert [(problem.error, problem.message) for problem in found.value.problems] == [(kind, message)]
+    with pytest.raises(InternalError) as ran:
+        placesim.run(graph | {"raw": True})
+    assert (ran.value.message.partition("\n\t [[")[0], ran.value.node) == (message, "o")
+
+
+def test_a_body_that_cannot_be_is_refused_as_the_call_is_built() -> None:
+    body = {**function(1), "nodes": [{**NEG, "inputs": ["a", "a"]}]}
+    node = call("PartitionedCall", ["a"], f=F, Tin=["float"], Tout=["float"])
+    with pytest.raises(GraphFileError, match=r"Expected input\[1\] == 'a' to be a control input"):
+        placesim.place({"nodes": [A, node], "functions": [body]})
+
+
+@pytest.mark.parametrize("is_raw", [False, True])
+def test_an_attr_beyond_32_bits(is_raw: bool) -> None:
+    attrs = {"ksize": [1, 1, 1 << 31, 1], "strides": [1, 1, 1, 1], "padding": "SAME", "T": "float"}
+    image = {"op": "Const", "name": "a", "dtype": "float", "shape": [1, 1, 1, 1], "value": 1.0}
+    graph = {"raw": is_raw, "nodes": [image, {"op": "MaxPool", "name": "o", "inputs": ["a"], "attrs": attrs}]}
+    with pytest.raises(PlacesimError, match="Attr ksize has value 2147483648 out of range for an int32") as found:
+        placesim.run(graph | {"run": [{"fetch": ["o"]}]})
+    assert found.value.type_name == ("InvalidArgumentError" if is_raw else "GraphFileError")
+
+
+def test_an_attr_that_only_the_kernel_keeps_in_32_bits() -> None:
+    nodes = [A, {"op": "AsString", "name": "o", "inputs": ["a"], "attrs": {"width": -(1 << 31) - 1}}]
+    placesim.place({"nodes": nodes})
+    with pytest.raises(InvalidArgumentError, match="Attr width has value -2147483649 out of range for an int32"):
+        placesim.run({"nodes": nodes, "run": [{"fetch": ["o"]}]})
 
 
 @pytest.mark.parametrize("in_order", [True, False], ids=["in a fixed order", "as data flows"])

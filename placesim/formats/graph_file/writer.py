@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,11 @@ from placesim.ops.registry import Registry
 
 def graph_file_document(graph_file: GraphFile) -> dict[str, Any]:
     """The raw form: what `graph_file_from_mapping` and, as YAML or JSON, `read_graph_file` read back."""
+    return {key: list(value) if isinstance(value, Iterator) else value for key, value in graph_file_parts(graph_file).items()}
+
+
+def graph_file_parts(graph_file: GraphFile) -> dict[str, Any]:
+    """The same, with functions, nodes and steps one by one: each is made when it is asked for."""
     graph, registry = graph_file.graph, graph_file.graph.registry
     document: dict[str, Any] = {"name": graph_file.name}
     if graph_file.description:
@@ -38,27 +44,34 @@ def graph_file_document(graph_file: GraphFile) -> dict[str, Any]:
     if graph_file.config != Config():
         document["config"] = _config(graph_file.config)
     if graph.functions:
-        document["functions"] = [_function(function, registry) for function in graph.functions.values()]
-    document["nodes"] = [
+        document["functions"] = (_function(function, registry) for function in graph.functions.values())
+    document["nodes"] = (
         _node(registry, node.op, node.name, graph.input_texts(node), node.device, node.attrs) for node in graph.nodes
-    ]
+    )
     if graph_file.steps is not None:
         fetches = _FetchWriter(graph_file)
-        document["run"] = [_step(step, registry, fetches) for step in graph_file.steps]
+        document["run"] = (_step(step, registry, fetches) for step in graph_file.steps)
     return document
 
 
 def write_yaml(graph_file: GraphFile) -> str:
     """The raw form as YAML, a node a line."""
-    document = graph_file_document(graph_file)
-    lines: list[str] = []
-    for key, value in document.items():
-        if key in ("nodes", "functions", "run") and value:
-            lines.append(f"{key}:\n")
-            lines += [f"  - {_flow(entry)}\n" for entry in value]
-        else:
-            lines.append(f"{key}: {_flow(value)}\n")
-    return "".join(lines)
+    return "".join(yaml_lines(graph_file))
+
+
+def yaml_lines(graph_file: GraphFile) -> Iterator[str]:
+    """The lines of `write_yaml`, one by one."""
+    for key, value in graph_file_parts(graph_file).items():
+        if not isinstance(value, Iterator):
+            yield f"{key}: {_flow(value)}\n"
+            continue
+        first = next(value, None)
+        if first is None:
+            yield f"{key}: []\n"
+            continue
+        yield f"{key}:\n"
+        for entry in chain((first,), value):
+            yield f"  - {_flow(entry)}\n"
 
 
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

@@ -6,6 +6,7 @@ of each comes from an output of `RestoreV2`, whose inputs are constants that nam
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -179,7 +180,7 @@ def with_checkpoint(file: GraphFile, given: str | Path, restore_op: str = "", di
     `given` is the prefix of the checkpoint's files, or the directory that holds a `checkpoint` file; `directory` that which
     they must not leave.  Raises as `latest_checkpoint`, `Checkpoint` and `initial_values` do.
     """
-    prefix = latest_checkpoint(given) if Path(given).is_dir() else given
+    prefix = latest_checkpoint(given) if os.path.isdir(given) else given
     try:
         values = initial_values(file.graph, restore_op, Checkpoint(prefix, directory))
     except OpError as error:

@@ -71,13 +71,13 @@ def _limited(lines: Sequence[Marked]) -> Iterator[Marked]:
 
 
 def difference_document(difference: Difference) -> dict[str, Any]:
-    """The JSON object: every node by itself, and the folded rows beside them."""
+    """The JSON object: every node by itself, and the folded rows beside them; rows come one by one."""
     return {
         "same": not difference,
-        "moved": [move._asdict() for move in difference.moved],
-        "folded": [move._asdict() for move in difference.folded],
-        "removed": list(difference.removed),
-        "added": list(difference.added),
+        "moved": (move._asdict() for move in difference.moved),
+        "folded": (move._asdict() for move in difference.folded),
+        "removed": iter(difference.removed),
+        "added": iter(difference.added),
         "transfers": [
             {
                 "src": change.source,

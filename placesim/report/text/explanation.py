@@ -186,15 +186,15 @@ def format_recorded(node: PlacedNode) -> Marked:
 
 
 def explained_document(nodes: Sequence[ExplainedNode], error: ExplainedError | None) -> dict[str, Any]:
-    """`nodes`, the `groups` that they are in (each once, by number), and the `error`."""
+    """`nodes`, the `groups` that they are in (each once, by number), and the `error`; rows come one by one."""
     groups: dict[int, tuple[int, Group]] = {}
     for node in nodes:
         group = node.proof.group
         if group is not None:
             groups.setdefault(id(group), (len(groups), group))
     return {
-        "nodes": [_node_document(node, groups) for node in nodes],
-        "groups": [_plain(group) for _, group in groups.values()],
+        "nodes": (_node_document(node, groups) for node in nodes),
+        "groups": (_plain(group) for _, group in groups.values()),
         "error": None if error is None else _error_document(error),
     }
 
@@ -262,6 +262,6 @@ def _plain(value: Any) -> Any:
 
 
 def recorded_document(nodes: Sequence[PlacedNode], failure: Failure | None) -> dict[str, Any]:
-    """What a written report says of nodes."""
-    rows = [{"node": n.name, "op": n.op, "device": n.device, "requested": n.requested} for n in nodes]
+    """What a written report says of nodes; rows come one by one."""
+    rows = ({"node": n.name, "op": n.op, "device": n.device, "requested": n.requested} for n in nodes)
     return {"nodes": rows, "groups": [], "error": _plain(failure)}

@@ -14,7 +14,7 @@ VERSION = "2.1.0"
 
 
 def sarif_document(findings: Sequence[Finding], rules: Mapping[str, str], version: str) -> dict[str, Any]:
-    """A log of one run; `rules` are the rules that were checked with what each says."""
+    """A log of one run, whose results come one by one; `rules` are the rules that were checked with what each says."""
     known = {**rules, **{f.rule: "The graph can be placed on this machine." for f in findings if f.rule not in rules}}
     numbers = {name: number for number, name in enumerate(known)}
     driver = {
@@ -22,9 +22,9 @@ def sarif_document(findings: Sequence[Finding], rules: Mapping[str, str], versio
         "version": version,
         "rules": [{"id": name, "shortDescription": {"text": text}} for name, text in known.items()],
     }
-    results = [_result(finding, numbers[finding.rule]) for finding in findings]
+    results = (_result(finding, numbers[finding.rule]) for finding in findings)
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
-    return {"$schema": SCHEMA, "version": VERSION, "runs": [run]}
+    return {"$schema": SCHEMA, "version": VERSION, "runs": iter([run])}
 
 
 def _uri(file: str) -> str:

@@ -6,7 +6,8 @@ each device; then `transfers`, source, target, tensors, bytes.  Bytes are those 
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
+from itertools import chain
 from typing import Any, NamedTuple
 
 from placesim.escapes import escape_line
@@ -28,16 +29,16 @@ def device_labels(picture: Picture) -> dict[int, str]:
 # --- in a pipe ------------------------------------------------------------------------------------------------------
 
 
-def format_lines(picture: Picture, depth: int | None = None) -> str:
-    """Every scope, down to `depth` where that is given, and every pair of devices between which something passes."""
+def format_lines(picture: Picture, depth: int | None = None) -> Iterator[str]:
+    """Every scope, down to `depth` where that is given, and every pair of devices between which something passes: lines."""
     labels = device_labels(picture)
     tree = scope_tree(picture.nodes, fold_limit=None)
-    rows = [_scope_row(scope, labels) for level, scope in tree.walk() if depth is None or level <= depth]
-    rows += [
+    scopes = (_scope_row(scope, labels) for level, scope in tree.walk() if depth is None or level <= depth)
+    transfers = (
         ("transfers", labels[src], labels[dst], f"{total.number}", plain_bytes(total))
         for (src, dst), total in picture.matrix().items()
-    ]
-    return "".join("\t".join(map(escape_line, row)) + "\n" for row in rows)
+    )
+    return ("\t".join(map(escape_line, row)) + "\n" for row in chain(scopes, transfers))
 
 
 def _scope_row(scope: Scope, labels: dict[int, str]) -> Sequence[str]:
@@ -50,12 +51,15 @@ def _scope_row(scope: Scope, labels: dict[int, str]) -> Sequence[str]:
 
 
 def scopes_document(picture: Picture, depth: int | None = None) -> dict[str, Any]:
-    """`scopes`, each before those in it, and `transfers` between devices; devices by their full names, null for none."""
+    """`scopes`, each before those in it, and `transfers` between devices; devices by their full names, null for none.
+
+    Scopes come one by one.
+    """
     names: dict[int, str | None] = {-1: None, **dict(enumerate(picture.devices))}
     tree = scope_tree(picture.nodes, fold_limit=None)
     return {
         "devices": list(picture.devices),
-        "scopes": [_scope_document(scope, names) for level, scope in tree.walk() if depth is None or level <= depth],
+        "scopes": (_scope_document(scope, names) for level, scope in tree.walk() if depth is None or level <= depth),
         "transfers": [
             {"src": names[src], "dst": names[dst], **total.document("tensors")}
             for (src, dst), total in picture.matrix().items()

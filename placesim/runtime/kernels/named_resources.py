@@ -18,8 +18,9 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table
 from placesim.runtime.kernels.memory_rules import MemoryRule
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
-from placesim.runtime.resources import ResourceHandle, Variable
+from placesim.runtime.resources import TYPE_HASHES, ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, format_dims, scalar, with_rank, with_value
+from placesim.wire import message_field, number_field
 
 DEFAULT_CONTAINER, STEP_CONTAINER = "localhost", "__per_step_0"
 """Where resources are that name no container, and those that are gone when the step ends."""
@@ -100,6 +101,18 @@ def find_in_step(key: str, kind: str, context: KernelContext) -> Any:
     if found is None:
         raise NotFoundError(f"Resource {STEP_CONTAINER}/{key}/{kind} does not exist.")
     return found
+
+
+def serialise_handle(handle: ResourceHandle) -> bytes:
+    """A handle as a `ResourceHandleProto`."""
+    texts = ((1, handle.device), (2, handle.container), (3, handle.name))
+    found = b"".join(message_field(field, text.encode("utf-8", "surrogateescape")) for field, text in texts)
+    found += number_field(4, TYPE_HASHES.get(handle.type, 0)) + message_field(5, handle.type.encode())
+    if handle.dtype is None:
+        return found
+    dims = handle.tensor_shape.dims
+    sizes = number_field(3, 1) if dims is None else b"".join(message_field(2, number_field(1, dim)) for dim in dims)
+    return found + message_field(6, number_field(1, handle.dtype.number) + message_field(2, sizes))
 
 
 def both_forms(make: Callable[..., ResourceHandle]) -> tuple[Compute, Compute]:

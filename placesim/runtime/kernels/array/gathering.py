@@ -53,8 +53,7 @@ def gather_slices(params: Tensor, indices: Tensor, axis: int | None = None, batc
     Without an axis it is the first after the batch dimensions, in which `params` and `indices` go together.
     InvalidArgumentError for axes that do not fit and for an index out of range, which a result without elements never reads.
     """
-    # the handle of a resource has no axes either
-    if not np.ndim(params) or isinstance(params, tuple):
+    if not np.ndim(params):
         raise InvalidArgumentError("params must be at least 1 dimensional")
     place = _gather_axis(params.ndim, axis or 0)
     if batch_dims:

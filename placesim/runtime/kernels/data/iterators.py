@@ -26,12 +26,12 @@ from placesim.runtime.kernels.data.values import (
     function_caller,
 )
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table
-from placesim.runtime.kernels.named_resources import build_finder, make_anonymous, name_resource
+from placesim.runtime.kernels.named_resources import build_finder, make_anonymous, name_resource, serialise_handle
 from placesim.runtime.kernels.partial_shapes import is_compatible
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.resources import ResourceHandle
 from placesim.runtime.shapes import format_dims, no_outputs, scalar
-from placesim.wire import WireError, field_values, message_field
+from placesim.wire import WireError, field_values
 
 RESOURCE_TYPE = "N10tensorflow4data16IteratorResourceE"
 
@@ -216,10 +216,7 @@ def value_of(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 def to_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """A scalar string: the handle as a `ResourceHandleProto`; NotFoundError where it leads to no iterator."""
     find_iterator(inputs[0], context)
-    handle: ResourceHandle = inputs[0]
-    # field 4, a hash of the C++ type, means something in TensorFlow's own process only
-    parts = ((1, handle.device), (2, handle.container), (3, handle.name), (5, "tensorflow::data::IteratorResource"))
-    return (string_array([b"".join(message_field(field, text.encode()) for field, text in parts)], ()),)
+    return (string_array([serialise_handle(inputs[0])], ()),)
 
 
 def from_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:

@@ -17,6 +17,7 @@ from placesim.memory.buffers import Buffer
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, zeros
 from placesim.runtime.kernels.lists import tensor_list_shapes as shapes
+from placesim.runtime.kernels.lists.growing import popped, pushed
 from placesim.runtime.kernels.lists.tensor_arrays import indices_of, rows_of
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.partial_shapes import (
@@ -39,7 +40,7 @@ class TensorList:
 
     dtype: DType
     element_shape: Dims
-    elements: tuple[Tensor | None, ...] = ()
+    elements: Sequence[Tensor | None] = ()
     max_elements: int = -1
 
     # as messages show a list where another is expected
@@ -277,7 +278,7 @@ def push_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
         raise InvalidArgumentError(
             f"Tried to push item into a full list list size: {len(found.elements)} max_num_elements: {found.max_elements}"
         )
-    return (replace(found, elements=(*found.elements, tensor)),)
+    return (replace(found, elements=pushed(found.elements, tensor)),)
 
 
 def push_back_batch(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
@@ -296,7 +297,9 @@ def push_back_batch(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
         _check_batch_entry(position, found, np.shape(tensor)[1:], attrs["element_dtype"])
     # unlike PushBack it lets full lists grow
     longer = np.empty(len(lists), object)
-    longer[:] = [replace(found, elements=(*found.elements, row)) for found, row in zip(lists, rows_of(tensor), strict=True)]
+    longer[:] = [
+        replace(found, elements=pushed(found.elements, row)) for found, row in zip(lists, rows_of(tensor), strict=True)
+    ]
     return (longer,)
 
 
@@ -331,7 +334,7 @@ def pop_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
                 f"Trying to read an uninitialized tensor but element_shape is not fully defined.{show_partial(shape)}"
             )
         last = zeros(shape, found.dtype)
-    return (replace(found, elements=found.elements[:-1]), last)
+    return (replace(found, elements=popped(found.elements)), last)
 
 
 def set_item(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
@@ -376,7 +379,7 @@ def resize(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
         # TensorFlow's text names an op that there is not
         raise InvalidArgumentError(f"TensorListSlice expects size to be non-negative. Got: {int(size)}")
     missing = (None,) * (int(size) - len(found.elements))
-    return (replace(found, elements=found.elements[: int(size)] + missing),)
+    return (replace(found, elements=(*found.elements[: int(size)], *missing)),)
 
 
 def concat_lists(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
@@ -412,7 +415,7 @@ def _join_pair(position: int, one: Any, two: Any, dtype: DType) -> TensorList:
             f"Saw {show_partial(one.element_shape)} vs. {show_partial(two.element_shape)}"
         )
     # the limit of the first list stays, however long it is now
-    joined: TensorList = replace(one, elements=one.elements + two.elements)
+    joined: TensorList = replace(one, elements=(*one.elements, *two.elements))
     return joined
 
 

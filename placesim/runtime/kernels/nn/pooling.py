@@ -42,7 +42,10 @@ NO_BATCH = "Pooling is not yet supported on the batch dimension."
 
 
 def check_batch(attrs: Attrs) -> None:
-    """UnimplementedError where the attrs `ksize` or `strides` pool the batch."""
+    """UnimplementedError where the attrs `ksize` or `strides` pool the batch; InvalidArgumentError where one is empty."""
+    for name in ("ksize", "strides"):
+        if not attrs[name]:
+            raise InvalidArgumentError(f"Sliding window {name} field must specify 4 dimensions")
     if attrs["ksize"][0] != 1 or attrs["strides"][0] != 1:
         raise UnimplementedError(NO_BATCH)
 

@@ -177,7 +177,7 @@ def summarize_audio(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     if "sample_rate" not in attrs and np.size(inputs[2]) != 1:
         raise InvalidArgumentError("sample_rate must be rank-0 or contain a single value")
     rate = np.float32(attrs["sample_rate"] if "sample_rate" in attrs else np.asarray(inputs[2]).reshape(-1)[0])
-    if rate <= 0:
+    if not rate > 0:  # nor is a NaN
         raise InvalidArgumentError("sample_rate must be > 0")
     tag, limit = flat_strings(inputs[0])[0], attrs["max_outputs"]
     # numpy finds no size for the last axis where there are no elements

@@ -106,7 +106,7 @@ def destroy_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: Ker
 def make_handle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The handle of a resource variable, which need not exist yet."""
     container, name = attrs["container"] or DEFAULT_CONTAINER, attrs["shared_name"] or context.node
-    return (ResourceHandle(context.device, container, name, dtype=attrs["dtype"], shape=attrs["shape"]),)
+    return (ResourceHandle(context.device, container, name, dtype=attrs["dtype"], tensor_shape=attrs["shape"]),)
 
 
 def make_handles(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -116,7 +116,7 @@ def make_handles(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
         raise InvalidArgumentError(problem)
     rows = zip(attrs["containers"], attrs["shared_names"], attrs["dtypes"], attrs["shapes"], strict=True)
     return [
-        ResourceHandle(context.device, container or DEFAULT_CONTAINER, name or context.node, dtype=dtype, shape=shape)
+        ResourceHandle(context.device, container or DEFAULT_CONTAINER, name or context.node, dtype=dtype, tensor_shape=shape)
         for container, name, dtype, shape in rows
     ]
 
@@ -272,9 +272,12 @@ def build_update(ufunc: Callable[[Tensor, Tensor], Tensor]) -> tuple[Kernel, Ker
 def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The scalar value, which is then one more; OutOfRangeError once it is attr `limit`.
 
-    InvalidArgumentError for a variable that is no scalar.
+    InvalidArgumentError for a variable that is no scalar, or of another type than the op's.
     """
     value = value_of(inputs[0], context)
+    dtype = find_variable(inputs[0], context).dtype
+    if dtype is not attrs["T"]:  # TensorFlow's process ends here
+        raise InvalidArgumentError(f"Trying to count variable with wrong dtype. Expected {attrs['T']} got {dtype}")
     if value.ndim:
         raise InvalidArgumentError(f"input is not a scalar: {format_dims(value.shape)}")
     if value >= attrs["limit"]:

@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import BOOL, COMPLEX64, COMPLEX128, DOUBLE, STRING, DType
+from placesim.dtypes import BOOL, COMPLEX64, COMPLEX128, DOUBLE, RESOURCE, STRING, VARIANT, DType
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, c_escape
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, raw, string_array
 from placesim.runtime.memory import check_elements, check_text
-from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, unchanged
+from placesim.runtime.resources import ResourceHandle, spell_type
+from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, unchanged
 
 INTEGER = re.compile(rb"[+-]?[0-9]+")
 DECIMAL = re.compile(rb"[+-]?(inf|infinity|nan(\([0-9a-z_]*\))?|([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)", re.IGNORECASE)
 HEXADECIMAL = re.compile(rb"[+-]?0x([0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(p[+-]?[0-9]+)?", re.IGNORECASE)
 
-INT32_LIMIT = 1 << 31
 URL_SAFE = re.compile(rb"[A-Za-z0-9_-]*")
 
 
@@ -38,9 +38,6 @@ def _takes_precision(dtype: DType) -> bool:
 
 def _check_format(attrs: Attrs, fill: str) -> None:
     dtype = attrs["T"]
-    for name in ("precision", "width"):
-        if not -INT32_LIMIT <= attrs[name] < INT32_LIMIT:
-            raise InvalidArgumentError(f"Attr {name} has value {attrs[name]} out of range for an int32")
     if not _takes_precision(dtype):
         if attrs["scientific"] or attrs["shortest"]:
             raise InvalidArgumentError(f"scientific and shortest format not supported for datatype {dtype}")
@@ -154,9 +151,21 @@ def _shortest(number: float, kind: Any, digits: int, all_digits: int) -> str:
     return text if kind(text) == kind(number) else f"{number:.{all_digits}g}"
 
 
+def _handle_text(handle: ResourceHandle) -> str:
+    known = (
+        "" if handle.dtype is None else f" DType enum: {handle.dtype.number}, Shape: {format_dims(handle.tensor_shape.dims)} "
+    )
+    place = f'name="{handle.name}", device="{handle.device}", container="{handle.container}"'
+    return f'<ResourceHandle({place}, type="{spell_type(handle.type)}", dtype and shapes : "[{known}]")>'
+
+
 def _element_text(dtype: DType) -> Callable[[Any], str]:
     if dtype is STRING:
         return lambda text: f'"{c_escape(text)}"'
+    if dtype is RESOURCE:
+        return _handle_text
+    if dtype is VARIANT:
+        return lambda value: f"<{value!r}>"
     if dtype in (DOUBLE, COMPLEX128):
         number: Callable[[Any], str] = lambda value: _shortest(float(value), np.float64, 15, 17)  # noqa: E731
     elif dtype.is_floating or dtype is COMPLEX64:

@@ -8,18 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from placesim.errors import InvalidArgumentError
+from placesim.dtypes import RESOURCE, VARIANT
+from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
+from placesim.runtime.kernels.named_resources import serialise_handle
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.shapes import scalar
 from placesim.tensor_fields import read_serialised, serialise_tensor
-from placesim.wire import WireError
+from placesim.wire import WireError, message_field, write_varint
 
 
 def serialize_tensor(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The tensor as a scalar string."""
+    """The tensor as a scalar string; UnimplementedError for variants."""
+    dtype = attrs["T"]
+    if dtype is VARIANT:
+        raise UnimplementedError("placesim serializes no variants")
+    if dtype is RESOURCE:
+        handles = [serialise_handle(handle) for handle in np.asarray(inputs[0]).reshape(-1)]
+        content = b"".join(write_varint(len(handle)) for handle in handles) + b"".join(handles)
+        return (string_array([serialise_tensor(np.empty(np.shape(inputs[0]), "V0"), dtype) + message_field(4, content)], ()),)
     return (string_array([serialise_tensor(np.asarray(inputs[0]), attrs["T"])], ()),)
 
 
