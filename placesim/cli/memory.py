@@ -147,7 +147,7 @@ def memory_command(
         write(_styled(study, top), is_styled=True)
     else:
         text = find_form(FORMS, form).write(study, top)
-        write(text) if output is None else write_files({Path(output): text.encode()})
+        write(text) if output is None else write_files({Path(output): [text.encode()]})
     if study.error is not None:
         write_error(study.error)
         return study.error.exit_code

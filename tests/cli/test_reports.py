@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +191,17 @@ def test_rows_that_come_one_by_one_are_the_same_text() -> None:
 
 def test_a_long_result_is_made_only_as_far_as_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
-    monkeypatch.setattr(output, "write", lambda text: bool(written.append(text)))
+
+    def write_to_nobody(text: str) -> bool:
+        written.append(text)
+        return False
+
+    def make_pieces() -> Iterator[str]:
+        for index in range(9):
+            taken.append(index)
+            yield "x" * output.PIECE_LETTERS
+
+    monkeypatch.setattr(output, "write", write_to_nobody)
     taken: list[int] = []
-    assert not output.write_pieces(taken.append(index) or "x" * output.PIECE_LETTERS for index in range(9))
+    assert not output.write_pieces(make_pieces())
     assert (len(written), taken) == (1, [0])

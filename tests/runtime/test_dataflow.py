@@ -157,7 +157,7 @@ def test_an_op_of_a_function_that_waits_for_what_stands_outside_of_it_says_so() 
         "outputs": [{"name": "o", "type": "float", "value": "d:components:0"}],
         "nodes": body,
     }
-    nodes = [
+    nodes: list[dict[str, Any]] = [
         {"op": "FIFOQueueV2", "name": "q", "attrs": component},
         {"op": "Const", "name": "c", "dtype": "float32", "value": 2.5},
         {
