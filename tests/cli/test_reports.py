@@ -190,7 +190,12 @@ def test_rows_that_come_one_by_one_are_the_same_text() -> None:
 
 def test_a_long_result_is_made_only_as_far_as_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
-    monkeypatch.setattr(output, "write", lambda text: bool(written.append(text)))
-    taken: list[int] = []
-    assert not output.write_pieces(taken.append(index) or "x" * output.PIECE_LETTERS for index in range(9))
-    assert (len(written), taken) == (1, [0])
+
+    def write(text: str) -> bool:
+        written.append(text)
+        return False
+
+    monkeypatch.setattr(output, "write", write)
+    pieces = iter(["x" * output.PIECE_LETTERS] * 9)
+    assert not output.write_pieces(pieces)
+    assert (len(written), len(list(pieces))) == (1, 8)
