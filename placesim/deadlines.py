@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
 from queue import SimpleQueue
 from threading import Event, Thread
@@ -67,8 +68,9 @@ class _Worker:
         self._thread.start()
 
     def _serve(self) -> None:
-        while not self._is_interrupted:
-            self._waiting.get().run()
+        with suppress(Interrupted):  # it may come when the work has just ended
+            while not self._is_interrupted:
+                self._waiting.get().run()
 
     def start(self, work: _Work[Any]) -> None:
         self._waiting.put(work)

@@ -65,7 +65,8 @@ class WholeFiles:
     def write(self, path: Path, pieces: Iterable[bytes], makes_folders: bool = False) -> None:
         """A file of that content."""
         file = self.open(path, makes_folders)
-        file.writelines(pieces)
+        for piece in pieces:
+            file.write(piece)
         file.flush()  # an error is told at the file that it belongs to
 
     def move(self, source: Path, target: Path) -> None:

@@ -74,8 +74,8 @@ def test_several_files_appear_together_or_not_at_all(tmp_path: Path, fill_disk: 
 
     def write() -> None:
         with WholeFiles() as files:
-            files.write(tmp_path / "a", [b"new"])
-            files.write(tmp_path / "sub" / "deep" / "b", [b"new"], makes_folders=True)
+            files.write(tmp_path / "a", (b"new",))
+            files.write(tmp_path / "sub" / "deep" / "b", (b"new",), makes_folders=True)
 
     with pytest.raises(OSError, match="No space left on device"):
         write()
@@ -88,7 +88,7 @@ def test_a_move_is_undone(tmp_path: Path) -> None:
 
     def move() -> None:
         with WholeFiles() as files:
-            files.write(tmp_path / "c", [b"c"])
+            files.write(tmp_path / "c", (b"c",))
             files.move(tmp_path / "a", tmp_path / "x")
             files.move(tmp_path / "missing", tmp_path / "y")
 
