@@ -150,6 +150,7 @@ def simulate(
     except PlacesimError as problem:
         error = problem
     report = simulation.report(error)
+    simulation.close()
     if error is not None:
         error.report = report
     return report
@@ -206,6 +207,11 @@ class _Simulation:
             annotations=self._loaded.annotations,
         )
 
+    def close(self) -> None:
+        """The session ends, and gives its memory back."""
+        if self._session is not None:
+            self._session.close()
+
     def run(self) -> None:
         from placesim.runtime.session import open_session
         from placesim.runtime.shape_check import check_shapes
@@ -245,6 +251,7 @@ class _Simulation:
             has_limits=not options.no_memory_limit,
             report=ReportOptions(options.report_tensor_allocations_upon_oom),
             log=self._memory_log.append,
+            process=options.process,
         )
         if self._tells_memory:
             record(ledger)

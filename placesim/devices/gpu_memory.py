@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from placesim.byte_counts import human_readable_bytes
 from placesim.devices.catalogue import MIB, GpuModel
@@ -67,10 +67,12 @@ class GpuProcess:
     """The GPUs' allocators of one simulated process.
 
     The first session of a process makes them; a later one gets them as they are, whatever its own options say (10.3.5).
+    `allocators` holds, by the device's full name, what accounts for its memory, for as long as the process lives.
     """
 
     def __init__(self) -> None:
         self._made: dict[str, GpuMemory] = {}
+        self.allocators: dict[str, Any] = {}
 
     def find(self, device: str) -> GpuMemory | None:
         """The allocator that an earlier session made for a device, by its full name."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from placesim.memory.allocator import BfcAllocator
 from placesim.memory.buffers import Buffer, OutOfMemory
+from placesim.memory.dump import LogLine
 
 
 class Clock:
@@ -71,6 +73,11 @@ class DeviceSource:
         """From now on the peak is that of what comes."""
         self.peak = self.in_use
 
+    def start_session(self, log: Callable[[LogLine], object] | None) -> None:
+        """Another session uses it from here on: `log` is told what its allocator logs."""
+        self.forget_peak()
+        self.journal = None
+
 
 class CountedMemory(DeviceSource):
     """Memory without a limit, of which every byte is counted: the host's."""
@@ -95,6 +102,10 @@ class AllocatedMemory(DeviceSource):
         if chunk is None:
             raise OutOfMemory(size, self)
         return self._made(Buffer(self, size, chunk.size, owner, chunk))
+
+    def start_session(self, log: Callable[[LogLine], object] | None) -> None:
+        super().start_session(log)
+        self.allocator.log = log
 
     def free(self, buffer: Buffer) -> None:
         self.allocator.deallocate(buffer.place)

@@ -124,6 +124,8 @@ class Session:
     def close(self) -> None:
         """Forget all variables; a later step is an error."""
         self._closed = True
+        if self._ledger is not None:
+            self._ledger.close()
         self._states.clear()
         self._prepared.clear()
 

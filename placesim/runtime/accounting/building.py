@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from placesim.devices.gpu_memory import GpuMemory
+from placesim.devices.gpu_memory import GpuMemory, GpuProcess
 from placesim.devices.inventory import Device
 from placesim.memory.allocator import BfcAllocator
 from placesim.memory.dump import LogLine
@@ -21,17 +21,22 @@ def build_ledger(
     has_limits: bool = True,
     report: ReportOptions | None = None,
     log: Callable[[LogLine], object] | None = None,
+    process: GpuProcess | None = None,
 ) -> Ledger:
     """A ledger with an allocator for each device that has a limit.
 
-    What a GPU keeps in host memory is counted on its task's CPU.  Without `has_limits` nothing runs out.  `log` is told what
-    TensorFlow's allocators log.
+    What a GPU keeps in host memory is counted on its task's CPU.  Without `has_limits` nothing runs out, in allocators of the
+    session's own; else a GPU's is its process's.  `log` is told what TensorFlow's allocators log.
     """
-    failures = FailureLog()
+    allocators = process.allocators if process is not None and has_limits else {}
+    failures = allocators.setdefault("", FailureLog())
     sources: dict[str, DeviceSource] = {}
     hosts: dict[tuple[str, int | None], DeviceSource] = {}
     for device in devices:
-        source = sources[device.name] = _source(device, failures, log, has_limits=has_limits)
+        source = sources[device.name] = allocators.get(device.name) or _source(device, failures, log, has_limits=has_limits)
+        if device.gpu is not None:
+            allocators[device.name] = source
+            source.start_session(log)
         if device.gpu is None:
             hosts.setdefault(_task(device), source)
     return Ledger(

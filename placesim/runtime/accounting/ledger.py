@@ -126,6 +126,7 @@ class Ledger:
         self.clock = Clock()
         for source in self.all_sources():
             source.clock = self.clock
+        self._of_others = frozenset(self._live())
         self.find_resources: Callable[[str], ResourceManager] = lambda device: ResourceManager()
         self.report = report
         self.failure: OpError | None = None
@@ -357,13 +358,23 @@ class Ledger:
         self._step_stores.clear()
         keepers = Counter(self._kept_buffers())
         held_longer = [buffer for buffer, count in keepers.items() if buffer.holders != count]
-        live = [buffer for source in self.all_sources() for buffer in source.live if buffer not in keepers]
+        live = [buffer for buffer in self._live() if buffer not in keepers and buffer not in self._of_others]
         self.left_over = (*live, *held_longer)
         for buffer in live:
             assert buffer.source is not None
             buffer.source.free(buffer)
         for buffer, count in keepers.items():
             buffer.holders = count
+
+    def close(self) -> None:
+        """The session ends: all that was its own is given back, to allocators that may live longer."""
+        for buffer in self._live():
+            if buffer not in self._of_others:
+                assert buffer.source is not None
+                buffer.source.free(buffer)
+
+    def _live(self) -> list[Buffer]:
+        return [buffer for source in self.all_sources() for buffer in source.live]
 
 
 class StepAccount:
