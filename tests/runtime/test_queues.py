@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -236,7 +237,7 @@ def test_a_priority_queue_gives_the_smallest_first() -> None:
             "InvalidArgumentError: Timeout not supported yet.",
         ),
         (
-            lambda m, q: m.run("QueueSizeV2", q._replace(name="other")),
+            lambda m, q: m.run("QueueSizeV2", replace(q, name="other")),
             "NotFoundError: Resource localhost/other/N10tensorflow14QueueInterfaceE does not exist.",
         ),
     ],

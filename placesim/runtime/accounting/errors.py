@@ -48,13 +48,14 @@ class ReportOptions:
 
 
 class Usage(NamedTuple):
-    """A device's memory at the moment when there is no room in it for `size` bytes more.
+    """A device's memory at the moment when there is no room in it for `size` bytes more, with `live` in use.
 
     `kept` says what keeps each buffer that outlives the step, `last_readers` after which node each of the others is free.
     """
 
     source: DeviceSource
     size: int
+    live: tuple[Buffer, ...]
     kept: Mapping[Buffer, str]
     last_readers: Mapping[Buffer, str]
 
@@ -190,14 +191,15 @@ def _addition(options: ReportOptions, device: str, usage: Usage) -> str:
 def _help(usage: Usage) -> list[str]:
     """What is missing, the largest tensors that are in use, whose they are and how long, and what to do."""
     source, size = usage.source, human_readable_bytes(usage.size)
-    limit = source.in_use if source.limit is None else source.limit
-    used, needed = human_readable_bytes(source.in_use), rounded_up(usage.size) + sum(rounded_up(b.size) for b in source.live)
+    in_use = sum(buffer.allocated for buffer in usage.live)
+    limit = in_use if source.limit is None else source.limit
+    used, needed = human_readable_bytes(in_use), rounded_up(usage.size) + sum(rounded_up(b.size) for b in usage.live)
     lines = [f"{used} of {human_readable_bytes(limit)} of {source.name} are in use when {size} are asked for"]
     if needed > limit:
         lines.append(f"at least {human_readable_bytes(needed - limit)} more are needed here")
     else:
         lines.append("all of it would fit, but the allocator's memory is in pieces that are too large or too small")
-    held = sorted(source.live, key=lambda buffer: -buffer.allocated)
+    held = sorted(usage.live, key=lambda buffer: -buffer.allocated)
     largest = [f"{human_readable_bytes(buffer.allocated)} {_holding(buffer, usage)}" for buffer in held]
     return [*lines, *largest[:MAX_HOLDERS], *_rest(held[MAX_HOLDERS:]), *_WAYS_OUT]
 

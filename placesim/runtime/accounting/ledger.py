@@ -296,7 +296,10 @@ class Ledger:
 
     def usage(self, source: DeviceSource, size: int, last_readers: Mapping[Buffer, str] | None = None) -> Usage:
         """What there is to say of a source that has no room for so many bytes."""
-        return Usage(source, size, dict.fromkeys(self.kept(), "kept by a resource") | self.keeper_of(), last_readers or {})
+        live = tuple(source.live)
+        return Usage(
+            source, size, live, dict.fromkeys(self.kept(), "kept by a resource") | self.keeper_of(), last_readers or {}
+        )
 
     def failed(self, failure: Failure) -> OpError:
         """A kernel failed: the first one of a step ends it."""
@@ -555,9 +558,9 @@ class StepAccount:
         is_temporary: bool = False,
     ) -> OpError:
         """The error of a kernel that found no room; its inputs are dropped."""
-        _release(inputs)
         ledger = self._ledger
         usage = self._usage(lack, site)
+        _release(inputs)  # TensorFlow lists what is in use only then
         failure = kernel_failure(site.program, site.instruction, asked, usage, ledger.report, is_temporary=is_temporary)
         return ledger.failed(failure)
 
