@@ -132,7 +132,7 @@ def memory_command(
       placesim memory graphs/alexnet.yaml --output alexnet.html
       placesim memory model.yaml --batch 64 | awk -F'\\t' '$1 == "device" {print $2, $5}'
     """
-    from placesim.cli.output import is_terminal, write, write_error, write_files
+    from placesim.cli.output import is_terminal, write, write_error_text, write_files
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.options import make_options
     from placesim.sizing import Wanted, study_memory
@@ -149,7 +149,7 @@ def memory_command(
         text = find_form(FORMS, form).write(study, top)
         write(text) if output is None else write_files({Path(output): [text.encode()]})
     if study.error is not None:
-        write_error(study.error)
+        write_error_text(study.error.report.error_text())
         return study.error.exit_code
     return 0
 
