@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from placesim.dtypes import DType
-from placesim.errors import RequestError
+from placesim.errors import UsageError
 from placesim.files.access import FileAccess
 from placesim.graph.graph import Graph, Node, TensorRef
 from placesim.graph.steps import Feed, Generated, Step
 from placesim.ops.categories import UNFED_PLACEHOLDERS
 from placesim.runtime.kernels.sketch import Sketch, SketchedValueError
-from placesim.runtime.requests import Fetched, resolve_fed_tensor, resolve_feed
+from placesim.runtime.requests import Fetched, nearest_names, resolve_fed_tensor, resolve_feed
 from placesim.runtime.shapes import Dims, format_dims, is_fully_defined
 from placesim.runtime.sketches import MAX_KNOWN_ELEMENTS
 
@@ -35,11 +35,13 @@ def sketch_feeds(
 ) -> dict[TensorRef, Any]:
     """What a step is fed, by tensor: small values as they are, of all others, and of placeholders that nothing feeds, a sketch.
 
-    Raises SketchedValueError where a placeholder's shape is open, RequestError for a feed or a shape that fits no tensor.
+    Raises SketchedValueError where a placeholder's shape is open, UsageError for a shape of a node that is not there, RequestError for a feed that fits no tensor.
     """
     for name in wanted.shapes:
         if name not in graph.ids:
-            raise RequestError(f"no such placeholder: got '{name}' as the name of a shape")
+            error = UsageError(f"no such placeholder: got '{name}' as the name of a shape, expected a node of the graph")
+            error.help = nearest_names(graph, name)
+            raise error
     found: dict[TensorRef, Any] = {}
     for feed in step.feeds:
         ref = resolve_fed_tensor(graph, feed)
