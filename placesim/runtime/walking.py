@@ -35,7 +35,8 @@ def sketch_feeds(
 ) -> dict[TensorRef, Any]:
     """What a step is fed, by tensor: small values as they are, of all others, and of placeholders that nothing feeds, a sketch.
 
-    Raises SketchedValueError where a placeholder's shape is open, UsageError for a shape of a node that is not there, RequestError for a feed that fits no tensor.
+    Raises SketchedValueError where a placeholder's shape is open, UsageError for a shape that fits no placeholder, RequestError
+    for a feed that fits no tensor.
     """
     for name in wanted.shapes:
         if name not in graph.ids:
@@ -113,7 +114,7 @@ def _settled(node: Node, dims: Dims, wanted: FeedShapes) -> Dims:
     if node.name in wanted.shapes:
         shape = tuple(wanted.shapes[node.name])
         if declared is not None and not _fits(shape, declared):
-            raise RequestError(f"wrong shape of {node.name}: got {format_dims(shape)}, expected {format_dims(declared)}")
+            raise UsageError(f"wrong shape of {node.name}: got {format_dims(shape)}, expected {format_dims(declared)}")
         return shape
     if wanted.batch is not None and dims and declared and declared[0] < 0:
         return (wanted.batch, *dims[1:])
