@@ -33,6 +33,7 @@ ROOMS = {
         "byte_counts deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices memory ops dtypes "
         "errors"
     ),
+    "prediction": "runtime devices ops dtypes errors",
     "inspection": "escapes files marked suggestions formats runtime placement graph devices ops dtypes errors",
     "report": "escapes marked inspection runtime placement graph devices ops dtypes errors",
     "manual": "",
