@@ -14,7 +14,7 @@ from placesim.prediction.constants import RowsConstants, Spread, StepsConstants,
 SUSTAINED_OPERATIONS_PER_JOULE_NM = 7.953e11
 """Float32 operations per joule that boards short of power reach, times the nanometres of their process."""
 BANDWIDTH_SHARE = {"stacked": 0.8262, "planar": 0.7495, "processor": 0.8}
-"""Of the sheet's bandwidth, what copying reaches; a processor's is assumed: no published rows stream on one."""
+"""Of the sheet; a processor has an assumed one: no published rows stream on it."""
 TILED: Mapping[str, TiledConstants] = {
     "product": TiledConstants(  # 11787 rows
         start_seconds=1.2e-05,

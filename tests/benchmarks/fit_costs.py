@@ -296,7 +296,7 @@ def source_text(model: Model, spread: Mapping[str, tuple[float, float]], counts:
     lines.append('"""Float32 operations per joule that boards short of power reach, times the nanometres of their process."""')
     shares = ", ".join(f'"{kind}": {getattr(model.shared, kind):.4g}' for kind in ("stacked", "planar", "processor"))
     lines.append(f"BANDWIDTH_SHARE = {{{shares}}}")
-    lines.append('"""Of the sheet\'s bandwidth, what copying reaches; a processor\'s is assumed: no published rows stream on one."""')
+    lines.append('"""Of the sheet; a processor has an assumed one: no published rows stream on it."""')
     for name, record in records.items():
         lines.append(f"{name}: Mapping[str, {record.__name__}] = {{")
         for family, constants in model.constants.items():
