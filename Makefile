@@ -50,7 +50,7 @@ tables: .venv/dev ## write what is generated of ops: tables, kernel families, th
 	$(BIN)/python -m placesim.runtime.kernels.op_families_text
 	$(BIN)/python -m placesim.report.ops_page
 
-bench: .venv/dev ## measure: start-up, reading, placing, executing, memory, simulating
+bench: .venv/dev ## measure: start-up, reading, placing, executing, memory, simulating; predicted times
 	@for file in tests/benchmarks/*_bench.py; do echo "== $$file"; $(BIN)/python -m $$(echo $${file%.py} | tr / .) || exit 1; done
 
 fuzz: .venv/dev ## try odd inputs and tell what breaks: SECONDS=600 SURFACE=graphs SEED=1 KEEP=DIRECTORY

@@ -24,7 +24,7 @@ ROOMS = {
     "byte_counts": "",
     "devices": "byte_counts errors",
     "memory": "byte_counts errors",
-    "prediction": "collector errors",
+    "timelines": "collector errors",
     "ops": "dtypes errors",
     "graph": "ops devices dtypes errors",
     "formats": "escapes files suggestions tensor_fields wire checkpoints collector graph ops devices dtypes errors",
@@ -34,6 +34,7 @@ ROOMS = {
         "byte_counts deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices memory ops "
         "dtypes errors"
     ),
+    "prediction": "runtime devices ops dtypes errors",
     "inspection": "escapes files marked suggestions formats runtime placement graph devices ops dtypes errors",
     "report": "escapes marked inspection runtime placement graph devices ops dtypes errors",
     "sizing": "simulation loading options inspection runtime devices errors",

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from placesim.errors import PlacesimError
-from placesim.prediction.links import Flow, Link, transfer_ends
+from placesim.timelines.links import Flow, Link, transfer_ends
 
 RELATIVE = 1e-9
 KEYS = {"id", "links", "flows", "end"}

@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuModel
+from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuFigures, GpuModel
 from placesim.devices.inventory import MAX_COUNT, MAX_DEVICES, TaskInventory, count_devices
 from placesim.formats.graph_file.plain_values import int_value, number_value, size_value, text_value
 from placesim.formats.problems import Problems, Wrong, shown, value_position
@@ -95,7 +95,8 @@ def _read_model(tree: dict[Any, Any], position: int, problems: Problems) -> GpuM
     if "name" not in tree:
         problems.add(position, "no name of a GPU model: got nothing, expected 'name'")
     name = _read(tree, "name", lambda value: text_value(value, "'name'"), "", problems)
-    known = GPU_MODELS.get(name, DEFAULT_MODEL._replace(name=name, flops=0.0, bandwidth=0.0, pci_bus_ids=()))
+    unknown = DEFAULT_MODEL._replace(name=name, flops=0.0, bandwidth=0.0, pci_bus_ids=(), figures=GpuFigures())
+    known = GPU_MODELS.get(name, unknown)
     return known._replace(
         memory=_read(tree, "memory", size_value, known.memory, problems),
         compute_capability=_read(tree, "compute_capability", _capability, known.compute_capability, problems),

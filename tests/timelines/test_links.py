@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placesim.errors import InvalidArgumentError
-from placesim.prediction.links import Flow, Link, SharedLinks, Traffic, transfer_ends
+from placesim.timelines.links import Flow, Link, SharedLinks, Traffic, transfer_ends
 
 GIGABYTE = 1e9
 

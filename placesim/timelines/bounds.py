@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from placesim.prediction.events import longest_path
-from placesim.prediction.links import Link
-from placesim.prediction.workload import NOWHERE, Cores, Resource, Task, Transfer, host_of
+from placesim.timelines.events import longest_path
+from placesim.timelines.links import Link
+from placesim.timelines.workload import NOWHERE, Cores, Resource, Task, Transfer, host_of
 
 
 class Bounds(NamedTuple):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.prediction.compare_flows import differences, read_flows
 
-DATA = Path(__file__).parent.parent / "data" / "prediction"
+DATA = Path(__file__).parent.parent / "data" / "timelines"
 FILE = DATA / "flows.jsonl.gz"
 CASES = read_flows(FILE)
 

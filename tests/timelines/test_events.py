@@ -7,11 +7,11 @@ import math
 import pytest
 
 from placesim.errors import InvalidArgumentError
-from placesim.prediction.bounds import Bounds, bounds
-from placesim.prediction.events import longest_path, simulate
-from placesim.prediction.links import Link, Traffic
-from placesim.prediction.timeline import PathStep, Slice, Usage, Wait, critical_path, slices
-from placesim.prediction.workload import NOWHERE, Cores, Resource, Stream, Task, Transfer
+from placesim.timelines.bounds import Bounds, bounds
+from placesim.timelines.events import longest_path, simulate
+from placesim.timelines.links import Link, Traffic
+from placesim.timelines.timeline import PathStep, Slice, Usage, Wait, critical_path, slices
+from placesim.timelines.workload import NOWHERE, Cores, Resource, Stream, Task, Transfer
 
 CPU = Cores("/cpu:0", cores=2, threads=2)
 ONE_THREAD = Cores("/cpu:0", cores=2, threads=1)

@@ -16,9 +16,9 @@ from heapq import heappop, heappush
 
 from placesim.collector import collector_paused
 from placesim.errors import InvalidArgumentError
-from placesim.prediction.links import Link, SharedLinks
-from placesim.prediction.timeline import Timeline, Usage
-from placesim.prediction.workload import NOWHERE, Cores, Resource, Stream, Task, Transfer, host_of
+from placesim.timelines.links import Link, SharedLinks
+from placesim.timelines.timeline import Timeline, Usage
+from placesim.timelines.workload import NOWHERE, Cores, Resource, Stream, Task, Transfer, host_of
 
 MOMENT = 2.0**-40
 LINKS = -1

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.prediction.bounds import bounds
-from placesim.prediction.events import longest_path, simulate
-from placesim.prediction.links import Flow, Link, transfer_ends
-from placesim.prediction.timeline import Timeline, Wait, critical_path, slices
-from placesim.prediction.workload import NOWHERE, Cores, Resource, Stream, Task, Transfer, host_of
+from placesim.timelines.bounds import bounds
+from placesim.timelines.events import longest_path, simulate
+from placesim.timelines.links import Flow, Link, transfer_ends
+from placesim.timelines.timeline import Timeline, Wait, critical_path, slices
+from placesim.timelines.workload import NOWHERE, Cores, Resource, Stream, Task, Transfer, host_of
 
 RELATIVE = 1e-9
 

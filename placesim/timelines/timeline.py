@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from placesim.prediction.links import Traffic
-from placesim.prediction.workload import NOWHERE, Task, Transfer
+from placesim.timelines.links import Traffic
+from placesim.timelines.workload import NOWHERE, Task, Transfer
 
 
 class Usage(NamedTuple):

@@ -1,6 +1,6 @@
 """What an event of the simulation costs, and a transfer among many at once.
 
-    python -m tests.benchmarks.prediction_bench [TASKS ...]
+    python -m tests.benchmarks.timelines_bench [TASKS ...]
 
 Tasks are measured beside `graphlib.TopologicalSorter`, which sorts the same graph, and beside a push and a pop of `heapq` for
 each task, which any loop of events needs; transfers beside a push and a pop for each.  All sides are measured in this run, in
@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
 from placesim.collector import collector_paused
-from placesim.prediction.events import simulate
-from placesim.prediction.links import Flow, Link, transfer_ends
-from placesim.prediction.workload import Cores, Resource, Stream, Task
+from placesim.timelines.events import simulate
+from placesim.timelines.links import Flow, Link, transfer_ends
+from placesim.timelines.workload import Cores, Resource, Stream, Task
 from tests.benchmarks.graph_def_bench import best_of
 
 SIZES = (10_000, 100_000)

@@ -1,0 +1,205 @@
+"""A node and its static shapes to the work that its kernel does, in the shapes that the cost formulas know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import isqrt, prod
+from typing import NamedTuple
+
+from placesim.dtypes import BFLOAT16, DOUBLE, HALF, QINT8, QUINT8, DType
+from placesim.ops.attributes import Attrs
+from placesim.ops.categories import (
+    CONTROL_FLOW,
+    FUNCTION_ENDS,
+    IDENTITIES,
+    PLACEHOLDERS,
+    RECEIVES,
+    SENDS,
+    SHAPE_READERS,
+    VARIABLES,
+)
+from placesim.prediction.processors import Arithmetic, Processor
+from placesim.prediction.work import Convolution, Direction, Product, Recurrent, Rows, Stream, Work, matrix_product
+from placesim.runtime.kernels.nn.windows import layout_of
+
+DISPATCHED = frozenset(
+    (
+        *IDENTITIES,
+        *CONTROL_FLOW,
+        *FUNCTION_ENDS,
+        *PLACEHOLDERS,
+        *RECEIVES,
+        *SENDS,
+        *SHAPE_READERS,
+        *VARIABLES,
+        "Const",
+        "ControlTrigger",
+        "EnsureShape",
+        "ExpandDims",
+        "IdentityN",
+        "NoOp",
+        "PreventGradient",
+        "ReadVariableOp",
+        "Reshape",
+        "ShapeN",
+        "Snapshot",
+        "Squeeze",
+        "StopGradient",
+    )
+)
+"""Ops that compute nothing: they name a buffer anew, read a shape, or hold a value.  They cost their dispatch."""
+_ARITHMETICS: Mapping[DType, Arithmetic] = {
+    DOUBLE: "float64",
+    HALF: "float16",
+    BFLOAT16: "bfloat16",
+    QINT8: "int8",
+    QUINT8: "int8",
+}
+_DENSE_OPERATIONS_PER_BYTE = 8
+"""From so many operations a byte on, an op that has no formula of its own is bound by computing, and taken as a product."""
+
+
+class NodeShapes(NamedTuple):
+    """A node's op, attrs and static shapes, all known, and the operations and bytes that its kernel's cost says."""
+
+    op: str
+    attrs: Attrs
+    inputs: Sequence[tuple[int, ...]]
+    outputs: Sequence[tuple[int, ...]]
+    dtype: DType
+    operations: int
+    moved_bytes: int
+
+
+def node_work(node: NodeShapes, processor: Processor) -> Work | None:
+    """What the node's kernel does; None where that is nothing."""
+    if node.op in DISPATCHED or not node.moved_bytes:
+        return None
+    found = _RULES.get(node.op, _stream)
+    if found is not _stream and min((prod(dims) for dims in (*node.inputs, *node.outputs)), default=0) == 0:
+        return _stream(node, processor)
+    return found(node, processor)
+
+
+def arithmetic_of(dtype: DType, processor: Processor) -> Arithmetic:
+    """What an op of this type computes in; float32 is tf32 where there are tensor cores for it, TensorFlow's default."""
+    found = _ARITHMETICS.get(dtype, "float32")
+    return "tf32" if found == "float32" and "tf32" in processor.tensor else found
+
+
+def _stream(node: NodeShapes, processor: Processor) -> Work:
+    """Bytes in and out; where there are many operations for each, a product of as many."""
+    if node.operations <= _DENSE_OPERATIONS_PER_BYTE * node.moved_bytes:
+        return Stream("elementwise", float(node.moved_bytes))
+    results = max(1, sum(map(prod, node.outputs)))
+    side = max(1, isqrt(results))
+    depth = max(1, node.operations // (2 * side * side))
+    arithmetic, size = arithmetic_of(node.dtype, processor), node.dtype.size
+    return Product("product", 1, side, side, depth, arithmetic, size, float(node.moved_bytes))
+
+
+def _product(first: str, second: str) -> Callable[[NodeShapes, Processor], Work]:
+    """A product of matrices whose attrs of these names say which side is transposed."""
+
+    def work(node: NodeShapes, processor: Processor) -> Work:
+        left, right = node.inputs[0], node.inputs[1]
+        depth, rows = (left[-2], left[-1]) if node.attrs.get(first) else (left[-1], left[-2])
+        columns = right[-2] if node.attrs.get(second) else right[-1]
+        batch = prod(node.outputs[0][:-2])
+        return matrix_product(batch, rows, columns, depth, arithmetic_of(node.dtype, processor), node.dtype.size)
+
+    return work
+
+
+def _convolution(direction: Direction, *, is_depthwise: bool = False) -> Callable[[NodeShapes, Processor], Work]:
+    """A convolution or one of its gradients; a volume's depth counts with its height."""
+
+    def work(node: NodeShapes, processor: Processor) -> Work:
+        # (images, filters, results), one of which the node makes and has the sizes of as an input
+        images, filters, results = (*node.inputs[:2], node.outputs[0])
+        if direction == "input gradient":
+            images, results = node.outputs[0], node.inputs[2]
+        elif direction == "filter gradient":
+            filters, results = node.outputs[0], node.inputs[2]
+        layout = layout_of(node.attrs["data_format"], len(filters) - 2)
+        *depth, height, width = zip(
+            layout.pick(images), filters[:-2], layout.pick(node.attrs["strides"]), layout.pick(results), strict=True
+        )
+        extent, taps, stride, outputs = (prod(sizes) for sizes in zip(*depth, height, strict=True))
+        channels = images[layout.channel]
+        groups = channels if is_depthwise else max(1, channels // filters[-2])
+        made = filters[-1] * channels if is_depthwise else filters[-1]
+        sizes = (extent, width[0], made, taps, width[1], stride, width[2], outputs, width[3], groups)
+        arithmetic = arithmetic_of(node.dtype, processor)
+        return Convolution(images[0], channels, *sizes).work(direction, arithmetic, node.dtype.size)
+
+    return work
+
+
+def _streamed(family: str) -> Callable[[NodeShapes, Processor], Work]:
+    return lambda node, processor: Stream(family, float(node.moved_bytes))
+
+
+def _rows(family: str) -> Callable[[NodeShapes, Processor], Work]:
+    """Rows along the last axis."""
+
+    def work(node: NodeShapes, processor: Processor) -> Work:
+        *others, columns = node.inputs[0]
+        return Rows(family, prod(others), columns, node.dtype.size)
+
+    return work
+
+
+def _gathered(node: NodeShapes, processor: Processor) -> Work:
+    """What is gathered is read and written; the rest of the table lies still."""
+    indices = node.moved_bytes - node.dtype.size * (prod(node.inputs[0]) + prod(node.outputs[0]))
+    return Stream("elementwise", 2.0 * node.dtype.size * prod(node.outputs[0]) + max(0, indices))
+
+
+def _sequence(direction: Direction) -> Callable[[NodeShapes, Processor], Work]:
+    """An LSTM over time: x `[time, batch, inputs]`, h_prev `[batch, hidden]`."""
+
+    def work(node: NodeShapes, processor: Processor) -> Work:
+        steps, batch, _ = node.inputs[1]
+        hidden = node.inputs[3][-1]
+        arithmetic = arithmetic_of(node.dtype, processor)
+        return Recurrent(f"recurrent {direction}", 4, hidden, batch, steps, arithmetic, node.dtype.size)
+
+    return work
+
+
+_RULES: Mapping[str, Callable[[NodeShapes, Processor], Work]] = {
+    "MatMul": _product("transpose_a", "transpose_b"),
+    "BatchMatMul": _product("adj_x", "adj_y"),
+    "BatchMatMulV2": _product("adj_x", "adj_y"),
+    "BatchMatMulV3": _product("adj_x", "adj_y"),
+    "Conv2D": _convolution("forward"),
+    "Conv2DBackpropInput": _convolution("input gradient"),
+    "Conv2DBackpropFilter": _convolution("filter gradient"),
+    "Conv3D": _convolution("forward"),
+    "Conv3DBackpropInputV2": _convolution("input gradient"),
+    "Conv3DBackpropFilterV2": _convolution("filter gradient"),
+    "DepthwiseConv2dNative": _convolution("forward", is_depthwise=True),
+    "DepthwiseConv2dNativeBackpropInput": _convolution("input gradient", is_depthwise=True),
+    "DepthwiseConv2dNativeBackpropFilter": _convolution("filter gradient", is_depthwise=True),
+    "FusedBatchNorm": _streamed("batch normalization"),
+    "FusedBatchNormV2": _streamed("batch normalization"),
+    "FusedBatchNormV3": _streamed("batch normalization"),
+    "FusedBatchNormGrad": _streamed("batch normalization gradient"),
+    "FusedBatchNormGradV2": _streamed("batch normalization gradient"),
+    "FusedBatchNormGradV3": _streamed("batch normalization gradient"),
+    "MaxPool": _streamed("pooling"),
+    "MaxPoolGrad": _streamed("pooling gradient"),
+    "AvgPool": _streamed("pooling"),
+    "AvgPoolGrad": _streamed("pooling gradient"),
+    "Softmax": _rows("softmax"),
+    "LogSoftmax": _rows("softmax"),
+    "Gather": _gathered,
+    "GatherV2": _gathered,
+    "BlockLSTM": _sequence("forward"),
+    "BlockLSTMV2": _sequence("forward"),
+    "BlockLSTMGrad": _sequence("input gradient"),
+    "BlockLSTMGradV2": _sequence("input gradient"),
+}
+"""Ops with a formula of their own; every other op is a stream of its bytes: no published rows tell reductions, transposes or
+gathers from elementwise ops."""

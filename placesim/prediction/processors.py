@@ -1,0 +1,97 @@
+"""A device's figures as a cost formula needs them: rates, bandwidth, multiprocessors, power, from the catalogue of GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from placesim.devices.catalogue import GpuModel
+from placesim.errors import InvalidArgumentError
+
+Arithmetic = Literal["float64", "float32", "tf32", "float16", "bfloat16", "int8"]
+Memory = Literal["stacked", "planar", "processor"]
+"""HBM, GDDR, or a CPU's main memory."""
+_NO_LIMIT = float("inf")
+_VOLTA = 7.0
+_USUAL_LANES = 128
+_USUAL_CLOCK_HZ = 1.5e9
+_USUAL_CACHE_BYTES = 64 << 10
+_TENSOR_CORES_GAIN = 3
+"""Float16 without tensor cores runs at most twice as fast as float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """What computes: peak operations per second by arithmetic, bytes per second, and what slows a kernel down.
+
+    `tensor` names the arithmetics whose rate is that of matrix units (tensor cores); `units` are multiprocessors, or a CPU's
+    cores.  `watts` and `process_nm` bound what can be sustained; without them nothing does.
+    `has_short_reach`: its translation buffer covers too little for rows that lie pages apart.  A rate of 0 is none.
+    """
+
+    name: str
+    rates: Mapping[Arithmetic, float] = field(hash=False)
+    bandwidth: float
+    units: float
+    clock_hz: float
+    memory: Memory
+    tensor: frozenset[Arithmetic] = frozenset()
+    watts: float = _NO_LIMIT
+    process_nm: float = 1.0
+    cache_bytes: float = 0.0
+    has_short_reach: bool = False
+
+    def __post_init__(self) -> None:
+        for what, value in (("bandwidth", self.bandwidth), ("number of units", self.units), ("clock", self.clock_hz)):
+            if not 0 < value < _NO_LIMIT:
+                raise InvalidArgumentError(f"{self.name}: its {what} is {value:g}; a cost needs one above 0")
+
+    def rate(self, arithmetic: Arithmetic) -> float:
+        """Peak operations per second; InvalidArgumentError names the arithmetics that there is a rate for."""
+        found = self.rates.get(arithmetic, 0.0)
+        if not 0 < found < _NO_LIMIT:
+            known = ", ".join(name for name, value in self.rates.items() if value > 0) or "none"
+            raise InvalidArgumentError(f"{self.name} has no rate for {arithmetic}: it has {known}")
+        return found
+
+
+def gpu_processor(model: GpuModel) -> Processor:
+    """A GPU of the catalogue, or of the inventory.
+
+    Where its sheet has no rate for float16 or bfloat16, tensors of them are computed as float32, whose rate is taken; tf32 is a
+    rate only where there are tensor cores for it.  A model of which no multiprocessors are known is given as many as reach its
+    flops with 128 lanes each at 1.5 GHz, as most chips since 2014 have them, and 64 KiB of cache for each.
+    """
+    own = model.figures
+    clock_hz = own.clock_mhz * 1e6 or _USUAL_CLOCK_HZ
+    units = own.multiprocessors or max(1.0, model.flops / (2 * _USUAL_LANES * clock_hz))
+    rates: dict[Arithmetic, float] = {
+        "float64": own.float64,
+        "float32": model.flops,
+        "tf32": own.tf32,
+        "float16": own.float16 or model.flops,
+        "bfloat16": own.bfloat16 or model.flops,
+        "int8": own.int8 or model.flops,
+    }
+    return Processor(
+        name=model.name,
+        rates=rates,
+        bandwidth=model.bandwidth,
+        units=units,
+        clock_hz=clock_hz,
+        memory=own.memory_kind,
+        tensor=_tensor_arithmetics(model),
+        watts=own.watts or _NO_LIMIT,
+        process_nm=own.process_nm or 1.0,
+        cache_bytes=own.cache or units * _USUAL_CACHE_BYTES,
+        has_short_reach=float(model.compute_capability) < _VOLTA,
+    )
+
+
+def _tensor_arithmetics(model: GpuModel) -> frozenset[Arithmetic]:
+    """Since Volta float16 has tensor cores, since Ampere also tf32 and bfloat16; float16 at float32's rate has none."""
+    own = model.figures
+    if own.tf32:
+        return frozenset(("tf32", "float16", "bfloat16"))
+    return frozenset(("float16",) if own.float16 > _TENSOR_CORES_GAIN * model.flops else ())

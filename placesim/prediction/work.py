@@ -1,0 +1,128 @@
+"""What a kernel has to do, apart from where: the sizes that its time depends on, all in elements unless they say bytes."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from placesim.prediction.processors import Arithmetic
+
+Direction = Literal["forward", "input gradient", "filter gradient"]
+WINOGRAD_FILTER = 3
+_OCTET = 8
+
+
+class Product(NamedTuple):
+    """`batch` products `[rows, depth] @ [depth, columns]`; a convolution is one with its patches as rows.
+
+    `moved_bytes` are the operands and the result, once; `is_winograd` where a filter may be applied with fewer multiplications;
+    `has_whole_octets` where the dimensions that lie together in memory come in eights.
+    """
+
+    family: str
+    batch: int
+    rows: int
+    columns: int
+    depth: int
+    arithmetic: Arithmetic
+    element_bytes: float
+    moved_bytes: float
+    is_winograd: bool = False
+    has_whole_octets: bool = True
+
+    @property
+    def operations(self) -> float:
+        return 2.0 * self.batch * self.rows * self.columns * self.depth
+
+    def tiled_load(self) -> tuple[float, float, float, float, float, float, float]:
+        """What `tiled_seconds` takes after the machine."""
+        sizes = (float(self.batch), float(self.rows), float(self.columns), float(self.depth))
+        return *sizes, self.moved_bytes, self.element_bytes, float(self.is_winograd)
+
+
+class Stream(NamedTuple):
+    """Bytes that are read and written once: elementwise ops, copies, gathers, pooling, reductions, batch normalization."""
+
+    family: str
+    moved_bytes: float
+
+    def stream_load(self) -> tuple[float]:
+        """What `stream_seconds` takes after the machine."""
+        return (self.moved_bytes,)
+
+
+class Rows(NamedTuple):
+    """Rows that are normalized each for itself: softmax, layer normalization."""
+
+    family: str
+    rows: int
+    columns: int
+    element_bytes: float
+
+    def rows_load(self) -> tuple[float, float]:
+        """What `rows_seconds` takes after the machine."""
+        return 2.0 * self.rows * self.columns * self.element_bytes, self.columns * self.element_bytes
+
+
+class Recurrent(NamedTuple):
+    """A layer of a recurrent cell over `steps`; gates are 1, 3 (GRU) or 4 (LSTM)."""
+
+    family: str
+    gates: int
+    hidden: int
+    batch: int
+    steps: int
+    arithmetic: Arithmetic
+    element_bytes: float
+
+    def steps_load(self) -> tuple[float, float, float, float, float]:
+        """What `steps_seconds` takes after the machine."""
+        return float(self.gates), float(self.hidden), float(self.batch), float(self.steps), self.element_bytes
+
+
+Work = Product | Stream | Rows | Recurrent
+
+
+def matrix_product(batch: int, rows: int, columns: int, depth: int, arithmetic: Arithmetic, element_bytes: float) -> Product:
+    """`batch` products of matrices."""
+    moved = element_bytes * batch * (rows * depth + depth * columns + rows * columns)
+    octets = columns % _OCTET == 0 and depth % _OCTET == 0
+    return Product("product", batch, rows, columns, depth, arithmetic, element_bytes, float(moved), has_whole_octets=octets)
+
+
+class Convolution(NamedTuple):
+    """Sizes of a two-dimensional convolution: images `[images, channels, height, width]`, `filters` of channels / groups."""
+
+    images: int
+    channels: int
+    height: int
+    width: int
+    filters: int
+    filter_height: int
+    filter_width: int
+    stride_height: int
+    stride_width: int
+    out_height: int
+    out_width: int
+    groups: int = 1
+
+    def work(self, direction: Direction, arithmetic: Arithmetic, element_bytes: float) -> Product:
+        """The product that the convolution or one of its gradients is, group by group.
+
+        The gradient of strided images is as many products as there are phases of the stride, of filters thinned alike.
+        """
+        channels, filters = self.channels // self.groups, self.filters // self.groups
+        pixels = self.images * self.out_height * self.out_width
+        taps = self.filter_height * self.filter_width
+        phases = self.stride_height * self.stride_width
+        rows, columns, depth = {
+            "forward": (pixels, filters, channels * taps),
+            "input gradient": (pixels, channels * phases, max(1, filters * taps // phases)),
+            "filter gradient": (filters, channels * taps, pixels),
+        }[direction]
+        images = self.images * self.channels * self.height * self.width
+        moved = element_bytes * (images + self.filters * channels * taps + pixels * self.filters)
+        winograd = self.filter_height == self.filter_width == WINOGRAD_FILTER and phases == 1 and self.groups == 1
+        octets = channels % _OCTET == 0 and filters % _OCTET == 0
+        family = f"convolution {direction}"
+        sizes = (self.groups, rows, columns, depth)
+        return Product(family, *sizes, arithmetic, element_bytes, float(moved), winograd, octets)

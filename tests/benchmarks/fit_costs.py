@@ -1,0 +1,344 @@
+"""The constants of placesim's cost formulas from published measurements: `python -m tests.benchmarks.fit_costs [--write]`.
+
+Prints errors where each fifth of the sizes, and then each device, was no part of the fit; `--write` writes the constants of all
+rows to `placesim/prediction/fitted.py`.  Least squares of the logarithms, with a loss that lets outliers be, on at most some
+thousand rows a family.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from placesim.prediction import costs
+from placesim.prediction.constants import RowsConstants, Spread, StepsConstants, StreamConstants, TiledConstants
+from placesim.prediction.work import Product, Recurrent, Rows, Work
+from tests.benchmarks.timing_rows import DATA, Measurement, read_measurements, read_processors
+
+FOLDS = 5
+MOST_ROWS = 1500
+STRAY = 0.1
+"""From where on a row counts by its distance, not its square: a tenth, as a logarithm."""
+PULL = 0.02
+"""How strongly constants that the rows say nothing of stay where they start."""
+FEWEST_ROWS = 20
+TARGET = Path(costs.__file__).with_name("fitted.py")
+_HEADER = """Fitted constants, written by `python -m tests.benchmarks.fit_costs --write`; do not edit.
+
+Sources: kernels of NeuSight (PyTorch 2.1 on seven GPUs), DeepBench (ten GPUs, a Xeon Phi, three ARM), convnet-benchmarks (Caffe
+on a Titan X) and layer profiles of PipeDream; with each family stands the number of its rows.  Spreads are of rows whose sizes
+were no part of the fit.
+"""
+LEAST = {"sharpness": 1.0}
+MOST = {"wave_share": 1.0, "efficiency": 1.25, "winograd_gain": 4.0}
+MOST_START_SECONDS = 1.2e-5
+"""Bounds of what means anything: boards run a little above their sheet's clock, F(4x4, 3x3) saves a factor of 4."""
+Column = NDArray[np.float64]
+
+
+class Shape(NamedTuple):
+    """A formula, its record of constants, where the search starts, and which of them stay."""
+
+    formula: Callable[..., Any]
+    record: Any
+    start: tuple[float, ...]
+    fixed: frozenset[str]
+
+
+_TILED = TiledConstants(5e-6, 0.95, 10, 16, 0.4, 1.5, 20, 0.1, 1.8, 1.5, 0.1, 0, 2.5)
+_PLAIN = frozenset(("winograd_gain", "winograd_traffic", "direct_efficiency"))
+
+
+def shape_of(family: str) -> Shape:
+    """The formula of a family, by its name."""
+    if "convolution" in family:
+        no_winograd = family.startswith(("tensor", "cpu", "int8"))
+        fixed = frozenset(("far_cost", "winograd_gain", "winograd_traffic") if no_winograd else ("far_cost",))
+        plain = _TILED._replace(winograd_gain=1, winograd_traffic=1) if no_winograd else _TILED
+        return Shape(costs.tiled_seconds, TiledConstants, plain, fixed)
+    if "product" in family:
+        far = 1.0 if family == "product" else 0.0
+        plain = _TILED._replace(winograd_gain=1, winograd_traffic=1, direct_efficiency=0, far_cost=far)
+        fixed = _PLAIN if far else _PLAIN | {"far_cost"}
+        return Shape(costs.tiled_seconds, TiledConstants, plain, fixed)
+    if family.startswith("recurrent"):
+        return Shape(costs.steps_seconds, StepsConstants, (1e-5, 1e-5, 0.6, 16, 30, 1.2, 2), frozenset())
+    if family in {"softmax", "layer normalization"}:
+        return Shape(costs.rows_seconds, RowsConstants, (1e-5, 1.1, 0.7, 8), frozenset())
+    fixed = frozenset(("passes",) if family == "elementwise" else ())
+    return Shape(costs.stream_seconds, StreamConstants, (1e-5, 1.0), fixed)
+
+
+class Columns(NamedTuple):
+    """The rows of one family: the processor's figures and what the formula takes, as columns."""
+
+    rate: Column
+    float32: Column
+    watts: Column
+    process_nm: Column
+    bandwidth: Column
+    units: Column
+    clock_hz: Column
+    cache_bytes: Column
+    has_short_reach: Column
+    launch_seconds: Column
+    seconds: Column
+    fold: Column
+    memory: NDArray[Any]
+    device: NDArray[Any]
+    loads: tuple[Column, ...]
+
+    def where(self, chosen: NDArray[Any]) -> Columns:
+        """Only the chosen rows."""
+        plain: list[Any] = [column[chosen] for column in self[:-1]]
+        return Columns._make([*plain, tuple(load[chosen] for load in self.loads)])
+
+
+class Shared(NamedTuple):
+    """What all families share: operations per joule and nanometre, and the share of the bandwidth that copying reaches."""
+
+    sustained: float
+    stacked: float
+    planar: float
+    processor: float
+
+
+_START = Shared(0.75e12, 0.85, 0.75, 0.8)
+_SHARED_BY = {"elementwise": ("stacked", "planar"), "product": ("sustained",)}
+"""The families that what is shared is fitted with, and what with which."""
+
+
+def fold_of(sizes: str) -> int:
+    """The same sizes are in the same fold on every device."""
+    return hashlib.sha256(sizes.encode()).digest()[0] % FOLDS
+
+
+def by_family(rows: Sequence[Measurement]) -> dict[str, Columns]:
+    """The rows that hold one piece of work, by its family."""
+    found: dict[str, list[Measurement]] = defaultdict(list)
+    for row in rows:
+        if len(row.work) == 1:
+            found[costs.work_family(row.work[0], row.processor)].append(row)
+    return {family: _columns(rows) for family, rows in sorted(found.items())}
+
+
+def _columns(rows: Sequence[Measurement]) -> Columns:
+    figures = [
+        (
+            costs.peak_rate(row.work[0], row.processor),
+            row.processor.rate("float32"),
+            row.processor.watts,
+            row.processor.process_nm,
+            row.processor.bandwidth,
+            row.processor.units,
+            row.processor.clock_hz,
+            row.processor.cache_bytes,
+            row.processor.has_short_reach,
+            row.launch_seconds,
+            row.seconds,
+            fold_of(row.sizes),
+        )
+        for row in rows
+    ]
+    memory = np.array([row.processor.memory for row in rows])
+    device = np.array([row.device for row in rows])
+    loads = tuple(np.array([_load(row.work[0]) for row in rows], float).T)
+    return Columns._make([*np.array(figures, float).T, memory, device, loads])
+
+
+def _load(work: Work) -> tuple[float, ...]:
+    if isinstance(work, Product):
+        return work.tiled_load()
+    if isinstance(work, Recurrent):
+        return work.steps_load()
+    return work.rows_load() if isinstance(work, Rows) else work.stream_load()
+
+
+def predicted(formula: Callable[..., Any], constants: Any, columns: Columns, shared: Shared) -> Column:
+    """Seconds of each row."""
+    board: tuple[Any, Any, Any] = columns.float32, columns.watts, columns.process_nm
+    slowdown = costs.power_slowdown(*board, shared.sustained)
+    share = np.select([columns.memory == kind for kind in ("stacked", "planar")], shared[1:3], shared.processor)
+    rate, clock = columns.rate / slowdown, columns.clock_hz / slowdown
+    figures: list[Any] = [rate, columns.bandwidth * share, columns.units, clock, columns.cache_bytes, columns.has_short_reach]
+    machine = costs.Machine._make(figures)
+    found: Column = columns.launch_seconds + formula(constants, machine, *columns.loads)
+    return found
+
+
+def fitted(shape: Shape, columns: Columns, shared: Shared, free: Sequence[str] = ()) -> tuple[Any, Shared]:
+    """The family's constants, and those of `shared` that `free` names, fitted with them."""
+    if len(columns.seconds) > MOST_ROWS:
+        columns = columns.where(np.random.default_rng(0).choice(len(columns.seconds), MOST_ROWS, replace=False))
+    own = [name for name in shape.record._fields if name not in shape.fixed]
+    record = shape.record(*shape.start)
+    start = np.log([getattr(record, name) for name in own] + [getattr(shared, name) for name in free])
+    measured = np.log(columns.seconds)
+
+    def values(logarithms: Column) -> tuple[Any, Shared]:
+        found = [float(value) for value in np.exp(logarithms)]
+        constants = record._replace(**dict(zip(own, found, strict=False)))
+        return constants, shared._replace(**dict(zip(free, found[len(own) :], strict=True)))
+
+    def misses(logarithms: Column) -> Column:
+        constants, common = values(logarithms)
+        far = np.log(predicted(shape.formula, constants, columns, common)) - measured
+        return np.concatenate([far, (logarithms - start) * PULL * len(measured) ** 0.5])
+
+    bounds = start - 3.0, start + 3.0
+    for side, limits in ((0, LEAST), (1, MOST)):
+        for name in set(limits) & set(own):
+            bounds[side][own.index(name)] = np.log(limits[name])
+    if shape.record is TiledConstants:
+        bounds[1][own.index("start_seconds")] = np.log(MOST_START_SECONDS)
+    found = least_squares(misses, start, loss="soft_l1", f_scale=STRAY, max_nfev=25, bounds=bounds)
+    return values(found.x)
+
+
+class Model(NamedTuple):
+    """All that is fitted."""
+
+    shared: Shared
+    constants: Mapping[str, Any]
+
+    def held(self, columns: Mapping[str, Columns]) -> list[Held]:
+        """Each row that there are constants for, by family."""
+        found = []
+        for family, rows in columns.items():
+            if family in self.constants:
+                times = predicted(shape_of(family).formula, self.constants[family], rows, self.shared)
+                for device, launch, measured, time in zip(rows.device, rows.launch_seconds, rows.seconds, times, strict=True):
+                    kernel = (measured - launch) / (time - launch) if measured > 2 * launch else None
+                    found.append(Held(family, str(device), measured / time, kernel))
+        return found
+
+
+class Held(NamedTuple):
+    """A row beside what a model says of it: measured / predicted, and of the kernel alone where that is most of the time."""
+
+    family: str
+    device: str
+    ratio: float
+    kernel_ratio: float | None
+
+
+def fit(columns: Mapping[str, Columns], before: Model | None = None) -> Model:
+    """What copying reaches from elementwise ops, what boards sustain from products, then each family.
+
+    A family that `columns` lacks keeps its constants of `before`, and so does what is shared.
+    """
+    shared = before.shared if before else _START
+    constants: dict[str, Any] = dict(before.constants) if before else {}
+    for family in sorted(columns, key=lambda family: (family != "elementwise", family != "product", family)):
+        rows = columns[family]
+        if len(rows.seconds) < FEWEST_ROWS:
+            continue
+        constants[family], shared = fitted(shape_of(family), rows, shared, _SHARED_BY.get(family, ()))
+    return Model(shared, constants)
+
+
+def held_out(
+    columns: Mapping[str, Columns], whole: Model, side: Callable[[Columns], NDArray[Any]], labels: Sequence[Any]
+) -> list[Held]:
+    """Each label's rows by a model that saw none of them."""
+    found: list[Held] = []
+    for label in labels:
+        own = {family: chosen for family, rows in columns.items() if len((chosen := rows.where(side(rows) == label)).seconds)}
+        others = {family: columns[family].where(side(columns[family]) != label) for family in own}
+        unseen = [name for family, names in _SHARED_BY.items() if family in own for name in names]
+        shared = whole.shared._replace(**{name: getattr(_START, name) for name in unseen})
+        found.extend(fit(others, Model(shared, {})).held(own))
+    return found
+
+
+def table(title: str, held: Sequence[Held], column: int) -> None:
+    """Median and 90th percentile of the relative error, in percent, for each entry of a column."""
+    print(f"{title:<40}   rows  median     p90   bias  (percent)")
+    for label in [None, *sorted({str(row[column]) for row in held})]:
+        ratios = np.array([row.ratio for row in held if label in (None, row[column])])
+        errors = 100 * np.abs(1 / ratios - 1)
+        bias = 100 * (np.median(1 / ratios) - 1)
+        print(
+            f"  {label or 'all'!s:<38} {len(ratios):6} {np.median(errors):7.1f} {np.percentile(errors, 90):7.1f} {bias:+6.0f}"
+        )
+
+
+def spreads(held: Sequence[Held]) -> dict[str, tuple[float, float]]:
+    """The 10th and 90th percentile of measured / predicted, by family, of kernels that are most of their row's time."""
+    found = {}
+    for family in sorted({row.family for row in held}):
+        ratios = [row.kernel_ratio for row in held if row.family == family and row.kernel_ratio is not None]
+        low, high = np.percentile(ratios, [10, 90])
+        found[family] = (float(low), float(high))
+    return found
+
+
+def source_text(model: Model, spread: Mapping[str, tuple[float, float]], counts: Mapping[str, int]) -> str:
+    """The module of the fitted values."""
+    lines = [f'"""{_HEADER}"""\n\nfrom __future__ import annotations\n\nfrom collections.abc import Mapping\n']
+    records: dict[str, Any] = {
+        "TILED": TiledConstants,
+        "STREAMS": StreamConstants,
+        "ROWS": RowsConstants,
+        "STEPS": StepsConstants,
+    }
+    names = ", ".join(sorted(record.__name__ for record in (*records.values(), Spread)))
+    lines.append(f"from placesim.prediction.constants import {names}\n")
+    lines.append(f"SUSTAINED_OPERATIONS_PER_JOULE_NM = {model.shared.sustained:.4g}".replace("e+", "e"))
+    lines.append('"""Float32 operations per joule that boards short of power reach, times the nanometres of their process."""')
+    shares = ", ".join(f'"{kind}": {getattr(model.shared, kind):.4g}' for kind in ("stacked", "planar", "processor"))
+    lines.append(f"BANDWIDTH_SHARE = {{{shares}}}")
+    lines.append('"""Of the sheet; a processor has an assumed one: no published rows stream on it."""')
+    for name, record in records.items():
+        lines.append(f"{name}: Mapping[str, {record.__name__}] = {{")
+        for family, constants in model.constants.items():
+            if isinstance(constants, record):
+                lines.append(f'    "{family}": {record.__name__}(  # {counts[family]} rows')
+                lines += [f"        {name}={value:.4g}," for name, value in constants._asdict().items()]
+                lines.append("    ),")
+        lines.append("}")
+    lines.append("SPREAD: Mapping[str, Spread] = {")
+    lines += [f'    "{family}": Spread({low:.3f}, {high:.3f}),' for family, (low, high) in spread.items()]
+    return "\n".join([*lines, "}", ""])
+
+
+def main() -> None:
+    """Fits, prints errors, and writes the module if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ops", type=Path, default=DATA / "ops.csv.gz")
+    parser.add_argument("--devices", type=Path, default=DATA / "devices.csv")
+    parser.add_argument("--write", action="store_true", help=f"write {TARGET.name}")
+    parser.add_argument("--quick", action="store_true", help="errors of the fit itself, nothing held out")
+    args = parser.parse_args()
+    found = list(read_measurements(args.ops, read_processors(args.devices)))
+    columns = by_family([row for row in found if isinstance(row, Measurement)])
+    model = fit(columns)
+    for family, constants in model.constants.items():
+        print(family, " ".join(f"{name}={value:.3g}" for name, value in constants._asdict().items()))
+    print(model.shared)
+    if args.quick:
+        held = model.held(columns)
+        table("the fit itself, by family", held, 0)
+        table("the fit itself, by device", held, 1)
+        return
+    devices = sorted({str(device) for rows in columns.values() for device in rows.device})
+    folds = held_out(columns, model, lambda rows: rows.fold, range(FOLDS))
+    alone = held_out(columns, model, lambda rows: rows.device, devices)
+    for name, held in (("five folds", folds), ("a device left out", alone)):
+        table(f"{name}, by family", held, 0)
+        table(f"{name}, by device", held, 1)
+    if args.write:
+        counts = {family: len(rows.seconds) for family, rows in columns.items()}
+        TARGET.write_text(source_text(model, spreads(folds), counts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""Published measurements as work on processors: `ops` and `devices` tables into rows to hold cost formulas against."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from placesim.devices.catalogue import GPU_MODELS, GpuFigures
+from placesim.prediction.processors import Arithmetic, Memory, Processor
+from placesim.prediction.work import Convolution, Direction, Recurrent, Rows, Stream, Work, matrix_product
+
+DATA = Path(__file__).parents[3] / "shared" / "corpus" / "timing"
+WHERE = """no timing data at {}: the published tables are NeuSight's and DeepBench's kernels, PipeDream's layer profiles and
+convnet-benchmarks' logs (github.com/sitar-lab/NeuSight, baidu-research/DeepBench, msr-fiddle/pipedream,
+soumith/convnet-benchmarks), brought into one form; name the files with --ops and --devices"""
+SAME_BOARD = {
+    "Tesla K40": "Tesla K40c",
+    "Titan X (Maxwell)": "GeForce GTX TITAN X",
+    "GTX 1080": "GeForce GTX 1080",
+    "GTX 1080 Ti": "GeForce GTX 1080 Ti",
+    "Titan X (Pascal)": "TITAN X (Pascal)",
+    "Titan Xp": "TITAN Xp",
+    "Tesla P100": "Tesla P100-PCIE-16GB",
+    "Tesla P100 SXM2": "Tesla P100-SXM2-16GB",
+    "Tesla V100": "Tesla V100-PCIE-32GB",
+    "Tesla V100 SXM2": "Tesla V100-SXM2-16GB",
+    "PipeDream profile GPU (unnamed)": "Tesla V100-SXM2-16GB",
+    "Titan V": "TITAN V",
+    "RTX 2080 Ti": "GeForce RTX 2080 Ti",
+    "L4": "NVIDIA L4",
+    "A100 40GB PCIe": "A100-PCIE-40GB",
+    "A100 40GB SXM": "A100-SXM4-40GB",
+    "A100 80GB PCIe": "A100 80GB PCIe",
+    "A100 80GB SXM4": "A100-SXM4-80GB",
+    "H100 SXM": "H100-SXM5-80GB",
+    "H100 PCIe": "H100-PCIE-80GB",
+    "H800 SXM": "H100-SXM5-80GB",
+    "H200 SXM": "H200-SXM5-141GB",
+    "RTX 3090": "GeForce RTX 3090",
+    "RTX 4090": "GeForce RTX 4090",
+    "RTX 5090": "GeForce RTX 5090",
+}
+"""The catalogue's name of a device of the tables, from which come watts, process, cache and kind of memory."""
+LAUNCHES = {
+    "NeuSight": 0.0,
+    "DeepBench train": 10e-6,
+    "DeepBench inference": 3e-6,
+    "pipedream forward": 270e-6,
+    "pipedream backward": 22e-6,
+    "convnet": 10e-6,
+}
+"""Seconds that each recording adds to a kernel: DeepBench's loops, PipeDream's hooks in Python, Caffe's timer.  They are the
+recordings' own, read off their shortest rows, and no part of what placesim ships."""
+_ELEMENTWISE = {"add", "addu", "mul", "mulu", "div", "divu", "pow", "powu", "relu", "gelu", "tanh", "dropout"}
+_STREAMED = {"batchnorm": "batch normalization", "pool_max": "pooling", "pool_ave": "pooling"}
+_GATES = {"vanilla": 1, "gru": 3, "lstm": 4}
+_DIRECTIONS: Mapping[str, tuple[Direction, ...]] = {
+    "fwd": ("forward",),
+    "bwd_input": ("input gradient",),
+    "bwd_weight": ("filter gradient",),
+    "bwd_total": ("input gradient", "filter gradient"),
+}
+_ARITHMETICS: Mapping[str, Arithmetic] = {"f32": "float32", "f16*f32+": "float16", "i32": "int8"}
+_SIZES = {"f32": 4, "f16": 2, "i8": 1}
+_GRADIENT_TENSORS = 3 / 4
+"""An elementwise gradient moves three tensors (two in, one out); the table counts twice the two of the op itself."""
+_DOT_PRODUCT_GAIN = 4
+"""Int8 products without the layouts of tensor cores take four multiplications in a lane (dp4a)."""
+
+
+class Measurement(NamedTuple):
+    """One row: its work (a sum, where a row holds two gradients), where, how long, and what identifies its sizes."""
+
+    work: tuple[Work, ...]
+    processor: Processor
+    launch_seconds: float
+    seconds: float
+    device: str
+    harness: str
+    sizes: str
+
+
+class Unmodelled(NamedTuple):
+    """A row that no formula stands for."""
+
+    device: str
+    op: str
+
+
+def read_table(path: Path) -> Iterator[dict[str, str]]:
+    """The rows of a table with a header, compressed where its name ends in .gz."""
+    with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
+        yield from csv.DictReader(file)
+
+
+def read_processors(path: Path) -> dict[str, Processor]:
+    """Each device of a table; rates, bandwidth, units and clock are the table's, the rest the catalogue's, where it has it."""
+    return {row["device"]: found for row in read_table(path) if (found := _processor(row)) is not None}
+
+
+def _processor(row: Mapping[str, str]) -> Processor | None:
+    units, clock, float32 = row["units"].split(" ")[0], row["clock_MHz"], float(row["fp32_tflops"] or 0) * 1e12
+    if not (units and clock and float32):
+        return None
+    model = GPU_MODELS.get(SAME_BOARD.get(row["device"], row["device"]))
+    figures = model.figures if model else GpuFigures()
+    half = float(row["tensor_f16_tflops"] or 0) * 1e12
+    has_tensor_cores = half > 3 * float32
+    cores = sum(int(part.strip("PE+")) for part in units.split("+") if part.strip("PE+").isdigit())
+    return Processor(
+        name=row["device"],
+        rates={"float32": float32, "float16": half or float32, "int8": _DOT_PRODUCT_GAIN * float32},
+        bandwidth=float(row["mem_GBps"]) * 1e9,
+        units=cores,
+        clock_hz=float(clock) * 1e6,
+        memory="processor" if row["kind"] == "cpu" else figures.memory_kind if model else _kind_by_width(row),
+        tensor=frozenset(("float16",) if has_tensor_cores else ()),
+        watts=figures.watts or float("inf"),
+        process_nm=figures.process_nm or 1.0,
+        cache_bytes=figures.cache or cores * 64 * 1024,
+        has_short_reach=model is not None and float(model.compute_capability) < 7,
+    )
+
+
+def _kind_by_width(row: Mapping[str, str]) -> Memory:
+    """HBM for boards that the catalogue lacks: AMD's of the tables, and whatever moves more than GDDR can."""
+    return "stacked" if row["device"].startswith("AMD") or float(row["mem_GBps"]) > 1800 else "planar"
+
+
+def read_measurements(ops: Path, processors: Mapping[str, Processor]) -> Iterator[Measurement | Unmodelled]:
+    """Each row of the op table, in its order."""
+    for row in read_table(ops):
+        work = tuple(_work(row)) if row["device"] in processors else ()
+        if not work:
+            yield Unmodelled(row["device"], row["op"])
+            continue
+        harness = _harness(row)
+        sizes = f"{row['op']} {row['dims']}"
+        processor = processors[row["device"]]
+        yield Measurement(work, processor, LAUNCHES.get(harness, 0.0), float(row["ms"]) * 1e-3, row["device"], harness, sizes)
+
+
+def _harness(row: Mapping[str, str]) -> str:
+    """The key of `LAUNCHES`."""
+    if row["suite"].startswith("DeepBench"):
+        return row["suite"]
+    if row["suite"].startswith("pipedream"):
+        return "pipedream forward" if row["phase"] == "fwd" else "pipedream backward"
+    return row["suite"].partition("-")[0].partition(" ")[0]
+
+
+def _work(row: Mapping[str, str]) -> Iterator[Work]:
+    op, arithmetic, size = row["op"], _ARITHMETICS.get(row["math"]), _SIZES.get(row["dtype"])
+    if arithmetic is None or size is None:
+        return
+    texts = dict(part.split("=", 1) for part in row["dims"].split(";") if "=" in part)
+    dims = {name: int(value) for name, value in texts.items() if value.isdigit()}
+    if op in {"gemm", "bmm"}:
+        yield from _products(row, dims, arithmetic, size)
+    elif op == "conv":
+        for direction in _DIRECTIONS[row["phase"]]:
+            yield _convolution(dims).work(direction, arithmetic, size)
+    elif op in _ELEMENTWISE:
+        yield Stream("elementwise", float(row["bytes"]) * (_GRADIENT_TENSORS if row["phase"] == "bwd_total" else 1))
+    elif op in _STREAMED:
+        yield Stream(_STREAMED[op] + (" gradient" if row["phase"] != "fwd" else ""), float(row["bytes"]))
+    elif op in {"softmax", "layernorm"}:
+        yield Rows("softmax" if op == "softmax" else "layer normalization", dims["rows"], dims["cols"], size)
+    elif op.startswith("rnn_"):
+        for direction in _DIRECTIONS[row["phase"]]:
+            sizes = (_GATES[texts["cell"]], dims["hidden"], dims["n"], dims["t"])
+            yield Recurrent(f"recurrent {direction}", *sizes, arithmetic, size)
+
+
+def _products(row: Mapping[str, str], dims: Mapping[str, int], arithmetic: Arithmetic, size: int) -> Iterator[Work]:
+    """NeuSight names the sizes of `[m, n] @ [n, k]`: its times fall with tiles of m and k, and not of n."""
+    m, n, k = dims["m"], dims["n"], dims["k"]
+    if row["suite"].startswith("NeuSight"):
+        n, k = k, n
+    yield matrix_product(dims.get("b", 1), m, n, k, arithmetic, size)
+    if row["phase"] == "bwd_total":
+        yield matrix_product(dims.get("b", 1), m, k, n, arithmetic, size)
+
+
+def _convolution(dims: Mapping[str, int]) -> Convolution:
+    """PipeDream's rows have the elements of the result, and no image sizes: each of its pixels is an image then."""
+    if "out_elements" in dims:
+        pixels = dims["out_elements"] // dims["k"]
+        dims = {**dims, "n": pixels, "h": dims["sh"], "w": dims["sw"], "oh": 1, "ow": 1}
+    names = ("n", "c", "h", "w", "k", "fh", "fw", "sh", "sw", "oh", "ow")
+    return Convolution._make([*(dims[name] for name in names), dims.get("groups", 1)])

@@ -1,0 +1,209 @@
+"""The cost formulas: their laws, what they refuse, and that their intervals hold what they say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placesim.devices.catalogue import GPU_MODELS
+from placesim.errors import InvalidArgumentError
+from placesim.prediction.constants import StreamConstants
+from placesim.prediction.costs import machine_of, power_slowdown, predict, stream_seconds, tiled_seconds, work_family
+from placesim.prediction.fitted import BANDWIDTH_SHARE, ROWS, SPREAD, STEPS, STREAMS, TILED
+from placesim.prediction.processors import Processor, gpu_processor
+from placesim.prediction.work import Convolution, Direction, Recurrent, Rows, Stream, matrix_product
+
+V100 = gpu_processor(GPU_MODELS["Tesla V100-SXM2-16GB"])
+A100 = gpu_processor(GPU_MODELS["A100-SXM4-80GB"])
+PROCESSORS = st.sampled_from([gpu_processor(model) for model in GPU_MODELS.values()])
+SIZES = st.integers(1, 20_000)
+GROWN = st.integers(0, 5_000)
+DIRECTIONS: tuple[Direction, ...] = ("forward", "input gradient", "filter gradient")
+
+
+def faster(processor: Processor, factor: float) -> Processor:
+    """The same chip with every rate so many times as high."""
+    return replace(
+        processor,
+        rates={name: rate * factor for name, rate in processor.rates.items()},
+        bandwidth=processor.bandwidth * factor,
+        clock_hz=processor.clock_hz * factor,
+        watts=processor.watts * factor,
+    )
+
+
+@given(PROCESSORS, SIZES, SIZES, SIZES, GROWN, GROWN, GROWN)
+def test_a_larger_product_is_never_faster(
+    processor: Processor, rows: int, columns: int, depth: int, more_rows: int, more_columns: int, more_depth: int
+) -> None:
+    small = predict(matrix_product(1, rows, columns, depth, "float32", 4), processor)
+    large = predict(matrix_product(1, rows + more_rows, columns + more_columns, depth + more_depth, "float32", 4), processor)
+    assert large.seconds >= small.seconds * (1 - 1e-12)
+
+
+@given(PROCESSORS, st.integers(0, 10**10), st.integers(0, 10**10))
+def test_more_bytes_are_never_faster(processor: Processor, some: int, more: int) -> None:
+    for family in STREAMS:
+        assert predict(Stream(family, some + more), processor) >= predict(Stream(family, some), processor)
+
+
+@given(PROCESSORS, st.integers(1, 5_000), st.integers(1, 50_000), GROWN, GROWN)
+def test_more_rows_and_longer_ones_are_never_faster(
+    processor: Processor, rows: int, columns: int, more_rows: int, more_columns: int
+) -> None:
+    for family in ROWS:
+        small = predict(Rows(family, rows, columns, 4), processor)
+        assert predict(Rows(family, rows + more_rows, columns + more_columns, 4), processor) >= small
+
+
+@given(PROCESSORS, st.integers(1, 3_000), st.integers(1, 256), st.integers(1, 1_000), st.integers(0, 100))
+def test_more_steps_of_a_larger_cell_are_never_faster(
+    processor: Processor, hidden: int, batch: int, steps: int, more: int
+) -> None:
+    for family in STEPS:
+        small = predict(Recurrent(family, 4, hidden, batch, steps, "float32", 4), processor)
+        large = predict(Recurrent(family, 4, hidden + more, batch + more, steps + more, "float32", 4), processor)
+        assert large.seconds >= small.seconds * (1 - 1e-12)
+
+
+@given(PROCESSORS, SIZES, SIZES, SIZES, st.floats(1, 8))
+def test_a_faster_device_is_never_slower(processor: Processor, rows: int, columns: int, depth: int, factor: float) -> None:
+    for work in (
+        matrix_product(1, rows, columns, depth, "float32", 4),
+        Stream("elementwise", 4.0 * rows * columns),
+        Rows("softmax", rows, columns, 4),
+        Recurrent("recurrent forward", 4, columns, rows, 10, "float32", 4),
+    ):
+        assert predict(work, faster(processor, factor)).seconds <= predict(work, processor).seconds * (1 + 1e-12)
+
+
+@given(SIZES, SIZES, SIZES, st.integers(1, 8))
+def test_more_multiprocessors_of_the_same_kind_are_never_slower(rows: int, columns: int, depth: int, times: int) -> None:
+    grown = replace(V100, units=V100.units * times, rates={name: rate * times for name, rate in V100.rates.items()})
+    work = matrix_product(1, rows, columns, depth, "float32", 4)
+    few, many = (replace(processor, watts=float("inf")) for processor in (V100, grown))
+    assert predict(work, many).seconds <= predict(work, few).seconds * (1 + 1e-12)
+
+
+def test_the_unit_is_seconds() -> None:
+    """A gigabyte read and written on 900 GB/s takes above its 2.2 ms, and not twice as long; so with 137 Gflop on 15.7 T/s."""
+    assert 2e9 / 900e9 < predict(Stream("elementwise", 2e9), V100).seconds < 2 * 2e9 / 900e9
+    work = matrix_product(1, 4096, 4096, 4096, "float32", 4)
+    assert work.operations == 2 * 4096**3
+    assert work.operations / 15.7e12 / 1.3 < predict(work, V100).seconds < 2 * work.operations / 15.7e12
+
+
+def test_a_launch_is_added() -> None:
+    work = Stream("elementwise", 1e6)
+    assert predict(work, V100, 1e-3).seconds == pytest.approx(predict(work, V100).seconds + 1e-3)
+
+
+def test_tensor_cores_take_channels_in_eights() -> None:
+    for columns, family in ((1024, "tensor product"), (1023, "product")):
+        assert work_family(matrix_product(1, 1024, columns, 1024, "float16", 2), V100) == family
+    halves = matrix_product(1, 1024, 1023, 1024, "float16", 2)
+    assert machine_of(halves, V100).rate == pytest.approx(machine_of(halves._replace(arithmetic="float32"), V100).rate)
+
+
+def test_tf32_is_faster_than_float32_where_there_are_cores_for_it() -> None:
+    slow, fast = (predict(matrix_product(1, 4096, 4096, 4096, kind, 4), A100).seconds for kind in ("float32", "tf32"))
+    assert fast < slow / 3
+
+
+def test_a_rate_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(
+        InvalidArgumentError, match="Tesla V100-SXM2-16GB has no rate for tf32: it has float64, float32, float16"
+    ):
+        predict(matrix_product(1, 8, 8, 8, "tf32", 4), V100)
+
+
+@pytest.mark.parametrize("change", [{"bandwidth": 0.0}, {"bandwidth": -1.0}, {"units": 0}, {"clock_hz": float("inf")}])
+def test_a_processor_without_its_figures_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match="a cost needs one above 0"):
+        replace(V100, **change)
+
+
+def test_a_board_short_of_power_is_slower() -> None:
+    """An L4 has 72 W for 30 Tflop/s; an H100 has ten times as many for twice that."""
+    card, module = GPU_MODELS["NVIDIA L4"], GPU_MODELS["H100-SXM5-80GB"]
+    assert power_slowdown(card.flops, card.figures.watts, card.figures.process_nm) > 2
+    assert power_slowdown(module.flops, module.figures.watts, module.figures.process_nm) < 1.1
+    assert power_slowdown(card.flops, float("inf"), 5) == 1
+
+
+def test_every_model_of_the_catalogue_has_its_figures() -> None:
+    for model in GPU_MODELS.values():
+        figures = model.figures
+        assert min(figures.multiprocessors, figures.watts, figures.cache, figures.process_nm) > 0, model.name
+        lanes = model.flops / (2e6 * figures.multiprocessors * figures.clock_mhz)
+        expected = (
+            192
+            if model.compute_capability in ("3.5", "3.7")
+            else 64
+            if model.compute_capability in ("6.0", "7.0", "7.5", "8.0")
+            else 128
+        )
+        assert lanes == pytest.approx(expected, rel=0.12), model.name
+
+
+def test_a_model_of_ones_own_gets_usual_figures() -> None:
+    own = gpu_processor(
+        GPU_MODELS["Tesla K40c"]._replace(name="own", flops=38.4e12, figures=GPU_MODELS["Tesla K40c"].figures.__class__())
+    )
+    assert (own.units, own.clock_hz, own.watts) == (100, 1.5e9, float("inf"))
+
+
+def test_what_is_fitted_is_whole() -> None:
+    """Each family has its spread around 1, and each direction of a convolution its constants on each kind of unit."""
+    assert set(SPREAD) == {*TILED, *STREAMS, *ROWS, *STEPS}
+    assert all(low < 1 < high for low, high in SPREAD.values())
+    assert all(0 < share <= 1 for share in BANDWIDTH_SHARE.values())
+    for direction in DIRECTIONS:
+        work = Convolution(8, 64, 28, 28, 64, 3, 3, 1, 1, 28, 28).work(direction, "float32", 4)
+        assert {work.family, f"tensor {work.family}"} <= set(TILED)
+        assert work.operations == 2 * 8 * 28 * 28 * 64 * 64 * 9
+
+
+def test_a_strided_gradient_has_the_operations_of_its_convolution() -> None:
+    forward, back, filters = (
+        Convolution(4, 64, 56, 56, 128, 4, 4, 2, 2, 28, 28).work(direction, "float32", 4).operations for direction in DIRECTIONS
+    )
+    assert forward == back == filters
+
+
+def test_a_filter_of_three_by_three_may_take_fewer_multiplications() -> None:
+    three = Convolution(16, 256, 28, 28, 256, 3, 3, 1, 1, 28, 28).work("forward", "float32", 4)
+    plain = three._replace(is_winograd=False)
+    assert three.is_winograd
+    assert predict(three, V100).seconds < predict(plain, V100).seconds
+
+
+def test_the_interval_holds_four_fifths_of_a_sample() -> None:
+    """Times drawn as far around a family's prediction as its residuals were: the 10th to 90th percentile is its interval."""
+    rng = np.random.default_rng(7)
+    low, high = SPREAD["elementwise"]
+    sigma_low, sigma_high = -np.log(low) / 1.2816, np.log(high) / 1.2816
+    sizes = rng.integers(10**6, 10**9, 400)
+    held = 0
+    for size in sizes:
+        found = predict(Stream("elementwise", float(size)), V100)
+        normal = rng.standard_normal()
+        measured = found.seconds * np.exp(normal * (sigma_low if normal < 0 else sigma_high))
+        assert found.low < found.seconds < found.high
+        held += found.low <= measured <= found.high
+    assert 0.74 < held / len(sizes) < 0.86
+
+
+def test_formulas_take_columns() -> None:
+    """The fit hands whole columns to the formulas that predictions take numbers from."""
+    works = [matrix_product(1, size, 2 * size, 300, "float32", 4) for size in (17, 500, 4000)]
+    loads = [np.array(column) for column in zip(*(work.tiled_load() for work in works), strict=True)]
+    found = tiled_seconds(TILED["product"], machine_of(works[0], V100), *loads)  # type: ignore[arg-type]
+    assert found == pytest.approx([predict(work, V100).seconds for work in works])
+    machine = machine_of(Stream("elementwise", 1.0), V100)
+    assert stream_seconds(StreamConstants(1.0, 2.0), machine, machine.bandwidth) == 3.0

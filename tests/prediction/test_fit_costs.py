@@ -1,0 +1,53 @@
+"""The fit finds the constants that made its rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from placesim.devices.catalogue import GPU_MODELS
+from placesim.prediction.constants import StreamConstants
+from placesim.prediction.costs import machine_of, stream_seconds
+from placesim.prediction.fitted import BANDWIDTH_SHARE, SUSTAINED_OPERATIONS_PER_JOULE_NM
+from placesim.prediction.processors import gpu_processor
+from placesim.prediction.work import Stream
+from tests.benchmarks.fit_costs import Model, Shared, by_family, fitted, fold_of, held_out, shape_of, spreads
+from tests.benchmarks.timing_rows import Measurement
+
+TRUE = StreamConstants(start_seconds=2e-5, passes=1.4)
+SHARED = Shared(SUSTAINED_OPERATIONS_PER_JOULE_NM, *BANDWIDTH_SHARE.values())
+FAMILY = "pooling"
+
+
+def rows(noise: float) -> list[Measurement]:
+    rng = np.random.default_rng(3)
+    found = []
+    for name in ("Tesla T4", "Tesla V100-SXM2-16GB", "A100-SXM4-40GB"):
+        processor = gpu_processor(GPU_MODELS[name])
+        for size in rng.integers(10**5, 10**9, 100):
+            work = Stream(FAMILY, float(size))
+            seconds = stream_seconds(TRUE, machine_of(work, processor), float(size)) * np.exp(noise * rng.standard_normal())
+            found.append(Measurement((work,), processor, 1e-6, seconds + 1e-6, name, "made up", f"pool {size}"))
+    return found
+
+
+def test_constants_are_found_again() -> None:
+    columns = by_family(rows(noise=0.0))[FAMILY]
+    constants, shared = fitted(shape_of(FAMILY), columns, SHARED)
+    assert shared == SHARED
+    assert constants == pytest.approx(TRUE, rel=0.05)
+
+
+def test_a_spread_is_that_of_the_noise() -> None:
+    columns = by_family(rows(noise=0.2))
+    model = Model(SHARED, {FAMILY: TRUE})
+    held = held_out(columns, model, lambda rows: rows.fold, range(5))
+    assert len(held) == 300
+    low, high = spreads(held)[FAMILY]
+    assert low == pytest.approx(np.exp(-0.2 * 1.28), abs=0.08)
+    assert high == pytest.approx(np.exp(0.2 * 1.28), abs=0.12)
+
+
+def test_folds_go_by_sizes() -> None:
+    assert {fold_of(f"gemm m={size}") for size in range(100)} == set(range(5))
+    assert fold_of("gemm m=7") == fold_of("gemm m=7")

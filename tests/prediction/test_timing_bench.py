@@ -1,0 +1,83 @@
+"""The benchmark against published times, over a table of a few made-up rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from placesim.prediction.costs import predict
+from placesim.prediction.work import Product, Rows, Stream
+from tests.benchmarks import timing_bench
+from tests.benchmarks.timing_rows import Measurement, Unmodelled, read_measurements, read_processors
+
+DEVICES = """device,kind,fp32_tflops,tensor_f16_tflops,mem_GBps,units,clock_MHz
+Tesla T4,gpu,8,64,320,40 SM,1590
+Some CPU,cpu,1,,50,6P+8E cores,2300
+Nothing known,gpu,,,100,,
+"""
+OPS = """device,op,phase,dtype,math,dims,bytes,ms,suite
+Tesla T4,bmm,fwd,f32,f32,b=3;m=64;n=128;k=256,0,1,NeuSight test
+Tesla T4,gemm,fwd,f16,f16*f32+,m=64;n=128;k=256;ta=N;tb=N,0,1,DeepBench train
+Tesla T4,add,fwd,f32,f32,rows=10;cols=10,1200,1,NeuSight test
+Tesla T4,softmax,fwd,f32,f32,rows=10;cols=20,1600,1,NeuSight test
+Tesla T4,conv,bwd_total,f32,f32,out_elements=6400;c=8;k=64;fh=3;fw=3;ph=1;pw=1;sh=2;sw=2;groups=1,0,1,pipedream net
+Tesla T4,sparse_gemm,fwd,f32,f32,m=1;n=1;k=1;sparsity=0.9,0,1,DeepBench inference
+Nothing known,add,fwd,f32,f32,rows=10;cols=10,1200,1,NeuSight test
+"""
+MODELS = """device,n_devices,mode,dtype,batch,ms,gmacs
+Tesla T4,1,inference,f32,8,10,4
+Tesla T4,1,training,f32,8,10,4
+"""
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    for name, text in (("devices.csv", DEVICES), ("ops.csv", OPS), ("models.csv", MODELS)):
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_rows_become_work(tables: Path) -> None:
+    processors = read_processors(tables / "devices.csv")
+    assert list(processors) == ["Tesla T4", "Some CPU"]
+    assert (processors["Some CPU"].units, processors["Some CPU"].memory) == (14, "processor")
+    assert processors["Tesla T4"].watts == 70
+    assert processors["Tesla T4"].tensor == frozenset(("float16",))
+    batched, half, added, rows, both, sparse, unknown = read_measurements(tables / "ops.csv", processors)
+    assert isinstance(batched, Measurement)
+    assert isinstance(half, Measurement)
+    assert isinstance(batched.work[0], Product)
+    assert isinstance(half.work[0], Product)
+    assert batched.work[0][1:5] == (3, 64, 256, 128)
+    assert half.work[0][1:6] == (1, 64, 128, 256, "float16")
+    assert isinstance(added, Measurement)
+    assert added.work == (Stream("elementwise", 1200.0),)
+    assert isinstance(rows, Measurement)
+    assert rows.work == (Rows("softmax", 10, 20, 4),)
+    assert isinstance(both, Measurement)
+    assert [(type(work), work[1:5]) for work in both.work] == [(Product, (1, 100, 32, 144)), (Product, (1, 64, 72, 100))]
+    assert [sparse, unknown] == [Unmodelled("Tesla T4", "sparse_gemm"), Unmodelled("Nothing known", "add")]
+
+
+def test_the_bench_prints_errors(tables: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [f"--{name}={tables / name}.csv" for name in ("ops", "models", "devices")]
+    monkeypatch.setattr("sys.argv", ["timing_bench", *arguments])
+    assert timing_bench.main() == 0
+    printed = capsys.readouterr().out
+    added = next(line for line in printed.splitlines() if line.startswith("elementwise"))
+    processor = read_processors(tables / "devices.csv")["Tesla T4"]
+    error = 100 * (1 - predict(Stream("elementwise", 1200.0), processor).seconds / 1e-3)
+    assert added.split()[1:3] == ["1", f"{error:.1f}"]
+    assert "rows that no formula stands for: 2: add on Nothing known (1), sparse_gemm on Tesla T4 (1)" in printed
+    assert printed.splitlines()[-1].split()[-3:] == ["1", "1.2", "1.2"]
+
+
+def test_a_file_that_is_not_there_is_named(
+    tables: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["timing_bench", f"--ops={tables / 'no.csv'}", f"--devices={tables / 'devices.csv'}"])
+    assert timing_bench.main() == 1
+    told = capsys.readouterr().err
+    assert str(tables / "no.csv") in told
+    assert "github.com/sitar-lab/NeuSight" in told
