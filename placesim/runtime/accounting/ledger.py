@@ -411,6 +411,10 @@ class StepAccount:
         if site.plain is not None:
             return [self.executed_plain(site, site.plain, memories, outputs[0])]
         op = site.instruction.node.op
+        if op in OWNED_OUTPUTS:
+            buffer = None if constant is None else constant.hold()
+            dtype, on_host = site.output_dtypes[0], site.output_on_host[0]
+            return [TensorMemory(value_dims(outputs[0]), dtype, buffer, outputs[0], on_host=on_host)]
         if op in SENDS:
             self._send(key, memories[0], values[0], site.is_cpu or op == "_HostSend")
             return []
@@ -421,16 +425,13 @@ class StepAccount:
         if op == "_Retval":
             self._result(memories[0], values[0])
             return []
-        if op in OWNED_OUTPUTS:
-            buffer = None if constant is None else constant.hold()
-            dtype, on_host = site.output_dtypes[0], site.output_on_host[0]
-            return [TensorMemory(value_dims(outputs[0]), dtype, buffer, outputs[0], on_host=on_host)]
         return self._kernel(site, memories, values, outputs)
 
     def executed_plain(self, site: Site, plain: PlainKernel, memories: Sequence[TensorMemory], value: Any) -> TensorMemory:
         """The same for a plain kernel and the value of its one output."""
         self._clock.node = site.name
-        self._make_scratch(site)
+        if not site.is_cpu:
+            self._make_scratch(site)
         try:
             return plain.run(memories, value)
         except OutOfMemory as lack:
