@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor as Pool
 from contextlib import suppress
 from contextvars import copy_context
+from operator import attrgetter
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -69,6 +70,7 @@ class _Node:
     __slots__ = (
         "compute",
         "constant",
+        "constant_memory",
         "frame_name",
         "index",
         "input_count",
@@ -79,8 +81,8 @@ class _Node:
         "is_expensive",
         "is_merge",
         "is_next",
-        "more_holders",
         "kind",
+        "more_holders",
         "positions",
         "program",
         "reader_counts",
@@ -117,6 +119,7 @@ class _Node:
         self.more_holders: list[tuple[int, int]] = []
         self.site: Site | None = None
         self.constant: Buffer | None = None
+        self.constant_memory: TensorMemory | None = None
 
 
 class _Wiring:
@@ -431,6 +434,9 @@ class _Run:
     def _drop(self, *values: Any) -> None:
         """What nobody takes."""
 
+    def _hold(self, source: _Node, outputs: Sequence[Any]) -> None:
+        """Outputs that are not read just once go to their readers."""
+
     # --- transfers
 
     def _key(self, visit: _Visit) -> tuple[Any, ...]:
@@ -486,6 +492,8 @@ class _Run:
         self._clean_up(target)
 
     def _activate_readers(self, source: _Node, iteration: _Iteration, outputs: Sequence[Any], is_dead: bool) -> None:
+        if source.more_holders:
+            self._hold(source, outputs)
         arrived = iteration.arrived
         for node, slot, position in source.readers:
             value = outputs[slot] if slot >= 0 else DEAD if is_dead else None
@@ -568,6 +576,9 @@ class _Run:
             iteration, frame = parent, parent.frame
 
 
+_VALUE = attrgetter("value")
+
+
 class _AccountedRun(_Run):
     """A step that accounts for its memory: what goes from node to node is the memory of a tensor, which has its value."""
 
@@ -605,11 +616,14 @@ class _AccountedRun(_Run):
         return node.site
 
     def _values(self, visit: _Visit) -> Sequence[Any]:
-        return [memory.value for memory in visit.values]
+        return list(map(_VALUE, visit.values))
 
     def _execute(self, visit: _Visit) -> Sequence[Any]:
         node = visit.node
-        values = [memory.value for memory in visit.values]
+        if node.constant_memory is not None:
+            node.constant_memory.hold()
+            return (node.constant_memory,)
+        values = list(map(_VALUE, visit.values))
         site = node.site or self._site(node)
         if site.plain is not None:
             return (self._account.executed_plain(site, site.plain, visit.values, node.compute(values)[0]),)
@@ -629,7 +643,10 @@ class _AccountedRun(_Run):
         if site.plain is not None:
             return (self._account.executed_plain(site, site.plain, visit.values, outputs[0]),)
         key = self._key(visit) if node.kind == _RECEIVE else None
-        return self._account.executed(site, visit.values, self._values(visit), outputs, key, node.constant)
+        made = self._account.executed(site, visit.values, self._values(visit), outputs, key, node.constant)
+        if node.instruction.node.op == "Const":
+            node.constant_memory = made[0]
+        return made
 
     def _switched(self, visit: _Visit) -> Sequence[Any]:
         data, selector = visit.values
@@ -661,7 +678,7 @@ class _AccountedRun(_Run):
             self._account.executed(self._site(visit.node), visit.values, self._values(visit), (), self._key(visit))
         super()._send(visit)
 
-    def _activate_readers(self, source: _Node, iteration: _Iteration, outputs: Sequence[Any], is_dead: bool) -> None:
+    def _hold(self, source: _Node, outputs: Sequence[Any]) -> None:
         for slot, more in source.more_holders:
             output = outputs[slot]
             if output is not DEAD and output.buffer is not None and not output.is_ref:
@@ -669,7 +686,6 @@ class _AccountedRun(_Run):
                     output.buffer.holders += more
                 else:
                     output.buffer.release()
-        super()._activate_readers(source, iteration, outputs, is_dead)
 
 
 def _blamed(error: OpError, node: _Node) -> OpError:
