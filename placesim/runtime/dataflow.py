@@ -649,8 +649,10 @@ class _AccountedRun(_Run):
         return made
 
     def _switched(self, visit: _Visit) -> Sequence[Any]:
+        node = visit.node
+        self._account.runs(node.site or self._site(node), is_kernel=False)
         data, selector = visit.values
-        reads_data, reads_selector = visit.node.instruction.reads_ref
+        reads_data, reads_selector = node.instruction.reads_ref
         outputs = _at_branch(
             visit.node, _read(selector.value, reads_selector), self._dereferenced(data) if reads_data else data
         )
@@ -658,7 +660,9 @@ class _AccountedRun(_Run):
         return outputs
 
     def _passed(self, visit: _Visit) -> Sequence[Any]:
-        if not visit.node.instruction.reads_ref[0]:
+        node = visit.node
+        self._account.runs(node.site or self._site(node), is_kernel=not node.is_merge)
+        if not node.instruction.reads_ref[0]:
             return visit.values
         return [self._dereferenced(visit.values[0]), *visit.values[1:]]
 

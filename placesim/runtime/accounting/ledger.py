@@ -393,6 +393,12 @@ class StepAccount:
         """Such a kernel did not end."""
         self._ledger.calls.pop().close()
 
+    def runs(self, site: Site, *, is_kernel: bool) -> None:
+        """A node hands its inputs on: as a kernel of its device's, which needs the scratch buffer, or as control flow."""
+        self._clock.node = site.name
+        if is_kernel and not site.is_cpu:
+            self._make_scratch(site)
+
     def executed(
         self,
         site: Site,
