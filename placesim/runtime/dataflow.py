@@ -83,12 +83,14 @@ class _Node:
         "is_next",
         "kind",
         "more_holders",
+        "name",
         "positions",
         "program",
         "reader_counts",
         "readers",
         "site",
         "stays",
+        "uses_scratch",
         "waits",
     )
 
@@ -97,6 +99,7 @@ class _Node:
         op = node.op
         self.program = program
         self.instruction = instruction
+        self.name = node.name
         self.index = node.id
         self.kind = _KINDS.get(op, _COMPUTE)
         self.compute = direct_compute(instruction)
@@ -107,6 +110,7 @@ class _Node:
         self.is_next = op in NEXT_ITERATIONS
         self.stays = not (self.is_enter or self.is_exit or self.is_next)
         self.is_constant = self.is_enter and bool(node.attrs.get("is_constant"))
+        self.uses_scratch = not self.is_merge and program.state.device.type != "CPU"
         self.frame_name = str(node.attrs["frame_name"]) if self.is_enter else ""
         self.input_count = len(node.input_nodes)
         self.waits = len(node.control_inputs) + (0 if self.is_merge else self.input_count)
@@ -144,6 +148,7 @@ class _Wiring:
         for node in self.nodes:
             # a frame goes on holding its constants
             counts = [count + node.is_constant for count in node.reader_counts]
+            del counts[1 if node.is_merge else len(counts) :]  # the number of a Merge's input is in no buffer
             node.more_holders = [(slot, count - 1) for slot, count in enumerate(counts) if count != 1]
 
 
@@ -282,7 +287,7 @@ class _Run:
                 self._wait_for_pool()
             raise
         if self.receivers:
-            name = next(iter(self.receivers.values())).node.instruction.node.name
+            name = next(iter(self.receivers.values())).node.name
             raise InternalError(f"{node_tag(name)} waits for a tensor that is never sent")
         if self.programs:
             self.programs[0].state.memory.worked(self.done % LOOK_AFTER)
@@ -307,7 +312,7 @@ class _Run:
                 self._start(self.parked.popleft())
             if self.done == before and len(self.parked) and not self.ready and not self.in_flight:
                 node = self.parked[0].node
-                raise _blamed(_standstill(node.instruction.node.name, self.is_body), node)
+                raise _blamed(_standstill(node.name, self.is_body), node)
 
     def _wait_for_pool(self) -> tuple[_Visit, Any]:
         """The next node that a thread of the pool has computed, and its outputs."""
@@ -591,6 +596,7 @@ class _AccountedRun(_Run):
     ) -> None:
         super().__init__(executor, feeds, progress)
         self._ledger = ledger
+        self._clock = ledger.clock
         self._account = StepAccount(ledger, executor)
 
     def run(self) -> dict[int, Any]:
@@ -650,7 +656,7 @@ class _AccountedRun(_Run):
 
     def _switched(self, visit: _Visit) -> Sequence[Any]:
         node = visit.node
-        self._account.runs(node.site or self._site(node), is_kernel=False)
+        self._clock.node = node.name
         data, selector = visit.values
         reads_data, reads_selector = node.instruction.reads_ref
         outputs = _at_branch(
@@ -661,7 +667,9 @@ class _AccountedRun(_Run):
 
     def _passed(self, visit: _Visit) -> Sequence[Any]:
         node = visit.node
-        self._account.runs(node.site or self._site(node), is_kernel=not node.is_merge)
+        self._clock.node = node.name
+        if node.uses_scratch:
+            self._account.make_scratch(self._site(node))
         if not node.instruction.reads_ref[0]:
             return visit.values
         return [self._dereferenced(visit.values[0]), *visit.values[1:]]

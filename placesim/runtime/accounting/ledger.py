@@ -393,12 +393,6 @@ class StepAccount:
         """Such a kernel did not end."""
         self._ledger.calls.pop().close()
 
-    def runs(self, site: Site, *, is_kernel: bool) -> None:
-        """A node hands its inputs on: as a kernel of its device's, which needs the scratch buffer, or as control flow."""
-        self._clock.node = site.name
-        if is_kernel and not site.is_cpu:
-            self._make_scratch(site)
-
     def executed(
         self,
         site: Site,
@@ -437,7 +431,7 @@ class StepAccount:
         """The same for a plain kernel and the value of its one output."""
         self._clock.node = site.name
         if not site.is_cpu:
-            self._make_scratch(site)
+            self.make_scratch(site)
         try:
             return plain.run(memories, value)
         except OutOfMemory as lack:
@@ -447,7 +441,7 @@ class StepAccount:
         self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any], outputs: Sequence[Any]
     ) -> list[TensorMemory]:
         ledger = self._ledger
-        self._make_scratch(site)
+        self.make_scratch(site)
         found = [
             TensorMemory(value_dims(value), dtype, None, value, is_ref, on_host)
             for value, dtype, is_ref, on_host in zip(
@@ -532,7 +526,8 @@ class StepAccount:
         memory.run(None)
         call.close()
 
-    def _make_scratch(self, site: Site) -> None:
+    def make_scratch(self, site: Site) -> None:
+        """Before a kernel runs: the scratch buffer of its GPU.  Raises TensorFlow's error where there is no room."""
         if site.is_cpu:
             return
         try:
