@@ -88,6 +88,7 @@ class _Node:
         "program",
         "reader_counts",
         "readers",
+        "reads_ref",
         "site",
         "stays",
         "uses_scratch",
@@ -104,6 +105,7 @@ class _Node:
         self.kind = _KINDS.get(op, _COMPUTE)
         self.compute = direct_compute(instruction)
         self.is_expensive = self.kind == _COMPUTE and is_expensive(instruction.kernel)
+        self.reads_ref = True in instruction.reads_ref
         self.is_merge = op in MERGES
         self.is_enter = op in ENTERS
         self.is_exit = op in EXITS
@@ -426,7 +428,7 @@ class _Run:
 
     def _passed(self, visit: _Visit) -> Sequence[Any]:
         """The inputs as outputs."""
-        return visit.values
+        return [read_variable(visit.values[0]), *visit.values[1:]] if visit.node.reads_ref else visit.values
 
     def _account_for(self, visit: _Visit, outputs: Sequence[Any]) -> Sequence[Any]:
         """Outputs that were computed or received, as they go from node to node."""
@@ -670,9 +672,7 @@ class _AccountedRun(_Run):
         self._clock.node = node.name
         if node.uses_scratch:
             self._account.make_scratch(self._site(node))
-        if not node.instruction.reads_ref[0]:
-            return visit.values
-        return [self._dereferenced(visit.values[0]), *visit.values[1:]]
+        return [self._dereferenced(visit.values[0]), *visit.values[1:]] if node.reads_ref else visit.values
 
     def _dereferenced(self, memory: TensorMemory) -> TensorMemory:
         return self._ledger.dereferenced(memory, memory.value)

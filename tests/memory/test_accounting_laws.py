@@ -169,9 +169,14 @@ def test_kernels_in_a_pool_are_accounted_for_in_one_thread() -> None:
 
 
 def test_a_step_in_a_pool_is_accounted_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    accounted = []
+    accounted: list[Ledger] = []
     begun = Ledger.begin_step
-    monkeypatch.setattr(Ledger, "begin_step", lambda ledger: (accounted.append(ledger), begun(ledger)))
+
+    def begin(ledger: Ledger) -> None:
+        accounted.append(ledger)
+        begun(ledger)
+
+    monkeypatch.setattr(Ledger, "begin_step", begin)
     devices = build_devices([TaskInventory()])
     queue = [
         {"op": "FIFOQueueV2", "name": "q", "attrs": {"component_types": ["float32"], "shapes": [[256, 256]]}},
