@@ -7,18 +7,22 @@ in the thread that called `run`, so the result does not depend on the number of 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor as Pool
 from contextlib import suppress
 from contextvars import copy_context
+from operator import attrgetter
 from queue import Empty, SimpleQueue
 from typing import Any
 
+import numpy as np
+
 from placesim.deadlines import TURN_SECONDS
-from placesim.dtypes import VARIANT
+from placesim.dtypes import INT32
 from placesim.errors import InternalError, InvalidArgumentError, OpError, PlacesimError, UnimplementedError
 from placesim.graph.node_text import node_tag
+from placesim.memory.buffers import Buffer
 from placesim.ops.categories import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, RECEIVES, SENDS, SWITCHES
 from placesim.runtime.accounting.ledger import Ledger, Site, StepAccount, make_constants
 from placesim.runtime.control_flow import find_frames
@@ -27,7 +31,7 @@ from placesim.runtime.kernels.kernel import Kernel, WouldWait, one_per_output
 from placesim.runtime.kernels.memory_rules import TensorMemory
 from placesim.runtime.kernels.sketch import Sketch
 from placesim.runtime.memory import LOOK_AFTER
-from placesim.runtime.program import Instruction, Program, blame, defect, no_argument, read_variable
+from placesim.runtime.program import Instruction, Program, blame, defect, direct_compute, no_argument, read_variable
 from placesim.runtime.shapes import format_dims
 from placesim.runtime.sketches import unknown_choice
 
@@ -45,61 +49,162 @@ class _Dead:
 DEAD = _Dead()
 
 
+_COMPUTE, _ARGUMENT, _RESULT, _SWITCH, _PASS, _SEND, _RECEIVE = range(7)
+"""What is done with a node that is ready."""
+_KINDS = (
+    dict.fromkeys(CONTROL_FLOW, _PASS)
+    | dict.fromkeys((*SWITCHES, "_SwitchN"), _SWITCH)
+    | dict.fromkeys(SENDS, _SEND)
+    | dict.fromkeys(RECEIVES, _RECEIVE)
+    | {"_Arg": _ARGUMENT, "_Retval": _RESULT}
+)
+
+
+class _Node:
+    """A node as it is run: `readers` are `(node, slot, input position)`, with -1 for control; `waits` for so many inputs.
+
+    `reader_counts` has how often each output is read, `more_holders` the slots for which that is not once, and by how much.  A
+    `Merge` counts only its control inputs in `waits`.  `stays`: its outputs are read in the iteration that it runs in.
+    """
+
+    __slots__ = (
+        "compute",
+        "constant",
+        "constant_memory",
+        "frame_name",
+        "index",
+        "input_count",
+        "instruction",
+        "is_constant",
+        "is_enter",
+        "is_exit",
+        "is_expensive",
+        "is_merge",
+        "is_next",
+        "kind",
+        "more_holders",
+        "name",
+        "positions",
+        "program",
+        "reader_counts",
+        "readers",
+        "reads_ref",
+        "site",
+        "stays",
+        "uses_scratch",
+        "waits",
+    )
+
+    def __init__(self, program: Program, instruction: Instruction) -> None:
+        node = instruction.node
+        op = node.op
+        self.program = program
+        self.instruction = instruction
+        self.name = node.name
+        self.index = node.id
+        self.kind = _KINDS.get(op, _COMPUTE)
+        self.compute = direct_compute(instruction)
+        self.is_expensive = self.kind == _COMPUTE and is_expensive(instruction.kernel)
+        self.reads_ref = True in instruction.reads_ref
+        self.is_merge = op in MERGES
+        self.is_enter = op in ENTERS
+        self.is_exit = op in EXITS
+        self.is_next = op in NEXT_ITERATIONS
+        self.stays = not (self.is_enter or self.is_exit or self.is_next)
+        self.is_constant = self.is_enter and bool(node.attrs.get("is_constant"))
+        self.uses_scratch = not self.is_merge and program.state.device.type != "CPU"
+        self.frame_name = str(node.attrs["frame_name"]) if self.is_enter else ""
+        self.input_count = len(node.input_nodes)
+        self.waits = len(node.control_inputs) + (0 if self.is_merge else self.input_count)
+        self.positions = [
+            TensorMemory((), INT32, None, np.array(position, np.int32))
+            for position in range(self.input_count if self.is_merge else 0)
+        ]
+        self.readers: list[tuple[_Node, int, int]] = []
+        self.reader_counts = [0] * instruction.output_count
+        self.more_holders: list[tuple[int, int]] = []
+        self.site: Site | None = None
+        self.constant: Buffer | None = None
+        self.constant_memory: TensorMemory | None = None
+
+
+class _Wiring:
+    """One program as nodes that know their readers; of its frames the number of `Enter` nodes, and the `Exit` nodes."""
+
+    def __init__(self, program: Program) -> None:
+        self.nodes = [_Node(program, instruction) for instruction in program.instructions]
+        self.enters = Counter(node.frame_name for node in self.nodes if node.is_enter)
+        self.exits: dict[str, list[_Node]] = {}
+        for node, frame in zip(self.nodes, find_frames(program.graph), strict=True):
+            given = node.instruction.node
+            for position, (i, slot) in enumerate(zip(given.input_nodes, given.input_slots, strict=True)):
+                self.nodes[i].readers.append((node, slot, position))
+                self.nodes[i].reader_counts[slot] += 1
+            for i in given.control_inputs:
+                self.nodes[i].readers.append((node, -1, -1))
+            if node.is_exit:
+                if frame is None:
+                    error = InvalidArgumentError("Invalid Exit op: Cannot find a corresponding Enter op.")
+                    raise blame(error, program.graph, given, program.state.device.name)
+                self.exits.setdefault(frame.name, []).append(node)
+        for node in self.nodes:
+            # a frame goes on holding its constants
+            counts = [count + node.is_constant for count in node.reader_counts]
+            del counts[1 if node.is_merge else len(counts) :]  # the number of a Merge's input is in no buffer
+            node.more_holders = [(slot, count - 1) for slot, count in enumerate(counts) if count != 1]
+
+
 class _FrameRun:
     """One run of a loop, or the whole step; `identity` is equal for the same frame on other devices."""
 
-    __slots__ = ("constants", "exited", "identity", "iterations", "name", "parent", "pending_enters", "program")
+    __slots__ = ("constants", "exited", "identity", "iterations", "name", "parent", "pending_enters", "wiring")
 
-    def __init__(self, program: int, name: str, parent: _Iteration | None, pending_enters: int) -> None:
-        self.program = program
+    def __init__(self, wiring: _Wiring, name: str, parent: _Iteration | None) -> None:
+        self.wiring = wiring
         self.name = name
         self.parent = parent
         self.identity: tuple[Any, ...] = () if parent is None else (*parent.frame.identity, parent.number, name)
-        self.iterations: dict[int, _Iteration] = {}
-        self.constants: list[tuple[int, Any]] = []
-        self.exited: set[int] = set()
-        self.pending_enters = pending_enters
+        self.iterations: dict[int, _Iteration] = {0: _Iteration(self, 0)}
+        self.constants: list[tuple[_Node, Any]] = []
+        self.exited: set[_Node] = set()
+        self.pending_enters = wiring.enters[name]
 
 
 class _Iteration:
-    """One iteration of a frame: inputs that have arrived, how many are still awaited, how many of them are dead."""
+    """One iteration of a frame: what has arrived at nodes that are not ready, by their numbers, and how many are still to run.
 
-    __slots__ = ("children", "dead", "frame", "number", "outstanding", "values", "waiting")
+    Of a `Merge` that has run None is left.
+    """
+
+    __slots__ = ("arrived", "children", "frame", "number", "outstanding")
 
     def __init__(self, frame: _FrameRun, number: int) -> None:
         self.frame = frame
         self.number = number
-        self.values: dict[int, list[Any]] = {}
-        self.waiting: dict[int, int] = {}
-        self.dead: dict[int, int] = {}
+        self.arrived: dict[int, _Visit | None] = {}
         self.outstanding = 0
         self.children: dict[str, _FrameRun] = {}
 
 
-class _Wiring:
-    """The edges of one program: for each node its readers `(node, slot, input position)`, with -1 for control.
+class _Visit:
+    """A node in an iteration: the inputs that have arrived, how many it still waits for, and how many of them are dead.
 
-    `reader_counts` has for each node how often each of its outputs is read.
+    Any dead input makes a node dead, a `Merge` only all of them; once it is ready, `dead` tells that.
     """
 
-    def __init__(self, program: Program) -> None:
-        self.readers: list[list[tuple[int, int, int]]] = [[] for _ in program.instructions]
-        self.reader_counts = [[0] * instruction.output_count for instruction in program.instructions]
-        self.enters: dict[str, int] = {}
-        self.exits: dict[str, list[int]] = {}
-        for instruction in program.instructions:
-            node = instruction.node
-            for position, (i, slot) in enumerate(zip(node.input_nodes, node.input_slots, strict=True)):
-                self.readers[i].append((node.id, slot, position))
-                self.reader_counts[i][slot] += 1
-            for i in node.control_inputs:
-                self.readers[i].append((node.id, -1, -1))
-            if node.op in ENTERS:
-                name = node.attrs["frame_name"]
-                self.enters[name] = self.enters.get(name, 0) + 1
+    __slots__ = ("dead", "iteration", "node", "values", "waits")
 
+    def __init__(self, node: _Node, iteration: _Iteration) -> None:
+        self.node = node
+        self.iteration = iteration
+        self.values: list[Any] = [None] * node.input_count
+        self.waits = node.waits
+        self.dead = 0
 
-_Ready = tuple[int, int, _Iteration, list[Any], bool]
+    @property
+    def is_taken(self) -> bool:
+        """Whether a `Merge` has its value."""
+        return self.values[0] is not None
 
 
 class DataflowExecutor:
@@ -109,34 +214,26 @@ class DataflowExecutor:
         self.programs = programs
         self.is_body = False
         self._ledger = ledger
-        self._constants = {} if ledger is None else make_constants(ledger, programs)
-        self._sites: list[list[Site | None]] = [[None] * len(program.instructions) for program in programs]
         self._wiring = [_Wiring(program) for program in programs]
-        self._frames_of_exits = [_exits_by_frame(program) for program in programs]
+        if ledger is not None:
+            for (number, index), buffer in make_constants(ledger, programs).items():
+                self._wiring[number].nodes[index].constant = buffer
         self._pool = pool
 
     def run(
         self,
         feeds: Mapping[int, Any],
         progress: Callable[[int], None] | None = None,
+        *,
+        is_accounted: bool = True,
     ) -> dict[int, Any]:
-        """One step: values by `_Arg` index -> values by `_Retval` index; raises OpError, with node and device."""
-        if self._ledger is not None:
+        """One step: values by `_Arg` index -> values by `_Retval` index; raises OpError, with node and device.
+
+        `is_accounted=False` leaves the memory of this step out of the ledger, where there is one.
+        """
+        if self._ledger is not None and is_accounted:
             return _AccountedRun(self, feeds, progress, self._ledger).run()
         return _Run(self, feeds, progress).run()
-
-
-def _exits_by_frame(program: Program) -> dict[str, list[int]]:
-    """The `Exit` nodes of each frame, found by walking back to an `Enter`."""
-    found: dict[str, list[int]] = {}
-    for node, frame in zip(program.graph.nodes, find_frames(program.graph), strict=True):
-        if node.op not in EXITS:
-            continue
-        if frame is None:
-            error = InvalidArgumentError("Invalid Exit op: Cannot find a corresponding Enter op.")
-            raise blame(error, program.graph, node, program.state.device.name)
-        found.setdefault(frame.name, []).append(node.id)
-    return found
 
 
 def is_expensive(kernel: Kernel) -> bool:
@@ -165,29 +262,25 @@ class _Run:
         self.programs = executor.programs
         self.is_body = executor.is_body
         self.wiring = executor._wiring
-        self.exits = executor._frames_of_exits
         self.pool = executor._pool
         self.feeds = feeds
         self.progress = progress
         self.results: dict[int, Any] = {}
         self.dead_results: list[int] = []
-        self.ready: deque[_Ready] = deque()
-        self.parked: deque[_Ready] = deque()
+        self.ready: deque[_Visit] = deque()
+        self.parked: deque[_Visit] = deque()
         self.sent: dict[Any, Any] = {}
-        self.receivers: dict[Any, _Ready] = {}
-        self.finished: SimpleQueue[tuple[_Ready, Any]] = SimpleQueue()
+        self.receivers: dict[Any, _Visit] = {}
+        self.finished: SimpleQueue[tuple[_Visit, Sequence[Any] | BaseException]] = SimpleQueue()
         self.in_flight = 0
         self.done = 0
 
     def run(self) -> dict[int, Any]:
-        for number, program in enumerate(self.programs):
-            root = _FrameRun(number, "", None, 0)
-            iteration = root.iterations[0] = _Iteration(root, 0)
-            for instruction in program.instructions:
-                node = instruction.node
-                if not node.input_nodes and not node.control_inputs:
-                    iteration.outstanding += 1
-                    self.ready.append((number, node.id, iteration, [], False))
+        for wiring in self.wiring:
+            iteration = _FrameRun(wiring, "", None).iterations[0]
+            first = [node for node in wiring.nodes if not node.waits and not node.input_count]
+            iteration.outstanding = len(first)
+            self.ready.extend(_Visit(node, iteration) for node in first)
         try:
             while self.ready or self.in_flight or self.parked:
                 self._turn()
@@ -196,8 +289,7 @@ class _Run:
                 self._wait_for_pool()
             raise
         if self.receivers:
-            number, index, *_ = next(iter(self.receivers.values()))
-            name = self.programs[number].instructions[index].node.name
+            name = next(iter(self.receivers.values())).node.name
             raise InternalError(f"{node_tag(name)} waits for a tensor that is never sent")
         if self.programs:
             self.programs[0].state.memory.worked(self.done % LOOK_AFTER)
@@ -208,20 +300,23 @@ class _Run:
     def _turn(self) -> None:
         """Run what is ready; else wait for the pool; else try again what had to wait."""
         if self.ready:
-            self._start(self.ready.popleft())
+            while self.ready:
+                self._start(self.ready.popleft())
         elif self.in_flight:
-            self._finish(*self._wait_for_pool())
+            visit, outputs = self._wait_for_pool()
+            if isinstance(outputs, BaseException):
+                self._fail(visit, outputs)
+            else:
+                self._finish(visit, self._account_for(visit, outputs))
         else:
             before = self.done
             for _ in range(len(self.parked)):
                 self._start(self.parked.popleft())
             if self.done == before and len(self.parked) and not self.ready and not self.in_flight:
-                number, index, *_ = self.parked[0]
-                program = self.programs[number]
-                node = program.instructions[index].node
-                raise blame(_standstill(node.name, self.is_body), program.graph, node, program.state.device.name)
+                node = self.parked[0].node
+                raise _blamed(_standstill(node.name, self.is_body), node)
 
-    def _wait_for_pool(self) -> tuple[_Ready, Any]:
+    def _wait_for_pool(self) -> tuple[_Visit, Any]:
         """The next node that a thread of the pool has computed, and its outputs."""
         while True:
             with suppress(Empty):
@@ -229,271 +324,266 @@ class _Run:
                 self.in_flight -= 1
                 return found
 
-    def _start(self, item: _Ready) -> None:
-        number, index, _, values, is_dead = item
-        instruction = self.programs[number].instructions[index]
-        op = instruction.node.op
-        if op in SENDS:
-            self._send(item, instruction)
-        elif op in RECEIVES:
-            self._receive(item, instruction)
-        elif is_dead:
-            if op == "_Retval":
-                self.dead_results.append(instruction.attrs["index"])
-            self._finish(item, [DEAD] * instruction.output_count)
-        elif op in SWITCHES or op == "_SwitchN":
-            self._finish(item, _switched(self.programs[number], instruction, values))
-        elif op in MERGES or op in ENTERS or op in EXITS or op in NEXT_ITERATIONS or op == "LoopCond":
-            self._finish(item, values)
-        elif self.pool is not None and is_expensive(instruction.kernel) and _input_bytes(values) > LARGE_INPUT_BYTES:
-            self.in_flight += 1
-            self.pool.submit(copy_context().run, self._compute_in_pool, item, instruction)
-        else:
-            self._finish(item, self._compute(instruction, item))
+    def _start(self, visit: _Visit) -> None:
+        node = visit.node
+        kind = node.kind
+        if kind >= _SEND:
+            return self._send(visit) if kind == _SEND else self._receive(visit)
+        if visit.dead:
+            return self._start_dead(visit)
+        if node.is_expensive and self.pool is not None and self._hand_over(visit, self.pool):
+            return None
+        try:
+            if kind <= _RESULT:
+                outputs = self._execute(visit)
+            else:
+                outputs = self._switched(visit) if kind == _SWITCH else self._passed(visit)
+        except Exception as error:
+            return self._fail(visit, error)
+        return self._finish(visit, outputs)
 
-    def _compute_in_pool(self, item: _Ready, instruction: Instruction) -> None:
+    def _start_dead(self, visit: _Visit) -> None:
+        """A node in a branch that is not taken has dead outputs."""
+        instruction = visit.node.instruction
+        if visit.node.kind == _RESULT:
+            self.dead_results.append(instruction.attrs["index"])
+        self._drop(*visit.values)
+        self._finish(visit, [DEAD] * instruction.output_count)
+
+    def _hand_over(self, visit: _Visit, pool: Pool) -> bool:
+        """Let a thread of the pool compute a node, where that is enough work."""
+        values = self._values(visit)
+        if sum(getattr(value, "nbytes", 0) for value in values) <= LARGE_INPUT_BYTES:
+            return False
+        self.in_flight += 1
+        pool.submit(copy_context().run, self._compute_in_pool, visit, values)
+        return True
+
+    def _compute_in_pool(self, visit: _Visit, values: Sequence[Any]) -> None:
         try:
             with flushed_denormals():
-                outputs: Any = instruction.compute(item[3])
+                outputs: Any = visit.node.instruction.compute(values)
         except BaseException as error:  # handed to the thread that waits for it
             outputs = error
-        self.finished.put((item, outputs))
+        self.finished.put((visit, outputs))
 
-    def _compute(self, instruction: Instruction, item: _Ready) -> Any:
-        op = instruction.node.op
-        if op == "_Arg":
+    def _compute(self, node: _Node, values: Sequence[Any]) -> Sequence[Any]:
+        """A node's outputs for the values of its inputs."""
+        instruction, kind = node.instruction, node.kind
+        if kind == _COMPUTE:
+            return node.compute(values)
+        if kind == _ARGUMENT:
             index = instruction.attrs["index"]
-            return [self.feeds[index]] if index in self.feeds else no_argument(index)
-        if op == "_Retval":
-            value = item[3][0]
-            self.results[instruction.attrs["index"]] = read_variable(value) if instruction.reads_ref[0] else value
-            return []
-        try:
-            return instruction.compute(item[3])
-        except Exception as error:  # `_finish` tells them apart
-            return error
+            if index not in self.feeds:
+                raise no_argument(index)
+            return [self.feeds[index]]
+        self.results[instruction.attrs["index"]] = _read(values[0], instruction.reads_ref[0])
+        return []
 
-    def _finish(self, item: _Ready, outputs: Any) -> None:
-        """Pass a node's outputs on; an error ends the step, a node that would wait is parked."""
-        number, index, iteration, _, is_dead = item
-        if isinstance(outputs, WouldWait):
-            self.parked.append(item)
+    def _fail(self, visit: _Visit, error: BaseException) -> None:
+        """An error ends the step; a node that would wait is parked."""
+        if isinstance(error, WouldWait):
+            self.parked.append(visit)
             return
-        program = self.programs[number]
-        instruction = program.instructions[index]
-        if isinstance(outputs, OpError):
-            raise blame(outputs, program.graph, instruction.node, program.state.device.name)
-        if isinstance(outputs, Exception) and not isinstance(outputs, PlacesimError):
-            raise defect(outputs, program, instruction, item[3]) from outputs
-        if isinstance(outputs, BaseException):
-            raise outputs
+        node = visit.node
+        if isinstance(error, OpError):
+            raise _blamed(error, node) from None
+        if isinstance(error, Exception) and not isinstance(error, PlacesimError):
+            raise defect(error, node.program, node.instruction, self._values(visit)) from error
+        raise error
+
+    def _finish(self, visit: _Visit, outputs: Sequence[Any]) -> None:
+        """Pass a node's outputs on."""
+        node, iteration = visit.node, visit.iteration
         self.done += 1
         if not self.done % LOOK_AFTER:
             try:
-                program.state.memory.worked(LOOK_AFTER)
+                node.program.state.memory.worked(LOOK_AFTER)
             except OpError as error:
-                raise blame(error, program.graph, instruction.node, program.state.device.name) from None
+                raise _blamed(error, node) from None
             if self.progress is not None:
                 self.progress(self.done)
-        outputs = self._account_for(item, instruction, outputs)
-        self._propagate(number, instruction, iteration, outputs, is_dead)
-        self._let_go(outputs)
+        if node.stays:
+            self._activate_readers(node, iteration, outputs, bool(visit.dead))
+        else:
+            self._leave(node, iteration, outputs, bool(visit.dead))
         iteration.outstanding -= 1
-        self._clean_up(iteration)
+        if not iteration.outstanding:
+            self._clean_up(iteration)
 
-    # --- what a run that accounts for memory does more
+    # --- what a run that accounts for memory does otherwise
 
-    def _account_for(self, item: _Ready, instruction: Instruction, outputs: Sequence[Any]) -> Sequence[Any]:
-        """The outputs as they go from node to node."""
+    def _values(self, visit: _Visit) -> Sequence[Any]:
+        """The values of a node's inputs."""
+        return visit.values
+
+    def _execute(self, visit: _Visit) -> Sequence[Any]:
+        """A node's outputs, as they go from node to node."""
+        return self._compute(visit.node, visit.values)
+
+    def _switched(self, visit: _Visit) -> Sequence[Any]:
+        """The data at the output that the selector names, dead values at the others."""
+        data, selector = map(_read, visit.values, visit.node.instruction.reads_ref)
+        return _at_branch(visit.node, selector, data)
+
+    def _passed(self, visit: _Visit) -> Sequence[Any]:
+        """The inputs as outputs."""
+        return [read_variable(visit.values[0]), *visit.values[1:]] if visit.node.reads_ref else visit.values
+
+    def _account_for(self, visit: _Visit, outputs: Sequence[Any]) -> Sequence[Any]:
+        """Outputs that were computed or received, as they go from node to node."""
         return outputs
 
-    def _let_go(self, outputs: Sequence[Any]) -> None:
-        """All readers of these outputs have them."""
+    def _position(self, node: _Node, position: int) -> Any:
+        """The number of the input that a `Merge` took."""
+        return node.positions[position].value
 
-    def _keep(self, value: Any) -> None:
-        """A loop's constant, until the loop ends."""
+    def _drop(self, *values: Any) -> None:
+        """What nobody takes."""
 
-    def _drop(self, value: Any) -> None:
-        """A reader does not take a value."""
-
-    def _drop_unread(self, iteration: _Iteration) -> None:
-        """An iteration is over, and with it what arrived there at nodes that never ran."""
-
-    def _end_frame(self, frame: _FrameRun) -> None:
-        """A loop has ended."""
+    def _hold(self, source: _Node, outputs: Sequence[Any]) -> None:
+        """Outputs that are not read just once go to their readers."""
 
     # --- transfers
 
-    def _key(self, instruction: Instruction, iteration: _Iteration) -> tuple[Any, ...]:
-        return (instruction.key, iteration.frame.identity, iteration.number)
+    def _key(self, visit: _Visit) -> tuple[Any, ...]:
+        return (visit.node.instruction.key, visit.iteration.frame.identity, visit.iteration.number)
 
-    def _send(self, item: _Ready, instruction: Instruction) -> None:
-        _, _, iteration, values, is_dead = item
-        value = DEAD if is_dead else read_variable(values[0]) if instruction.reads_ref[0] else values[0]
-        key = self._key(instruction, iteration)
+    def _send(self, visit: _Visit) -> None:
+        value = DEAD if visit.dead else _read(self._values(visit)[0], visit.node.instruction.reads_ref[0])
+        key = self._key(visit)
         receiver = self.receivers.pop(key, None)
         if receiver is None:
             self.sent[key] = value
         else:
             self._deliver(receiver, value)
-        self._finish(item, [])
+        self._finish(visit, ())
 
-    def _receive(self, item: _Ready, instruction: Instruction) -> None:
-        if item[4]:
-            self._finish(item, [DEAD])
+    def _receive(self, visit: _Visit) -> None:
+        if visit.dead:
+            self._deliver(visit, DEAD)
             return
-        key = self._key(instruction, item[2])
+        key = self._key(visit)
         if key in self.sent:
-            self._deliver(item, self.sent.pop(key))
+            self._deliver(visit, self.sent.pop(key))
         else:
-            self.receivers[key] = item
+            self.receivers[key] = visit
 
-    def _deliver(self, item: _Ready, value: Any) -> None:
-        number, index, iteration, values, _ = item
-        self._finish((number, index, iteration, values, value is DEAD), [value])
+    def _deliver(self, visit: _Visit, value: Any) -> None:
+        visit.dead = value is DEAD
+        self._finish(visit, (DEAD,) if value is DEAD else self._account_for(visit, (value,)))
 
     # --- propagation
 
-    def _propagate(
-        self, number: int, instruction: Instruction, iteration: _Iteration, outputs: Sequence[Any], is_dead: bool
-    ) -> None:
-        node = instruction.node
-        target: _Iteration | None = iteration
-        if node.op in ENTERS:
-            child = self._child(number, iteration, node.attrs["frame_name"])
+    def _leave(self, node: _Node, iteration: _Iteration, outputs: Sequence[Any], is_dead: bool) -> None:
+        """Pass outputs on into a frame, out of one, or to the next iteration."""
+        if node.is_enter:
+            child = self._child(iteration, node.frame_name)
             child.pending_enters -= 1
-            target = child.iterations[0] if 0 in child.iterations else next(iter(child.iterations.values()))
-            if node.attrs.get("is_constant"):
-                child.constants.append((node.id, outputs[0]))
-                self._keep(outputs[0])
+            target = next(iter(child.iterations.values()))
+            if node.is_constant:
+                child.constants.append((node, outputs[0]))
                 for other in list(child.iterations.values()):
-                    self._activate_readers(number, node.id, other, outputs, is_dead, True)
+                    self._activate_readers(node, other, outputs, is_dead)
                 self._clean_up(target)
                 return
-        elif node.op in EXITS:
-            if is_dead:
-                return
-            iteration.frame.exited.add(node.id)
+        elif is_dead:
+            return
+        elif node.is_exit:
+            iteration.frame.exited.add(node)
+            assert iteration.frame.parent is not None  # the programs' exits have frames
             target = iteration.frame.parent
-        elif node.op in NEXT_ITERATIONS:
-            if is_dead:
-                return
-            target = self._next_iteration(number, iteration)
-        if target is not None:
-            self._activate_readers(number, node.id, target, outputs, is_dead, node.op in ENTERS)
-            if target is not iteration:
-                self._clean_up(target)
-
-    def _activate_readers(
-        self, number: int, node_id: int, iteration: _Iteration, outputs: Sequence[Any], is_dead: bool, is_enter: bool
-    ) -> None:
-        instructions = self.programs[number].instructions
-        for reader, slot, position in self.wiring[number].readers[node_id]:
-            instruction = instructions[reader]
-            value = (DEAD if is_dead else None) if slot < 0 else outputs[slot]
-            if instruction.node.op in MERGES:
-                self._arrive_at_merge(number, instruction, iteration, value, position, is_enter)
-            else:
-                self._arrive(number, instruction, iteration, value, position)
-
-    def _arrive(self, number: int, instruction: Instruction, iteration: _Iteration, value: Any, position: int) -> None:
-        node = instruction.node
-        waiting = iteration.waiting.get(node.id)
-        if waiting is None:
-            waiting = len(node.input_nodes) + len(node.control_inputs)
-            iteration.values[node.id] = [None] * len(node.input_nodes)
-        waiting -= 1
-        iteration.waiting[node.id] = waiting
-        if value is DEAD:
-            iteration.dead[node.id] = 1
-        elif position >= 0:
-            iteration.values[node.id][position] = value
-        if not waiting:
-            self._make_ready(number, node.id, iteration, bool(iteration.dead.get(node.id)))
-
-    def _arrive_at_merge(
-        self, number: int, instruction: Instruction, iteration: _Iteration, value: Any, position: int, is_enter: bool
-    ) -> None:
-        """The first live input is taken; the merge waits for its control inputs; it is dead when all data inputs are."""
-        node = instruction.node
-        if node.id not in iteration.waiting:
-            iteration.waiting[node.id] = len(node.control_inputs)
-        if position < 0:
-            iteration.waiting[node.id] -= 1
-        elif value is DEAD:
-            iteration.dead[node.id] = iteration.dead.get(node.id, 0) + (len(node.input_nodes) if is_enter else 1)
-        elif node.id not in iteration.values and iteration.waiting[node.id] >= 0:
-            import numpy as np
-
-            iteration.values[node.id] = [value, np.array(position, np.int32)]
         else:
-            self._drop(value)
-            return
-        if iteration.waiting[node.id] != 0:
-            return
-        is_dead = iteration.dead.get(node.id, 0) >= len(node.input_nodes)
-        if node.id in iteration.values or is_dead:
-            iteration.waiting[node.id] = -1
-            self._make_ready(number, node.id, iteration, is_dead and node.id not in iteration.values)
+            target = self._next_iteration(iteration)
+        self._activate_readers(node, target, outputs, is_dead)
+        self._clean_up(target)
 
-    def _make_ready(self, number: int, node_id: int, iteration: _Iteration, is_dead: bool) -> None:
-        iteration.outstanding += 1
-        values = iteration.values.pop(node_id, [])
-        self.ready.append((number, node_id, iteration, values, is_dead))
+    def _activate_readers(self, source: _Node, iteration: _Iteration, outputs: Sequence[Any], is_dead: bool) -> None:
+        if source.more_holders:
+            self._hold(source, outputs)
+        arrived = iteration.arrived
+        for node, slot, position in source.readers:
+            value = outputs[slot] if slot >= 0 else DEAD if is_dead else None
+            if node.is_merge:
+                self._arrive_at_merge(node, iteration, value, position, source.is_enter)
+                continue
+            visit = arrived.get(node.index)
+            if visit is None:
+                visit = _Visit(node, iteration)
+                if visit.waits > 1:
+                    arrived[node.index] = visit
+            elif visit.waits == 1:
+                del arrived[node.index]
+            visit.waits -= 1
+            if value is DEAD:
+                visit.dead = True
+            elif position >= 0:
+                visit.values[position] = value
+            if not visit.waits:
+                iteration.outstanding += 1
+                self.ready.append(visit)
+
+    def _arrive_at_merge(self, node: _Node, iteration: _Iteration, value: Any, position: int, is_enter: bool) -> None:
+        """The first live input is taken; the merge waits for its control inputs; it is dead when all data inputs are."""
+        visit = iteration.arrived.setdefault(node.index, _Visit(node, iteration))
+        is_live = position >= 0 and value is not DEAD
+        if visit is None or (is_live and visit.is_taken):
+            if is_live:
+                self._drop(value)
+            return
+        if position < 0:
+            visit.waits -= 1
+        elif not is_live:
+            visit.dead += node.input_count if is_enter else 1
+        else:
+            visit.values = [value, self._position(node, position)]
+        if not visit.waits and (visit.is_taken or visit.dead >= node.input_count):
+            visit.dead = not visit.is_taken
+            iteration.arrived[node.index] = None
+            iteration.outstanding += 1
+            self.ready.append(visit)
 
     # --- frames
 
-    def _child(self, number: int, iteration: _Iteration, name: str) -> _FrameRun:
+    def _child(self, iteration: _Iteration, name: str) -> _FrameRun:
         child = iteration.children.get(name)
         if child is None:
-            child = _FrameRun(number, name, iteration, self.wiring[number].enters[name])
-            child.iterations[0] = _Iteration(child, 0)
-            iteration.children[name] = child
+            child = iteration.children[name] = _FrameRun(iteration.frame.wiring, name, iteration)
         return child
 
-    def _next_iteration(self, number: int, iteration: _Iteration) -> _Iteration:
+    def _next_iteration(self, iteration: _Iteration) -> _Iteration:
         frame, following = iteration.frame, iteration.number + 1
         found = frame.iterations.get(following)
         if found is None:
             found = frame.iterations[following] = _Iteration(frame, following)
-            for node_id, value in frame.constants:
-                self._activate_readers(number, node_id, found, [value], value is DEAD, True)
+            for node, value in frame.constants:
+                self._activate_readers(node, found, (value,), value is DEAD)
         return found
 
     def _clean_up(self, iteration: _Iteration) -> None:
         """Forget an iteration that has nothing left to do, then its frame, whose untaken exits are dead."""
         frame = iteration.frame
         while frame.parent is not None and not iteration.outstanding and not iteration.children:
-            first = min(frame.iterations) if frame.iterations else None
+            first = next(iter(frame.iterations), None)
             if first != iteration.number or (frame.pending_enters and first == 0):
                 return
-            del frame.iterations[iteration.number]
-            self._drop_unread(iteration)
+            del frame.iterations[first]
+            for visit in iteration.arrived.values():
+                if visit is not None:
+                    self._drop(*visit.values)
             if frame.iterations:
-                iteration = frame.iterations[min(frame.iterations)]
+                iteration = next(iter(frame.iterations.values()))
                 continue
             parent = frame.parent
             del parent.children[frame.name]
-            self._end_frame(frame)
-            for node_id in self.exits[frame.program].get(frame.name, ()):
-                if node_id not in frame.exited:
-                    count = self.programs[frame.program].instructions[node_id].output_count
-                    self._activate_readers(frame.program, node_id, parent, [DEAD] * count, True, False)
+            self._drop(*(value for _, value in frame.constants))
+            for node in frame.wiring.exits.get(frame.name, ()):
+                if node not in frame.exited:
+                    self._activate_readers(node, parent, [DEAD] * node.instruction.output_count, True)
             iteration, frame = parent, parent.frame
 
 
-class _AccountedValues(list[Any]):
-    """The inputs of a node that is ready, and their memory."""
-
-    __slots__ = ("memories",)
-
-    def __init__(self, arrived: Sequence[Any]) -> None:
-        super().__init__([value.value if type(value) is TensorMemory else value for value in arrived])
-        self.memories = [value if type(value) is TensorMemory else _NOTHING for value in arrived]
-
-
-_NOTHING = TensorMemory((), VARIANT)
-"""The memory of a value that no allocator knows of."""
+_VALUE = attrgetter("value")
 
 
 class _AccountedRun(_Run):
@@ -508,125 +598,132 @@ class _AccountedRun(_Run):
     ) -> None:
         super().__init__(executor, feeds, progress)
         self._ledger = ledger
+        self._clock = ledger.clock
         self._account = StepAccount(ledger, executor)
-        self._constants = executor._constants
-        self._sites = executor._sites
 
     def run(self) -> dict[int, Any]:
-        results = super().run()
+        try:
+            results = super().run()
+        except OpError:
+            if self._ledger.failure is not None:
+                self._finish_started()
+            raise
         self._account.close()
         return results
 
-    def _make_ready(self, number: int, node_id: int, iteration: _Iteration, is_dead: bool) -> None:
-        iteration.outstanding += 1
-        values = _AccountedValues(iteration.values.pop(node_id, ()))
-        self.ready.append((number, node_id, iteration, values, is_dead))
+    def _finish_started(self) -> None:
+        """Kernels that could start when one found no room run all the same; whether these fail too is only logged."""
+        for visit in self.ready:
+            if visit.node.kind == _COMPUTE and not visit.dead:
+                with suppress(Exception):  # the step has its error already
+                    self._execute(visit)
 
-    def _site(self, number: int, instruction: Instruction) -> Site:
-        index = instruction.node.id
-        found = self._sites[number][index]
-        if found is None:
-            is_read = map(bool, self.wiring[number].reader_counts[index])
-            found = self._sites[number][index] = self._ledger.site(self.programs[number], instruction, is_read)
-        return found
+    def _site(self, node: _Node) -> Site:
+        if node.site is None:
+            node.site = self._ledger.site(node.program, node.instruction, map(bool, node.reader_counts))
+        return node.site
 
-    def _compute(self, instruction: Instruction, item: _Ready) -> Any:
-        site = self._site(item[0], instruction)
-        if not site.calls:
-            return super()._compute(instruction, item)
-        self._account.begin(_memories(item), item[3])
-        found = super()._compute(instruction, item)
-        if isinstance(found, Exception):  # an error, or a node that would wait and is begun again
-            self._account.give_up()
-        return self._account.passed_on(found, site) if isinstance(found, OpError) else found
+    def _values(self, visit: _Visit) -> Sequence[Any]:
+        return list(map(_VALUE, visit.values))
 
-    def _account_for(self, item: _Ready, instruction: Instruction, outputs: Sequence[Any]) -> Sequence[Any]:
-        number, index, iteration, values, is_dead = item
-        memories = _memories(item)
-        if is_dead:
-            for memory in memories:
-                memory.release()
-            return outputs
-        site = self._site(number, instruction)
+    def _execute(self, visit: _Visit) -> Sequence[Any]:
+        node = visit.node
+        if node.constant_memory is not None:
+            node.constant_memory.hold()
+            return (node.constant_memory,)
+        values = list(map(_VALUE, visit.values))
+        site = node.site or self._site(node)
         if site.plain is not None:
-            return (self._account.executed_plain(site, site.plain, memories, outputs[0]),)
-        op = instruction.node.op
-        if op in CONTROL_FLOW:
-            return self._passed(op, outputs, memories, reads_ref=instruction.reads_ref[0])
-        if op in SENDS:
-            return outputs
-        key = self._key(instruction, iteration) if op in RECEIVES else None
-        return self._account.executed(site, memories, values, outputs, key, self._constants.get((number, index)))
+            return (self._account.executed_plain(site, site.plain, visit.values, node.compute(values)[0]),)
+        if not site.calls:
+            return self._account_for(visit, self._compute(node, values))
+        self._account.begin(visit.values, values)
+        try:
+            outputs = self._compute(node, values)
+        except Exception as error:  # also of a node that would wait, and is begun again
+            self._account.give_up()
+            raise (self._account.passed_on(error, site) if isinstance(error, OpError) else error) from None
+        return self._account_for(visit, outputs)
 
-    def _passed(self, op: str, outputs: Sequence[Any], memories: Sequence[TensorMemory], *, reads_ref: bool) -> list[Any]:
-        """Control flow hands its first input on; a selector, or the number of the input that came, is dropped or made."""
-        data = self._ledger.dereferenced(memories[0], memories[0].value) if reads_ref else memories[0]
-        for memory in memories[1:]:
-            memory.release()
-        count = 1 if op in MERGES else len(outputs)
-        return [data if position < count and value is not DEAD else value for position, value in enumerate(outputs)]
+    def _account_for(self, visit: _Visit, outputs: Sequence[Any]) -> Sequence[Any]:
+        node = visit.node
+        site = node.site or self._site(node)
+        if site.plain is not None:
+            return (self._account.executed_plain(site, site.plain, visit.values, outputs[0]),)
+        key = self._key(visit) if node.kind == _RECEIVE else None
+        made = self._account.executed(site, visit.values, self._values(visit), outputs, key, node.constant)
+        if node.instruction.node.op == "Const":
+            node.constant_memory = made[0]
+        return made
 
-    def _let_go(self, outputs: Sequence[Any]) -> None:
-        for output in outputs:
-            if type(output) is TensorMemory:
-                output.release()
+    def _switched(self, visit: _Visit) -> Sequence[Any]:
+        node = visit.node
+        self._clock.node = node.name
+        data, selector = visit.values
+        reads_data, reads_selector = node.instruction.reads_ref
+        outputs = _at_branch(
+            visit.node, _read(selector.value, reads_selector), self._dereferenced(data) if reads_data else data
+        )
+        selector.release()
+        return outputs
 
-    def _send(self, item: _Ready, instruction: Instruction) -> None:
-        number, _, iteration, values, is_dead = item
-        if not is_dead:
-            site = self._site(number, instruction)
-            self._account.executed(site, _memories(item), values, (), self._key(instruction, iteration))
-        super()._send(item, instruction)
+    def _passed(self, visit: _Visit) -> Sequence[Any]:
+        node = visit.node
+        self._clock.node = node.name
+        if node.uses_scratch:
+            self._account.make_scratch(self._site(node))
+        return [self._dereferenced(visit.values[0]), *visit.values[1:]] if node.reads_ref else visit.values
 
-    def _activate_readers(
-        self, number: int, node_id: int, iteration: _Iteration, outputs: Sequence[Any], is_dead: bool, is_enter: bool
-    ) -> None:
-        for output, readers in zip(outputs, self.wiring[number].reader_counts[node_id], strict=True):
-            if type(output) is TensorMemory and output.buffer is not None and not output.is_ref:
-                output.buffer.holders += readers
-        super()._activate_readers(number, node_id, iteration, outputs, is_dead, is_enter)
+    def _dereferenced(self, memory: TensorMemory) -> TensorMemory:
+        return self._ledger.dereferenced(memory, memory.value)
 
-    def _keep(self, value: Any) -> None:
-        if type(value) is TensorMemory:
-            value.hold()
+    def _position(self, node: _Node, position: int) -> TensorMemory:
+        return node.positions[position]
 
-    def _drop(self, value: Any) -> None:
-        if type(value) is TensorMemory:
-            value.release()
+    def _drop(self, *values: Any) -> None:
+        for value in values:
+            if type(value) is TensorMemory:
+                value.release()
 
-    def _drop_unread(self, iteration: _Iteration) -> None:
-        for values in iteration.values.values():
-            for value in values:
-                self._drop(value)
+    def _send(self, visit: _Visit) -> None:
+        if not visit.dead:
+            self._account.executed(self._site(visit.node), visit.values, self._values(visit), (), self._key(visit))
+        super()._send(visit)
 
-    def _end_frame(self, frame: _FrameRun) -> None:
-        for _, value in frame.constants:
-            self._drop(value)
-
-
-def _memories(item: _Ready) -> list[TensorMemory]:
-    values = item[3]
-    return values.memories if isinstance(values, _AccountedValues) else []
+    def _hold(self, source: _Node, outputs: Sequence[Any]) -> None:
+        for slot, more in source.more_holders:
+            output = outputs[slot]
+            if output is not DEAD and output.buffer is not None and not output.is_ref:
+                if more > 0:
+                    output.buffer.holders += more
+                else:
+                    output.buffer.release()
 
 
-def _switched(program: Program, instruction: Instruction, values: Sequence[Any]) -> list[Any]:
-    """The data at the output that the selector names, dead values at the others; InvalidArgumentError for no scalar."""
-    selector = read_variable(values[1]) if instruction.reads_ref[1] else values[1]
-    data = read_variable(values[0]) if instruction.reads_ref[0] else values[0]
-    count = instruction.output_count
+def _blamed(error: OpError, node: _Node) -> OpError:
+    return blame(error, node.program.graph, node.instruction.node, node.program.state.device.name)
+
+
+def _read(value: Any, is_wanted: bool) -> Any:
+    """What a node gets of an input: of a variable its value, where that is wanted."""
+    return read_variable(value) if is_wanted else value
+
+
+def _at_branch(node: _Node, selector: Any, data: Any) -> list[Any]:
+    """Data at the output that a selector names, dead values at the others; InvalidArgumentError for no scalar."""
+    instruction = node.instruction
     if isinstance(selector, Sketch):
-        raise unknown_choice(program.graph, instruction.node)
+        raise unknown_choice(node.program.graph, instruction.node)
     if getattr(selector, "ndim", 0):
         text = f"The second input must be a scalar, but it has shape {format_dims(selector.shape)}"
-        raise blame(InvalidArgumentError(text), program.graph, instruction.node, program.state.device.name)
-    index = int(selector)
+        raise _blamed(InvalidArgumentError(text), node)
+    count, index = instruction.output_count, int(selector)
     if instruction.node.op == "_SwitchN" and not 0 <= index < count:
         index = count - 1
-    return [data if position == index else DEAD for position in range(count)]
-
-
-def _input_bytes(values: Sequence[Any]) -> int:
-    return sum(getattr(value, "nbytes", 0) for value in values)
+    outputs: list[Any] = [DEAD] * count
+    if 0 <= index < count:
+        outputs[index] = data
+    return outputs
 
 
 def needs_dataflow(programs: Sequence[Program]) -> bool:

@@ -15,7 +15,6 @@ from typing import Any
 
 from placesim.errors import InternalError, OpError, PlacesimError
 from placesim.memory.buffers import Buffer
-from placesim.ops.attributes import names_functions
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.runtime.accounting.ledger import FETCHED, Ledger, Site, StepAccount, make_constants, share
 from placesim.runtime.accounting.plain import PlainKernel
@@ -105,9 +104,9 @@ class Executor:
         self._accounted: list[Step] | None = None
 
     @property
-    def calls_functions(self) -> bool:
-        """Whether any of its nodes calls a function."""
-        return any(names_functions(i.attrs) for program in self.schedule.programs for i in program.instructions)
+    def programs(self) -> Sequence[Program]:
+        """One for each device."""
+        return self.schedule.programs
 
     def _steps(self, accounts: _Accounts | None) -> list[Step]:
         """What is done for each node, compiled when it is first asked for; with accounts these drop what is not read again."""

@@ -32,7 +32,7 @@ from placesim.runtime.allocation import KEEPING, AllocationCheck, checked_kernel
 from placesim.runtime.boxes import with_boxes
 from placesim.runtime.int32_attrs import int32_problem
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
-from placesim.runtime.memory import Memory, out_of_memory, tensor_bytes
+from placesim.runtime.memory import MAX_ELEMENTS, Memory, out_of_memory, tensor_bytes
 from placesim.runtime.resources import ResourceManager, Variable
 from placesim.runtime.sketches import sketched
 
@@ -77,7 +77,7 @@ class Instruction:
 
     def compute(self, values: Sequence[Any]) -> Sequence[Any]:
         """The outputs for these input values; variables are read here where their value is wanted."""
-        if any(self.reads_ref):
+        if True in self.reads_ref:
             values = [read_variable(v) if is_read else v for v, is_read in zip(values, self.reads_ref, strict=True)]
         if self.context is not None:
             outputs = self.kernel.compute(tuple(values), self.attrs, self.context)
@@ -86,6 +86,34 @@ class Instruction:
         if len(outputs) != self.output_count:
             raise miscounted(self.node, len(outputs))
         return outputs
+
+
+def direct_compute(instruction: Instruction) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """An instruction's `compute`, by its kernel's direct form where it has one and the output can't have many elements."""
+    function, allocation, compute = instruction.kernel.direct, instruction.allocation, instruction.compute
+    if function is None or any(instruction.reads_ref) or instruction.output_count != 1 or len(instruction.inputs) not in (1, 2):
+        return compute
+    few = MAX_ELEMENTS if allocation is None else allocation.memory.few
+
+    def unary(values: Sequence[Any]) -> Sequence[Any]:
+        (value,) = values
+        try:
+            return (function(value),) if value.size <= few else compute(values)
+        except _KERNELS_RAISE:
+            return compute(values)
+
+    def binary(values: Sequence[Any]) -> Sequence[Any]:
+        first, second = values
+        try:
+            return (function(first, second),) if first.size * second.size <= few else compute(values)
+        except _KERNELS_RAISE:
+            return compute(values)
+
+    return unary if len(instruction.inputs) == 1 else binary
+
+
+_KERNELS_RAISE = (ValueError, TypeError, ArithmeticError, AttributeError)
+"""What a kernel's direct form raises where `compute` knows better, or says so in TensorFlow's words."""
 
 
 @dataclass(frozen=True, slots=True)

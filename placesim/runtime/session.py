@@ -25,7 +25,6 @@ from placesim.placement.session_placer import SessionPlacer
 from placesim.runtime.accounting.fixed_shapes import has_fixed_shapes
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.denormals import flushed_denormals
-from placesim.runtime.executor import Executor
 from placesim.runtime.executors import AnyExecutor, build_executor
 from placesim.runtime.function_calls import FunctionCalls
 from placesim.runtime.initial_values import set_initial_values
@@ -245,7 +244,7 @@ class Session:
         """A step whose memory is accounted for; one that is known to fit whatever its order needs that only once."""
         assert prepared.executor is not None
         shapes = tuple(value_dims(value) for value in arguments.values())
-        if prepared.settled == shapes and isinstance(prepared.executor, Executor):
+        if prepared.settled == shapes:
             return prepared.executor.run(arguments, progress, is_accounted=False)
         ledger.begin_step()
         try:

@@ -18,6 +18,7 @@ from placesim.memory.sources import AllocatedMemory
 from placesim.runtime.accounting.building import build_ledger
 from placesim.runtime.accounting.ledger import Ledger, Site, StepAccount
 from placesim.runtime.accounting.plain import PlainKernel
+from placesim.runtime.dataflow import DataflowExecutor
 from placesim.runtime.executor import Executor, Step
 from placesim.runtime.kernels.memory_rules import TensorMemory
 from placesim.runtime.session import Session
@@ -165,6 +166,31 @@ def test_kernels_in_a_pool_are_accounted_for_in_one_thread() -> None:
         assert not ledger.left_over
         records.append((fetched.value.tobytes(), sum(source.in_use for source in ledger.all_sources())))
     assert records[0] == records[1]
+
+
+def test_a_step_in_a_pool_is_accounted_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    accounted: list[Ledger] = []
+    begun = Ledger.begin_step
+
+    def begin(ledger: Ledger) -> None:
+        accounted.append(ledger)
+        begun(ledger)
+
+    monkeypatch.setattr(Ledger, "begin_step", begin)
+    devices = build_devices([TaskInventory()])
+    queue = [
+        {"op": "FIFOQueueV2", "name": "q", "attrs": {"component_types": ["float32"], "shapes": [[256, 256]]}},
+        {"op": "QueueEnqueueV2", "name": "in", "inputs": ["q", "sum"]},
+    ]
+    for nodes, fetch, times in ((POOLED["nodes"], "sum", 1), ([*POOLED["nodes"], *queue], "in", 3)):
+        accounted.clear()
+        file = graph_file_from_mapping({"nodes": nodes})
+        config = Config(inter_op_parallelism_threads=4)
+        session = Session(file.graph, devices, config, pools=ThreadPools(), ledger=build_ledger(devices))
+        first, *others = [session.run(SessionStep((Fetch(fetch),))).values for _ in range(3)]
+        assert all(is_same(one.value, other.value) for values in others for one, other in zip(first, values, strict=True))
+        assert all(isinstance(prepared.executor, DataflowExecutor) for prepared in session._prepared.values())
+        assert len(accounted) == times
 
 
 def test_values_in_a_loop_are_dropped_where_their_memory_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,6 +176,19 @@ def test_in_a_loop_the_node_is_named() -> None:
     assert not [buffer for buffer in small.source.live if buffer.owner in ("body", "twice")]
 
 
+def test_with_control_flow_kernels_that_could_start_run_all_the_same() -> None:
+    nodes = [fill("one", 5000), fill("other", 6000), {"op": "Neg", "name": "after", "inputs": ["one"]}]
+    branch = {"op": "Switch", "name": "switch", "inputs": [1.0, True]}
+    logs = []
+    for more, fetches in (([], ()), ([branch], ("switch:1",))):
+        small = Small([*nodes, *more])
+        error = small.fails("after", "other", *fetches)
+        logs.append((error.message, [line.text for line in small.log if "OOM" in line.text]))
+        assert small.source.in_use == sum(buffer.allocated for buffer in small.source.live)
+    assert logs[0] == logs[1]
+    assert sum("OP_REQUIRES" in line for line in logs[1][1]) == 2
+
+
 def test_help_says_whose_memory_it_is_and_how_long() -> None:
     nodes = [
         {"variable": "v", "shape": [256, 1024], "initializer": "ones"},

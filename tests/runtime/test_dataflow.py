@@ -182,3 +182,20 @@ def test_an_op_that_waits_goes_on_when_another_gives_it_something() -> None:
         {"op": "Stage", "name": "put", "inputs": ["c"], "attrs": STAGED | {"shared_name": "area"}},
     ]
     assert fetch(make_session(nodes, raw=True), "taken:0", "put") == 5
+
+
+@pytest.mark.parametrize("op", ["Enter", "Merge"])
+def test_control_flow_that_wants_a_value_reads_the_variable(op: str) -> None:
+    nodes: list[dict[str, Any]] = [
+        {"op": "VariableV2", "name": "v", "attrs": {"dtype": "float32", "shape": [2]}},
+        {"op": "Assign", "name": "a", "inputs": ["v", [1.0, 2.0]]},
+    ]
+    if op == "Enter":
+        nodes += [{"op": "Enter", "name": "e", "inputs": ["v"], "attrs": {"frame_name": "f"}}]
+        nodes += [{"op": "Exit", "name": "x", "inputs": ["e"]}]
+    else:
+        nodes += [{"op": "Merge", "name": "x", "inputs": ["v"], "attrs": {"N": 1}}]
+    session = make_session([*nodes, {"op": "Neg", "name": "n", "inputs": ["x"]}])
+    fetch(session, "a:0")
+    found = fetch(session, "n:0")
+    assert found.tolist() == [-1.0, -2.0]

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from placesim.runtime.executor import Executor
+from placesim.ops.attributes import names_functions
+from placesim.runtime.dataflow import needs_dataflow
 from placesim.runtime.graph_shapes import GraphShapes
 from placesim.runtime.prepared import Prepared
+from placesim.runtime.program import Program
 from placesim.runtime.shapes import Dims, is_fully_defined
 
 
 def has_fixed_shapes(prepared: Prepared, arguments: Sequence[Dims]) -> bool:
     """Whether all shapes of a step follow from those of its arguments, and each of its nodes runs once and calls nothing."""
-    if not isinstance(prepared.executor, Executor) or prepared.executor.calls_functions:
+    if prepared.executor is None or not _runs_each_node_once(prepared.executor.programs):
         return False
     shapes = GraphShapes(prepared.step.client.graph, arguments)
     return all(is_fully_defined(dims) for node in shapes.graph.nodes for dims in shapes.outputs(node.id))
+
+
+def _runs_each_node_once(programs: Sequence[Program]) -> bool:
+    """Whether no node runs more or less often, waits for what other steps keep, or calls a function."""
+    calls = any(names_functions(instruction.attrs) for program in programs for instruction in program.instructions)
+    return not calls and not needs_dataflow(programs)

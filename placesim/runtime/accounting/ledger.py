@@ -425,6 +425,10 @@ class StepAccount:
         if site.plain is not None:
             return [self.executed_plain(site, site.plain, memories, outputs[0])]
         op = site.instruction.node.op
+        if op in OWNED_OUTPUTS:
+            buffer = None if constant is None else constant.hold()
+            dtype, on_host = site.output_dtypes[0], site.output_on_host[0]
+            return [TensorMemory(value_dims(outputs[0]), dtype, buffer, outputs[0], on_host=on_host)]
         if op in SENDS:
             self._send(key, memories[0], values[0], site.is_cpu or op == "_HostSend")
             return []
@@ -435,16 +439,13 @@ class StepAccount:
         if op == "_Retval":
             self._result(memories[0], values[0])
             return []
-        if op in OWNED_OUTPUTS:
-            buffer = None if constant is None else constant.hold()
-            dtype, on_host = site.output_dtypes[0], site.output_on_host[0]
-            return [TensorMemory(value_dims(outputs[0]), dtype, buffer, outputs[0], on_host=on_host)]
         return self._kernel(site, memories, values, outputs)
 
     def executed_plain(self, site: Site, plain: PlainKernel, memories: Sequence[TensorMemory], value: Any) -> TensorMemory:
         """The same for a plain kernel and the value of its one output."""
         self._clock.node = site.name
-        self._make_scratch(site)
+        if not site.is_cpu:
+            self.make_scratch(site)
         try:
             return plain.run(memories, value)
         except OutOfMemory as lack:
@@ -454,7 +455,7 @@ class StepAccount:
         self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any], outputs: Sequence[Any]
     ) -> list[TensorMemory]:
         ledger = self._ledger
-        self._make_scratch(site)
+        self.make_scratch(site)
         found = [
             TensorMemory(value_dims(value), dtype, None, value, is_ref, on_host)
             for value, dtype, is_ref, on_host in zip(
@@ -539,7 +540,8 @@ class StepAccount:
         memory.run(None)
         call.close()
 
-    def _make_scratch(self, site: Site) -> None:
+    def make_scratch(self, site: Site) -> None:
+        """Before a kernel runs: the scratch buffer of its GPU.  Raises TensorFlow's error where there is no room."""
         if site.is_cpu:
             return
         try:
