@@ -40,8 +40,10 @@ def styled_tree(picture: Picture, stream: TextIO, depth: int | None = None) -> s
     labels = device_labels(picture)
     height = shutil.get_terminal_size().lines
     matrix = _matrix(picture, labels, console.width, max(MIN_PAIRS, height // 3))
-    rows = folded_rows(picture, max(MIN_ROWS, height - matrix.row_count - 7), depth)
-    for part in (_tree(picture, rows, labels, console.width), _legend(picture, labels), Text(), matrix):
+    memory = _memory(picture, labels)
+    used = matrix.row_count + sum(part.row_count + 1 if isinstance(part, Table) else 1 for part in memory)
+    rows = folded_rows(picture, max(MIN_ROWS, height - used - 7), depth)
+    for part in (_tree(picture, rows, labels, console.width), _legend(picture, labels), Text(), matrix, *memory):
         console.print(part)
     text = buffer.getvalue()
     return text if (stream.encoding or "").lower().startswith("utf") else text.translate(_ASCII)
@@ -115,6 +117,28 @@ def _legend(picture: Picture, labels: dict[int, str]) -> Text:
     for device in dict.fromkeys(node.device for node in sorted(picture.nodes, key=lambda node: node.device)):
         legend.append(_cell(device) * 2, _style(device)).append(f"\N{NO-BREAK SPACE}{labels[device]}   ")
     return legend
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def _memory(picture: Picture, labels: dict[int, str]) -> list[Table | Text]:
+    """Each device's peak, or why it is not known; nothing where that was not asked for."""
+    if not picture.memory:
+        return [Text(), Text(picture.memory_note, "dim")] if picture.memory_note else []
+    indices = {name: index for index, name in enumerate(picture.devices)}
+    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
+    found.add_column("memory", no_wrap=True)
+    for head in ("peak", "of limit"):
+        found.add_column(head, justify="right", no_wrap=True)
+    found.add_column("at", no_wrap=True, overflow="ellipsis")
+    for usage in picture.memory:
+        device = indices[usage.device]
+        style = "" if usage.room is None or usage.room >= 0 else "bold red"
+        limit = "no limit" if not usage.limit else f"{usage.peak / usage.limit:.1%} of {readable_size(usage.limit)}"
+        cells = Text(readable_size(usage.peak), style), Text(limit, style), Text(escape_line(usage.peak_node), "dim")
+        found.add_row(Text(labels[device], _style(device)), *cells)
+    return [Text(), found]
 
 
 # --- the matrix -----------------------------------------------------------------------------------------------------
