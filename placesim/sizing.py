@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,18 +12,16 @@ from placesim.devices.gpu_options import GpuEnvironment
 from placesim.errors import InternalError, OpError, PlacesimError, RequestError, ResourceExhaustedError, UsageError
 from placesim.inspection.memory_study import DeviceMemory, MemoryStudy, SmallestGpu
 from placesim.inspection.towers import one_after_another, towers_on
-from placesim.ops.categories import NEXT_ITERATIONS, WHILES
 from placesim.runtime.accounting.building import make_allocator
 from placesim.runtime.accounting.replaying import dump_text, replay
 from placesim.runtime.accounting.usage import DeviceUsage
 from placesim.runtime.kernels.sketch import SketchedValueError
-from placesim.runtime.walking import MAX_NAMED, declared_shapes, has_open_batch
+from placesim.runtime.walking import MAX_NAMED, declared_shapes, has_open_batch, walk_length
 from placesim.simulation import Stage, simulate
 
 if TYPE_CHECKING:
     from placesim.devices.gpu_memory import GpuMemory
     from placesim.devices.inventory import Device
-    from placesim.graph.graph import Node, NodeDef
     from placesim.graph.steps import GraphFile
     from placesim.loading import Loaded
     from placesim.options import Options
@@ -36,7 +34,6 @@ MAX_UNIT = 64
 
 MAX_CHEAP_NODES = 10_000
 """A walk costs more than a placement: so many nodes, in all runs of all steps, take about a second."""
-_LOOPS = frozenset((*NEXT_ITERATIONS, *WHILES, "For"))
 
 NEVER_USED = DeviceUsage("", "", None, 0, 0, 0, "", (), (), None)
 
@@ -97,16 +94,10 @@ def find_known_peaks(load: Callable[[], Loaded], loaded: Loaded, options: Option
 
 
 def _why_costly(file: GraphFile) -> str | None:
-    bodies = [function.nodes for function in file.graph.functions.values()]
-    if _has_loop(file.graph.nodes) or any(map(_has_loop, bodies)):
+    nodes = walk_length(file.graph, file.steps)
+    if nodes is None:
         return "there are loops"
-    runs = 1 if file.steps is None else sum(step.repeat for step in file.steps)
-    nodes = runs * (len(file.graph) + sum(map(len, bodies)))
     return f"they are {nodes:,} nodes" if nodes > MAX_CHEAP_NODES else None
-
-
-def _has_loop(nodes: Iterable[Node | NodeDef]) -> bool:
-    return any(node.op in _LOOPS for node in nodes)
 
 
 def _unchanged(loaded: Loaded, load: Callable[[], Loaded]) -> Loaded:

@@ -56,7 +56,9 @@ class PeakChange(NamedTuple):
     @property
     def text(self) -> Marked:
         """The change in words."""
-        return filled("{}: {}", short_device(self.device), f"{self.before} -> {self.after} bytes ({self.after - self.before:+d})")
+        return filled(
+            "{}: {}", short_device(self.device), f"{self.before} -> {self.after} bytes ({self.after - self.before:+d})"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from placesim.escapes import escape_line
 from placesim.inspection.amounts import Amount
 from placesim.inspection.picturing.picture import Picture, PictureNode
 from placesim.inspection.picturing.scopes import Scope
-from placesim.report.terminal_console import console_into
+from placesim.report.terminal_console import console_into, shared_widths
 from placesim.report.text.amounts import readable_bytes, readable_size
 from placesim.report.text.scopes import Row, device_labels, folded_rows
 
@@ -40,7 +40,7 @@ def styled_tree(picture: Picture, stream: TextIO, depth: int | None = None) -> s
     labels = device_labels(picture)
     height = shutil.get_terminal_size().lines
     matrix = _matrix(picture, labels, console.width, max(MIN_PAIRS, height // 3))
-    memory = _memory(picture, labels)
+    memory = _memory(picture, labels, console.width)
     used = matrix.row_count + sum(part.row_count + 1 if isinstance(part, Table) else 1 for part in memory)
     rows = folded_rows(picture, max(MIN_ROWS, height - used - 7), depth)
     for part in (_tree(picture, rows, labels, console.width), _legend(picture, labels), Text(), matrix, *memory):
@@ -122,22 +122,23 @@ def _legend(picture: Picture, labels: dict[int, str]) -> Text:
 # --- memory ---------------------------------------------------------------------------------------------------------
 
 
-def _memory(picture: Picture, labels: dict[int, str]) -> list[Table | Text]:
+def _memory(picture: Picture, labels: dict[int, str], width: int) -> list[Table | Text]:
     """Each device's peak, or why it is not known; nothing where that was not asked for."""
     if not picture.memory:
         return [Text(), Text(picture.memory_note, "dim")] if picture.memory_note else []
     indices = {name: index for index, name in enumerate(picture.devices)}
-    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
-    found.add_column("memory", no_wrap=True)
-    for head in ("peak", "of limit"):
-        found.add_column(head, justify="right", no_wrap=True)
-    found.add_column("at", no_wrap=True, overflow="ellipsis")
+    heads = ("memory", "peak", "of limit", "at")
+    rows = []
     for usage in picture.memory:
-        device = indices[usage.device]
-        style = "" if usage.room is None or usage.room >= 0 else "bold red"
         limit = "no limit" if not usage.limit else f"{usage.peak / usage.limit:.1%} of {readable_size(usage.limit)}"
-        cells = Text(readable_size(usage.peak), style), Text(limit, style), Text(escape_line(usage.peak_node), "dim")
-        found.add_row(Text(labels[device], _style(device)), *cells)
+        rows.append((labels[indices[usage.device]], readable_size(usage.peak), limit, escape_line(usage.peak_node)))
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
+    for i, (head, room) in enumerate(zip(heads, shared_widths(widths, width - 3 * len(heads)), strict=True)):
+        found.add_column(head, width=room, justify="right" if i in (1, 2) else "left", no_wrap=True, overflow="ellipsis")
+    for usage, (label, peak, limit, node) in zip(picture.memory, rows, strict=True):
+        style = "" if usage.room is None or usage.room >= 0 else "bold red"
+        found.add_row(Text(label, _style(indices[usage.device])), Text(peak, style), Text(limit, style), Text(node, "dim"))
     return [Text(), found]
 
 

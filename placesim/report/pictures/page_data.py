@@ -17,7 +17,8 @@ from placesim.inspection.picturing.drawing import copies_by_edge
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, scope_tree, unfold
 
-_TRANSFER = re.compile(r"/_\d+$")
+_ADDED = re.compile(r"(?:_arg_(?P<fed>.+)_\d+_\d+|(?P<sent>.+?))(?:/_\d+)?")
+"""What a step adds to a graph: how a feed comes in, and a tensor that arrives from another device."""
 FIRST_BOXES = 24
 """How many boxes the first picture may have."""
 Value = TypeVar("Value")
@@ -68,8 +69,8 @@ def _devices(picture: Picture) -> list[dict[str, str]]:
 def _memory(picture: Picture) -> dict[str, Any] | None:
     """Each device's peak with its node, and what is held then: rows of node, device and bytes; None where it isn't known.
 
-    What a transfer adds (`a/_7`) counts as the node whose tensor it carries; a node is -1 where the picture lacks it, as it does
-    what only stands in a function's body.
+    What a step adds to the graph (`a/_7`) counts as the node whose tensor it carries.  A node is -1 where the picture lacks it,
+    as it does what only stands in a function's body.
     """
     if not picture.memory and not picture.memory_note:
         return None
@@ -77,7 +78,8 @@ def _memory(picture: Picture) -> dict[str, Any] | None:
     nodes = {node.name: index for index, node in enumerate(picture.nodes)}
 
     def node_of(name: str) -> int:
-        return nodes.get(name, nodes.get(_TRANSFER.sub("", name), -1))
+        added = _ADDED.fullmatch(name)
+        return nodes.get(name, nodes.get((added["fed"] or added["sent"]) if added else name, -1))
 
     held: dict[tuple[int, int], int] = {}
     for usage in picture.memory:

@@ -2,7 +2,7 @@
 
 In a pipe every line begins with what it is, and has tabs between its parts: `scope`, path, nodes, bytes, and `DEVICE=nodes` for
 each device; then `transfers`, source, target, tensors, bytes.  Bytes are those that are known; where some are not, `+` follows.
-Where memory was asked for: `memory`, device, bytes at its peak, its limit or `-`, the node at the peak; or `note` and a sentence.
+Where memory was asked for: `memory`, device, bytes at its peak, its limit or `-`, the node at it; or `note` and a sentence.
 """
 
 from __future__ import annotations
