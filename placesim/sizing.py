@@ -11,6 +11,7 @@ from placesim.devices.gpu_memory import gpu_memory_limit
 from placesim.devices.gpu_options import GpuEnvironment
 from placesim.errors import InternalError, OpError, PlacesimError, RequestError, ResourceExhaustedError, UsageError
 from placesim.inspection.memory_study import DeviceMemory, MemoryStudy, SmallestGpu
+from placesim.inspection.snapshot import failure_of
 from placesim.inspection.towers import one_after_another, towers_on
 from placesim.runtime.accounting.building import make_allocator
 from placesim.runtime.accounting.replaying import dump_text, replay
@@ -89,8 +90,12 @@ def find_known_peaks(load: Callable[[], Loaded], loaded: Loaded, options: Option
             raise
         return Peaks(note="Not known: what the steps are fed can not be read.")
     except PlacesimError as error:
-        said = "; ".join((error.message.partition("\n")[0], *error.help[:1])) if isinstance(error, SketchedValueError) else ""
-        return Peaks(note=f"Not known: {said or 'the steps do not run to their end'}.")
+        summary = failure_of(error).summary
+        if not isinstance(error, SketchedValueError):
+            return Peaks(note=f"Not known: the steps end with {summary}")
+        sizes = [line for line in error.help if line.startswith(("`--batch", "`--shape"))]  # nothing is fed or executed here
+        said = "; ".join((summary.removeprefix(f"{error.type_name}: "), *sizes[:1]))
+        return Peaks(note=f"Not known: {said}.")
 
 
 def _why_costly(file: GraphFile) -> str | None:

@@ -213,6 +213,13 @@ def test_a_costly_walk_has_to_be_asked_for(shell: Shell, old: str, new: str, why
     assert note == (None if why is None else f"The steps are not walked through unless asked to with `--memory`: {why}.")
 
 
+def test_steps_that_fail_leave_memory_unknown(shell: Shell) -> None:
+    nodes = "[{op: VariableV2, name: v, shape: [2], dtype: float}, {op: Neg, name: n, inputs: [v]}]"
+    ended = shell("show", shell.write("v.yaml", f"nodes: {nodes}\nfetch: [n]"), "--memory")
+    said = "the steps end with FailedPreconditionError: Attempting to use uninitialized value v"
+    assert (ended.code, ended.output.splitlines()[-1]) == (0, f"note\tmemory: Not known: {said}")
+
+
 def test_a_size_that_fits_nothing_is_an_error(shell: Shell) -> None:
     ended = shell("show", shell.write("m.yaml", MEMORY), "--shape", "y=1")
     assert (ended.code, ended.output) == (2, "")
