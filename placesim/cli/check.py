@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.forms import Form, find_form, form_option
-from placesim.cli.options import debug_option, given, machine_options, placement_options, source_options
+from placesim.cli.options import debug_option, given, machine_options, placement_options, size_options, source_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -57,12 +57,7 @@ _EPILOG = "Exit code: 0 no rule is broken, 1 one is or the graph can't be placed
 @click.option("--policy", metavar="FILE", help="A YAML file whose `rules` the placement is held to.")
 @click.option("--rule", "rules", multiple=True, metavar="RULE", help="A rule, as in a policy, or NAME=VALUE; may be repeated.")
 @click.option("--rules", "lists_rules", is_flag=True, help="List all rules and what they can be told, and stop.")
-@click.option(
-    "--shape", multiple=True, metavar="NAME=1,2,3", help="For max-peak-memory: the shape of a placeholder that leaves it open."
-)
-@click.option(
-    "--batch", type=click.IntRange(0), metavar="N", help="For max-peak-memory: the first dimension of all that leave it open."
-)
+@size_options("max-peak-memory")
 @machine_options
 @source_options
 @placement_options
@@ -92,7 +87,7 @@ def check_command(
       placesim check model.yaml --policy policy.yaml --format sarif > findings.sarif
       placesim check model.yaml --rule max-transfers=10 --rule 'apart: [tower_0/, tower_1/]'
     """
-    from placesim.cli.graph_arguments import open_subject
+    from placesim.cli.graph_arguments import MemoryWish, open_subject
     from placesim.cli.output import write, write_styled
     from placesim.deadlines import run_within
     from placesim.inspection.checking.policy import describe_rules
@@ -104,7 +99,8 @@ def check_command(
     if graph is None:
         raise click.UsageError("no graph: got no argument, expected GRAPH")
     uses = _rule_uses(policy, rules)
-    snapshot = open_subject(graph, given(values), with_memory=any(use.rule.needs_memory for use in uses))
+    needs_memory = any(use.rule.needs_memory for use in uses)
+    snapshot = open_subject(graph, given(values), memory=MemoryWish.NEEDED if needs_memory else MemoryWish.NONE)
     findings = run_within(values["timeout"], lambda: check_snapshot(snapshot, uses))
     write_styled(find_form(FORMS, form).write(findings, uses))
     return 1 if findings else 0

@@ -7,7 +7,17 @@ from typing import Any
 
 import click
 
-from placesim.cli.options import Command, debug_option, format_option, given, machine_options, placement_options, source_options
+from placesim.cli.options import (
+    Command,
+    debug_option,
+    format_option,
+    given,
+    machine_options,
+    memory_option,
+    placement_options,
+    size_options,
+    source_options,
+)
 
 _EPILOG = "Exit code: 0 the same, 1 different, 2 trouble."
 _SIDES = (
@@ -38,10 +48,12 @@ def _side_options(command: Command) -> Command:
 @machine_options
 @source_options
 @placement_options
+@memory_option("What each device holds at its peak; without it where that is quickly found.")
+@size_options("memory")
 @format_option
 @debug_option
-def diff_command(a: str, b: str | None, form: str, **values: Any) -> int:
-    """Compare two placements: nodes that moved, came or went, transfers between devices, and errors.
+def diff_command(a: str, b: str | None, memory: bool | None, form: str, **values: Any) -> int:
+    """Compare two placements: nodes that moved, came or went, transfers, what devices hold at their peaks, and errors.
 
     A and B are each whatever `run` takes, or a report that `--format json` wrote.  Without B, A is compared with itself on
     another machine.  An option without a side holds for both.
@@ -52,7 +64,7 @@ def diff_command(a: str, b: str | None, form: str, **values: Any) -> int:
       placesim diff graphs/towers.yaml --soft-placement --a-gpu 4 --b-gpu 1
       placesim diff placement.json model.yaml
     """
-    from placesim.cli.graph_arguments import open_subject
+    from placesim.cli.graph_arguments import MemoryWish, open_subject
     from placesim.cli.output import write_styled
     from placesim.inspection.difference import compare
     from placesim.report.document import json_text
@@ -64,7 +76,8 @@ def diff_command(a: str, b: str | None, form: str, **values: Any) -> int:
     if a == "-" and b in ("-", None):
         raise click.UsageError("standard input twice: got - for both, expected it once")
     names = (a, a if b is None else b)
-    before, after = (open_subject(name, side) for name, side in zip(names, sides, strict=True))
+    wish = MemoryWish.of(memory, values, by_itself=True)
+    before, after = (open_subject(name, side, memory=wish) for name, side in zip(names, sides, strict=True))
     difference = compare(before, after)
     labels = [_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
     said = format_difference(difference, *labels) if form == "text" else json_text(difference_document(difference))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum, auto
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,24 @@ if TYPE_CHECKING:
     from placesim.inspection.snapshot import Snapshot
     from placesim.loading import Loaded
     from placesim.options import Options
+
+
+class MemoryWish(Enum):
+    """Whether to find out what devices hold: `KNOWN` where that can be known, `CHEAP` if it also costs little."""
+
+    NONE = auto()
+    CHEAP = auto()
+    KNOWN = auto()
+    NEEDED = auto()
+
+    @staticmethod
+    def of(asked: bool | None, values: Mapping[str, Any], *, by_itself: bool) -> MemoryWish:
+        """What `--memory` says; without it sizes ask for it, and a form that tells it `by_itself`."""
+        if asked is None:
+            asked = True if values.get("shape") or values.get("batch") is not None else None
+        if asked is None:
+            return MemoryWish.CHEAP if by_itself else MemoryWish.NONE
+        return MemoryWish.KNOWN if asked else MemoryWish.NONE
 
 
 def load_graph(graph: str, options: Options) -> Loaded:
@@ -32,11 +51,14 @@ def load_graphs(graphs: Sequence[str], options: Options) -> Iterator[tuple[str, 
             yield graph, load_graph(graph, options)
 
 
-def open_subject(graph: str, values: Mapping[str, Any], partitioned: bool = True, *, with_memory: bool = False) -> Snapshot:
+def open_subject(
+    graph: str, values: Mapping[str, Any], partitioned: bool = True, *, memory: MemoryWish = MemoryWish.NONE
+) -> Snapshot:
     """The snapshot of a path, or of `-` for standard input; `values` are the options by name.
 
-    With `with_memory` the steps are walked through, and what the devices hold meanwhile is in the snapshot.  What is wrong with
-    the file or the command line is raised; what TensorFlow would raise is in the snapshot.
+    Where there is such a wish the steps are walked through, and what the devices hold meanwhile is in the snapshot.  What is
+    wrong with the file or the command line is raised, and what keeps memory that is needed from being known; what TensorFlow
+    would raise is in the snapshot.
     """
     from placesim.cli.options import shell_environment
     from placesim.files.reading import is_stream
@@ -53,7 +75,7 @@ def open_subject(graph: str, values: Mapping[str, Any], partitioned: bool = True
         data = read_stream(sys.stdin.buffer, name) if graph == "-" else read_bytes(graph)
     found = read_baseline(data, name) if data else None
     if found is not None:
-        return found
+        return found if memory is MemoryWish.NONE else replace(found, memory_note="A written report keeps no memory.")
     options = make_options({"environment": shell_environment(), **values})
 
     def loaded_graph() -> Loaded:
@@ -64,13 +86,14 @@ def open_subject(graph: str, values: Mapping[str, Any], partitioned: bool = True
     if report.error is not None and report.error.exit_code != 1:
         raise report.error
     snapshot = snapshot_of(name, report, loaded.file)
-    if not with_memory or report.error is not None:
+    if memory is MemoryWish.NONE or report.error is not None:
         return snapshot
-    # a session of its own: one that runs also places what functions hold
-    walked = simulate(loaded_graph(), replace(options, no_memory_limit=True), Stage.WALKED, tells_memory=True)
-    if walked.error is not None:
-        raise walked.error
-    return replace(snapshot, memory=walked.memory)
+    from placesim.sizing import find_known_peaks, find_peaks
+
+    if memory is MemoryWish.NEEDED:
+        return replace(snapshot, memory=find_peaks(loaded_graph, loaded, options))
+    peaks = find_known_peaks(loaded_graph, loaded, options, is_asked=memory is MemoryWish.KNOWN)
+    return replace(snapshot, memory=peaks.memory, memory_note=peaks.note)
 
 
 def _may_be_report(path: str) -> bool:

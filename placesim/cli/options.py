@@ -131,6 +131,30 @@ def placement_options(command: Command) -> Command:
     return _add(command, _PLACEMENT)
 
 
+def size_options(purpose: str) -> Callable[[Command], Command]:
+    """`--shape` and `--batch`, for memory."""
+    options = (
+        click.option(
+            "--shape",
+            multiple=True,
+            metavar="NAME=1,2,3",
+            help=f"For {purpose}: the shape of a placeholder that leaves it open.",
+        ),
+        click.option(
+            "--batch",
+            type=click.IntRange(0),
+            metavar="N",
+            help=f"For {purpose}: the first dimension of all that leave it open.",
+        ),
+    )
+    return lambda command: _add(command, options)
+
+
+def memory_option(text: str) -> Callable[[Command], Command]:
+    """`--memory`, `--no-memory`."""
+    return click.option("--memory/--no-memory", "memory", default=None, help=text)
+
+
 def file_access_options(command: Command) -> Command:
     """What the graph may touch."""
     return _add(command, _FILE_ACCESS)

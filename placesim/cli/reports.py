@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
+from shutil import get_terminal_size
 from typing import IO, TYPE_CHECKING, Any
 
 from placesim.cli.output import PIECE_LETTERS, complain, is_terminal, with_log_filter, write, write_error_text, write_traceback
@@ -224,7 +225,8 @@ class _Text:
             from placesim.inspection.summary import summarise_outcome
             from placesim.report.text.summary import format_summary
 
-            yield format_summary(summarise_outcome(report))
+            width = get_terminal_size().columns if is_terminal(sys.stdout) else None
+            yield format_summary(summarise_outcome(report), width)
 
 
 class _Json:

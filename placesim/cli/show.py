@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.forms import Form, find_form, form_of_file, form_option
-from placesim.cli.options import debug_option, given, machine_options, placement_options, source_options
+from placesim.cli.options import (
+    debug_option,
+    given,
+    machine_options,
+    memory_option,
+    placement_options,
+    size_options,
+    source_options,
+)
 from placesim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,10 +71,14 @@ FORMS = (
 @source_options
 @placement_options
 @click.option("--depth", type=click.IntRange(1), metavar="N", help="Open scopes down to the Nth level, whatever their number.")
+@memory_option("What each device holds at its peak; html and json tell it by themselves where that is quickly found.")
+@size_options("memory")
 @form_option(FORMS, "The form of the picture.")
 @click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file; its ending tells the form.")
 @debug_option
-def show_command(graph: str, depth: int | None, form: str | None, output: str | None, **values: Any) -> int:
+def show_command(
+    graph: str, depth: int | None, memory: bool | None, form: str | None, output: str | None, **values: Any
+) -> int:
     """Show a placement: its name scopes by device, and what is copied between devices.
 
     GRAPH is whatever `run` takes, or a report that `--format json` wrote.  On a terminal: a tree of scopes, each with a bar of
@@ -77,10 +89,11 @@ def show_command(graph: str, depth: int | None, form: str | None, output: str | 
     Examples:
       placesim show graphs/towers.yaml --gpu 4
       placesim show graphs/cifar10-towers.yaml --gpu 2 --output towers.html
+      placesim show model.yaml --memory --batch 64
       placesim show model.pb --format dot --depth 2 | dot -Tsvg > model.svg
       placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
     """
-    from placesim.cli.graph_arguments import open_subject
+    from placesim.cli.graph_arguments import MemoryWish, open_subject
     from placesim.cli.output import complain, gathered, is_terminal, write, write_files, write_pieces
     from placesim.deadlines import run_within
     from placesim.inspection.picturing.picture import picture_of
@@ -88,7 +101,8 @@ def show_command(graph: str, depth: int | None, form: str | None, output: str | 
     form = form or form_of_file(FORMS, output or "") or "text"
     if form == "html" and output is None and sys.stdout.isatty():
         raise UsageError("a page is not for a terminal: got --format html, expected --output FILE with it")
-    snapshot = open_subject(graph, given(values))
+    wish = MemoryWish.of(memory, values, by_itself=form in ("html", "json"))
+    snapshot = open_subject(graph, given(values), memory=wish)
     picture = run_within(values["timeout"], lambda: picture_of(snapshot))
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(picture, depth), is_styled=True)

@@ -46,20 +46,40 @@ class TransferChange(NamedTuple):
         return filled("{} -> {}: {}", short_device(self.source), short_device(self.target), counts)
 
 
+class PeakChange(NamedTuple):
+    """The most that a device holds while the steps run, in bytes, before and after."""
+
+    device: str
+    before: int
+    after: int
+
+    @property
+    def text(self) -> Marked:
+        """The change in words."""
+        return filled(
+            "{}: {}", short_device(self.device), f"{self.before} -> {self.after} bytes ({self.after - self.before:+d})"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What differs; `before` and `after` are the errors, where they are not the same."""
+    """What differs; `before` and `after` are the errors, where they are not the same.
+
+    `memory` are the peaks that differ; None where a side's are not known.
+    """
 
     moved: tuple[Move, ...]
     folded: tuple[ScopeMove, ...]
     removed: tuple[str, ...]
     added: tuple[str, ...]
     transfers: tuple[TransferChange, ...]
+    memory: tuple[PeakChange, ...] | None = None
     error_before: Failure | None = None
     error_after: Failure | None = None
 
     def __bool__(self) -> bool:
-        return any((self.moved, self.removed, self.added, self.transfers, self.error_before, self.error_after))
+        found = (self.moved, self.removed, self.added, self.transfers, self.memory, self.error_before, self.error_after)
+        return any(found)
 
 
 def compare(before: Snapshot, after: Snapshot) -> Difference:
@@ -74,6 +94,7 @@ def compare(before: Snapshot, after: Snapshot) -> Difference:
         tuple(name for name in old if name not in new),
         tuple(name for name in new if name not in old),
         tuple(_transfer_changes(before, after)),
+        tuple(_peak_changes(before, after)) if before.memory and after.memory else None,
         None if is_same_error else before.error,
         None if is_same_error else after.error,
     )
@@ -89,6 +110,14 @@ def _transfer_changes(before: Snapshot, after: Snapshot) -> Iterator[TransferCha
         one, other = old.get(pair, Amount()), new.get(pair, Amount())
         if one != other:
             yield TransferChange(*pair, one, other)
+
+
+def _peak_changes(before: Snapshot, after: Snapshot) -> Iterator[PeakChange]:
+    old, new = ({usage.device: usage.peak for usage in snapshot.memory} for snapshot in (before, after))
+    for device in dict.fromkeys((*old, *new)):
+        one, other = old.get(device, 0), new.get(device, 0)
+        if one != other:
+            yield PeakChange(device, one, other)
 
 
 # --- folding --------------------------------------------------------------------------------------------------------

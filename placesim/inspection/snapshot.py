@@ -72,7 +72,7 @@ class Live:
 class Snapshot:
     """Where everything is, and what passes between devices; `nodes` are in log order, each as it was placed last.
 
-    `memory` is what the devices hold while the steps run, where that was asked for.
+    `memory` is what the devices hold while the steps run, where that was asked for; `memory_note` says why it is not known.
     """
 
     name: str
@@ -83,6 +83,7 @@ class Snapshot:
     error: Failure | None = None
     live: Live | None = field(default=None, compare=False)
     memory: tuple[DeviceUsage, ...] = field(default=(), compare=False)
+    memory_note: str = field(default="", compare=False)
 
     @property
     def start(self) -> Location:

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +18,10 @@ from placesim.report.terminal_console import console_into
 
 MAX_STYLED_LINES = 5000
 """A longer log is printed plain: styling it would take longer than placing the graph."""
+TEXT_WIDTH = 24
+"""Columns of sentences are not made narrower."""
+MAX_PARAGRAPHS = 40
+"""A longer table has its cells folded where a terminal is too narrow for it."""
 _STYLES = {
     Role.PLAIN: "",
     Role.NODE: "bold",
@@ -58,16 +62,51 @@ def _in_colour(line: Iterable[Span]) -> Text:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) -> str:
-    """Rows under their heads; numbers stand to the right."""
+    """Rows under their heads; numbers stand to the right.
+
+    A cell breaks at blanks; a few rows for which that is too narrow are paragraphs, each with its first cell as head.
+    """
+    buffer = io.StringIO()
+    console = console_into(stream, buffer)
+    least = [_least_width([column, *(row[i] for row in rows)]) for i, column in enumerate(columns)]
+    is_wide_enough = sum(least) + 2 * (len(least) - 1) <= console.width
+    if not is_wide_enough and len(rows) <= MAX_PARAGRAPHS:
+        console.print(_paragraphs(columns, rows))
+        return buffer.getvalue()
     found = Table(box=None, header_style="bold", pad_edge=False)
     for index, column in enumerate(columns):
         is_number = bool(rows) and all(row[index].isdigit() for row in rows)
-        found.add_column(column, justify="right" if is_number else "left", overflow="fold")
+        found.add_column(
+            column,
+            justify="right" if is_number else "left",
+            overflow="fold",
+            min_width=least[index] if is_wide_enough else None,
+        )
     for row in rows:
         found.add_row(*(Text(escape_line(cell)) for cell in row))
-    buffer = io.StringIO()
-    console_into(stream, buffer).print(found)
+    console.print(found)
     return buffer.getvalue()
+
+
+def _least_width(cells: Sequence[str]) -> int:
+    """What a column needs: sentences may be broken, names and numbers may not."""
+    is_text = any(" " in cell for cell in cells[1:])
+    words = max((len(word) for cell in cells for word in (cell.split() if is_text else [cell])), default=0)
+    return max(words, min(TEXT_WIDTH, max(map(len, cells)))) if is_text else words
+
+
+def _paragraphs(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Group:
+    found: list[Text | Table] = []
+    for name, *cells in rows:
+        found.append(Text(escape_line(name), "bold", overflow="fold"))
+        facts = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        facts.add_column(no_wrap=True)
+        facts.add_column(overflow="fold")
+        for column, cell in zip(columns[1:], cells, strict=True):
+            if cell:
+                facts.add_row(Text(f"  {column}", "dim"), Text(escape_line(cell)))
+        found.append(facts)
+    return Group(*found)
 
 
 def progress_bar(stream: TextIO) -> Progress:

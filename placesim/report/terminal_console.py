@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TextIO
 
 from rich.console import Console
+
+
+def shared_widths(wanted: Sequence[int], room: int) -> list[int]:
+    """The widths of columns that have so much room together: the widest give way first."""
+    cap = max(wanted, default=0)
+    while cap > 1 and sum(min(width, cap) for width in wanted) > room:
+        cap -= 1
+    return [min(width, cap) for width in wanted]
 
 
 def console_into(stream: TextIO, buffer: TextIO) -> Console:

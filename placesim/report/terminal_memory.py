@@ -12,12 +12,15 @@ from rich.text import Text
 
 from placesim.escapes import escape_line
 from placesim.inspection.memory_study import DeviceMemory, Holding, MemoryStudy, largest_holdings
-from placesim.report.terminal_console import console_into
+from placesim.report.terminal_console import console_into, shared_widths
 from placesim.report.text.amounts import readable_size
 from placesim.report.text.memory import device_labels, requirements
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 MAX_CURVE = 100
+MIN_NAME = 17
+"""With less room for each name, since when and until when are left out."""
+_GAP = "   "
 _ASCII = str.maketrans("▁▂▃▄▅▆▇█·…", "__.--=##..")
 _STYLES = {"variable": "blue", "constant": "cyan", "step": "green", "scratch": "magenta"}
 
@@ -29,9 +32,9 @@ def styled_memory(study: MemoryStudy, stream: TextIO, top: int) -> str:
     labels = device_labels(study)
     for device in study.devices:
         for part in _device(device, labels[device.usage.device], console.width, top):
-            console.print(part, soft_wrap=isinstance(part, Text))
+            console.print(part)
     for line in requirements(study):
-        console.print(Text(escape_line(line)), soft_wrap=True)
+        console.print(Text(escape_line(line)))
     for device in study.devices:
         for line in device.dump:
             console.print(Text(escape_line(line)), soft_wrap=True)
@@ -41,24 +44,41 @@ def styled_memory(study: MemoryStudy, stream: TextIO, top: int) -> str:
 
 def _device(device: DeviceMemory, label: str, width: int, top: int) -> Iterator[Text | Table]:
     usage, needed = device.usage, device.needed
-    head = Text(label, "bold")
-    if usage.limit is None:
-        head.append(f"  no limit   peak {readable_size(needed.peak)}")
-    else:
-        share = f"{needed.peak / usage.limit:.1%}" if usage.limit else "-"
-        head.append(f"  limit {readable_size(usage.limit)}   peak {readable_size(needed.peak)} ({share})   ")
-        room = device.room or 0
-        said = f"room left {readable_size(room)}" if room >= 0 else f"{readable_size(-room)} too much"
-        head.append(said, "bold red" if room < 0 else "")
-        if device.fragmentation is not None and not math.isnan(device.fragmentation):
-            head.append(f"   fragmentation {device.fragmentation:.1%}")
-    yield head
+    first, *facts = _facts(device)
+    yield from _lines([Text.assemble((label, "bold"), "  ", first), *facts], width)
     yield Text(curve_line(needed.curve, min(width, MAX_CURVE)), "bold red" if (device.room or 0) < 0 else "green")
-    yield Text(f"peak at {escape_line(needed.peak_node)}", "dim")
+    yield Text(f"peak at {escape_line(needed.peak_node)}", "dim", overflow="fold")
     holdings = largest_holdings(usage.holders, top)
     if holdings:
         yield _table(holdings, width)
     yield Text()
+
+
+def _facts(device: DeviceMemory) -> Iterator[Text]:
+    usage, peak = device.usage, readable_size(device.needed.peak)
+    if usage.limit is None:
+        yield Text("no limit")
+        yield Text(f"peak {peak}")
+        return
+    room = device.room or 0
+    yield Text(f"limit {readable_size(usage.limit)}")
+    yield Text(f"peak {peak} ({device.needed.peak / usage.limit:.1%})" if usage.limit else f"peak {peak}")
+    yield Text(f"room left {readable_size(room)}") if room >= 0 else Text(f"{readable_size(-room)} too much", "bold red")
+    if device.fragmentation is not None and not math.isnan(device.fragmentation):
+        yield Text(f"fragmentation {device.fragmentation:.1%}")
+
+
+def _lines(parts: Sequence[Text], width: int) -> Iterator[Text]:
+    """The parts beside each other, and on further lines where there is no room."""
+    line = Text()
+    for part in parts:
+        if line and len(line) + len(_GAP) + len(part) > width:
+            yield line
+            line = Text("  ")
+        elif line:
+            line.append(_GAP)
+        line.append_text(part)
+    yield line
 
 
 def curve_line(curve: Sequence[int], width: int) -> str:
@@ -74,20 +94,34 @@ def curve_line(curve: Sequence[int], width: int) -> str:
 
 
 def _table(holdings: Sequence[Holding], width: int) -> Table:
-    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    found.add_column("held by", no_wrap=True)
-    found.add_column("whose", no_wrap=True, overflow="ellipsis", max_width=max(12, width - 74))
-    found.add_column("number", justify="right", no_wrap=True)
-    found.add_column("bytes", justify="right", no_wrap=True)
-    found.add_column("since", no_wrap=True, overflow="ellipsis", max_width=20)
-    found.add_column("until", no_wrap=True, overflow="ellipsis", max_width=20)
-    for holding in holdings:
-        found.add_row(
-            Text(holding.kind, _STYLES[holding.kind]),
-            Text(escape_line(holding.name) or "all"),
+    rows = [
+        (
+            holding.kind,
+            escape_line(holding.name) or "all",
             f"{holding.number:,}",
             readable_size(holding.size),
-            Text(escape_line(holding.since), "dim"),
-            Text(escape_line(holding.until) or "stays", "dim"),
+            escape_line(holding.since),
+            escape_line(holding.until) or "stays",
         )
+        for holding in holdings
+    ]
+    heads = ("held by", "whose", "number", "bytes", "since", "until")
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    numbers, names = [0, 2, 3], [1, 4, 5]
+    room = width - sum(widths[i] for i in numbers)
+    for left_out in (4, 5):
+        fitted = shared_widths([widths[i] for i in names], room - 2 * (len(numbers) + len(names)))
+        if all(got == widths[i] or got >= MIN_NAME for got, i in zip(fitted, names, strict=True)):
+            break
+        names.remove(left_out)
+    else:
+        fitted = [max(4, min(widths[1], room - 2 * (len(numbers) + 1)))]
+    shown = dict(zip(numbers, (widths[i] for i in numbers), strict=True)) | dict(zip(names, fitted, strict=True))
+    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for i in sorted(shown):
+        found.add_column(
+            heads[i], width=shown[i], justify="right" if i in (2, 3) else "left", no_wrap=True, overflow="ellipsis"
+        )
+    for row in rows:
+        found.add_row(*(Text(row[i], _STYLES[row[0]] if i == 0 else "dim" if i > 3 else "") for i in sorted(shown)))
     return found

@@ -14,7 +14,7 @@ from placesim.escapes import escape_line
 from placesim.inspection.amounts import Amount
 from placesim.inspection.picturing.picture import Picture, PictureNode
 from placesim.inspection.picturing.scopes import Scope
-from placesim.report.terminal_console import console_into
+from placesim.report.terminal_console import console_into, shared_widths
 from placesim.report.text.amounts import readable_bytes, readable_size
 from placesim.report.text.scopes import Row, device_labels, folded_rows
 
@@ -40,8 +40,10 @@ def styled_tree(picture: Picture, stream: TextIO, depth: int | None = None) -> s
     labels = device_labels(picture)
     height = shutil.get_terminal_size().lines
     matrix = _matrix(picture, labels, console.width, max(MIN_PAIRS, height // 3))
-    rows = folded_rows(picture, max(MIN_ROWS, height - matrix.row_count - 7), depth)
-    for part in (_tree(picture, rows, labels, console.width), _legend(picture, labels), Text(), matrix):
+    memory = _memory(picture, labels, console.width)
+    used = matrix.row_count + sum(part.row_count + 1 if isinstance(part, Table) else 1 for part in memory)
+    rows = folded_rows(picture, max(MIN_ROWS, height - used - 7), depth)
+    for part in (_tree(picture, rows, labels, console.width), _legend(picture, labels), Text(), matrix, *memory):
         console.print(part)
     text = buffer.getvalue()
     return text if (stream.encoding or "").lower().startswith("utf") else text.translate(_ASCII)
@@ -115,6 +117,29 @@ def _legend(picture: Picture, labels: dict[int, str]) -> Text:
     for device in dict.fromkeys(node.device for node in sorted(picture.nodes, key=lambda node: node.device)):
         legend.append(_cell(device) * 2, _style(device)).append(f"\N{NO-BREAK SPACE}{labels[device]}   ")
     return legend
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def _memory(picture: Picture, labels: dict[int, str], width: int) -> list[Table | Text]:
+    """Each device's peak, or why it is not known; nothing where that was not asked for."""
+    if not picture.memory:
+        return [Text(), Text(picture.memory_note, "dim")] if picture.memory_note else []
+    indices = {name: index for index, name in enumerate(picture.devices)}
+    heads = ("memory", "peak", "of limit", "at")
+    rows = []
+    for usage in picture.memory:
+        limit = "no limit" if not usage.limit else f"{usage.peak / usage.limit:.1%} of {readable_size(usage.limit)}"
+        rows.append((labels[indices[usage.device]], readable_size(usage.peak), limit, escape_line(usage.peak_node)))
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
+    for i, (head, room) in enumerate(zip(heads, shared_widths(widths, width - 3 * len(heads)), strict=True)):
+        found.add_column(head, width=room, justify="right" if i in (1, 2) else "left", no_wrap=True, overflow="ellipsis")
+    for usage, (label, peak, limit, node) in zip(picture.memory, rows, strict=True):
+        style = "" if usage.room is None or usage.room >= 0 else "bold red"
+        found.add_row(Text(label, _style(indices[usage.device])), Text(peak, style), Text(limit, style), Text(node, "dim"))
+    return [Text(), found]
 
 
 # --- the matrix -----------------------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ MAX_KNOWN_ELEMENTS = 1024
 """Tensors of more elements are sketched."""
 MEASURING_OPS = ("Shape", "ShapeN", "Size", "Rank")
 """Ops that look at nothing but their inputs' shapes."""
+PRINTING_OPS = ("Print", "PrintV2")
+"""Ops that write for a reader and hand on their first input, if anything: a walk has nobody to write for."""
 LAST_OUTPUTS: Mapping[str, Sequence[Dims]] = {"FusedBatchNormV3": ((),)}
 """Shapes of last outputs that shape functions leave open, though the kernels always make them so."""
 _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, IndexError, AllocationRefused)
@@ -39,6 +41,8 @@ def sketched(kernel: Kernel, graph: Graph, node: Node) -> Kernel:
     if node.op in MEASURING_OPS:
         return kernel
     compute, dtypes, is_ref = kernel.compute, node.signature.output_dtypes, node.signature.output_is_ref
+    if node.op in PRINTING_OPS:
+        return kernel._replace(compute=lambda values, attrs, *context: values[: len(dtypes)], direct=None)
 
     settled = LAST_OUTPUTS.get(node.op, ())
 

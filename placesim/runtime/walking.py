@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from placesim.errors import UsageError
 from placesim.files.access import FileAccess
 from placesim.graph.graph import Graph, Node, TensorRef
 from placesim.graph.steps import Feed, Generated, Step
-from placesim.ops.categories import UNFED_PLACEHOLDERS
+from placesim.ops.categories import NEXT_ITERATIONS, UNFED_PLACEHOLDERS, WHILES
 from placesim.runtime.kernels.sketch import Sketch, SketchedValueError
 from placesim.runtime.requests import Fetched, nearest_names, resolve_fed_tensor, resolve_feed
 from placesim.runtime.shapes import Dims, format_dims, is_fully_defined
 from placesim.runtime.sketches import MAX_KNOWN_ELEMENTS
 
 MAX_NAMED = 5
+_LOOPS = frozenset((*NEXT_ITERATIONS, *WHILES, "For"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,15 @@ def _settled(node: Node, dims: Dims, wanted: FeedShapes) -> Dims:
 
 def _fits(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
     return len(shape) == len(declared) and all(said in (given, -1) for given, said in zip(shape, declared, strict=True))
+
+
+def walk_length(graph: Graph, steps: Sequence[Step] | None) -> int | None:
+    """How many nodes a walk through all runs of all steps meets at most, functions' bodies once; None where there are loops."""
+    bodies = [function.nodes for function in graph.functions.values()]
+    ops = chain((node.op for node in graph.nodes), (node.op for body in bodies for node in body))
+    if not _LOOPS.isdisjoint(ops):
+        return None
+    return (1 if steps is None else sum(step.repeat for step in steps)) * (len(graph) + sum(map(len, bodies)))
 
 
 def has_open_batch(graph: Graph) -> bool:

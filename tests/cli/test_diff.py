@@ -11,6 +11,8 @@ from tests.cli.shell import ROOT, Shell
 
 TOWERS = str(ROOT / "graphs" / "cifar10-towers.yaml")
 LOCAL = "/job:localhost/replica:0/task:0/device:"
+HEADS = ("nodes", "variables", "constants", "sent", "received", "peak")
+GPU_CELLS = ("1", "0", "0", "1 (16 B)", "1 (16 B)", "1.8 KiB")
 GRAPH = """devices: {cpu: 1, gpu: 1}
 nodes:
   - {op: Const, name: t/a, value: [[1.0, 2.0], [3.0, 4.0]], device: '/cpu:0'}
@@ -37,7 +39,29 @@ def test_two_graphs(shell: Shell) -> None:
         "transfers:\n"
         "  CPU:0 -> GPU:0: 0 transfers (-1), 0 bytes (-16)\n"
         "  GPU:0 -> CPU:0: 0 transfers (-1), 0 bytes (-16)\n"
+        "memory at the peak:\n"
+        "  GPU:0: 1792 -> 1280 bytes (-512)\n"
     )
+
+
+def test_the_peaks_of_two_batches(shell: Shell) -> None:
+    graph = """devices: {cpu: 1, gpu: 1}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 64]}
+  - {op: Neg, name: y, inputs: [x], device: '/gpu:0'}
+  - {op: Identity, name: z, inputs: [y], device: '/gpu:0'}
+fetch: [z]
+"""
+    old, new = shell.write("old.yaml", graph), shell.write("new.yaml", graph.replace("Neg", "Shape"))
+    assert "memory" not in shell("diff", old, new).output
+    lines = shell("diff", old, new, "--batch", "64").output.splitlines()
+    assert lines[lines.index("memory at the peak:") + 1 :] == [
+        "  CPU:0: 16384 -> 8 bytes (-16376)",
+    ]
+    document = json.loads(shell("diff", old, new, "--batch", "64", "--format", "json").output)
+    assert document["memory"][0] == {"device": LOCAL + "CPU:0", "before": 16384, "after": 8}
+    assert json.loads(shell("diff", old, new, "--format", "json").output)["memory"] is None
+    assert json.loads(shell("diff", old, new, "--batch", "64", "--no-memory", "--format", "json").output)["memory"] is None
 
 
 def test_one_graph_on_two_machines(shell: Shell) -> None:
@@ -92,6 +116,26 @@ def test_a_summary_comes_last(shell: Shell, command: str, cpu_peak: str, gpu_pea
         f"{LOCAL}CPU:0  1      0          1 (16 bytes)  1 (16 bytes)  1 (16 bytes)  {cpu_peak}",
         f"{LOCAL}GPU:0  1      0          0             1 (16 bytes)  1 (16 bytes)  {gpu_peak}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "lines"),
+    [
+        (
+            80,
+            [
+                "device  nodes  variables  constants  sent      received  peak",
+                "CPU:0   1      0          1 (16 B)   1 (16 B)  1 (16 B)  32 B",
+                "GPU:0   1      0          0          1 (16 B)  1 (16 B)  1.8 KiB",
+            ],
+        ),
+        (40, ["GPU:0", *(f"  {head:<9}  {cell}" for head, cell in zip(HEADS, GPU_CELLS, strict=True))]),
+    ],
+)
+def test_a_summary_fits_a_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch, columns: int, lines: list[str]) -> None:
+    for name, value in (("FORCE_COLOR", "1"), ("NO_COLOR", "1"), ("COLUMNS", str(columns))):
+        monkeypatch.setenv(name, value)
+    assert shell("run", shell.write("g.yaml", GRAPH), "--summary").output.splitlines()[-len(lines) :] == lines
 
 
 def test_a_summary_in_json(shell: Shell) -> None:

@@ -360,3 +360,45 @@ fetch: [size]
     ended = shell("memory", shell.write("q.yaml", text))
     assert (ended.code, ended.complaint) == (0, "")
     assert int(rows(ended.output, "device")[0][3]) > 0
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_devices_and_holders_fit_the_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    for name, value in (("FORCE_COLOR", "1"), ("NO_COLOR", "1"), ("COLUMNS", str(columns))):
+        monkeypatch.setenv(name, value)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", shell("memory", str(ROOT / "graphs" / "cifar10-towers.yaml")).output)
+    lines = text.splitlines()
+    assert max(map(len, map(str.rstrip, lines))) <= columns
+    # with less room columns go, before names are cut; numbers never are
+    assert lines[3].split()[:5] == ["held", "by", "whose", "number", "bytes"]
+    assert all(re.search(r" \d+  +[\d.]+ (MiB|KiB|B)( |$)", line) for line in lines if re.match("variable|constant|step", line))
+    assert ("until" in text) is (columns > 60)
+    assert ("since" in text) is (columns > 80)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_device_keeps_its_name_whole(shell: Shell, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    for name, value in (("FORCE_COLOR", "1"), ("NO_COLOR", "1"), ("COLUMNS", str(columns))):
+        monkeypatch.setenv(name, value)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", shell("devices", "--gpu", "2").output)
+    assert max(map(len, map(str.rstrip, text.splitlines()))) <= columns
+    for name in ("CPU:0", "GPU:0", "GPU:1"):
+        assert f"/job:localhost/replica:0/task:0/device:{name}" in text
+    assert "11472470016" in text
+
+
+def test_a_walk_prints_nothing(shell: Shell) -> None:
+    graph = shell.write(
+        "print.yaml",
+        """nodes:
+  - {op: Const, name: text, dtype: string, value: hello}
+  - {op: PrintV2, name: to_stderr, inputs: [text]}
+  - {op: PrintV2, name: to_stdout, inputs: [text], attrs: {output_stream: stdout}}
+  - {op: Print, name: passed, inputs: [[1.0, 2.0], [text]], attrs: {message: hello}}
+fetch: [passed, to_stderr, to_stdout]
+""",
+    )
+    walked = shell("memory", graph)
+    assert (walked.code, walked.complaint) == (0, "")
+    assert "hello" not in walked.output
+    assert rows(walked.output, "device")[0][2] == rows(shell("memory", graph, "--execute").output, "device")[0][2]

@@ -157,6 +157,83 @@ def test_a_graph_that_cannot_be_placed_is_shown_as_far_as_it_came(shell: Shell) 
     )
 
 
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+MEMORY = """devices: {cpu: 1, gpu: {count: 1, memory: 6MiB}}
+config: {gpu_options: {experimental: {gpu_system_memory_size_in_mb: 2}}}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 262144]}
+  - {op: Neg, name: s/a, inputs: [x], device: '/gpu:0'}
+  - {op: Add, name: s/b, inputs: [s/a, x], device: '/gpu:0'}
+  - {op: Const, name: text, dtype: string, value: hello}
+  - {op: PrintV2, name: print, inputs: [text]}
+fetch: [s/b, print]
+"""
+MIB = 1 << 20
+
+
+def test_memory_is_told_in_lines_where_it_is_asked_for(shell: Shell) -> None:
+    graph = shell.write("m.yaml", MEMORY)
+    assert "memory" not in shell("show", graph).output
+    said = "the shapes of placeholders are open: x [?,262144]; `--batch N` says the first dimension of all."
+    assert shell("show", graph, "--memory").output.splitlines()[-1] == f"note\tmemory: Not known: {said}"
+    ended = shell("show", graph, "--batch", "1")
+    assert (ended.code, ended.complaint) == (0, "")  # what a walk meets is not printed
+    rows = [line.split("\t")[1:] for line in ended.output.splitlines() if line.startswith("memory")]
+    assert rows[1] == ["GPU:0", str(2 * MIB + 1280), str(4 * MIB), "s/a"]
+    assert shell("memory", graph, "--batch", "1").output.split("\n")[1].split("\t")[4] == rows[1][1]
+
+
+def test_json_tells_memory_by_itself(shell: Shell) -> None:
+    graph = shell.write("m.yaml", MEMORY)
+    found = json.loads(shell("show", graph, "--format", "json", "--batch", "4").output)
+    # more than there is: it is counted all the same
+    gpu = {"device": PREFIX + "GPU:0", "peak": 8 * MIB + 1280, "limit": 4 * MIB, "node": "s/a"}
+    assert (found["memory"][1], found["memory_note"]) == (gpu, None)
+    unknown = json.loads(shell("show", graph, "--format", "json").output)
+    assert unknown["memory"] is None
+    assert unknown["memory_note"].startswith("Not known: the shapes of placeholders are open")
+    silent = json.loads(shell("show", graph, "--format", "json", "--no-memory").output)
+    assert (silent["memory"], silent["memory_note"]) == (None, None)
+    report = shell.write("r.json", shell("place", graph, "--format", "json").output)
+    assert json.loads(shell("show", report, "--format", "json").output)["memory_note"] == "A written report keeps no memory."
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("fetch: [s/b, print]", "run: [{fetch: [s/b], repeat: 100000}]", "they are 500,000 nodes"),
+        ("fetch: [s/b, print]", "functions: []", None),
+        ("{op: Neg, name: s/a", "{op: NextIteration, name: s/a", "there are loops"),
+    ],
+)
+def test_a_costly_walk_has_to_be_asked_for(shell: Shell, old: str, new: str, why: str | None) -> None:
+    graph = shell.write("m.yaml", MEMORY.replace(old, new).replace("[null, 262144]", "[1, 4]"))
+    note = json.loads(shell("show", graph, "--format", "json").output)["memory_note"]
+    assert note == (None if why is None else f"The steps are not walked through unless asked to with `--memory`: {why}.")
+
+
+def test_steps_that_fail_leave_memory_unknown(shell: Shell) -> None:
+    nodes = "[{op: VariableV2, name: v, shape: [2], dtype: float}, {op: Neg, name: n, inputs: [v]}]"
+    ended = shell("show", shell.write("v.yaml", f"nodes: {nodes}\nfetch: [n]"), "--memory")
+    said = "the steps end with FailedPreconditionError: Attempting to use uninitialized value v"
+    assert (ended.code, ended.output.splitlines()[-1]) == (0, f"note\tmemory: Not known: {said}")
+
+
+def test_a_size_that_fits_nothing_is_an_error(shell: Shell) -> None:
+    ended = shell("show", shell.write("m.yaml", MEMORY), "--shape", "y=1")
+    assert (ended.code, ended.output) == (2, "")
+    assert ended.complaint.startswith("ValueError: no such placeholder: got 'y'")
+
+
+@pytest.mark.parametrize("size", [(60, 30), (80, 24), (120, 50)])
+def test_memory_fits_the_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]) -> None:
+    lines = terminal(shell, monkeypatch, size, shell.write("m.yaml", MEMORY), "--batch", "4")
+    assert max(map(len, lines)) <= size[0]
+    assert len(lines) < size[1]
+    assert re.search(r"^GPU:0 +8\.0 MiB +200\.0% of 4\.0 MiB +s/a$", "\n".join(lines), re.M)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

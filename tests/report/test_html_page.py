@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from placesim.cli.graph_arguments import MemoryWish, open_subject
 from placesim.inspection.baseline import baseline_snapshot
 from placesim.inspection.explaining.paragraphs import NODE, Paragraphs
 from placesim.inspection.picturing.picture import Picture, picture_of
@@ -77,6 +78,44 @@ def test_proofs_are_kept_once_each() -> None:
     assert len(document["proofs"]["paragraphs"]) < document["nodes"]["name"].__len__()
     used = {number for proof in document["proofs"]["proofs"] for number in proof}
     assert used == set(range(len(document["proofs"]["paragraphs"])))
+
+
+MEMORY = """
+devices: {cpu: 1, gpu: {count: 2, memory: 6MiB}}
+config: {gpu_options: {experimental: {gpu_system_memory_size_in_mb: 2}}}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 262144]}
+  - {op: Neg, name: s/a, inputs: [x], device: /gpu:0}
+  - {op: Add, name: s/b, inputs: [s/a, x], device: /gpu:0}
+  - {op: Neg, name: c, inputs: [s/b], device: /gpu:1}
+fetch: [c]
+"""
+MIB = 1 << 20
+
+
+def with_memory(tmp_path: Path, batch: int | None = None) -> Picture:
+    (tmp_path / "m.yaml").write_text(MEMORY)
+    sizes = {} if batch is None else {"batch": batch}
+    return picture_of(open_subject(str(tmp_path / "m.yaml"), sizes, memory=MemoryWish.KNOWN))
+
+
+def test_what_is_held_at_a_peak_adds_up_to_it(tmp_path: Path) -> None:
+    seen = with_memory(tmp_path, 4)
+    memory = page_document(seen)["memory"]
+    names = [node.name for node in seen.nodes]
+    peaks = {device: (peak, limit, names[node]) for device, peak, limit, node, _ in memory["peaks"]}
+    assert peaks[1] == (8 * MIB + 1280, 4 * MIB, "s/a")
+    assert peaks[2] == (4 * MIB + 1280, 4 * MIB, "c")
+    # what is fed, and what arrives from another device, counts as the node that it comes from
+    held = [(names[node], device, size) for node, device, size in memory["held"]]
+    assert held == [("c", 0, 4 * MIB), ("x", 1, 4 * MIB), ("s/a", 1, 4 * MIB), ("s/b", 2, 4 * MIB)]
+
+
+def test_a_picture_without_memory_has_none(tmp_path: Path) -> None:
+    assert page_document(picture(TOWERS, gpu=2))["memory"] is None
+    memory = page_document(with_memory(tmp_path))["memory"]
+    assert (memory["peaks"], memory["held"]) == ([], [])
+    assert "x [?,262144]" in memory["note"]
 
 
 # --- in the browser -------------------------------------------------------------------------------------------------
@@ -396,3 +435,41 @@ def test_a_flat_graph_of_many_nodes_is_folded(browser: Browser, tmp_path: Path) 
     page.wait("document.querySelector('#panel h3').innerText === 'n_1234'")
     settled(page)
     assert "n_1234" in boxes(page)
+
+
+@pytest.mark.browser
+def test_memory_by_device_is_seen_and_leads_to_its_node(browser: Browser, tmp_path: Path) -> None:
+    page = opened(browser, with_memory(tmp_path, 4), tmp_path)
+    settled(page)
+    rows = page.value("[...document.querySelectorAll('#memory .peak')].map(row => row.innerText.replace(/\\s+/g, ' ').trim())")
+    assert rows[1:] == ["GPU:0 8.0 MiB at s/a 4.0 MiB too much", "GPU:1 4.0 MiB at c 1.3 KiB too much"]
+    assert page.value("document.querySelectorAll('#memory .meter.over').length") == 2
+    page.value("document.querySelectorAll('#memory .peak a')[1].click()")
+    page.wait("document.querySelector('#panel h3').innerText === 's/a'")
+    settled(page)
+    assert "4.0 MiB held on GPU:0" in page.text("#panel")
+    page.value("location.hash = 's'")
+    page.wait("document.querySelector('#held') !== null")
+    held = page.value("[...document.querySelectorAll('#held tr')].map(r => [...r.cells].map(c => c.innerText.trim()))")
+    assert held == [["GPU:0", "4.0 MiB", "50 %"], ["GPU:1", "4.0 MiB", "100 %"]]
+    assert page.complaints() == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1440, 900, 390])
+def test_where_memory_is_not_known_it_says_why(browser: Browser, tmp_path: Path, width: int) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(html_page(with_memory(tmp_path)), "utf-8")
+    page = browser.open(path, width=width)
+    assert "Not known: the shapes of placeholders are open: x [?,262144]" in page.text("#memory")
+    assert page.value("document.documentElement.scrollWidth") <= width
+    assert page.value("document.querySelector('.peak')") is None
+
+
+@pytest.mark.browser
+def test_the_legend_hides_nothing_of_the_first_picture(towers: Page) -> None:
+    settled(towers)
+    lowest = towers.value(
+        f"{CY}.elements().renderedBoundingBox().y2 + document.getElementById('graph').getBoundingClientRect().y"
+    )
+    assert lowest < towers.value("document.getElementById('legend').getBoundingClientRect().y")

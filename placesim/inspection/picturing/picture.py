@@ -13,6 +13,7 @@ from placesim.inspection.snapshot import Live, Snapshot
 
 if TYPE_CHECKING:
     from placesim.placement.placer import Placement
+    from placesim.runtime.accounting.usage import DeviceUsage
     from placesim.runtime.graph_shapes import GraphShapes
 
 CONTROL_SLOT = -1
@@ -61,7 +62,8 @@ class Picture:
     """What can be seen of a placement.
 
     `devices` are full names in device-set order.  `live` holds the reasons; it is None, and nodes have neither inputs nor
-    bytes, in a picture of a report that was read back.
+    bytes, in a picture of a report that was read back.  `memory` is what devices hold while the steps run, where that was asked
+    for; `memory_note` says why it is not known.
     """
 
     name: str
@@ -71,6 +73,8 @@ class Picture:
     live: Live | None = None
     warnings: tuple[str, ...] = ()
     error: str = ""
+    memory: tuple[DeviceUsage, ...] = ()
+    memory_note: str = ""
 
     def matrix(self) -> dict[tuple[int, int], Amount]:
         """What passes from one device to another in one run of each step, by source and then target."""
@@ -91,7 +95,8 @@ def picture_of(snapshot: Snapshot) -> Picture:
         copies = _written_copies(snapshot, indices)
     else:
         nodes, copies = tuple(_nodes(placement, indices)), _live_copies(snapshot, live, placement, indices)
-    return Picture(snapshot.name, devices, nodes, tuple(copies), live, snapshot.warnings, error)
+    memory = snapshot.memory, snapshot.memory_note
+    return Picture(snapshot.name, devices, nodes, tuple(copies), live, snapshot.warnings, error, *memory)
 
 
 def _nodes(placement: Placement, indices: Mapping[str, int]) -> Iterator[PictureNode]:

@@ -36,6 +36,8 @@ function bytesText(bytes) {
   return `${value.toFixed(value < 9.95 ? 1 : 0)} ${["", "K", "M", "G", "T", "P"][power]}iB`;
 }
 
+const shareText = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+
 const countText = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
 class Model {
@@ -52,6 +54,8 @@ class Model {
       }
     });
     this.copyOfEdge = new Map(this.edge_copies.map(([node, slot, device, copy]) => [`${node} ${slot} ${device}`, copy]));
+    this.heldBy = new Map();
+    for (const [node, device, bytes] of this.memory?.held ?? []) this.heldBy.set(node, [...(this.heldBy.get(node) ?? []), [device, bytes]]);
     this.sizes = scopes.name.map(() => ({ nodes: 0, bytes: 0, unknown: 0 }));
     for (let node = 0; node < this.count; node++) {
       for (let scope = this.nodeParent[node]; scope >= 0; scope = this.scopeParent[scope]) {
@@ -100,6 +104,15 @@ class Model {
       if (isScope(next)) waiting.push(...this.children(next));
       else yield next;
     }
+  }
+
+  /** What an item's tensors held when each device held most: `[device, bytes]`, in the order of the devices. */
+  held(item) {
+    const found = new Map();
+    for (const node of this.heldBy.size ? this.nodesIn(item) : []) {
+      for (const [device, bytes] of this.heldBy.get(node) ?? []) found.set(device, (found.get(device) ?? 0) + bytes);
+    }
+    return [...found].sort((a, b) => a[0] - b[0]);
   }
 
   /** `[source, slot, copy]` for each input; copy is null where nothing is copied for it. */

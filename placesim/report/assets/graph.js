@@ -356,10 +356,12 @@ class GraphView {
     if (!inside || this.cy.zoom() < 0.4) this.centre(item);
   }
 
+  /** The whole picture, above the legend. */
   fit() {
-    this.cy.fit(undefined, 40);
-    if (this.cy.zoom() > 1.25) this.cy.zoom({ level: 1.25, renderedPosition: { x: this.cy.width() / 2, y: this.cy.height() / 2 } });
-    this.cy.center();
+    const box = this.cy.elements().boundingBox();
+    const [width, height] = [this.cy.width(), this.cy.height() - byId("legend").offsetHeight];
+    const zoom = Math.max(this.cy.minZoom(), Math.min(1.25, (width - 80) / (box.w || 1), (height - 80) / (box.h || 1)));
+    this.cy.viewport({ zoom, pan: { x: width / 2 - (zoom * (box.x1 + box.x2)) / 2, y: height / 2 - (zoom * (box.y1 + box.y2)) / 2 } });
   }
 
   zoomBy(factor) {

@@ -13,6 +13,9 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** A name that may break behind what joins its parts, and nowhere else. */
+const breakable = (name) => name.split(/(?<=[/_])/).flatMap((part, i) => (i ? [make("wbr"), part] : [part]));
+
 function draw(tag, attributes) {
   const element = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
@@ -77,9 +80,9 @@ function holders(device) {
     const bar = make("span", { class: `share ${row.kind}` });
     bar.style.width = `${(100 * row.size) / most}%`;
     body.append(make("tr", {},
-      make("td", {}, row.kind), make("td", {}, row.name || "all"), make("td", { class: "number" }, row.number.toLocaleString("en")),
+      make("td", {}, row.kind), make("td", {}, ...breakable(row.name || "all")), make("td", { class: "number" }, row.number.toLocaleString("en")),
       make("td", { class: "number", title: `${row.size} bytes, asked for: ${row.requested}` }, bytesText(row.size)), make("td", { class: "bar" }, bar),
-      make("td", { class: "time" }, row.since), make("td", { class: row.until ? "time" : "time whole" }, row.until ?? "stays")));
+      make("td", { class: "time" }, ...breakable(row.since)), make("td", { class: row.until ? "time" : "time whole" }, ...breakable(row.until ?? "stays"))));
   }
   return make("div", { class: "scroll" }, make("table", {}, make("thead", {}, head), body));
 }

@@ -9,6 +9,7 @@ class Panel {
     this.container = container;
     this.model = model;
     this.actions = actions;
+    this.devices = deviceMode(model);
   }
 
   show(chosen, mode, opened) {
@@ -59,6 +60,8 @@ class Panel {
     const facts = [["Device", device < 0 ? "not placed" : model.devices[device].name]];
     if (!model.has_graph) facts.push(["Requested", model.requests[nodes.requested[node]] || "no device"]);
     else facts.push(["Bytes", `${bytesText(nodes.bytes[node])}${nodes.bytes[node] === null ? "" : " of output"}`]);
+    const held = model.held(node);
+    if (held.length) facts.push(["At the peak", held.map(([device, bytes]) => element("div", {}, [`${bytesText(bytes)} held on ${model.deviceText(device)}`]))]);
     if (nodes.place[node]) facts.push(["Defined", nodes.place[node]]);
     return [
       element("h3", {}, [nodes.name[node]]),
@@ -117,6 +120,7 @@ class Panel {
       element("p", { className: "sub" }, [this.sizeText(size) + (model.scopes.folded[scopeOf(scope)] ? " · folded here for its length, not a scope of the graph" : "")]),
       element("p", {}, [button]),
       this.section("Holds", this.kinds(scope, mode)),
+      ...this.holding(scope),
       ...this.passing(scope),
       this.section("Ops", this.list(frequent.map(([op, count]) => [model.ops[op], count.toLocaleString("en")]))),
     ];
@@ -132,6 +136,23 @@ class Panel {
       element("td", {}, [this.swatch(look), " ", look.label]),
       element("td", { className: "number" }, [count.toLocaleString("en")]),
     ])));
+  }
+
+  /** What a scope's tensors hold of each device's memory when that holds most. */
+  holding(scope) {
+    const held = this.model.held(scope);
+    if (!held.length) return [];
+    const peaks = new Map(this.model.memory.peaks);
+    const rows = held.map(([device, bytes]) => element("tr", {}, [
+      element("td", {}, [this.deviceLabel(device)]),
+      element("td", { className: "number" }, [bytesText(bytes)]),
+      element("td", { className: "number" }, [shareText(bytes / peaks.get(device))]),
+    ]));
+    return [this.section("Memory held at the peak", element("table", { id: "held" }, rows))];
+  }
+
+  deviceLabel(device) {
+    return element("span", {}, [this.swatch(this.devices.looks[device]), " ", this.model.deviceText(device)]);
   }
 
   /** What is copied into a scope and out of it. */
@@ -173,10 +194,33 @@ class Panel {
       element("h3", {}, [model.title]),
       element("p", { className: "sub" }, [this.sizeText(model.sizes[0])]),
       this.section("Holds", this.kinds(ROOT, mode)),
+      ...this.memory(),
       this.section("Copied between devices, in one run of each step", this.matrix()),
       model.has_graph ? null : element("p", { className: "sub" }, ["This is a written report: it has no edges and no reasons. Show the graph itself to see them."]),
       model.warnings.length ? this.section(`Warnings (${model.warnings.length})`, this.list(model.warnings.map((warning) => [warning]))) : null,
     ];
+  }
+
+  /** Each device's peak against its limit, and the node at it. */
+  memory() {
+    const { memory } = this.model;
+    if (!memory) return [];
+    const rows = memory.peaks.map(([device, peak, limit, node, name]) => {
+      const isOver = limit !== null && peak > limit;
+      const bar = element("div", { className: isOver ? "meter over" : "meter", role: "img" }, [element("span", {})]);
+      bar.firstChild.style.width = limit === null ? "0" : `${Math.min(100, (100 * peak) / limit)}%`;
+      const share = limit === null ? "no limit" : `${shareText(peak / limit)} of ${bytesText(limit)}`;
+      bar.setAttribute("aria-label", `${bytesText(peak)}, ${share}`);
+      return element("div", { className: "peak" }, [
+        element("p", {}, [this.deviceLabel(device), element("strong", {}, [bytesText(peak)])]),
+        ...(limit === null ? [] : [bar]),
+        element("p", { className: "sub" }, [element("span", {}, ["at ", node < 0 ? name : this.to(node)]), element("span", { className: isOver ? "copied" : "" }, [isOver ? `${bytesText(peak - limit)} too much` : share])]),
+      ]);
+    });
+    const note = memory.note ? [element("p", { className: "sub" }, [memory.note.replaceAll("`", "")])] : [];
+    const section = this.section("Memory at the peak", ...rows, ...note);
+    section.id = "memory";
+    return [section];
   }
 
   matrix() {

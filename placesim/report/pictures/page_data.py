@@ -6,15 +6,19 @@ Nodes are numbered as in the picture, scopes as the tree is walked (0 is the roo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from placesim.inspection.device_names import short_names
 from placesim.inspection.explaining.paragraphs import Paragraph, Paragraphs
+from placesim.inspection.memory_study import name_of
 from placesim.inspection.picturing.drawing import copies_by_edge
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, scope_tree, unfold
 
+_ADDED = re.compile(r"(?:_arg_(?P<fed>.+)_\d+_\d+|(?P<sent>.+?))(?:/_\d+)?")
+"""What a step adds to a graph: how a feed comes in, and a tensor that arrives from another device."""
 FIRST_BOXES = 24
 """How many boxes the first picture may have."""
 Value = TypeVar("Value")
@@ -49,6 +53,7 @@ def page_document(picture: Picture) -> dict[str, Any]:
         "scopes": _scopes(root),
         "copies": [list(copy) for copy in picture.copies],
         "edge_copies": [[*key, copy] for key, copy in copies_by_edge(picture).items()],
+        "memory": _memory(picture),
         "proofs": _proofs(picture),
         "warnings": list(picture.warnings),
         "error": picture.error,
@@ -59,6 +64,36 @@ def page_document(picture: Picture) -> dict[str, Any]:
 def _devices(picture: Picture) -> list[dict[str, str]]:
     short = short_names(picture.devices)
     return [{"name": name, "short": label} for name, label in zip(picture.devices, short, strict=True)]
+
+
+def _memory(picture: Picture) -> dict[str, Any] | None:
+    """Each device's peak with its node, and what is held then: rows of node, device and bytes; None where it isn't known.
+
+    What a step adds to the graph (`a/_7`) counts as the node whose tensor it carries.  A node is -1 where the picture lacks it,
+    as it does what only stands in a function's body.
+    """
+    if not picture.memory and not picture.memory_note:
+        return None
+    devices = {name: index for index, name in enumerate(picture.devices)}
+    nodes = {node.name: index for index, node in enumerate(picture.nodes)}
+
+    def node_of(name: str) -> int:
+        added = _ADDED.fullmatch(name)
+        return nodes.get(name, nodes.get((added["fed"] or added["sent"]) if added else name, -1))
+
+    held: dict[tuple[int, int], int] = {}
+    for usage in picture.memory:
+        for holder in usage.holders:
+            key = node_of(name_of(holder)), devices[usage.device]
+            held[key] = held.get(key, 0) + holder.size
+    return {
+        "note": picture.memory_note,
+        "peaks": [
+            [devices[usage.device], usage.peak, usage.limit, node_of(usage.peak_node), usage.peak_node]
+            for usage in picture.memory
+        ],
+        "held": [[*key, size] for key, size in held.items() if key[0] >= 0],
+    }
 
 
 def _scopes(root: Scope) -> dict[str, list[Any]]:

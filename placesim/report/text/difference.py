@@ -41,6 +41,9 @@ def _lines(difference: Difference) -> Iterator[Marked]:
     if difference.transfers:
         yield _head("transfers:")
         yield from (filled("  {}", change.text) for change in difference.transfers)
+    if difference.memory:
+        yield _head("memory at the peak:")
+        yield from (filled("  {}", change.text) for change in difference.memory)
 
 
 def _head(*parts: str) -> Marked:
@@ -87,6 +90,7 @@ def difference_document(difference: Difference) -> dict[str, Any]:
             }
             for change in difference.transfers
         ],
+        "memory": None if difference.memory is None else [change._asdict() for change in difference.memory],
         "error": {"before": _failure(difference.error_before), "after": _failure(difference.error_after)},
     }
 

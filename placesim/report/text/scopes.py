@@ -2,6 +2,7 @@
 
 In a pipe every line begins with what it is, and has tabs between its parts: `scope`, path, nodes, bytes, and `DEVICE=nodes` for
 each device; then `transfers`, source, target, tensors, bytes.  Bytes are those that are known; where some are not, `+` follows.
+Where memory was asked for: `memory`, device, bytes at its peak, its limit or `-`, the node at it; or `note` and a sentence.
 """
 
 from __future__ import annotations
@@ -38,7 +39,16 @@ def format_lines(picture: Picture, depth: int | None = None) -> Iterator[str]:
         ("transfers", labels[src], labels[dst], f"{total.number}", plain_bytes(total))
         for (src, dst), total in picture.matrix().items()
     )
-    return ("\t".join(map(escape_line, row)) + "\n" for row in chain(scopes, transfers))
+    return ("\t".join(map(escape_line, row)) + "\n" for row in chain(scopes, transfers, _memory_rows(picture)))
+
+
+def _memory_rows(picture: Picture) -> Iterator[Sequence[str]]:
+    labels = dict(zip(picture.devices, short_names(picture.devices), strict=True))
+    for usage in picture.memory:
+        limit = "-" if usage.limit is None else f"{usage.limit}"
+        yield "memory", labels[usage.device], f"{usage.peak}", limit, usage.peak_node
+    if picture.memory_note:
+        yield "note", f"memory: {picture.memory_note}"
 
 
 def _scope_row(scope: Scope, labels: dict[int, str]) -> Sequence[str]:
@@ -64,6 +74,12 @@ def scopes_document(picture: Picture, depth: int | None = None) -> dict[str, Any
             {"src": names[src], "dst": names[dst], **total.document("tensors")}
             for (src, dst), total in picture.matrix().items()
         ],
+        "memory": [
+            {"device": usage.device, "peak": usage.peak, "limit": usage.limit, "node": usage.peak_node}
+            for usage in picture.memory
+        ]
+        or None,
+        "memory_note": picture.memory_note or None,
         "warnings": list(picture.warnings),
         "error": picture.error or None,
     }

@@ -6,15 +6,38 @@ from collections.abc import Sequence
 from typing import Any
 
 from placesim.inspection.amounts import Amount
+from placesim.inspection.device_names import short_names
 from placesim.inspection.summary import DeviceSummary
+from placesim.report.text.amounts import readable_bytes, readable_size
 
 _COLUMNS = ("device", "nodes", "variables", "constants", "sent", "received", "peak")
 _AMOUNTS = _COLUMNS[2:-1]
 
 
-def format_summary(summaries: Sequence[DeviceSummary]) -> str:
-    """Columns under their names: nodes, the peak's bytes, and for the others the number and the bytes."""
-    rows = [_COLUMNS, *map(_row, summaries)]
+def format_summary(summaries: Sequence[DeviceSummary], width: int | None = None) -> str:
+    """Columns under their names: nodes, the peak's bytes, and for the others the number and the bytes.
+
+    What is wider than a terminal's `width` has short names and sizes in units, or else a paragraph for each device.
+    """
+    full = _table([_COLUMNS, *map(_row, summaries)])
+    if width is None or _width(full) <= width:
+        return full
+    rows = [_short_row(*row) for row in zip(summaries, short_names([summary.device for summary in summaries]), strict=True)]
+    short = _table([_COLUMNS, *rows])
+    if _width(short) <= width:
+        return short
+    head = max(map(len, _COLUMNS))
+    return "".join(
+        f"{row[0]}\n" + "".join(f"  {name:<{head}}  {cell}\n" for name, cell in zip(_COLUMNS[1:], row[1:], strict=True))
+        for row in rows
+    )
+
+
+def _width(text: str) -> int:
+    return max(map(len, text.splitlines()), default=0)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     return "".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows
@@ -25,6 +48,14 @@ def _row(summary: DeviceSummary) -> tuple[str, ...]:
     amounts = (summary.variables, summary.constants, summary.sent, summary.received)
     peak = "?" if summary.peak is None else f"{summary.peak} bytes" if summary.peak else "0"
     return (summary.device, str(summary.nodes), *map(_amount, amounts), peak)
+
+
+def _short_row(summary: DeviceSummary, label: str) -> tuple[str, ...]:
+    amounts = (summary.variables, summary.constants, summary.sent, summary.received)
+    cells = (
+        "?" if amount is None else f"{amount.number} ({readable_bytes(amount)})" if amount.number else "0" for amount in amounts
+    )
+    return (label, str(summary.nodes), *cells, "?" if summary.peak is None else readable_size(summary.peak))
 
 
 def _amount(amount: Amount | None) -> str:
