@@ -17,7 +17,7 @@ from placesim.graph.graph import Node
 from placesim.ops.attributes import Attrs
 from placesim.ops.categories import CONTROL_FLOW, RECEIVES, SENDS
 from placesim.runtime.kernels.kernel import Kernel
-from placesim.runtime.memory import AllocationRefused, Memory, out_of_memory, tensor_bytes
+from placesim.runtime.process_memory import AllocationRefused, ProcessMemory, out_of_memory, tensor_bytes
 from placesim.runtime.shapes import ShapeContext
 
 _KEEPING = """
@@ -42,7 +42,7 @@ class AllocationCheck:
 
     __slots__ = ("_attrs", "_device", "_kernel", "_node", "_remembered", "_spelling", "memory", "spells_size")
 
-    def __init__(self, kernel: Kernel, node: Node, attrs: Attrs, memory: Memory, device: str) -> None:
+    def __init__(self, kernel: Kernel, node: Node, attrs: Attrs, memory: ProcessMemory, device: str) -> None:
         self.memory = memory
         self._device = device
         self._kernel = kernel

@@ -30,7 +30,7 @@ from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels.kernel import Kernel, WouldWait, one_per_output
 from placesim.runtime.kernels.memory_rules import TensorMemory
 from placesim.runtime.kernels.sketch import Sketch
-from placesim.runtime.memory import LOOK_AFTER
+from placesim.runtime.process_memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, blame, defect, direct_compute, no_argument, read_variable
 from placesim.runtime.shapes import format_dims
 from placesim.runtime.sketches import unknown_choice

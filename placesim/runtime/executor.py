@@ -18,7 +18,7 @@ from placesim.memory.buffers import Buffer
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.runtime.accounting.ledger import FETCHED, Ledger, Site, StepAccount, make_constants, share
 from placesim.runtime.accounting.plain import PlainKernel
-from placesim.runtime.memory import LOOK_AFTER
+from placesim.runtime.process_memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, TransferKey, blame, defect, no_argument, read_variable
 
 CHUNK = 4096

@@ -21,7 +21,7 @@ from placesim.runtime.int32_attrs import int32_problem
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import Kernel
 from placesim.runtime.kernels.op_families import OP_FAMILIES
-from placesim.runtime.memory import AllocationRefused
+from placesim.runtime.process_memory import AllocationRefused
 from placesim.runtime.shape_inference import infer_shapes, word_refusal
 from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, ShapeError, is_fully_defined
 

@@ -32,7 +32,7 @@ from placesim.runtime.allocation import KEEPING, AllocationCheck, checked_kernel
 from placesim.runtime.boxes import with_boxes
 from placesim.runtime.int32_attrs import int32_problem
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
-from placesim.runtime.memory import MAX_ELEMENTS, Memory, out_of_memory, tensor_bytes
+from placesim.runtime.process_memory import MAX_ELEMENTS, ProcessMemory, out_of_memory, tensor_bytes
 from placesim.runtime.resources import ResourceManager, Variable
 from placesim.runtime.sketches import sketched
 
@@ -48,7 +48,7 @@ class DeviceState:
     """
 
     device: Device
-    memory: Memory = field(default_factory=Memory)
+    memory: ProcessMemory = field(default_factory=ProcessMemory)
     resources: ResourceManager = field(default_factory=ResourceManager)
     node_states: dict[str, dict[str, Any]] = field(default_factory=dict)
     files: FileAccess = NO_FILES

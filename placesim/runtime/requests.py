@@ -18,7 +18,7 @@ from placesim.files.reading import open_file
 from placesim.graph.graph import COLUMNS, Graph, TensorRef, split_tensor_name
 from placesim.graph.steps import Feed, Fetch, FromFile, Generated
 from placesim.ops.categories import PLACEHOLDERS
-from placesim.runtime.memory import AllocationRefused, check_room, out_of_memory
+from placesim.runtime.process_memory import AllocationRefused, check_room, out_of_memory
 from placesim.suggestions import near_words
 
 _MOST_SHOWN = 80

@@ -29,9 +29,9 @@ from placesim.runtime.executors import AnyExecutor, build_executor
 from placesim.runtime.function_calls import FunctionCalls
 from placesim.runtime.initial_values import set_initial_values
 from placesim.runtime.kernels.sketch import SketchedValueError
-from placesim.runtime.memory import Memory, serving_memory
 from placesim.runtime.partition import partition
 from placesim.runtime.prepared import Prepared, PreparedStep, StepResult, Wanted, wanted_of
+from placesim.runtime.process_memory import ProcessMemory, serving_memory
 from placesim.runtime.program import DeviceState
 from placesim.runtime.pruning import ClientGraph, prune, prune_unplaced
 from placesim.runtime.requests import Fetched, default_fetches, resolve_fed_tensor, resolve_feed, resolve_fetch
@@ -74,7 +74,7 @@ class Session:
         self._bare_is_target = bare_fetch_is_target
         self._initial_values = dict(initial_values or {})
         self._pools = pools
-        self._memory = Memory(self.config.memory_limit)
+        self._memory = ProcessMemory(self.config.memory_limit)
         self._files = FileAccess.of([directory]) if files is None else files
         self._states = {
             d.name: DeviceState(d, self._memory, files=self._files, sketches=sketched is not None)

@@ -20,7 +20,7 @@ from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import Attrs, Shape, names_functions
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.kernels.sketch import Sketch, SketchedValueError
-from placesim.runtime.memory import AllocationRefused
+from placesim.runtime.process_memory import AllocationRefused
 from placesim.runtime.resources import ResourceHandle, Variable, value_dims
 from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, ShapeError, format_dims, is_fully_defined
 

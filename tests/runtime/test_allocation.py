@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import placesim
-from placesim.runtime.memory import free_bytes
+from placesim.runtime.process_memory import free_bytes
 
 LIMIT = "64MiB"
 HUGE = 10**12

@@ -6,7 +6,7 @@ import pytest
 
 from placesim.errors import InvalidArgumentError
 from placesim.runtime.kernels.string.matching import compile_pattern, replace_all, replace_first
-from placesim.runtime.memory import GrowingText
+from placesim.runtime.process_memory import GrowingText
 from tests.runtime.kernel_calls import Machine
 
 REPLACEMENTS = [

@@ -15,7 +15,7 @@ import pytest
 import placesim
 from placesim.runtime.kernels.data import values
 from placesim.runtime.kernels.resources.file_access import decompress
-from placesim.runtime.memory import OWN_BYTES
+from placesim.runtime.process_memory import OWN_BYTES
 from tests.cli.shell import start
 
 Node = dict[str, Any]

@@ -13,7 +13,7 @@ from placesim.errors import InternalError
 from placesim.files.access import NO_FILES, FileAccess
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.memory_rules import MemoryRule
-from placesim.runtime.memory import check_room
+from placesim.runtime.process_memory import check_room
 from placesim.runtime.resources import ResourceManager
 from placesim.runtime.shapes import Dims, ShapeFunction
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from placesim.runtime.kernels.kernel import Tensor
-from placesim.runtime.memory import check_text_of
+from placesim.runtime.process_memory import check_text_of
 
 
 def raw(text: str | bytes) -> bytes:

@@ -12,7 +12,7 @@ from placesim.runtime.kernels.array.indices import first_outside, position_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.memory_rules import KernelMemory, item_size
 from placesim.runtime.kernels.partial_shapes import partial_shape_of
-from placesim.runtime.memory import check_array
+from placesim.runtime.process_memory import check_array
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,

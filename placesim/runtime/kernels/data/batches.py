@@ -30,7 +30,7 @@ from placesim.runtime.kernels.data.values import (
 )
 from placesim.runtime.kernels.kernel import KernelContext, Table
 from placesim.runtime.kernels.named_resources import shape_of, slices, stack_values
-from placesim.runtime.memory import check_room
+from placesim.runtime.process_memory import check_room
 from placesim.runtime.shapes import format_dims
 
 Join = Callable[[Sequence[Element]], Element]

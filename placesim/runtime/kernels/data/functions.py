@@ -28,7 +28,7 @@ from placesim.runtime.kernels.data.values import (
     tries,
 )
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table
-from placesim.runtime.memory import check_elements
+from placesim.runtime.process_memory import check_elements
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, with_rank
 
 Call = Callable[[Element], Sequence[Any]]

@@ -19,7 +19,7 @@ from placesim.ops.attributes import Attrs, FunctionName, Shape
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.kernels.named_resources import shape_of
 from placesim.runtime.kernels.partial_shapes import is_compatible, show_partial
-from placesim.runtime.memory import current_memory
+from placesim.runtime.process_memory import current_memory
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, scalar, with_rank, with_rank_at_most
 
 MAX_PASSED_OVER = 10_000_000

@@ -15,7 +15,7 @@ from placesim.errors import InvalidArgumentError, OutOfRangeError, Unimplemented
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.image.resizing import infer_size
 from placesim.runtime.kernels.kernel import Compute, Kernel, Table, Tensor
-from placesim.runtime.memory import check_array
+from placesim.runtime.process_memory import check_array
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,

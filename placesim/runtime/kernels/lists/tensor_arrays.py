@@ -27,7 +27,7 @@ from placesim.runtime.kernels.named_resources import (
     infer_takes_two_strings,
 )
 from placesim.runtime.kernels.partial_shapes import is_compatible, is_full, show_partial
-from placesim.runtime.memory import check_elements
+from placesim.runtime.process_memory import check_elements
 from placesim.runtime.resources import ResourceHandle, Variable, check_kind
 from placesim.runtime.shapes import Dims, ShapeFunction, concatenate, format_dims
 

@@ -27,7 +27,7 @@ from placesim.runtime.kernels.partial_shapes import (
     partial_shape_of,
     show_partial,
 )
-from placesim.runtime.memory import check_elements
+from placesim.runtime.process_memory import check_elements
 from placesim.runtime.shapes import Dims, format_dims
 
 

@@ -12,7 +12,7 @@ from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
 from placesim.runtime.kernels.math.histograms import bin_count, bincount_memory
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.sparse.tensors import check_parts, check_rank, group_starts, row_order
-from placesim.runtime.memory import check_room
+from placesim.runtime.process_memory import check_room
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, element_count, format_dims, merge, rank_of, unknown_shape
 
 MAX_BATCHES = 2**31 - 1

@@ -13,7 +13,7 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements, per_element
 from placesim.runtime.kernels.memory_rules import INTRA_OP_THREADS, KernelMemory, TensorMemory
 from placesim.runtime.kernels.precision import wide_dtype
-from placesim.runtime.memory import check_array
+from placesim.runtime.process_memory import check_array
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,

@@ -13,7 +13,7 @@ from placesim.runtime.kernels.array.indices import position_text
 from placesim.runtime.kernels.integers import truncated_quotient
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, per_element
 from placesim.runtime.kernels.precision import highest, is_floating, lowest, packet_size, wide_dtype
-from placesim.runtime.memory import check_array
+from placesim.runtime.process_memory import check_array
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,

@@ -22,7 +22,7 @@ from placesim.files.access import FileAccess
 from placesim.files.reading import read_file
 from placesim.files.writing import write_whole
 from placesim.runtime.kernels.file_errors import file_error
-from placesim.runtime.memory import GrowingText, check_text
+from placesim.runtime.process_memory import GrowingText, check_text
 
 DEFLATED_BYTES, INFLATED_BYTES = 1 << 16, 1 << 20
 """Bytes that are decompressed, and that come of it, at a time: what a few become is not known before."""

@@ -25,7 +25,7 @@ from placesim.runtime.kernels.resources.file_access import file_name, read_bytes
 from placesim.runtime.kernels.resources.lookup_tables import RESOURCE_TYPE, cast_pairs, check_scalar_handle, find_table
 from placesim.runtime.kernels.resources.table_storage import FixedTable, Table
 from placesim.runtime.kernels.string_tensors import flat_strings, raw
-from placesim.runtime.memory import check_elements
+from placesim.runtime.process_memory import check_elements
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,

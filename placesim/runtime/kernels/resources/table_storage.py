@@ -20,7 +20,7 @@ from placesim.errors import (
 )
 from placesim.runtime.kernels.kernel import Tensor, elements
 from placesim.runtime.kernels.string.hashing import murmur_hash64
-from placesim.runtime.memory import OBJECT_BYTES, check_elements, check_room
+from placesim.runtime.process_memory import OBJECT_BYTES, check_elements, check_room
 from placesim.runtime.shapes import format_dims
 
 Exported = tuple[Tensor, Tensor]

@@ -14,7 +14,7 @@ from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.sparse.tensors import (
     check_rank,
 )
-from placesim.runtime.memory import check_array
+from placesim.runtime.process_memory import check_array
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,

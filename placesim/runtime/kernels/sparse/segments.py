@@ -11,7 +11,7 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.precision import wide_dtype
-from placesim.runtime.memory import check_array
+from placesim.runtime.process_memory import check_array
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,

@@ -13,7 +13,7 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.sparse.tensors import check_indices, check_rank, make_sparse_tensor
-from placesim.runtime.memory import check_elements, check_room
+from placesim.runtime.process_memory import check_elements, check_room
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank
 from placesim.tensor_fields import serialise_tensor
 

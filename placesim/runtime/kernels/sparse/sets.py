@@ -20,7 +20,7 @@ from placesim.runtime.kernels.sparse.tensors import (
     merge_sparse_rank,
     walk_together,
 )
-from placesim.runtime.memory import check_room
+from placesim.runtime.process_memory import check_room
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,

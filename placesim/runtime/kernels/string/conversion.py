@@ -15,7 +15,7 @@ from placesim.ops.attributes import Attrs, c_escape
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, raw, string_array
-from placesim.runtime.memory import check_elements, check_text
+from placesim.runtime.process_memory import check_elements, check_text
 from placesim.runtime.resources import ResourceHandle, spell_type
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeError, format_dims, unchanged
 

@@ -20,7 +20,7 @@ from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.memory_rules import forwards
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, raw
-from placesim.runtime.memory import GrowingText
+from placesim.runtime.process_memory import GrowingText
 from placesim.runtime.shapes import unchanged, unchanged_with_scalars
 
 Pattern = Any

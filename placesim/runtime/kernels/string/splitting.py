@@ -14,7 +14,7 @@ from placesim.runtime.kernels.dimensions import shape_text
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.memory_rules import allocates
 from placesim.runtime.kernels.string_tensors import flat_strings, raw, string_array
-from placesim.runtime.memory import check_elements, check_text
+from placesim.runtime.process_memory import check_elements, check_text
 from placesim.runtime.shapes import Dims, ShapeContext, with_rank
 
 # --- splits ---------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from placesim.runtime.kernels.math.reductions import infer_reduction
 from placesim.runtime.kernels.math.segments import infer_unsorted_segments
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.string_tensors import flat_strings, map_strings, raw, string_array
-from placesim.runtime.memory import check_text, check_text_of
+from placesim.runtime.process_memory import check_text, check_text_of
 from placesim.runtime.shapes import (
     Dims,
     ShapeContext,

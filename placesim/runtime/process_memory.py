@@ -55,7 +55,7 @@ class AllocationRefused(Exception):
         self.dtype = dtype
 
 
-class Memory:
+class ProcessMemory:
     """What a session may allocate: `limit` bytes beside what the process had, and no more than the machine has free."""
 
     def __init__(self, limit: int | None = None) -> None:
@@ -101,11 +101,11 @@ class Memory:
             raise AllocationRefused(shape, dtype.name)
 
 
-_current: ContextVar[Memory | None] = ContextVar("memory", default=None)
+_current: ContextVar[ProcessMemory | None] = ContextVar("memory", default=None)
 
 
 @contextmanager
-def serving_memory(memory: Memory) -> Iterator[None]:
+def serving_memory(memory: ProcessMemory) -> Iterator[None]:
     """Within, kernels that run in this context ask this memory."""
     token = _current.set(memory)
     try:
@@ -157,15 +157,15 @@ class GrowingText:
             self._checked = 2 * self._length
 
 
-def current_memory() -> Memory:
+def current_memory() -> ProcessMemory:
     """The memory that kernels of this context ask."""
     return _current.get() or _outside()
 
 
 @cache
-def _outside() -> Memory:
+def _outside() -> ProcessMemory:
     """What kernels ask that no session runs."""
-    return Memory()
+    return ProcessMemory()
 
 
 def tensor_bytes(shape: Sequence[int], dtype: DType) -> int:
