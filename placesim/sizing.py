@@ -78,18 +78,19 @@ def find_peaks(load: Callable[[], Loaded], loaded: Loaded, options: Options) -> 
 def find_known_peaks(load: Callable[[], Loaded], loaded: Loaded, options: Options, *, is_asked: bool = False) -> Peaks:
     """The same where it can be known; unless it `is_asked` for only where it costs little.
 
-    Raises RequestError for a size that does not fit its placeholder.
+    Raises UsageError for a size that does not fit its placeholder, RequestError for a feed that does not.
     """
     costly = None if is_asked or loaded.file is None else _why_costly(loaded.file)
     if costly is not None:
         return Peaks(note=f"The steps are not walked through unless asked to with `--memory`: {costly}.")
     try:
         return Peaks(find_peaks(load, loaded, options))
-    except RequestError:
-        if options.shape or options.batch is not None:
-            raise
-        return Peaks(note="Not known: what the steps are fed can not be read.")
     except PlacesimError as error:
+        is_known_before = isinstance(error, RequestError | UsageError) and not isinstance(error, SketchedValueError)
+        if is_known_before and (options.shape or options.batch is not None):
+            raise
+        if isinstance(error, RequestError):
+            return Peaks(note="Not known: what the steps are fed can not be read.")
         summary = failure_of(error).summary
         if not isinstance(error, SketchedValueError):
             return Peaks(note=f"Not known: the steps end with {summary}")

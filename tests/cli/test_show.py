@@ -223,7 +223,7 @@ def test_steps_that_fail_leave_memory_unknown(shell: Shell) -> None:
 def test_a_size_that_fits_nothing_is_an_error(shell: Shell) -> None:
     ended = shell("show", shell.write("m.yaml", MEMORY), "--shape", "y=1")
     assert (ended.code, ended.output) == (2, "")
-    assert ended.complaint.startswith("ValueError: no such placeholder: got 'y'")
+    assert ended.complaint.startswith("UsageError: no such placeholder: got 'y'")
 
 
 @pytest.mark.parametrize("size", [(60, 30), (80, 24), (120, 50)])

@@ -194,6 +194,14 @@ def test_a_kernel_that_gives_another_number_of_outputs_is_an_error(monkeypatch: 
         ),
         (
             [
+                {"op": "Const", "name": "x", "value": [True]},
+                {"op": "Const", "name": "i", "value": [0]},
+                {"op": "InplaceAdd", "name": "o", "inputs": ["x", "i", "x"]},
+            ],
+            "Unsupported data type: bool",
+        ),
+        (
+            [
                 {"op": "Const", "name": "i0", "value": [1.0, 2.0]},
                 {"op": "Const", "name": "i1", "value": [1.0]},
                 {"op": "_ParallelConcatUpdate", "name": "o", "inputs": ["i0", "i1"], "attrs": {"loc": 2}},

@@ -226,6 +226,7 @@ def _model(model: GpuModel) -> Any:
     if GPU_MODELS.get(model.name) == model:
         return model.name
     written = model._asdict()
+    del written["figures"]  # a file names none: those of the catalogue's model of this name hold
     written["pci_bus_id"] = list(written.pop("pci_bus_ids"))
     return written
 

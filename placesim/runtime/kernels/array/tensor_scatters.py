@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from placesim.dtypes import BOOL, RESOURCE, STRING, VARIANT
 from placesim.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.array.index_matrices import ignores_bad_indices, scatter_nd_dims, scatter_slices
@@ -117,12 +118,14 @@ def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 def build_inplace(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """The kernel that gives `x [rows, ...]` with `v[j]` combined into its row `i[j]`, counted around modulo its rows.
 
-    InvalidArgumentError unless `i` is a vector `[n]` and `v` is `[n, ...]`.
+    InvalidArgumentError unless `i` is a vector `[n]` and `v` is `[n, ...]`, and for what can only be replaced.
     """
 
     def update_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         tensor, rows, values = inputs
         _check_rows(tensor, rows, values)
+        if attrs["T"] in (BOOL, STRING, RESOURCE, VARIANT) and combine is not COMBINATIONS["Update"]:
+            raise InvalidArgumentError(f"Unsupported data type: {attrs['T'].name}")
         result = np.array(tensor)
         if tensor.size and values.size:
             # an index out of range is no error here: TensorFlow's kernel, too, takes it modulo the rows
