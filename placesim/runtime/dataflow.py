@@ -28,6 +28,7 @@ from placesim.runtime.kernels.memory_rules import TensorMemory
 from placesim.runtime.kernels.sketch import Sketch
 from placesim.runtime.memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, blame, defect, no_argument, read_variable
+from placesim.runtime.recording import Recorder, input_shapes, output_shapes
 from placesim.runtime.shapes import format_dims
 from placesim.runtime.sketches import unknown_choice
 
@@ -121,6 +122,8 @@ class DataflowExecutor:
         progress: Callable[[int], None] | None = None,
     ) -> dict[int, Any]:
         """One step: values by `_Arg` index -> values by `_Retval` index; raises OpError, with node and device."""
+        if self._ledger is not None and self._ledger.recorder is not None:
+            return _RecordedRun(self, feeds, progress, self._ledger, self._ledger.recorder).run()
         if self._ledger is not None:
             return _AccountedRun(self, feeds, progress, self._ledger).run()
         return _Run(self, feeds, progress).run()
@@ -602,6 +605,94 @@ class _AccountedRun(_Run):
     def _end_frame(self, frame: _FrameRun) -> None:
         for _, value in frame.constants:
             self._drop(value)
+
+
+class _RecordedRun(_AccountedRun):
+    """A step that tells a recorder of each node that ran, and which executions it waited for."""
+
+    def __init__(
+        self,
+        executor: DataflowExecutor,
+        feeds: Mapping[int, Any],
+        progress: Callable[[int], None] | None,
+        ledger: Ledger,
+        recorder: Recorder,
+    ) -> None:
+        super().__init__(executor, feeds, progress, ledger)
+        self._recorder = recorder
+        self._current: tuple[int, ...] = ()
+        self._arrived: dict[tuple[_Iteration, int], list[int]] = {}
+        self._entered: dict[tuple[_FrameRun, int], int] = {}
+        self._sent_by: dict[Any, int] = {}
+
+    def run(self) -> dict[int, Any]:
+        first = self._recorder.begin_run()
+        results = super().run()
+        self._recorder.end_run(first)
+        return results
+
+    def _compute(self, instruction: Instruction, item: _Ready) -> Any:
+        site = self._site(item[0], instruction)
+        if site.calls:
+            sources = self._arrived.get((item[2], item[1]), ())
+            self._recorder.begin_call(site, input_shapes(self._ledger, _memories(item), item[3]), sources)
+        return super()._compute(instruction, item)
+
+    def _send(self, item: _Ready, instruction: Instruction) -> None:
+        # the receiver may be served before the send itself ends
+        self._sent_by[self._key(instruction, item[2])] = self._record(item, instruction, ())
+        super()._send(item, instruction)
+
+    def _account_for(self, item: _Ready, instruction: Instruction, outputs: Sequence[Any]) -> Sequence[Any]:
+        is_send = instruction.node.op in SENDS
+        made = super()._account_for(item, instruction, outputs)
+        found = self._sent_by[self._key(instruction, item[2])] if is_send else self._record(item, instruction, made)
+        self._current = (found,)
+        return made
+
+    def _record(self, item: _Ready, instruction: Instruction, made: Sequence[Any]) -> int:
+        number, index, iteration, values, is_dead = item
+        site, op = self._site(number, instruction), instruction.node.op
+        sources = self._arrived.pop((iteration, index), [])
+        if site.calls and not is_dead:
+            return self._recorder.end_call()
+        if op in RECEIVES and not (is_dead and sources):
+            sources.append(self._sent_by[self._key(instruction, iteration)])
+        if op in MERGES and not is_dead:
+            sources = [source for source in sources if not self._recorder.executions[source].is_dead]
+        if is_dead or op in CONTROL_FLOW:
+            return self._recorder.add(site, (), (), sources, is_dead=is_dead)
+        inputs = input_shapes(self._ledger, _memories(item), values)
+        return self._recorder.add(site, inputs, output_shapes(made), sources)
+
+    def _arrive(self, number: int, instruction: Instruction, iteration: _Iteration, value: Any, position: int) -> None:
+        self._arrived.setdefault((iteration, instruction.node.id), []).extend(self._current)
+        super()._arrive(number, instruction, iteration, value, position)
+
+    def _arrive_at_merge(
+        self, number: int, instruction: Instruction, iteration: _Iteration, value: Any, position: int, is_enter: bool
+    ) -> None:
+        self._arrived.setdefault((iteration, instruction.node.id), []).extend(self._current)
+        super()._arrive_at_merge(number, instruction, iteration, value, position, is_enter)
+
+    def _propagate(
+        self, number: int, instruction: Instruction, iteration: _Iteration, outputs: Sequence[Any], is_dead: bool
+    ) -> None:
+        node = instruction.node
+        if node.op in ENTERS:
+            child = self._child(number, iteration, node.attrs["frame_name"])
+            (self._entered[child, node.id],) = self._current
+        super()._propagate(number, instruction, iteration, outputs, is_dead)
+
+    def _activate_readers(
+        self, number: int, node_id: int, iteration: _Iteration, outputs: Sequence[Any], is_dead: bool, is_enter: bool
+    ) -> None:
+        current = self._current
+        entered = self._entered.get((iteration.frame, node_id)) if is_enter else None
+        if entered is not None and entered not in current:  # a loop's constant comes to a further iteration
+            self._current = (*current, entered)
+        super()._activate_readers(number, node_id, iteration, outputs, is_dead, is_enter)
+        self._current = current
 
 
 def _memories(item: _Ready) -> list[TensorMemory]:
