@@ -142,8 +142,8 @@ def simulate(
     """Place a graph and, as far as `stage` says, partition and execute its steps.
 
     An error ends it: the report holds it, beside all that was established before.  With a `taker` it holds no results, and
-    a step is the last where that wants no more.  With `tells_memory` it says what each device's memory held; a `recorder` is then
-    told what each step executes.
+    a step is the last where that wants no more.  With `tells_memory` it says what each device's memory held; a `recorder` is
+    then told what each step executes.
     """
     simulation = _Simulation(loaded, options, stage, progress, taker, tells_memory=tells_memory, recorder=recorder)
     error: PlacesimError | None = None

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from placesim.collector import collector_paused
-from placesim.errors import ResourceExhaustedError, UsageError
+from placesim.errors import InvalidArgumentError, PlacesimError, ResourceExhaustedError, UsageError
 from placesim.graph.steps import Step
 from placesim.prediction.machines import SimulatedMachine, Threads
 from placesim.prediction.study import Memory, TimeStudy, WalkedStep, study_steps
+from placesim.runtime.kernels.sketch import SketchedValueError
 from placesim.runtime.recording import Recorder
 from placesim.runtime.walking import check_batch
 from placesim.simulation import Stage, session_config, simulate, steps_of
@@ -27,8 +28,8 @@ WALKED = 2
 def study_time(load: Callable[[], Loaded], options: Options, name: str, steps: int | None = None) -> TimeStudy:
     """How long a graph's steps take; the last one `steps` times, where that is given.
 
-    `load` gives the graph anew each time.  Raises what is wrong with the graph or the options, and what TensorFlow would raise but
-    for a device that runs out of memory: that is in the study, whose times are those without a limit.
+    `load` gives the graph anew each time.  Raises what is wrong with the graph or the options, and what TensorFlow would raise
+    but for a device that runs out of memory: that is in the study, whose times are those without a limit.
     """
     loaded, repeats = _loaded(load, options, steps)
     assert loaded.file is not None
@@ -36,17 +37,19 @@ def study_time(load: Callable[[], Loaded], options: Options, name: str, steps: i
         check_batch(loaded.file.graph)
     report, recorder = _walk(loaded, options)
     error = report.error
-    if error is not None:
-        if not isinstance(error, ResourceExhaustedError) or options.no_memory_limit:
-            raise error
+    if isinstance(error, ResourceExhaustedError) and not options.no_memory_limit:
         loaded, _ = _loaded(load, options, steps)
         report, recorder = _walk(loaded, replace(options, no_memory_limit=True))
-        if report.error is not None:
-            raise report.error
+    if report.error is not None:
+        raise _without_executing(report.error)
+    assert loaded.file is not None
     config = session_config(loaded.file, options)
     threads = Threads(config.inter_op_parallelism_threads, config.intra_op_parallelism_threads)
     with collector_paused():
-        machine = SimulatedMachine(report.devices, threads)
+        try:
+            machine = SimulatedMachine(report.devices, threads)
+        except InvalidArgumentError as lack:
+            raise UsageError(lack.message) from None
         return study_steps(name, _by_step(recorder, repeats), machine, _memory(report), error)
 
 
@@ -68,6 +71,13 @@ def _loaded(load: Callable[[], Loaded], options: Options, steps: int | None) -> 
 
 def _few(step: Step) -> Step:
     return replace(step, repeat=min(step.repeat, WALKED))
+
+
+def _without_executing(error: PlacesimError) -> PlacesimError:
+    """The error with the ways out that a simulation has: nothing is executed here."""
+    if isinstance(error, SketchedValueError):
+        error.help = tuple(line for line in error.help if not line.startswith("`--execute`"))
+    return error
 
 
 def _walk(loaded: Loaded, options: Options) -> tuple[Report, Recorder]:

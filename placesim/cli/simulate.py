@@ -78,8 +78,8 @@ def simulate_command(
     """Tell how long a graph's step would take on the machine, and where the time goes.
 
     GRAPH is whatever `run` takes.  The steps are walked through and nothing is computed, so that sizes have to be known:
-    `--batch` or `--shape` settle what placeholders leave open.  Each node takes what its shapes cost on its device, transfers share
-    links, and the report says what bounds the step.
+    `--batch` or `--shape` settle what placeholders leave open.  Each node takes what its shapes cost on its device, transfers
+    share links, and the report says what bounds the step.
 
     \b
     Examples:

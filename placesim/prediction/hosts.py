@@ -22,8 +22,8 @@ LAUNCH_SECONDS = 5e-6
 SHARE_SECONDS = 40e-6
 """A node is given another core for so much work each: TensorFlow's pools cut no smaller shares than some ten microseconds."""
 HOST_ASSUMPTION = (
-    f"each task's host is assumed to have {HOST_CORES} cores of {_CLOCK_HZ / 1e9:g} GHz, with {_FLOAT32 / 1e9:g} GFLOPS of float32 "
-    f"and {_BYTES_PER_CORE / 1e9:g} GB/s each: the times of what runs on CPUs are uncertain beyond their intervals"
+    f"each task's host is assumed to have {HOST_CORES} cores of {_CLOCK_HZ / 1e9:g} GHz, with {_FLOAT32 / 1e9:g} GFLOPS of "
+    f"float32 and {_BYTES_PER_CORE / 1e9:g} GB/s each: the times of what runs on CPUs are uncertain beyond their intervals"
 )
 
 

@@ -24,8 +24,8 @@ NETWORK_BYTES = 10e9 / 8
 NETWORK_SECONDS = 50e-6
 """What a message waits beside its bytes; those of PCIe and NVLink are assumed."""
 LINK_ASSUMPTION = (
-    f"links are assumed: PCIe by the GPU's generation and lanes with {PCIE_SECONDS * 1e6:g} us, NVLink where the model has it with "
-    f"{NVLINK_SECONDS * 1e6:g} us, between tasks {NETWORK_BYTES * 8 / 1e9:g} Gbit/s and {NETWORK_SECONDS * 1e6:g} us; "
+    f"links are assumed: PCIe by the GPU's generation and lanes with {PCIE_SECONDS * 1e6:g} us, NVLink where the model has it "
+    f"with {NVLINK_SECONDS * 1e6:g} us, between tasks {NETWORK_BYTES * 8 / 1e9:g} Gbit/s and {NETWORK_SECONDS * 1e6:g} us; "
     "each by itself in both directions"
 )
 
@@ -79,7 +79,8 @@ class SimulatedMachine:
     bandwidth.
     """
 
-    def __init__(self, devices: Sequence[Device], threads: Threads = Threads()) -> None:
+    def __init__(self, devices: Sequence[Device], threads: Threads | None = None) -> None:
+        threads = threads or Threads()
         self.resources: list[Resource] = []
         self.links: list[Link] = []
         self.places: dict[str, Place] = {}
@@ -135,8 +136,9 @@ class SimulatedMachine:
         """The way between two devices' memories; `from_host` and `to_host` say that a GPU's end is in host memory."""
         source = None if from_host else sender.gpu
         target = None if to_host else receiver.gpu
+        network: tuple[int, ...] = ()
         if sender.task != receiver.task:
-            links = (self._network[sender.task][1], self._network[receiver.task][0])
+            network = self._network[sender.task][1], self._network[receiver.task][0]
         elif source is not None and target is not None:
             if source is target:
                 return Route()
@@ -144,11 +146,8 @@ class SimulatedMachine:
             if source.nvlink_out >= 0 and target.nvlink_in >= 0:
                 return Route((source.nvlink_out, target.nvlink_in), streams)
             return Route((source.link_out, target.link_in), streams)
-        else:
-            links = ()
-        if source is not None:
-            links = (source.link_out, *links)
-        if target is not None:
-            links = (*links, target.link_in)
-        streams = () if source is None else (source.to_host,)
-        return Route(links, streams if target is None else (*streams, target.from_host))
+        first, last = () if source is None else (source,), () if target is None else (target,)
+        return Route(
+            (*(gpu.link_out for gpu in first), *network, *(gpu.link_in for gpu in last)),
+            (*(gpu.to_host for gpu in first), *(gpu.from_host for gpu in last)),
+        )

@@ -103,10 +103,8 @@ def _shapes(site: Site, execution: Execution) -> NodeShapes:
     inputs = tuple(dims for dims, _ in execution.inputs)
     outputs = tuple(dims for dims, _ in execution.outputs)
     op, flops = instruction.node.op, instruction.kernel.flops
-    if op in DISPATCHED or flops is None or not outputs:
-        operations = 0
-    else:
-        operations = int(flops(inputs, outputs, instruction.attrs))
+    computes = flops is not None and op not in DISPATCHED and bool(outputs)
+    operations = int(flops(inputs, outputs, instruction.attrs)) if computes and flops is not None else 0
     made = (*execution.outputs, *execution.inputs)
     dtype = made[0][1] if made else FLOAT
     return NodeShapes(op, instruction.attrs, inputs, outputs, dtype, operations, num_bytes(made))

@@ -49,8 +49,8 @@ class Bound(NamedTuple):
 class DeviceTime(NamedTuple):
     """A device in the step: for how many seconds its nodes ran and its copies, the bytes in and out, and its memory.
 
-    `busy` is that of a GPU's compute stream; of a CPU, the seconds in which a node of any CPU of its task ran.  `peak` is None where
-    no memory was used, `limit` where there is none.
+    `busy` is that of a GPU's compute stream; of a CPU, the seconds in which its task's host ran anything, launches among it.
+    `peak` is None where no memory was used, `limit` where there is none.
     """
 
     device: str
@@ -164,30 +164,33 @@ def study_steps(
 ) -> TimeStudy:
     """What the steps take on the machine; raises what `StepCosts.placed` raises."""
     costs = StepCosts(machine)
-    known: dict[int, tuple[float, float, float]] = {}
+    readings: dict[int, _Reading] = {}
 
-    def times(step: Sequence[Execution]) -> tuple[float, float, float]:
-        found = known.get(id(step))
+    def read(step: Sequence[Execution]) -> _Reading:
+        found = readings.get(id(step))
         if found is None:
             placed = costs.placed(step)
-            middle, low, high = (_run(step, placed, machine, pick)[1].seconds for pick in (_middle, _low, _high))
-            # an order that happens to be worse may cost more than shorter nodes save
-            found = known[id(step)] = middle, min(low, middle), max(middle, high)
+            found = readings[id(step)] = _Reading(step, placed, machine, *_run(step, placed, machine, _middle))
         return found
 
-    rows = tuple(StepTime(number, step.repeat, *times(step.steady), times(step.first)[0]) for number, step in enumerate(steps))
+    def interval(step: Sequence[Execution]) -> tuple[float, float, float]:
+        reading = read(step)
+        low, high = (_run(step, reading.placed, machine, pick)[1].seconds for pick in (_low, _high))
+        # an order that happens to be worse may cost more than shorter nodes save
+        return reading.seconds, min(low, reading.seconds), max(reading.seconds, high)
+
+    rows = tuple(
+        StepTime(number, step.repeat, *interval(step.steady), read(step.first).seconds) for number, step in enumerate(steps)
+    )
     last = steps[-1].steady
-    placed = costs.placed(last)
-    tasks, timeline = _run(last, placed, machine, _middle)
-    reading = _Reading(last, placed, machine, tasks, timeline)
-    nodes = tuple(reading.nodes())
+    reading = read(last)
     return TimeStudy(
         name,
         rows,
         tuple(reading.bounds()),
         tuple(reading.devices(memory)),
         tuple(reading.links()),
-        nodes,
+        tuple(reading.nodes()),
         tuple(reading.transfers()),
         tuple(reading.path()),
         _assumptions(last, machine),
@@ -242,14 +245,15 @@ class _Reading:
         timeline: Timeline,
     ) -> None:
         self._step = step
-        self._placed = placed
+        self.placed = placed
+        self.seconds = timeline.seconds
         self._machine = machine
         self._tasks = tasks
         self._timeline = timeline
 
     def nodes(self) -> Iterator[NodeRun]:
         resources = self._machine.resources
-        spans = zip(self._step, self._placed, self._timeline.starts, self._timeline.ends, strict=True)
+        spans = zip(self._step, self.placed, self._timeline.starts, self._timeline.ends, strict=True)
         for execution, cost, start, end in spans:
             if execution.site is not None and cost.resource != NOWHERE:
                 stream = resources[cost.resource].name
@@ -257,7 +261,7 @@ class _Reading:
                 yield NodeRun(execution.site.name, op, device, stream, start, end, *cost.predicted, cost.is_host)
 
     def transfers(self) -> Iterator[TransferRun]:
-        spans = zip(self._step, self._placed, self._timeline.starts, self._timeline.ends, strict=True)
+        spans = zip(self._step, self.placed, self._timeline.starts, self._timeline.ends, strict=True)
         for execution, cost, start, end in spans:
             if cost.route is not None and cost.route.links:
                 sender, receiver, tensor = _key(execution)
@@ -280,7 +284,7 @@ class _Reading:
         counts: dict[str, int] = {}
         bytes_in: dict[str, int] = {}
         bytes_out: dict[str, int] = {}
-        for execution, cost in zip(self._step, self._placed, strict=True):
+        for execution, cost in zip(self._step, self.placed, strict=True):
             if cost.route is not None:
                 sender, receiver, _ = _key(execution)
                 bytes_out[sender] = bytes_out.get(sender, 0) + cost.num_bytes
@@ -298,7 +302,7 @@ class _Reading:
 
     def path(self) -> Iterator[PathPart]:
         for part in critical_path(self._tasks, self._timeline):
-            execution, cost = self._step[part.task], self._placed[part.task]
+            execution, cost = self._step[part.task], self.placed[part.task]
             if execution.site is None or part.end == part.start:
                 continue
             node, device, kind = execution.site.name, execution.site.program.state.device.name, COMPUTE

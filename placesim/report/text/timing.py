@@ -1,7 +1,7 @@
 """A study of time as lines for a pipe, and as a JSON object.
 
-In a pipe every line begins with what it is, and has tabs between its parts; times are seconds, shares are of the step's time, bytes
-are whole numbers, and `-` stands for what there is not.
+In a pipe every line begins with what it is, and has tabs between its parts; times are seconds, shares are of the step's time,
+bytes are whole numbers, and `-` stands for what there is not.
 
 - `time`, seconds of the last step in its steady state, low, high.
 - `step`, number, repetitions, seconds, low, high, seconds of the first repetition.
