@@ -49,9 +49,9 @@ class StepCosts:
 
     def placed(self, step: Sequence[Execution]) -> list[Placed]:
         """One for each execution; UsageError where a GPU has no rate for what a node computes."""
-        return [self._placed(execution) for execution in step]
+        return [self._placed(execution, step) for execution in step]
 
-    def _placed(self, execution: Execution) -> Placed:
+    def _placed(self, execution: Execution, step: Sequence[Execution]) -> Placed:
         site = execution.site
         if site is None or execution.is_dead:
             return _NOWHERE
@@ -59,20 +59,21 @@ class StepCosts:
         if op in SENDS:
             return _NOWHERE
         if op in RECEIVES:
-            return self._transfer(site, execution.outputs)
+            return self._transfer(site, execution, step)
         key = (id(site.program), id(site.instruction.attrs), op, site.output_on_host, execution.inputs, execution.outputs)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._kernel(site, execution)
         return found
 
-    def _transfer(self, site: Site, outputs: Sequence[TypedShape]) -> Placed:
-        key = site.instruction.key
+    def _transfer(self, site: Site, execution: Execution, step: Sequence[Execution]) -> Placed:
+        key, places = site.instruction.key, self._machine.places
         assert key is not None
-        places, on_host = self._machine.places, site.instruction.node.op == "_HostRecv"
-        # both ends of a transfer are in the same kind of memory where one of them is the host's
-        route = self._machine.route(places[key[0]], places[key[1]], from_host=on_host, to_host=on_host)
-        return Placed(NOTHING, route=route, num_bytes=num_bytes(outputs))
+        senders = (step[source].site for source in execution.sources)
+        from_host = any(sender is not None and sender.instruction.node.op == "_HostSend" for sender in senders)
+        to_host = site.instruction.node.op == "_HostRecv"
+        route = self._machine.route(places[key[0]], places[key[1]], from_host=from_host, to_host=to_host)
+        return Placed(NOTHING, route=route, num_bytes=num_bytes(execution.outputs))
 
     def _kernel(self, site: Site, execution: Execution) -> Placed:
         place = self._machine.places[site.program.state.device.name]

@@ -624,6 +624,7 @@ class _RecordedRun(_AccountedRun):
         self._arrived: dict[tuple[_Iteration, int], list[int]] = {}
         self._entered: dict[tuple[_FrameRun, int], int] = {}
         self._sent_by: dict[Any, int] = {}
+        self._waited: set[tuple[_Iteration, int]] = set()
 
     def run(self) -> dict[int, Any]:
         first = self._recorder.begin_run()
@@ -636,7 +637,15 @@ class _RecordedRun(_AccountedRun):
         if site.calls:
             sources = self._arrived.get((item[2], item[1]), ())
             self._recorder.begin_call(site, input_shapes(self._ledger, _memories(item), item[3]), sources)
-        return super()._compute(instruction, item)
+        found = super()._compute(instruction, item)
+        if site.calls and isinstance(found, Exception):
+            self._recorder.end_call()
+        return found
+
+    def _finish(self, item: _Ready, outputs: Any) -> None:
+        if isinstance(outputs, WouldWait):
+            self._waited.add((item[2], item[1]))
+        super()._finish(item, outputs)
 
     def _send(self, item: _Ready, instruction: Instruction) -> None:
         # the receiver may be served before the send itself ends
@@ -656,6 +665,8 @@ class _RecordedRun(_AccountedRun):
         sources = self._arrived.pop((iteration, index), [])
         if site.calls and not is_dead:
             return self._recorder.end_call()
+        if (iteration, index) in self._waited:  # for what a queue was given: what ran last
+            sources.append(len(self._recorder.executions) - 1)
         if op in RECEIVES and not (is_dead and sources):
             sources.append(self._sent_by[self._key(instruction, iteration)])
         if op in MERGES and not is_dead:
