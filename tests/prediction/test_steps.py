@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -131,7 +132,7 @@ def test_a_loop_costs_each_of_its_turns(device: str, x: float, turns: int) -> No
     counted = runs(found)
     assert (counted["twice"], counted["less"], counted["el"]) == (turns, turns + 1, 1)
     spans = sorted((node.start, node.end) for node in found.nodes if node.node == "twice")
-    assert all(one[1] <= other[0] for one, other in zip(spans, spans[1:], strict=False))
+    assert all(one[1] <= other[0] for one, other in itertools.pairwise(spans))
 
 
 @pytest.mark.parametrize(("p", "taken", "left"), [(True, "twice", "more"), (False, "more", "twice")])
@@ -164,7 +165,7 @@ def test_a_call_costs_its_body() -> None:
     assert len(products) == 3
     assert found.step.seconds == pytest.approx(sum(node.seconds for node in found.nodes), rel=1e-9)
     assert found.step.seconds > sum(node.seconds for node in products)
-    assert all(one.end <= other.start for one, other in zip(products, products[1:], strict=False))
+    assert all(one.end <= other.start for one, other in itertools.pairwise(products))
 
 
 def test_what_waits_for_a_queue_comes_after_what_fills_it() -> None:
@@ -187,9 +188,9 @@ def test_launching_takes_the_host_and_the_stream_goes_on_by_itself() -> None:
     chain = layers([[number] for number in range(4)], ["/gpu:0"] * 4)
     found = study(chain, **ONE_THREAD)
     kernels = [node for node in found.nodes if node.op == "AddN"]
-    assert all(LAUNCH_SECONDS < node.seconds for node in kernels)
+    assert all(node.seconds > LAUNCH_SECONDS for node in kernels)
     # each launch but the first is over before the kernel ahead of it
-    assert all(one.end == pytest.approx(other.start, rel=1e-12) for one, other in zip(kernels, kernels[1:], strict=False))
+    assert all(one.end == pytest.approx(other.start, rel=1e-12) for one, other in itertools.pairwise(kernels))
 
 
 def test_more_intra_op_threads_make_a_large_product_faster() -> None:
