@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from placesim.runtime.accounting.usage import DeviceUsage
     from placesim.runtime.graph_shapes import GraphShapes
     from placesim.runtime.prepared import PreparedStep
+    from placesim.runtime.recording import Recorder
     from placesim.runtime.session import Session
 
 Progress = Callable[[int, int, int, int], None]
@@ -116,7 +117,7 @@ def devices(
     loaded = load(graph, None, options)
     if loaded.error is not None or loaded.file is None:
         raise loaded.error or UsageError("no graph")
-    return _session_devices(loaded.file, _config(loaded.file, options), options, log)
+    return _session_devices(loaded.file, session_config(loaded.file, options), options, log)
 
 
 def _checked(report: Report) -> Report:
@@ -136,13 +137,15 @@ def simulate(
     taker: Taker | None = None,
     *,
     tells_memory: bool = False,
+    recorder: Recorder | None = None,
 ) -> Report:
     """Place a graph and, as far as `stage` says, partition and execute its steps.
 
     An error ends it: the report holds it, beside all that was established before.  With a `taker` it holds no results, and
-    a step is the last where that wants no more.  With `tells_memory` it says what each device's memory held.
+    a step is the last where that wants no more.  With `tells_memory` it says what each device's memory held; a `recorder` is
+    then told what each step executes.
     """
-    simulation = _Simulation(loaded, options, stage, progress, taker, tells_memory=tells_memory)
+    simulation = _Simulation(loaded, options, stage, progress, taker, tells_memory=tells_memory, recorder=recorder)
     error: PlacesimError | None = None
     try:
         with collector_paused() if stage == Stage.WALKED else nullcontext():
@@ -168,6 +171,7 @@ class _Simulation:
         taker: Taker | None,
         *,
         tells_memory: bool,
+        recorder: Recorder | None,
     ) -> None:
         self._loaded = loaded
         self._taker = taker
@@ -182,6 +186,7 @@ class _Simulation:
         self._shows_log = bool(options.log_placement)
         self._creation_log: list[LogLine] = []
         self._tells_memory = tells_memory
+        self._recorder = recorder
         self._ledger: Ledger | None = None
         self._memory_log: list[MemoryLogLine] = []
 
@@ -221,11 +226,11 @@ class _Simulation:
             raise self._loaded.error
         file = self._loaded.file
         assert file is not None
-        config = _config(file, self._options)
+        config = session_config(file, self._options)
         self._shapes = run_within(config.timeout_seconds, lambda: check_shapes(file))
         if self._options.log_placement is None:
             self._shows_log = config.log_device_placement
-        steps = _steps(self._loaded, file, self._options)
+        steps = steps_of(self._loaded, file, self._options)
         if self._loaded.needs_fetch and self._stage >= Stage.EXECUTED and self._options.fetch is None:
             raise UsageError(self._loaded.needs_fetch)
         machine = _session_devices(file, config, self._options, self._creation_log.append)
@@ -255,6 +260,7 @@ class _Simulation:
         )
         if self._tells_memory:
             record(ledger)
+        ledger.recorder = self._recorder
         return ledger
 
     def _memory(self) -> tuple[DeviceUsage, ...]:
@@ -321,7 +327,8 @@ class _Simulation:
 # --- what the options override --------------------------------------------------------------------------------------
 
 
-def _config(file: GraphFile, options: Options) -> Config:
+def session_config(file: GraphFile, options: Options) -> Config:
+    """The file's config with what the options say in its place."""
     given: dict[str, Any] = {
         "allow_soft_placement": options.soft_placement,
         "log_device_placement": options.log_placement,
@@ -398,7 +405,7 @@ def find_gpu_model(name: str) -> GpuModel:
     return found
 
 
-def _steps(loaded: Loaded, file: GraphFile, options: Options) -> tuple[Step, ...]:
+def steps_of(loaded: Loaded, file: GraphFile, options: Options) -> tuple[Step, ...]:
     """The file's steps under `fetch` and `feed`.
 
     `fetch` puts one step in the place of all those that fetch a tensor, with the last step's feeds; steps that only run

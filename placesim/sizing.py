@@ -17,7 +17,7 @@ from placesim.runtime.accounting.building import make_allocator
 from placesim.runtime.accounting.replaying import dump_text, replay
 from placesim.runtime.accounting.usage import DeviceUsage
 from placesim.runtime.kernels.sketch import SketchedValueError
-from placesim.runtime.walking import MAX_NAMED, declared_shapes, has_open_batch, walk_length
+from placesim.runtime.walking import check_batch, walk_length
 from placesim.simulation import Stage, simulate
 
 if TYPE_CHECKING:
@@ -151,10 +151,8 @@ class _Study:
         if self._wanted.is_executed and (given or self._options.shape):
             raise UsageError("sizes for what is computed: got --batch or --shape with --execute, expected --feed with arrays")
         file = self._loaded.file
-        if given and file is not None and not has_open_batch(file.graph):
-            error = UsageError("no batch: got --batch, expected a placeholder whose shape leaves the first dimension open")
-            error.help = tuple(f"{name} is declared as {shape}" for name, shape in declared_shapes(file.graph)[:MAX_NAMED])
-            raise error
+        if given and file is not None:
+            check_batch(file.graph)
 
     # --- walks
 

@@ -34,9 +34,10 @@ ROOMS = {
         "byte_counts deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices memory ops "
         "dtypes errors"
     ),
-    "prediction": "runtime devices ops dtypes errors",
+    "prediction": "timelines runtime devices ops dtypes errors",
     "inspection": "escapes files marked suggestions formats runtime placement graph devices ops dtypes errors",
-    "report": "escapes marked inspection runtime placement graph devices ops dtypes errors",
+    "report": "escapes marked inspection prediction runtime placement graph devices ops dtypes errors",
+    "timing": "collector simulation loading options prediction runtime graph errors",
     "sizing": "simulation loading options inspection runtime devices errors",
     "manual": "",
     "options": "suggestions devices errors",
@@ -46,8 +47,8 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "cli": (
-        "escapes files suggestions deadlines interrupts simulation sizing loading options manual inspection report marked "
-        "formats devices errors placesim"
+        "escapes files suggestions deadlines interrupts simulation sizing timing loading options manual inspection prediction "
+        "report marked formats devices errors placesim"
     ),
     "__init__": "interrupts simulation devices errors",
     "__main__": "cli interrupts",

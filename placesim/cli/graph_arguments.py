@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, auto
 from io import BytesIO
@@ -40,6 +40,23 @@ def load_graph(graph: str, options: Options) -> Loaded:
     return load(sys.stdin.buffer, "<stdin>", options) if graph == "-" else load(graph, None, options)
 
 
+def graph_name(graph: str) -> str:
+    """What messages call it."""
+    return "<stdin>" if graph == "-" else graph
+
+
+def graph_loader(graph: str, options: Options) -> Callable[[], Loaded]:
+    """Reads the graph, as often as it is asked; a stream once."""
+    from placesim.files.reading import is_stream
+    from placesim.loading import load, read_bytes, read_stream
+
+    name = graph_name(graph)
+    if graph != "-" and not is_stream(graph):
+        return lambda: load_graph(graph, options)
+    data = read_stream(sys.stdin.buffer, name) if graph == "-" else read_bytes(graph)
+    return lambda: load(BytesIO(data), name, options)
+
+
 def load_graphs(graphs: Sequence[str], options: Options) -> Iterator[tuple[str, Loaded]]:
     """Each graph with its name; a `.jsonl` file holds one a line."""
     from placesim.loading import read_lines
@@ -68,7 +85,7 @@ def open_subject(
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
 
-    name = "<stdin>" if graph == "-" else graph
+    name = graph_name(graph)
     is_read_once = graph == "-" or is_stream(graph)
     data = b""
     if is_read_once or _may_be_report(graph):

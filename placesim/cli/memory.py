@@ -22,11 +22,7 @@ from placesim.cli.options import (
 from placesim.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from placesim.inspection.memory_study import MemoryStudy
-    from placesim.loading import Loaded
-    from placesim.options import Options
 
 AUTO = "auto"
 TOP = 10
@@ -132,6 +128,7 @@ def memory_command(
       placesim memory graphs/alexnet.yaml --output alexnet.html
       placesim memory model.yaml --batch 64 | awk -F'\\t' '$1 == "device" {print $2, $5}'
     """
+    from placesim.cli.graph_arguments import graph_loader, graph_name
     from placesim.cli.output import is_terminal, write, write_error_text, write_files
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.options import make_options
@@ -142,7 +139,7 @@ def memory_command(
         raise UsageError("a page is not for a terminal: got --format html, expected --output FILE with it")
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment(), "execute": execute}
     options = make_options(given(values | known | {"batch": None if batch == AUTO else batch}))
-    study = study_memory(_loader(graph, options), options, _name(graph), Wanted(execute, batch == AUTO, dumps))
+    study = study_memory(graph_loader(graph, options), options, graph_name(graph), Wanted(execute, batch == AUTO, dumps))
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(study, top), is_styled=True)
     else:
@@ -152,24 +149,6 @@ def memory_command(
         write_error_text(study.error.report.error_text())
         return study.error.exit_code
     return 0
-
-
-def _name(graph: str) -> str:
-    return "<stdin>" if graph == "-" else graph
-
-
-def _loader(graph: str, options: Options) -> Callable[[], Loaded]:
-    """Reads the graph, as often as it is asked; a stream once."""
-    from io import BytesIO
-
-    from placesim.cli.graph_arguments import load_graph
-    from placesim.files.reading import is_stream
-    from placesim.loading import load, read_bytes, read_stream
-
-    if graph != "-" and not is_stream(graph):
-        return lambda: load_graph(graph, options)
-    data = read_stream(sys.stdin.buffer, _name(graph)) if graph == "-" else read_bytes(graph)
-    return lambda: load(BytesIO(data), _name(graph), options)
 
 
 def _styled(study: MemoryStudy, top: int) -> str:

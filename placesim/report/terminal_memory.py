@@ -12,16 +12,15 @@ from rich.text import Text
 
 from placesim.escapes import escape_line
 from placesim.inspection.memory_study import DeviceMemory, Holding, MemoryStudy, largest_holdings
+from placesim.report.terminal_blocks import as_encoded, blocks_line
 from placesim.report.terminal_console import console_into, shared_widths
 from placesim.report.text.amounts import readable_size
 from placesim.report.text.memory import device_labels, requirements
 
-BLOCKS = " ▁▂▃▄▅▆▇█"
 MAX_CURVE = 100
 MIN_NAME = 17
 """With less room for each name, since when and until when are left out."""
 _GAP = "   "
-_ASCII = str.maketrans("▁▂▃▄▅▆▇█·…", "__.--=##..")
 _STYLES = {"variable": "blue", "constant": "cyan", "step": "green", "scratch": "magenta"}
 
 
@@ -38,8 +37,7 @@ def styled_memory(study: MemoryStudy, stream: TextIO, top: int) -> str:
     for device in study.devices:
         for line in device.dump:
             console.print(Text(escape_line(line)), soft_wrap=True)
-    text = buffer.getvalue()
-    return text if (stream.encoding or "").lower().startswith("utf") else text.translate(_ASCII)
+    return as_encoded(buffer.getvalue(), stream)
 
 
 def _device(device: DeviceMemory, label: str, width: int, top: int) -> Iterator[Text | Table]:
@@ -90,7 +88,7 @@ def curve_line(curve: Sequence[int], width: int) -> str:
     parts = (
         curve[len(curve) * i // cells : max(len(curve) * (i + 1) // cells, len(curve) * i // cells + 1)] for i in range(cells)
     )
-    return "".join(BLOCKS[-(-max(part) * (len(BLOCKS) - 1) // most)] for part in parts)
+    return blocks_line([max(part) for part in parts], most)
 
 
 def _table(holdings: Sequence[Holding], width: int) -> Table:

@@ -20,6 +20,7 @@ from placesim.runtime.accounting.ledger import FETCHED, Ledger, Site, StepAccoun
 from placesim.runtime.accounting.plain import PlainKernel
 from placesim.runtime.process_memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, TransferKey, blame, defect, no_argument, read_variable
+from placesim.runtime.recording import Recorder, input_shapes, output_shapes
 
 CHUNK = 4096
 """Nodes between two looks at the progress bar."""
@@ -28,6 +29,8 @@ MANY = 1 << 62
 """Stands for a number of elements of which nothing is known."""
 
 Step = Callable[[], None]
+Note = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], None]
+"""Is given the memories and the values of a node's inputs, and the memories of its outputs."""
 Progress = Callable[[int], None]
 
 
@@ -238,6 +241,7 @@ class _Accounts:
         self._readers = [_reader_counts(program) for program in schedule.programs]
         self._constants = make_constants(ledger, schedule.programs)
         self._account: StepAccount | None = None
+        self._recorded = None if ledger.recorder is None else _Recorded(schedule, ledger, ledger.recorder)
 
     @property
     def has_failed(self) -> bool:
@@ -248,6 +252,8 @@ class _Accounts:
         for memories in self._memories:
             memories[:] = [None] * len(memories)
         self._account = StepAccount(self._ledger, self, self._last_readers)
+        if self._recorded is not None:
+            self._recorded.begin()
 
     def _last_readers(self) -> dict[Buffer, str]:
         """How long the buffers that are in use now would be."""
@@ -262,6 +268,8 @@ class _Accounts:
     def end(self) -> None:
         if self._account is not None:
             self._account.close()
+        if self._recorded is not None:
+            self._recorded.end()
 
     def around(self, number: int, index: int, step: Step) -> Step:
         """A node's step, which drops nothing, with what it does to the memory of its inputs and outputs."""
@@ -274,8 +282,10 @@ class _Accounts:
         site = self._ledger.site(program, instruction, map(bool, readers))
         dropped = self._schedule.last_readers.get((number, index), ())
         constant = self._constants.get((number, index))
+        note = None if self._recorded is None else self._recorded.note(number, index, site)
+        begin_call = None if self._recorded is None else self._recorded.call(number, index, site)
         if site.plain is not None:
-            return self._around_plain(site, site.plain, step, (store, memories, gather_memories), readers[0], dropped)
+            return self._around_plain(site, site.plain, step, (store, memories, gather_memories), readers[0], dropped, note)
 
         def accounted() -> None:
             account = self._account
@@ -283,6 +293,8 @@ class _Accounts:
             values, given = gather(store), gather_memories(memories)
             if site.calls:
                 account.begin(given, values)
+                if begin_call is not None:
+                    begin_call(given, values, ())
                 try:
                     step()
                 except OpError as error:
@@ -290,6 +302,8 @@ class _Accounts:
             else:
                 step()
             made = account.executed(site, given, values, store[first:last], instruction.key, constant)
+            if note is not None:
+                note(given, values, made)
             for memory, count in zip(made, readers, strict=True):
                 share(memory, count)
             memories[first:last] = made
@@ -306,6 +320,7 @@ class _Accounts:
         places: tuple[list[Any], list[Any], Callable[[list[Any]], tuple[Any, ...]]],
         readers: int,
         dropped: Sequence[int],
+        note: Note | None,
     ) -> Step:
         store, memories, gather_memories = places
         output = site.instruction.outputs
@@ -316,6 +331,8 @@ class _Accounts:
             given = gather_memories(memories)
             step()
             made = account.executed_plain(site, plain, given, store[output])
+            if note is not None:
+                note(given, (), (made,))
             if readers != 1:
                 share(made, readers)
             memories[output] = made
@@ -323,6 +340,61 @@ class _Accounts:
                 store[position] = memories[position] = None
 
         return accounted
+
+
+class _Recorded:
+    """What an executor tells a recorder: of each node the executions that it waits for, which the schedule fixes."""
+
+    def __init__(self, schedule: Schedule, ledger: Ledger, recorder: Recorder) -> None:
+        self._ledger = ledger
+        self._recorder = recorder
+        self._programs = schedule.programs
+        self._numbers = [[0] * len(program.instructions) for program in schedule.programs]
+        self._sent: dict[Any, int] = {}
+        self._first = 0
+
+    def begin(self) -> None:
+        self._first = self._recorder.begin_run()
+
+    def end(self) -> None:
+        self._recorder.end_run(self._first)
+
+    def note(self, number: int, index: int, site: Site) -> Note:
+        """What is to be done when a node has run."""
+        instruction, numbers, recorder, ledger = site.instruction, self._numbers[number], self._recorder, self._ledger
+        op, key, sent, waits_for = instruction.node.op, instruction.key, self._sent, self._waits_for(number, index)
+
+        def note(given: Sequence[Any], values: Sequence[Any], made: Sequence[Any]) -> None:
+            if site.calls:
+                numbers[index] = recorder.end_call()
+                return
+            sources = [numbers[source] for source in waits_for]
+            if op in RECEIVES:
+                sources.append(sent.pop(key))
+            found = recorder.add(site, input_shapes(ledger, given, values), output_shapes(made), sources)
+            numbers[index] = found
+            if op in SENDS:
+                sent[key] = found
+
+        return note
+
+    def call(self, number: int, index: int, site: Site) -> Note:
+        """What is to be done before a node that calls functions."""
+        numbers, recorder, ledger, waits_for = (
+            self._numbers[number],
+            self._recorder,
+            self._ledger,
+            self._waits_for(number, index),
+        )
+
+        def begin_call(given: Sequence[Any], values: Sequence[Any], _: Sequence[Any]) -> None:
+            recorder.begin_call(site, input_shapes(ledger, given, values), [numbers[source] for source in waits_for])
+
+        return begin_call
+
+    def _waits_for(self, number: int, index: int) -> tuple[int, ...]:
+        node = self._programs[number].instructions[index].node
+        return (*node.input_nodes, *node.control_inputs)
 
 
 def _until_read(instruction: Instruction) -> str:

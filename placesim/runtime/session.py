@@ -245,8 +245,12 @@ class Session:
         assert prepared.executor is not None
         shapes = tuple(value_dims(value) for value in arguments.values())
         if prepared.settled == shapes:
+            if ledger.recorder is not None:
+                ledger.recorder.repeat_step(id(prepared))
             return prepared.executor.run(arguments, progress, is_accounted=False)
         ledger.begin_step()
+        if ledger.recorder is not None:
+            ledger.recorder.begin_step(id(prepared))
         try:
             results = prepared.executor.run(arguments, progress)
         finally:

@@ -141,6 +141,14 @@ def has_open_batch(graph: Graph) -> bool:
     return any(node.op in UNFED_PLACEHOLDERS and (_declared(node) or (0,))[0] < 0 for node in graph.nodes)
 
 
+def check_batch(graph: Graph) -> None:
+    """UsageError where there is nothing that a batch could settle."""
+    if not has_open_batch(graph):
+        error = UsageError("no batch: got --batch, expected a placeholder whose shape leaves the first dimension open")
+        error.help = tuple(f"{name} is declared as {shape}" for name, shape in declared_shapes(graph)[:MAX_NAMED])
+        raise error
+
+
 def declared_shapes(graph: Graph) -> list[tuple[str, str]]:
     """Each placeholder's name, and its shape as text."""
     return [(node.name, format_dims(_declared(node))) for node in graph.nodes if node.op in UNFED_PLACEHOLDERS]

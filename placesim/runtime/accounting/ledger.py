@@ -42,6 +42,7 @@ from placesim.runtime.kernels.memory_rules import (
 )
 from placesim.runtime.memory_types import memory_types
 from placesim.runtime.program import DeviceState, Instruction, Program
+from placesim.runtime.recording import Recorder
 from placesim.runtime.resources import ResourceHandle, ResourceManager, Variable, value_dims
 
 SCRATCH_BYTES = 1024 + 4
@@ -130,6 +131,8 @@ class Ledger:
         self.find_resources: Callable[[str], ResourceManager] = lambda device: ResourceManager()
         self.report = report
         self.failure: OpError | None = None
+        self.recorder: Recorder | None = None
+        """Is told what each step executes, where somebody wants to know."""
         self._log = log
         self._aborts = 0
         self._variables: dict[Variable, VariableMemory] = {}

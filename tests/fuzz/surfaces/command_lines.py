@@ -112,6 +112,18 @@ OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "--format": ("json", "html", "text", "odd"),
         "--output": ("out.html", "out.json", "missing/out.html", ""),
     },
+    "simulate": MACHINE
+    | SOURCE
+    | PLACEMENT
+    | {
+        "--batch": (*_NUMBERS, "many"),
+        "--shape": ("a=1,2", "a=", "a=-1", "a=99999999999999999999", "\x1b=1"),
+        "--feed": _FEEDS,
+        "--steps": _NUMBERS,
+        "--top": _NUMBERS,
+        "--format": ("json", "text", "odd"),
+        "--output": ("out.json", "missing/out.json", ""),
+    },
     "convert": MACHINE
     | SOURCE
     | PLACEMENT
@@ -130,7 +142,7 @@ OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 """The options of each command, and values for them; none for a flag."""
-GRAPH_COMMANDS = ("run", "run", "run", "place", "explain", "check", "show", "memory", "convert", "diff")
+GRAPH_COMMANDS = ("run", "run", "run", "place", "explain", "check", "show", "memory", "simulate", "convert", "diff")
 STEP_SECONDS = "3"
 """No step may run longer, so that a graph with an endless loop is no hang."""
 

@@ -1,0 +1,19 @@
+"""Numbers as a line of blocks, each as high as its number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+_ASCII = str.maketrans("▁▂▃▄▅▆▇█·…", "__.--=##..")
+
+
+def blocks_line(values: Sequence[float], most: float) -> str:
+    """One block for each number; `most` has the highest, and what is above 0 is seen."""
+    return "".join(BLOCKS[min(len(BLOCKS) - 1, -int(-value * (len(BLOCKS) - 1) // most))] for value in values)
+
+
+def as_encoded(text: str, stream: TextIO) -> str:
+    """The text as the stream can show it."""
+    return text if (stream.encoding or "").lower().startswith("utf") else text.translate(_ASCII)

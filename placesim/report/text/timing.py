@@ -1,0 +1,113 @@
+"""A study of time as lines for a pipe, and as a JSON object.
+
+In a pipe every line begins with what it is, and has tabs between its parts; times are seconds, shares are of the step's time,
+bytes are whole numbers, and `-` stands for what there is not.
+
+- `time`, seconds of the last step in its steady state, low, high.
+- `step`, number, repetitions, seconds, low, high, seconds of the first repetition.
+- `bound`, kind, what, seconds, share.
+- `device`, name, processor, nodes, busy seconds, share, copies' seconds, bytes in, bytes out, memory's peak, limit.
+- `link`, name, bytes, busy seconds, share; only links that carried anything.
+- `path`, scope, kind, parts, seconds, share.
+- `node`, name, op, device, stream, executions, seconds, low, high, `assumed` for what ran on the assumed host.
+- `transfer`, tensor, from, to, bytes, start, seconds.
+- `out`, device, node: where memory runs out, though the times are those without limits.
+- `assumption`, a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from placesim.escapes import escape_line
+from placesim.inspection.device_names import short_names
+from placesim.prediction.study import DeviceTime, TimeStudy, dearest_nodes, dearest_transfers, folded_path
+from placesim.report.document import error_document
+
+NOTHING = "-"
+
+
+def device_labels(study: TimeStudy) -> dict[str, str]:
+    """The short name of each device by its full one."""
+    names = [device.device for device in study.devices]
+    return dict(zip(names, short_names(names), strict=True))
+
+
+def format_lines(study: TimeStudy, top: int) -> str:
+    """The lines; `top` is how many rows of the path, of nodes and of transfers there are."""
+    return "".join("\t".join(escape_line(str(part)) for part in row) + "\n" for row in _rows(study, top))
+
+
+def _rows(study: TimeStudy, top: int) -> Iterator[Sequence[object]]:
+    labels, step = device_labels(study), study.step
+    yield ("time", *map(_seconds, step[2:5]))
+    for row in study.steps:
+        yield ("step", row.number, row.repeat, *map(_seconds, row[2:]))
+    for bound in study.bounds:
+        yield ("bound", bound.kind, bound.what, _seconds(bound.seconds), _share(bound.seconds, step.seconds))
+    for device in study.devices:
+        numbers = (device.nodes, _seconds(device.busy), _share(device.busy, step.seconds), _seconds(device.copies))
+        memory = (NOTHING if value is None else value for value in (device.peak, device.limit))
+        yield ("device", labels[device.device], device.processor, *numbers, device.bytes_in, device.bytes_out, *memory)
+    for link in study.links:
+        if link.bytes or link.busy:
+            yield ("link", link.name, int(link.bytes), _seconds(link.busy), _share(link.busy, step.seconds))
+    for part in folded_path(study, top):
+        yield ("path", part.scope, part.kind, part.number, _seconds(part.seconds), _share(part.seconds, step.seconds))
+    for node in dearest_nodes(study, top):
+        mark = "assumed" if node.is_uncertain else NOTHING
+        yield ("node", node.node, node.op, labels[node.device], node.stream, node.number, *map(_seconds, node[5:8]), mark)
+    for run in dearest_transfers(study, top):
+        ends = labels[run.sender], labels[run.receiver]
+        yield ("transfer", run.tensor, *ends, run.bytes, _seconds(run.start), _seconds(run.end - run.start))
+    if study.error is not None:
+        yield ("out", short_names([study.error.device or ""])[0] or NOTHING, study.error.node or NOTHING)
+    for sentence in study.assumptions:
+        yield ("assumption", sentence)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _share(seconds: float, whole: float) -> str:
+    return f"{seconds / whole:.4f}" if whole else NOTHING
+
+
+def time_document(study: TimeStudy) -> dict[str, Any]:
+    """Everything, with null for what there is not; each execution and each transfer has its row."""
+    whole = study.step.seconds
+    return {
+        "graph": study.name,
+        "seconds": whole,
+        "low": study.step.low,
+        "high": study.step.high,
+        "steps": [step._asdict() | {"total_seconds": step.total_seconds} for step in study.steps],
+        "bounds": [bound._asdict() | {"share": bound.seconds / whole if whole else None} for bound in study.bounds],
+        "devices": [_device_document(device, whole) for device in study.devices],
+        "links": [link._asdict() | _busy(link.busy, whole) for link in study.links],
+        "nodes": [node._asdict() for node in study.nodes],
+        "transfers": [transfer._asdict() for transfer in study.transfers],
+        "critical_path": [part._asdict() for part in study.critical_path],
+        "assumptions": list(study.assumptions),
+        "error": None if study.error is None else error_document(study.error) | {"device": study.error.device},
+    }
+
+
+def _device_document(device: DeviceTime, whole: float) -> dict[str, Any]:
+    return {
+        "device": device.device,
+        "processor": device.processor,
+        "nodes": device.nodes,
+        **_busy(device.busy, whole),
+        "copies_seconds": device.copies,
+        "bytes_in": device.bytes_in,
+        "bytes_out": device.bytes_out,
+        "peak_bytes": device.peak,
+        "limit_bytes": device.limit,
+    }
+
+
+def _busy(seconds: float, whole: float) -> dict[str, Any]:
+    return {"busy": seconds / whole if whole else 0.0, "busy_seconds": seconds}

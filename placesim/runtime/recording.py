@@ -1,0 +1,124 @@
+"""What a step executed, as values: which node ran on which shapes, and which executions it waited for.
+
+Both executors tell a recorder of each node as they account for its memory.  A node of a loop is there once for each iteration,
+a function's nodes once for each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from placesim.dtypes import DType
+from placesim.runtime.kernels.memory_rules import TensorMemory
+from placesim.runtime.resources import ResourceHandle, Variable, value_dims
+
+if TYPE_CHECKING:
+    from placesim.runtime.accounting.ledger import Ledger, Site
+
+TypedShape = tuple[tuple[int, ...], DType]
+
+
+class Execution(NamedTuple):
+    """A node that ran, or, without a `site`, the end of a function's run.
+
+    `sources` are the executions that it waited for, by their place in the step.  What a handle or a reference names stands in
+    `inputs` as the tensor that it holds.  `is_dead` tells a node that was passed over, on a branch that was not taken.
+    """
+
+    site: Site | None
+    inputs: tuple[TypedShape, ...]
+    outputs: tuple[TypedShape, ...]
+    sources: tuple[int, ...]
+    is_dead: bool = False
+
+
+class Recorder:
+    """What each step of a session executed, in `steps`: equal to an earlier one's where it was not walked through again."""
+
+    def __init__(self) -> None:
+        self.steps: list[list[Execution]] = []
+        self._calls: list[_Call] = []
+        self._latest: dict[Hashable, list[Execution]] = {}
+
+    def begin_step(self, key: Hashable) -> None:
+        """From here on it is another step; those of one key run the same."""
+        self._calls.clear()
+        self._latest[key] = []
+        self.steps.append(self._latest[key])
+
+    def repeat_step(self, key: Hashable) -> None:
+        """A step that runs as the last one of its key did."""
+        self.steps.append(self._latest[key])
+
+    @property
+    def executions(self) -> list[Execution]:
+        """Those of the step that runs."""
+        return self.steps[-1]
+
+    def add(
+        self,
+        site: Site | None,
+        inputs: Iterable[TypedShape],
+        outputs: Iterable[TypedShape],
+        sources: Iterable[int],
+        *,
+        is_dead: bool = False,
+    ) -> int:
+        """The number of an execution that ended now; in a function what waits for nothing else waits for the call."""
+        waited = tuple(dict.fromkeys(sources))
+        if not waited and self._calls:
+            waited = (self._calls[-1].latest,)
+        self.executions.append(Execution(site, tuple(inputs), tuple(outputs), waited, is_dead))
+        return len(self.executions) - 1
+
+    # --- functions
+
+    def begin_call(self, site: Site, inputs: Iterable[TypedShape], sources: Iterable[int]) -> None:
+        """A kernel begins that calls functions, one after another."""
+        self._calls.append(_Call(self.add(site, inputs, (), sources)))
+
+    def end_call(self) -> int:
+        """It has ended: what its readers wait for."""
+        return self._calls.pop().latest
+
+    def begin_run(self) -> int:
+        """An executor begins: what `end_run` is to be given."""
+        return len(self.executions)
+
+    def end_run(self, first: int) -> None:
+        """It has ended; in a call the next function waits for all that it ran."""
+        if self._calls:
+            inner = self.executions[first:]
+            waited_for = {source for execution in inner for source in execution.sources}
+            self._calls[-1].latest = self.add(
+                None, (), (), (n for n in range(first, first + len(inner)) if n not in waited_for)
+            )
+
+
+class _Call:
+    """A kernel that calls functions: the execution that the next of them waits for."""
+
+    __slots__ = ("latest",)
+
+    def __init__(self, latest: int) -> None:
+        self.latest = latest
+
+
+def input_shapes(ledger: Ledger, memories: Sequence[TensorMemory], values: Sequence[Any] = ()) -> tuple[TypedShape, ...]:
+    """Shapes and types of what a kernel was given; of variables that are named those of their values."""
+    if not values:
+        return tuple([(memory.dims, memory.dtype) for memory in memories])
+    return tuple([_input_shape(ledger, *pair) for pair in zip(memories, values, strict=True)])
+
+
+def _input_shape(ledger: Ledger, memory: TensorMemory, value: Any) -> TypedShape:
+    found = ledger.find_resources(value.device).find(value) if isinstance(value, ResourceHandle) else value
+    if isinstance(found, Variable):
+        return value_dims(found.value), found.dtype
+    return memory.dims, memory.dtype
+
+
+def output_shapes(outputs: Iterable[Any]) -> tuple[TypedShape, ...]:
+    """Those of the tensors among the outputs."""
+    return tuple([(output.dims, output.dtype) for output in outputs if type(output) is TensorMemory])

@@ -1,0 +1,156 @@
+"""`placesim simulate`: what it prints in a pipe and on a terminal, what it writes, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import ROOT, Shell
+
+GRAPH = """
+devices: {cpu: 1, gpu: {count: 2, model: Tesla K80, memory: 1GiB}}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 1024]}
+  - {op: Placeholder, name: n, dtype: int32, shape: []}
+  - {variable: v, shape: [1024, 1024], initializer: zeros, device: /gpu:0}
+  - {op: MatMul, name: tower/a, inputs: [x, v], device: /gpu:0}
+  - {op: Relu, name: tower/b, inputs: [tower/a], device: /gpu:1}
+  - {op: Range, name: r, inputs: [0, n, 1]}
+  - {initializer: init}
+run:
+  - fetch: [init]
+  - {fetch: [tower/b], repeat: 3}
+"""
+TOWERS = str(ROOT / "graphs" / "cifar10-towers.yaml")
+
+
+@pytest.fixture
+def graph(shell: Shell) -> str:
+    return shell.write("g.yaml", GRAPH)
+
+
+def rows(text: str, kind: str) -> list[list[str]]:
+    return [line.split("\t")[1:] for line in text.splitlines() if line.startswith(f"{kind}\t")]
+
+
+def test_a_pipe_gets_a_line_for_each_fact(shell: Shell, graph: str) -> None:
+    ended = shell("simulate", graph, "--batch", "256")
+    assert (ended.code, ended.complaint) == (0, "")
+    ((seconds, low, high),) = rows(ended.output, "time")
+    assert 0 < float(low) <= float(seconds) <= float(high)
+    assert [row[:2] for row in rows(ended.output, "step")] == [["0", "1"], ["1", "3"]]
+    assert [row[0] for row in rows(ended.output, "bound")] == ["path", "resource", "link"]
+    assert all(0 < float(row[3]) <= 1 for row in rows(ended.output, "bound"))
+    devices = {row[0]: row[1:] for row in rows(ended.output, "device")}
+    assert list(devices) == ["CPU:0", "GPU:0", "GPU:1"]
+    size = 256 * 1024 * 4
+    assert devices["GPU:0"][0] == "Tesla K80"
+    assert devices["GPU:1"][5:7] == [str(size), str(size)]
+    assert int(devices["GPU:0"][7]) > 1024 * 1024 * 4
+    assert {row[0] for row in rows(ended.output, "node")} >= {"tower/a", "tower/b"}
+    assert ["tower/a", "GPU:0", "GPU:1", str(size)] in [row[:4] for row in rows(ended.output, "transfer")]
+    assert "tower/" in {row[0] for row in rows(ended.output, "path")}
+    assert any("assumed to have 8 cores" in row[0] for row in rows(ended.output, "assumption"))
+
+
+def test_top_says_how_many_rows_there_are(shell: Shell) -> None:
+    output = shell("simulate", TOWERS, "--top", "2").output
+    assert [len(rows(output, kind)) for kind in ("node", "transfer", "path")] == [2, 2, 2]
+    (first, second) = (float(row[5]) for row in rows(output, "node"))
+    assert first >= second > 0
+
+
+def test_a_faster_machine_takes_less(shell: Shell) -> None:
+    def seconds(*options: str) -> float:
+        return float(rows(shell("simulate", TOWERS, *options).output, "time")[0][0])
+
+    assert seconds("--gpu-model", "Tesla V100-SXM2-16GB") < seconds("--gpu-model", "Tesla K80")
+    assert seconds() < seconds("--gpu", "1", "--soft-placement")
+
+
+def test_json_has_each_execution(shell: Shell, graph: str) -> None:
+    document = json.loads(shell("simulate", graph, "--batch", "256", "--steps", "10", "--format", "json").output)
+    keys = {"steps", "devices", "links", "nodes", "transfers", "critical_path", "bounds", "assumptions"}
+    assert document.keys() == keys | {"graph", "seconds", "low", "high", "error"}
+    assert document["steps"][-1]["repeat"] == 10
+    assert document["steps"][-1]["total_seconds"] == pytest.approx(10 * document["seconds"])
+    product = next(node for node in document["nodes"] if node["node"] == "tower/a")
+    assert (product["op"], product["stream"], product["is_uncertain"]) == ("MatMul", "GPU:0 compute", False)
+    assert product["end"] - product["start"] == pytest.approx(product["seconds"])
+    (gpu,) = [device for device in document["devices"] if device["device"].endswith("GPU:0")]
+    assert 0 < gpu["peak_bytes"] < gpu["limit_bytes"]
+    assert document["critical_path"][-1]["end"] == pytest.approx(document["seconds"])
+    assert document["error"] is None
+
+
+def test_the_ending_of_the_output_file_tells_the_form(shell: Shell, graph: str, tmp_path: Path) -> None:
+    target = tmp_path / "o.json"
+    assert shell("simulate", graph, "--batch", "2", "--output", str(target)) == (0, "", "")
+    assert json.loads(target.read_text())["graph"] == graph
+
+
+def test_a_terminal_gets_lanes_and_tables(shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "140")
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", shell("simulate", graph, "--batch", "256").output)
+    lines = shown.splitlines()
+    assert re.match(r"step [0-9.]+ m?u?s \([0-9.]+ m?u?s to [0-9.]+ m?u?s\)   never below .*%\): ", lines[0])
+    (lane,) = [line for line in lines if line.startswith("GPU:0 Tesla K80")]
+    assert re.search("[▁▂▃▄▅▆▇█]", lane)
+    for heading in ("device ", "link ", "critical path ", "node ", "transfer "):
+        assert any(line.startswith(heading) for line in lines), heading
+
+
+# --- how it ends otherwise ------------------------------------------------------------------------------------------
+
+
+def test_open_placeholders_are_named(shell: Shell, graph: str) -> None:
+    assert shell("simulate", graph) == (
+        2,
+        "",
+        "UsageError: the shapes of placeholders are open: x [?,1024]\n  `--batch N` says the first dimension of all\n",
+    )
+
+
+def test_a_size_that_nothing_tells_is_an_error_that_names_what_would(shell: Shell, graph: str) -> None:
+    ended = shell("simulate", graph, "--fetch", "r")
+    assert (ended.code, ended.output) == (2, "")
+    assert ended.complaint.endswith("  `--feed n=VALUE` may tell it\n")
+    assert shell("simulate", graph, "--fetch", "r", "--feed", "n=5").code == 0
+
+
+def test_a_batch_that_nothing_asks_for_is_refused(shell: Shell) -> None:
+    ended = shell("simulate", TOWERS, "--batch", "4")
+    assert ended.code == 2
+    assert ended.complaint.startswith("UsageError: no batch: got --batch, expected a placeholder")
+
+
+def test_a_device_that_runs_out_is_said_beside_the_times_without_a_limit(shell: Shell, graph: str) -> None:
+    ended = shell("simulate", graph, "--batch", str(1 << 18))
+    assert ended.code == 1
+    assert ended.complaint.startswith("ResourceExhaustedError: ")
+    ((device, _),) = rows(ended.output, "out")
+    (peak, limit) = next(map(int, row[8:10]) for row in rows(ended.output, "device") if row[0] == device)
+    assert peak > limit
+    assert float(rows(ended.output, "time")[0][0]) > 0
+
+
+def test_a_model_without_figures_is_refused(shell: Shell) -> None:
+    model = "{name: Acme X1, memory: 1GiB, compute_capability: 7.0}"
+    graph = shell.write("g.yaml", GRAPH.replace("model: Tesla K80, memory: 1GiB", f"model: {model}"))
+    ended = shell("simulate", graph, "--batch", "4")
+    assert ended == (2, "", "UsageError: Acme X1: its bandwidth is 0; a cost needs one above 0\n")
+
+
+def test_no_step_is_an_error(shell: Shell) -> None:
+    graph = shell.write("g.yaml", "nodes: [{op: NoOp, name: n}]\nrun: [{fetch: [n], repeat: 0}]\n")
+    assert shell("simulate", graph).code == 2
+
+
+def test_a_graph_that_tensorflow_refuses(shell: Shell) -> None:
+    ended = shell("simulate", str(ROOT / "graphs" / "missing-gpu.yaml"))
+    assert (ended.code, ended.output) == (1, "")
+    assert ended.complaint.startswith("InvalidArgumentError: ")

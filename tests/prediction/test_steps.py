@@ -1,0 +1,272 @@
+"""Simulated steps: what a walked step executed takes its time on the machine, by laws that hold whatever the figures are."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from placesim.loading import load
+from placesim.options import make_options
+from placesim.prediction.costs import Prediction
+from placesim.prediction.hosts import DISPATCH_SECONDS, LAUNCH_SECONDS
+from placesim.prediction.machines import SimulatedMachine
+from placesim.prediction.steps import StepCosts, workload
+from placesim.prediction.study import TimeStudy, folded_path, lane
+from placesim.report.text.timing import time_document
+from placesim.runtime.recording import Execution, Recorder
+from placesim.simulation import Stage, simulate
+from placesim.timelines.events import simulate as run_tasks
+from placesim.timelines.workload import Task
+from placesim.timing import study_time
+from tests.cli.shell import ROOT
+from tests.runtime.test_dataflow import cond, loop
+
+Nodes = list[dict[str, Any]]
+ONE_THREAD = {"inter_op_threads": 1, "intra_op_threads": 1}
+
+
+def study(source: Any, steps: int | None = None, **values: Any) -> TimeStudy:
+    options = make_options(values)
+    return study_time(lambda: load(source, None, options), options, "graph", steps)
+
+
+def recorded(source: Any, **values: Any) -> tuple[list[Execution], SimulatedMachine]:
+    recorder, options = Recorder(), make_options(values)
+    report = simulate(load(source, None, options), options, Stage.WALKED, tells_memory=True, recorder=recorder)
+    assert report.error is None
+    return recorder.executions, SimulatedMachine(report.devices)
+
+
+def layers(inputs: Sequence[Sequence[int]], devices: Sequence[str]) -> dict[str, Any]:
+    """A graph of sums over any earlier nodes, each on its device."""
+    nodes: Nodes = [{"op": "Placeholder", "name": "n0", "dtype": "float32", "shape": [64, 512]}]
+    for number, (sources, device) in enumerate(zip(inputs, devices, strict=True), 1):
+        names = [f"n{source % number}" for source in sources]
+        nodes.append({"op": "AddN", "name": f"n{number}", "inputs": names, "device": device})
+    return {"nodes": nodes, "devices": {"cpu": 2, "gpu": 2}}
+
+
+GRAPHS = st.lists(st.lists(st.integers(0, 20), min_size=1, max_size=3), min_size=1, max_size=12)
+
+
+@given(GRAPHS)
+@settings(max_examples=15, deadline=None)
+def test_on_one_device_with_one_thread_the_time_is_the_sum(inputs: list[list[int]]) -> None:
+    found = study(layers(inputs, ["/cpu:0"] * len(inputs)), **ONE_THREAD)
+    assert len(found.nodes) > len(inputs)
+    assert found.step.seconds == pytest.approx(sum(node.seconds for node in found.nodes), rel=1e-9)
+
+
+@given(GRAPHS, st.lists(st.sampled_from(["/cpu:0", "/cpu:1"]), min_size=12, max_size=12))
+@settings(max_examples=15, deadline=None)
+def test_what_is_cut_between_the_cpus_of_a_task_takes_as_long_as_the_whole(inputs: list[list[int]], cut: list[str]) -> None:
+    whole = study(layers(inputs, ["/cpu:0"] * len(inputs)), **ONE_THREAD)
+    parts = study(layers(inputs, cut[: len(inputs)]), **ONE_THREAD)
+    assert parts.step.seconds == pytest.approx(whole.step.seconds, rel=1e-9)
+    assert parts.transfers == ()
+
+
+@given(GRAPHS, st.lists(st.sampled_from(["/cpu:0", "/cpu:1", "/gpu:0", "/gpu:1"]), min_size=12, max_size=12))
+@settings(max_examples=15, deadline=None)
+def test_every_bound_holds_and_the_interval_is_around_the_time(inputs: list[list[int]], devices: list[str]) -> None:
+    found = study(layers(inputs, devices[: len(inputs)]))
+    assert found.step.low <= found.step.seconds <= found.step.high
+    assert {bound.kind for bound in found.bounds} == {"path", "resource", "link"}
+    assert all(0 <= bound.seconds <= found.step.seconds * (1 + 1e-9) for bound in found.bounds)
+    assert sum(part.end - part.start for part in found.critical_path) == pytest.approx(found.step.seconds, rel=1e-9)
+    assert sum(part.seconds for part in folded_path(found, 2)) == pytest.approx(found.step.seconds, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["cifar10-towers", "alexnet", "parallelism", "towers"])
+def test_the_same_input_gives_the_same_report_and_bounds_hold(name: str) -> None:
+    path = ROOT / "graphs" / f"{name}.yaml"
+    found = study(path)
+    assert time_document(found) == time_document(study(path))
+    assert all(bound.seconds <= found.step.seconds * (1 + 1e-9) for bound in found.bounds)
+    assert all(0 <= device.busy <= found.step.seconds * (1 + 1e-9) for device in found.devices)
+
+
+@pytest.mark.parametrize("factor", [2, 8])
+def test_all_rates_times_k_divide_the_time_by_k(factor: int) -> None:
+    step, machine = recorded(ROOT / "graphs" / "cifar10-towers.yaml")
+    placed = StepCosts(machine).placed(step)
+
+    def seconds(k: int) -> float:
+        def pick(prediction: Prediction) -> float:
+            return prediction.seconds / k
+
+        tasks = [
+            task._replace(launch=task.launch / k) if isinstance(task, Task) else task for task in workload(step, placed, pick)
+        ]
+        links = [link._replace(bandwidth=link.bandwidth * k, latency=link.latency / k) for link in machine.links]
+        return run_tasks(tasks, machine.resources, links).seconds
+
+    assert seconds(factor) == pytest.approx(seconds(1) / factor, rel=1e-9)
+
+
+def test_an_execution_waits_only_for_earlier_ones() -> None:
+    for source in (ROOT / "graphs" / "cifar10-towers.yaml", {"nodes": loop("/gpu:0"), "devices": {"gpu": 1}}):
+        values = {} if isinstance(source, dict) is False else {"feed": {"x": 3.0}, "fetch": "out:0"}
+        step, _ = recorded(source, **values)
+        assert all(number > max(execution.sources, default=-1) for number, execution in enumerate(step))
+
+
+# --- control flow and functions -------------------------------------------------------------------------------------
+
+
+def runs(found: TimeStudy) -> Counter[str]:
+    return Counter(node.node for node in found.nodes)
+
+
+@pytest.mark.parametrize("device", ["", "/cpu:1", "/gpu:0"])
+@pytest.mark.parametrize(("x", "turns"), [(3.0, 6), (99.0, 1)])
+def test_a_loop_costs_each_of_its_turns(device: str, x: float, turns: int) -> None:
+    found = study({"nodes": loop(device), "devices": {"cpu": 2, "gpu": 1}}, feed={"x": x}, fetch="out:0")
+    counted = runs(found)
+    assert (counted["twice"], counted["less"], counted["el"]) == (turns, turns + 1, 1)
+    spans = sorted((node.start, node.end) for node in found.nodes if node.node == "twice")
+    assert all(one[1] <= other[0] for one, other in itertools.pairwise(spans))
+
+
+@pytest.mark.parametrize(("p", "taken", "left"), [(True, "twice", "more"), (False, "more", "twice")])
+def test_a_branch_that_is_not_taken_costs_nothing(p: bool, taken: str, left: str) -> None:
+    counted = runs(study({"nodes": cond(), "devices": {"cpu": 1}}, feed={"p": p, "x": 3.0}, fetch="m:0"))
+    assert (counted[taken], counted[left]) == (1, 0)
+
+
+def called(calls: int) -> dict[str, Any]:
+    """A product, in a function that is called so often, each on what the one before gave."""
+    body = [{"op": "MatMul", "name": "product", "inputs": ["a", "a"], "attrs": {"T": "float"}}]
+    function = {
+        "name": "F",
+        "inputs": [{"name": "a", "type": "float"}],
+        "outputs": [{"name": "o", "type": "float", "value": "product:product:0"}],
+        "nodes": body,
+    }
+    nodes: Nodes = [{"op": "Placeholder", "name": "c0", "dtype": "float32", "shape": [256, 256]}]
+    attrs = {"f": {"func": "F"}, "Tin": ["float"], "Tout": ["float"]}
+    nodes += [
+        {"op": "PartitionedCall", "name": f"c{n + 1}", "inputs": [f"c{n}"], "attrs": attrs, "device": "/cpu:0"}
+        for n in range(calls)
+    ]
+    return {"functions": [function], "nodes": nodes, "devices": {"cpu": 1}, "fetch": [f"c{calls}"]}
+
+
+def test_a_call_costs_its_body() -> None:
+    found = study(called(3), **ONE_THREAD)
+    products = [node for node in found.nodes if node.op == "MatMul"]
+    assert len(products) == 3
+    assert found.step.seconds == pytest.approx(sum(node.seconds for node in found.nodes), rel=1e-9)
+    assert found.step.seconds > sum(node.seconds for node in products)
+    assert all(one.end <= other.start for one, other in itertools.pairwise(products))
+
+
+def test_what_waits_for_a_queue_comes_after_what_fills_it() -> None:
+    component = {"component_types": ["float32"]}
+    nodes: Nodes = [
+        {"op": "FIFOQueueV2", "name": "q", "attrs": component},
+        {"op": "QueueDequeueV2", "name": "taken", "inputs": ["q"], "attrs": component},
+        {"op": "Const", "name": "c", "dtype": "float32", "value": 2.5},
+        {"op": "Neg", "name": "late", "inputs": ["c"]},
+        {"op": "QueueEnqueueV2", "name": "put", "inputs": ["q", "late"], "attrs": {"Tcomponents": ["float32"]}},
+    ]
+    found = {node.node: node for node in study({"nodes": nodes, "fetch": ["taken", "put"]}).nodes}
+    assert found["taken"].start >= found["put"].end
+
+
+# --- devices and links ----------------------------------------------------------------------------------------------
+
+
+def test_launching_takes_the_host_and_the_stream_goes_on_by_itself() -> None:
+    chain = layers([[number] for number in range(4)], ["/gpu:0"] * 4)
+    found = study(chain, **ONE_THREAD)
+    kernels = [node for node in found.nodes if node.op == "AddN"]
+    assert all(node.seconds > LAUNCH_SECONDS for node in kernels)
+    # each launch but the first is over before the kernel ahead of it
+    assert all(one.end == pytest.approx(other.start, rel=1e-12) for one, other in itertools.pairwise(kernels))
+
+
+def test_more_intra_op_threads_make_a_large_product_faster() -> None:
+    nodes: Nodes = [
+        {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [1024, 1024]},
+        {"op": "MatMul", "name": "y", "inputs": ["x", "x"]},
+    ]
+    seconds = [study({"nodes": nodes, "fetch": ["y"]}, intra_op_threads=threads).step.seconds for threads in (1, 2, 4, 0)]
+    assert sorted(seconds, reverse=True) == seconds
+    assert seconds[0] > 3 * seconds[-1]
+
+
+@pytest.mark.parametrize(("model", "link"), [("Tesla K80", "PCIe"), ("Tesla V100-SXM2-16GB", "NVLink")])
+def test_gpus_reach_each_other_by_nvlink_where_they_have_it(model: str, link: str) -> None:
+    found = study(layers([[0], [1]], ["/gpu:0", "/gpu:1"]), gpu_model=model)
+    used = {one.name: one.bytes for one in found.links if one.bytes}
+    size = 64 * 512 * 4
+    assert used.pop(f"GPU:1 {link} in") == size
+    assert f"GPU:0 {link} out" in used
+    assert {run.sender[-5:] + run.receiver[-5:] for run in found.transfers} == {"CPU:0GPU:0", "GPU:0GPU:1", "GPU:1CPU:0"}
+
+
+def test_host_memory_of_a_gpu_is_reached_without_a_copy() -> None:
+    nodes: Nodes = [
+        {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [64, 64]},
+        {"op": "Shape", "name": "s", "inputs": ["x"], "device": "/gpu:0"},
+        {"op": "Identity", "name": "y", "inputs": ["s"], "device": "/cpu:0"},
+    ]
+    found = study({"nodes": nodes, "devices": {"cpu": 1, "gpu": 1}, "fetch": ["y"]})
+    assert [run.tensor for run in found.transfers] == ["_arg_x_0_0"]
+
+
+def test_tasks_reach_each_other_by_the_network() -> None:
+    machine = [{"job": "worker", "tasks": 2, "cpu": 1}]
+    nodes: Nodes = [
+        {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [1250, 1000], "device": "/task:0"},
+        {"op": "Neg", "name": "y", "inputs": ["x"], "device": "/job:worker/task:1"},
+    ]
+    found = study({"nodes": nodes, "devices": machine, "fetch": ["y"]})
+    assert [run.end - run.start for run in found.transfers] == pytest.approx([50e-6 + 5e6 / 1.25e9] * 2)
+
+
+def test_dispatch_is_all_that_a_node_without_work_costs() -> None:
+    found = study({"nodes": [{"op": "NoOp", "name": "n"}]})
+    assert found.step.seconds == DISPATCH_SECONDS
+
+
+# --- steps ----------------------------------------------------------------------------------------------------------
+
+
+def test_steps_are_counted_and_walked_at_most_twice() -> None:
+    path = ROOT / "graphs" / "cifar10-towers.yaml"
+    once, often = study(path), study(path, steps=10**9)
+    assert (once.step.repeat, often.step.repeat) == (4, 10**9)
+    assert often.step.total_seconds == pytest.approx(10**9 * once.step.seconds)
+    assert [row.number for row in often.steps] == [0, 1]
+
+
+def test_a_first_step_that_differs_is_told_apart() -> None:
+    nodes: Nodes = [
+        {"variable": "v", "shape": [256, 256], "initializer": "zeros"},
+        {"op": "IsVariableInitialized", "name": "p", "inputs": ["v"]},
+        {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [256, 256]},
+        {"op": "Switch", "name": "s", "inputs": ["x", "p"]},
+        {"op": "MatMul", "name": "once", "inputs": ["s", "s"]},
+        {"op": "Merge", "name": "m", "inputs": ["once", "s:1"]},
+        {"op": "Assign", "name": "set", "inputs": ["v", "m"]},
+    ]
+    found = study({"nodes": nodes, "run": [{"fetch": ["set"], "repeat": 5}], "devices": {"cpu": 1}})
+    assert found.step.first_seconds > 2 * found.step.seconds
+    assert found.step.total_seconds == pytest.approx(found.step.first_seconds + 4 * found.step.seconds)
+
+
+def test_a_lane_has_the_share_of_each_part() -> None:
+    found = study(called(2), **ONE_THREAD)
+    whole = lane(found, found.nodes[0].device, 7)
+    assert whole == pytest.approx([1.0] * 7)
+    empty = lane(replace(found, nodes=()), found.nodes[0].device, 3)
+    assert empty == [0.0] * 3
