@@ -56,3 +56,12 @@ def test_each_public_function_that_raises_says_what(family: str) -> None:
     functions = [node for node in _tree(family).body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
     raising = [node for node in functions if any(isinstance(part, ast.Raise) for part in ast.walk(node))]
     assert not [node.name for node in raising if "Error" not in (ast.get_docstring(node) or "")]
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family.startswith("resources.")])
+def test_a_kernel_that_waits_says_so_in_its_row(family: str) -> None:
+    """An op that waits and whose row does not say so would end in a defect where nothing else makes its step a dataflow."""
+    table: Table = _module(family).TABLE
+    for op, kernel in table.items():
+        told = inspect.getdoc(kernel.compute.func if isinstance(kernel.compute, partial) else kernel.compute) or ""
+        assert kernel.may_wait or ("WouldWait" not in told and "waits until" not in told), op

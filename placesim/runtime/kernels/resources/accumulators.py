@@ -233,7 +233,9 @@ def _infer_count(context: ShapeContext) -> Sequence[Dims]:
 TABLE: Table = {
     **makers("ConditionalAccumulator", "ResourceConditionalAccumulator", build_maker(DenseGradients), infer_two_strings),
     **users("AccumulatorApplyGradient", "ResourceAccumulatorApplyGradient", apply_gradient, infer_given, infer_given),
-    **users("AccumulatorTakeGradient", "ResourceAccumulatorTakeGradient", take_gradient, _infer_taken, _infer_taken),
+    **users(
+        "AccumulatorTakeGradient", "ResourceAccumulatorTakeGradient", take_gradient, _infer_taken, _infer_taken, may_wait=True
+    ),
     **users("AccumulatorNumAccumulated", "ResourceAccumulatorNumAccumulated", count_gradients, _infer_count, _infer_count),
     **users("AccumulatorSetGlobalStep", "ResourceAccumulatorSetGlobalStep", set_global_step, infer_given, infer_given),
 }

@@ -152,5 +152,5 @@ def _infer_taken(context: ShapeContext) -> Sequence[Dims]:
 TABLE: Table = {
     "SparseConditionalAccumulator": Kernel(both_forms(build_maker(SparseGradients))[0], infer_two_strings, needs_context=True),
     "SparseAccumulatorApplyGradient": Kernel(apply_gradient, infer_given, needs_context=True),
-    "SparseAccumulatorTakeGradient": Kernel(take_gradient, _infer_taken, needs_context=True),
+    "SparseAccumulatorTakeGradient": Kernel(take_gradient, _infer_taken, needs_context=True, may_wait=True),
 }
