@@ -14,7 +14,7 @@ from placesim.prediction.machines import Place, Route, SimulatedMachine
 from placesim.prediction.node_work import DISPATCHED, NodeShapes, node_work
 from placesim.prediction.processors import Processor
 from placesim.prediction.work import Work
-from placesim.runtime.accounting.ledger import Site
+from placesim.runtime.accounting.sites import Site
 from placesim.runtime.recording import Execution, TypedShape
 from placesim.timelines.workload import NOWHERE, Task, Transfer
 

@@ -24,7 +24,9 @@ from placesim.errors import InternalError, InvalidArgumentError, OpError, Places
 from placesim.graph.node_text import node_tag
 from placesim.memory.buffers import Buffer
 from placesim.ops.categories import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, RECEIVES, SENDS, SWITCHES
-from placesim.runtime.accounting.ledger import Ledger, Site, StepAccount, make_constants
+from placesim.runtime.accounting.ledger import Ledger, make_constants
+from placesim.runtime.accounting.sites import Site
+from placesim.runtime.accounting.step_account import StepAccount
 from placesim.runtime.control_flow import find_frames
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.kernels.kernel import Kernel, WouldWait, one_per_output

@@ -16,8 +16,10 @@ from typing import Any
 from placesim.errors import InternalError, OpError, PlacesimError
 from placesim.memory.buffers import Buffer
 from placesim.ops.categories import RECEIVES, SENDS
-from placesim.runtime.accounting.ledger import FETCHED, Ledger, Site, StepAccount, make_constants, share
+from placesim.runtime.accounting.ledger import Ledger, make_constants
 from placesim.runtime.accounting.plain import PlainKernel
+from placesim.runtime.accounting.sites import Site
+from placesim.runtime.accounting.step_account import FETCHED, StepAccount, share
 from placesim.runtime.process_memory import LOOK_AFTER
 from placesim.runtime.program import Instruction, Program, TransferKey, blame, defect, no_argument, read_variable
 from placesim.runtime.recording import Recorder, input_shapes, output_shapes

@@ -14,7 +14,8 @@ from placesim.runtime.kernels.memory_rules import TensorMemory
 from placesim.runtime.resources import ResourceHandle, Variable, value_dims
 
 if TYPE_CHECKING:
-    from placesim.runtime.accounting.ledger import Ledger, Site
+    from placesim.runtime.accounting.ledger import Ledger
+    from placesim.runtime.accounting.sites import Site
 
 TypedShape = tuple[tuple[int, ...], DType]
 

@@ -16,8 +16,10 @@ from placesim.graph.steps import Step as SessionStep
 from placesim.memory.buffers import Buffer
 from placesim.memory.sources import AllocatedMemory
 from placesim.runtime.accounting.building import build_ledger
-from placesim.runtime.accounting.ledger import Ledger, Site, StepAccount
+from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.accounting.plain import PlainKernel
+from placesim.runtime.accounting.sites import Site
+from placesim.runtime.accounting.step_account import StepAccount
 from placesim.runtime.dataflow import DataflowExecutor
 from placesim.runtime.executor import Executor, Step
 from placesim.runtime.kernels.memory_rules import TensorMemory

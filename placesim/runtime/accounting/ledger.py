@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from placesim.dtypes import INT8, RESOURCE, DType
+from placesim.dtypes import RESOURCE
 from placesim.errors import OpError
 from placesim.graph.graph import Node, Signature
 from placesim.memory.buffers import Buffer, OutOfMemory
 from placesim.memory.dump import LogLine
 from placesim.memory.sources import Clock, DeviceSource
-from placesim.ops.attributes import Attrs, names_functions
-from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
+from placesim.ops.attributes import names_functions
 from placesim.runtime.accounting.errors import (
     Failure,
     ReportOptions,
@@ -28,85 +26,21 @@ from placesim.runtime.accounting.errors import (
     caller_error,
     constant_failure,
     kernel_failure,
-    transfer_failure,
     value_error,
 )
 from placesim.runtime.accounting.plain import PlainKernel, is_plain
-from placesim.runtime.kernels.memory_rules import (
-    ITSELF,
-    KernelMemory,
-    MemoryRule,
-    StoreMemory,
-    TensorMemory,
-    VariableMemory,
-)
+from placesim.runtime.accounting.sites import ENDS, OWNED_OUTPUTS, Site
+from placesim.runtime.kernels.memory_rules import StoreMemory, TensorMemory, VariableMemory
 from placesim.runtime.memory_types import memory_types
 from placesim.runtime.program import DeviceState, Instruction, Program
 from placesim.runtime.recording import Recorder
 from placesim.runtime.resources import ResourceHandle, ResourceManager, Variable, value_dims
 
+if TYPE_CHECKING:
+    from placesim.runtime.accounting.step_account import Call
+
 SCRATCH_BYTES = 1024 + 4
 """A GPU's scratch buffer, made with the first kernel that runs on it (EigenGpuStreamDevice)."""
-
-
-OWNED_OUTPUTS = frozenset({"Const", "VarHandleOp"})
-"""Ops whose kernels own their output from the moment when they are made."""
-_ENDS = frozenset({*SENDS, *RECEIVES, *FUNCTION_ENDS, *OWNED_OUTPUTS})
-"""Ops whose memory no rule tells of."""
-
-
-FETCHED = "is fetched: until the step ends"
-"""How long the memory of what a step gives its client is in use."""
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """One node of a program as far as memory goes: where its buffers come from, and the rule that says what it does.
-
-    `plain` does it all where that is little; `calls` tells a kernel that calls functions; `is_read` which outputs anything
-    takes.
-    """
-
-    program: Program
-    instruction: Instruction
-    name: str
-    rule: MemoryRule | None
-    plain: PlainKernel | None
-    attrs: Attrs
-    output_dtypes: tuple[DType, ...]
-    output_is_ref: tuple[bool, ...]
-    output_on_host: tuple[bool, ...]
-    source: DeviceSource
-    host_source: DeviceSource
-    is_cpu: bool
-    calls: bool
-    is_read: tuple[bool, ...]
-
-
-class _Call:
-    """A kernel that calls functions: the memory of its inputs, and of what each function gave last, by the values."""
-
-    def __init__(self, values: Sequence[Any], memories: Sequence[TensorMemory]) -> None:
-        self.inputs = {id(value): memory for value, memory in zip(values, memories, strict=True)}
-        self.results: dict[int, list[tuple[Any, TensorMemory]]] = {}
-
-    def find(self, value: Any) -> TensorMemory | None:
-        """The memory of a value that the kernel was given, or got from a function."""
-        for results in self.results.values():
-            for given, memory in results:
-                if given is value:
-                    return memory
-        return self.inputs.get(id(value))
-
-    def replace(self, caller: int, results: list[tuple[Any, TensorMemory]]) -> None:
-        """A function gave new results: those of its last run are dropped."""
-        old, self.results[caller] = self.results.get(caller, []), results
-        _release(memory for _, memory in old)
-
-    def close(self) -> None:
-        for results in self.results.values():
-            _release(memory for _, memory in results)
-        self.results.clear()
 
 
 class Ledger:
@@ -143,7 +77,7 @@ class Ledger:
         self._handles: dict[tuple[str, str], Buffer] = {}
         self._scratch: dict[str, Buffer] = {}
         self._on_host: dict[tuple[Signature, str], tuple[bool, ...]] = {}
-        self.calls: list[_Call] = []
+        self.calls: list[Call] = []
         self.left_over: tuple[Buffer, ...] = ()
         """What the last step left behind, of which it had not let go by itself: none, if it ended without an error."""
 
@@ -179,7 +113,7 @@ class Ledger:
 
     def _plain(self, instruction: Instruction, source: DeviceSource, on_host: Sequence[bool]) -> PlainKernel | None:
         node, rule = instruction.node, instruction.kernel.memory
-        is_special = node.op in _ENDS or any(instruction.reads_ref) or "shared_name" in instruction.attrs
+        is_special = node.op in ENDS or any(instruction.reads_ref) or "shared_name" in instruction.attrs
         if is_special or not is_plain(rule, node.signature):
             return None
         return PlainKernel(node.name, node.signature.output_dtypes[0], rule, source, on_host=on_host[0])
@@ -383,246 +317,6 @@ class Ledger:
         return [buffer for source in self.all_sources() for buffer in source.live]
 
 
-class StepAccount:
-    """One run of one executor: the memory of what it was given, sends, and gives back."""
-
-    def __init__(self, ledger: Ledger, executor: object, last_readers: Callable[[], Mapping[Buffer, str]] = dict) -> None:
-        """`last_readers` says, where there is no room, how long buffers would still have been in use."""
-        self._ledger = ledger
-        self._clock = ledger.clock
-        self._executor = executor
-        self._last_readers = last_readers
-        self._call = ledger.calls[-1] if ledger.calls else None
-        self._sent: dict[Any, tuple[TensorMemory, bool]] = {}
-        self._results: list[tuple[Any, TensorMemory]] = []
-
-    # --- kernels
-
-    def begin(self, memories: Sequence[TensorMemory], values: Sequence[Any]) -> None:
-        """Before a kernel that calls functions."""
-        self._ledger.calls.append(_Call(values, memories))
-
-    def passed_on(self, error: OpError, site: Site) -> OpError:
-        """The error of a function that a kernel called, as the kernel's own."""
-        return self._ledger.passed_on(error, site.name)
-
-    def give_up(self) -> None:
-        """Such a kernel did not end."""
-        self._ledger.calls.pop().close()
-
-    def executed(
-        self,
-        site: Site,
-        memories: Sequence[TensorMemory],
-        values: Sequence[Any],
-        outputs: Sequence[Any],
-        key: Any = None,
-        constant: Buffer | None = None,
-    ) -> list[TensorMemory]:
-        """What a node did with its memory: its outputs, each held once; its inputs have been dropped.
-
-        `key` is a send's or a receive's, `constant` the buffer that a constant's kernel owns.  Raises TensorFlow's error where
-        the device has no room.
-        """
-        self._clock.node = site.name
-        if site.plain is not None:
-            return [self.executed_plain(site, site.plain, memories, outputs[0])]
-        op = site.instruction.node.op
-        if op in OWNED_OUTPUTS:
-            buffer = None if constant is None else constant.hold()
-            dtype, on_host = site.output_dtypes[0], site.output_on_host[0]
-            return [TensorMemory(value_dims(outputs[0]), dtype, buffer, outputs[0], on_host=on_host)]
-        if op in SENDS:
-            self._send(key, memories[0], values[0], site.is_cpu or op == "_HostSend")
-            return []
-        if op in RECEIVES:
-            return [self._receive(site, key)]
-        if op == "_Arg":
-            return [self._argument(site, outputs[0])]
-        if op == "_Retval":
-            self._result(memories[0], values[0])
-            return []
-        return self._kernel(site, memories, values, outputs)
-
-    def executed_plain(self, site: Site, plain: PlainKernel, memories: Sequence[TensorMemory], value: Any) -> TensorMemory:
-        """The same for a plain kernel and the value of its one output."""
-        self._clock.node = site.name
-        if not site.is_cpu:
-            self.make_scratch(site)
-        try:
-            return plain.run(memories, value)
-        except OutOfMemory as lack:
-            raise self._failed(site, memories, lack, (value_dims(value), site.output_dtypes[0])) from None
-
-    def _kernel(
-        self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any], outputs: Sequence[Any]
-    ) -> list[TensorMemory]:
-        ledger = self._ledger
-        self.make_scratch(site)
-        found = [
-            TensorMemory(value_dims(value), dtype, None, value, is_ref, on_host)
-            for value, dtype, is_ref, on_host in zip(
-                outputs, site.output_dtypes, site.output_is_ref, site.output_on_host, strict=True
-            )
-        ]
-        inputs, variables, stores, own = self._read(site, memories, values)
-        self._find_own(site, outputs, variables, stores)
-        memory = KernelMemory(
-            site.name,
-            inputs,
-            found,
-            site.attrs,
-            site.source,
-            host_source=site.host_source,
-            variables=variables,
-            stores=stores,
-            counts_temporaries=site.is_cpu,
-            is_read=site.is_read,
-        )
-        try:
-            if site.calls:
-                self._finish_call(memory, outputs)
-            else:
-                memory.run(site.rule)
-        except OutOfMemory as lack:
-            raise self._failed(site, inputs, lack, memory.asked, is_temporary=memory.asked_temporary) from None
-        for variable in own:
-            ledger.remember_dims(variable)
-        _release(inputs)
-        return found
-
-    def _read(
-        self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any]
-    ) -> tuple[list[TensorMemory], dict[int, VariableMemory], dict[int, StoreMemory], list[Variable]]:
-        """The inputs as the kernel sees them, the memory of the resources that they name, and the ref variables among them."""
-        ledger = self._ledger
-        inputs: list[TensorMemory] = []
-        variables: dict[int, VariableMemory] = {}
-        stores: dict[int, StoreMemory] = {}
-        own: list[Variable] = []
-        for position, (memory, value) in enumerate(zip(memories, values, strict=True)):
-            if isinstance(value, Variable) and not site.instruction.reads_ref[position]:
-                held = variables[position] = ledger.variable(value)
-                own.append(value)
-                memory = TensorMemory(ledger.dims_of(value), value.dtype, held.buffer, is_ref=True)
-            elif isinstance(value, Variable):
-                memory = ledger.dereferenced(memory, value)
-            elif isinstance(value, ResourceHandle):
-                resource = ledger.find_resource(value)
-                if isinstance(resource, VariableMemory):
-                    variables[position] = resource
-                else:
-                    stores[position] = resource
-            inputs.append(memory)
-        return inputs, variables, stores, own
-
-    def _find_own(
-        self, site: Site, outputs: Sequence[Any], variables: dict[int, VariableMemory], stores: dict[int, StoreMemory]
-    ) -> None:
-        """The resource that a node makes, or names by its attrs."""
-        made = outputs[0] if outputs else None
-        if isinstance(made, Variable):
-            variables[ITSELF] = self._ledger.variable(made)
-        elif isinstance(made, ResourceHandle):
-            resource = self._ledger.find_resource(made)
-            if isinstance(resource, VariableMemory):
-                variables[ITSELF] = resource
-            else:
-                stores[ITSELF] = resource
-        elif "shared_name" in site.attrs:
-            name = str(site.attrs["shared_name"]) or site.name
-            stores[ITSELF] = self._ledger.store(site.program.state.device.name, str(site.attrs.get("container")), name)
-
-    def _finish_call(self, memory: KernelMemory, outputs: Sequence[Any]) -> None:
-        """A kernel that called functions hands on what they gave, or what it was given."""
-        call = self._ledger.calls.pop()
-        for output, value in enumerate(outputs):
-            given = call.find(value)
-            if given is not None and given.buffer is not None:
-                memory.hand_on(output, given.buffer)
-        memory.run(None)
-        call.close()
-
-    def make_scratch(self, site: Site) -> None:
-        """Before a kernel runs: the scratch buffer of its GPU.  Raises TensorFlow's error where there is no room."""
-        if site.is_cpu:
-            return
-        try:
-            self._ledger.make_scratch(site)
-        except OutOfMemory as lack:
-            device = site.program.state.device.name
-            raise value_error("ScratchBuffer", ((SCRATCH_BYTES,), INT8), device, self._usage(lack, site)) from None
-
-    def _failed(
-        self,
-        site: Site,
-        inputs: Sequence[TensorMemory],
-        lack: OutOfMemory,
-        asked: tuple[tuple[int, ...], DType],
-        *,
-        is_temporary: bool = False,
-    ) -> OpError:
-        """The error of a kernel that found no room; its inputs are dropped."""
-        ledger = self._ledger
-        usage = self._usage(lack, site)
-        _release(inputs)  # TensorFlow lists what is in use only then
-        failure = kernel_failure(site.program, site.instruction, asked, usage, ledger.report, is_temporary=is_temporary)
-        return ledger.failed(failure)
-
-    def _usage(self, lack: OutOfMemory, site: Site) -> Usage:
-        source = lack.source if isinstance(lack.source, DeviceSource) else site.source
-        readers = dict(self._last_readers())
-        for _, memory in self._results:
-            if memory.buffer is not None:
-                readers[memory.buffer.root] = FETCHED
-        return self._ledger.usage(source, lack.size, readers)
-
-    # --- the ends of a step
-
-    def _argument(self, site: Site, value: Any) -> TensorMemory:
-        """What is fed, or what a function is called with: somebody else holds it for as long as the step runs."""
-        given = self._call.find(value) if self._call is not None else None
-        tensor = TensorMemory(value_dims(value), site.output_dtypes[0], None, value)
-        if given is not None:
-            tensor.buffer = None if given.buffer is None else given.buffer.hold()
-        elif tensor.size:
-            tensor.buffer = Buffer(None, tensor.size)
-        return tensor
-
-    def _result(self, memory: TensorMemory, value: Any) -> None:
-        """What is fetched: held until the client has it."""
-        self._results.append((value, self._ledger.dereferenced(memory, value)))
-
-    def _send(self, key: Any, memory: TensorMemory, value: Any, is_on_host: bool) -> None:
-        """A tensor on its way: held until it is received."""
-        self._sent[key] = (self._ledger.dereferenced(memory, value), is_on_host)
-
-    def _receive(self, site: Site, key: Any) -> TensorMemory:
-        """A tensor that has come: between two places in host memory the buffer is shared, else a new one is filled."""
-        sent, was_on_host = self._sent.pop(key)
-        is_on_host = site.is_cpu or site.instruction.node.op == "_HostRecv"
-        tensor = TensorMemory(sent.dims, sent.dtype, None, sent.value, on_host=is_on_host and not site.is_cpu)
-        if is_on_host and was_on_host:
-            tensor.buffer = sent.buffer
-            return tensor
-        memory = KernelMemory(site.name, (), (tensor,), {}, site.source, host_source=site.host_source)
-        try:
-            memory.run(None)
-        except OutOfMemory as lack:
-            failure = transfer_failure(site.program, site.instruction, self._usage(lack, site), self._ledger.report)
-            raise self._ledger.failed(failure) from None
-        _release([sent])
-        return tensor
-
-    def close(self) -> None:
-        """The step is over: what it fetched goes to the client, or to the kernel that called."""
-        if self._call is not None:
-            self._call.replace(id(self._executor), self._results)
-        else:
-            _release(memory for _, memory in self._results)
-        self._results = []
-
-
 def make_constants(ledger: Ledger, programs: Sequence[Program]) -> dict[tuple[int, int], Buffer | None]:
     """The buffers of all constants, by program and node: their kernels are made, in node order, before the first step."""
     return {
@@ -631,18 +325,3 @@ def make_constants(ledger: Ledger, programs: Sequence[Program]) -> dict[tuple[in
         for index, instruction in enumerate(program.instructions)
         if instruction.node.op in OWNED_OUTPUTS
     }
-
-
-def share(memory: TensorMemory, readers: int) -> None:
-    """A tensor that was held once is handed to so many readers."""
-    if memory.buffer is None or memory.is_ref:
-        return
-    if readers:
-        memory.buffer.holders += readers - 1
-    else:
-        memory.buffer.release()
-
-
-def _release(memories: Iterable[TensorMemory]) -> None:
-    for memory in memories:
-        memory.release()
