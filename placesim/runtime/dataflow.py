@@ -29,7 +29,7 @@ from placesim.runtime.accounting.sites import Site
 from placesim.runtime.accounting.step_account import StepAccount
 from placesim.runtime.control_flow import find_frames
 from placesim.runtime.denormals import flushed_denormals
-from placesim.runtime.kernels.kernel import Kernel, WouldWait, one_per_output
+from placesim.runtime.kernels.kernel import WouldWait, is_expensive
 from placesim.runtime.kernels.memory_rules import TensorMemory
 from placesim.runtime.kernels.sketch import Sketch
 from placesim.runtime.process_memory import LOOK_AFTER
@@ -213,9 +213,16 @@ class _Visit:
 class DataflowExecutor:
     """Runs programs node by node as their inputs arrive."""
 
-    def __init__(self, programs: Sequence[Program], pool: Pool | None = None, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        pool: Pool | None = None,
+        ledger: Ledger | None = None,
+        *,
+        is_body: bool = False,
+    ) -> None:
         self.programs = programs
-        self.is_body = False
+        self.is_body = is_body
         self._ledger = ledger
         self._wiring = [_Wiring(program) for program in programs]
         if ledger is not None:
@@ -239,11 +246,6 @@ class DataflowExecutor:
         if self._ledger is not None and is_accounted:
             return _AccountedRun(self, feeds, progress, self._ledger).run()
         return _Run(self, feeds, progress).run()
-
-
-def is_expensive(kernel: Kernel) -> bool:
-    """Whether an op does more than a constant amount of work for each element: worth a thread of its own."""
-    return kernel.flops is not None and kernel.flops is not one_per_output
 
 
 def _standstill(name: str, is_body: bool) -> OpError:
@@ -813,12 +815,3 @@ def _at_branch(node: _Node, selector: Any, data: Any) -> list[Any]:
     if 0 <= index < count:
         outputs[index] = data
     return outputs
-
-
-def needs_dataflow(programs: Sequence[Program]) -> bool:
-    """Whether any program has control flow, or ops that may wait for others."""
-    return any(
-        instruction.kernel.may_wait or instruction.node.op in CONTROL_FLOW
-        for program in programs
-        for instruction in program.instructions
-    )

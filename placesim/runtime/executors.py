@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor as Pool
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from placesim.runtime.accounting.ledger import Ledger
-from placesim.runtime.dataflow import DataflowExecutor, is_expensive, needs_dataflow
 from placesim.runtime.executor import Executor
 from placesim.runtime.kernels import load_kernels
+from placesim.runtime.kernels.kernel import is_expensive
 from placesim.runtime.partition import Partition
-from placesim.runtime.program import DeviceState, Program, build_program
+from placesim.runtime.program import DeviceState, Program, build_program, needs_dataflow
 
-AnyExecutor = Executor | DataflowExecutor
+if TYPE_CHECKING:
+    from placesim.runtime.dataflow import DataflowExecutor
+
+AnyExecutor: TypeAlias = "Executor | DataflowExecutor"
 
 
 def build_executor(
@@ -23,16 +26,20 @@ def build_executor(
     call_function: Callable[..., Sequence[Any]],
     pool: Pool | None = None,
     ledger: Ledger | None = None,
+    *,
+    is_body: bool = False,
 ) -> AnyExecutor:
     """What runs the partitions of one step or one function, as often as wanted; `states` are those of the devices by name.
 
     The order is fixed beforehand where it can be.  With a `pool` the ops that deserve a thread of their own run in it.  With a
-    `ledger` the memory of each node is accounted for.  Raises what `build_program` raises.
+    `ledger` the memory of each node is accounted for.  `is_body` tells a function's.  Raises what `build_program` raises.
     """
     kernels = load_kernels()
     programs = [build_program(part.graph, states[part.device.name], kernels, step_resources, call_function) for part in parts]
     if needs_dataflow(programs) or (pool is not None and _has_parallel_work(programs)):
-        return DataflowExecutor(programs, pool, ledger)
+        from placesim.runtime.dataflow import DataflowExecutor
+
+        return DataflowExecutor(programs, pool, ledger, is_body=is_body)
     return Executor(programs, ledger)
 
 

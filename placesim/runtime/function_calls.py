@@ -18,7 +18,6 @@ from placesim.ops.attributes import FunctionName
 from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
 from placesim.runtime.accounting.ledger import Ledger
-from placesim.runtime.dataflow import DataflowExecutor
 from placesim.runtime.executors import AnyExecutor, build_executor
 from placesim.runtime.kernels.functional import ArgumentCountError, other_types
 from placesim.runtime.partition import partition
@@ -100,7 +99,7 @@ class FunctionCalls:
             raise placement.error
         targets = [placement.graph.ids[names[node_id]] for node_id in (*body.results, *body.control_results)]
         partitions = partition(prune(placement, targets=targets), self._device_set)
-        executor = build_executor(partitions.parts, self._states, self._step_resources, self.call, ledger=self._ledger)
-        if isinstance(executor, DataflowExecutor):
-            executor.is_body = True
+        executor = build_executor(
+            partitions.parts, self._states, self._step_resources, self.call, ledger=self._ledger, is_body=True
+        )
         return PlacedFunction(placement, executor, len(body.results))

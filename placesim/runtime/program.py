@@ -26,7 +26,7 @@ from placesim.files.access import NO_FILES, FileAccess
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import node_error, node_tag, node_tail
 from placesim.ops.attributes import Attrs, TensorValue
-from placesim.ops.categories import RECEIVES, SENDS
+from placesim.ops.categories import CONTROL_FLOW, RECEIVES, SENDS
 from placesim.ops.kernels import find_kernel, no_kernel_message
 from placesim.runtime.allocation import KEEPING, AllocationCheck, checked_kernel
 from placesim.runtime.boxes import with_boxes
@@ -124,6 +124,15 @@ class Program:
     graph: Graph
     instructions: tuple[Instruction, ...]
     store_size: int
+
+
+def needs_dataflow(programs: Sequence[Program]) -> bool:
+    """Whether any program has control flow, or ops that may wait for others, so that no order can be fixed beforehand."""
+    return any(
+        instruction.kernel.may_wait or instruction.node.op in CONTROL_FLOW
+        for program in programs
+        for instruction in program.instructions
+    )
 
 
 def miscounted(node: Node, count: int) -> InternalError:

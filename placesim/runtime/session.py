@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from placesim.collector import collector_paused
 from placesim.deadlines import run_within
@@ -38,7 +38,9 @@ from placesim.runtime.requests import Fetched, default_fetches, resolve_fed_tens
 from placesim.runtime.resources import value_dims
 from placesim.runtime.threads import PROCESS_POOLS, ThreadPools, runs_ops_in_parallel
 from placesim.runtime.visible_devices import build_device_set
-from placesim.runtime.walking import FeedShapes, sketch_feeds, ways_to_know
+
+if TYPE_CHECKING:
+    from placesim.runtime.walking import FeedShapes
 
 Progress = Callable[[int], None]
 
@@ -206,12 +208,16 @@ class Session:
         try:
             results = self._execute(prepared, feeds, progress)
         except SketchedValueError as error:
+            from placesim.runtime.walking import ways_to_know
+
             error.help = ways_to_know(self.graph, error, feeds)
             raise
         return prepared.collect(self.graph, fetched, results)
 
     def _resolve_feeds(self, step: Step, fetched: Sequence[Fetched]) -> dict[TensorRef, Any]:
         if self._sketched is not None:
+            from placesim.runtime.walking import sketch_feeds
+
             return sketch_feeds(self.graph, step, fetched, self._sketched, self.directory, self._files)
         return dict(resolve_feed(self.graph, feed, self.directory, self._files) for feed in step.feeds)
 

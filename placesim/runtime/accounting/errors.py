@@ -18,8 +18,6 @@ from placesim.memory.dump import LogLine
 from placesim.memory.pool import rounded_up
 from placesim.memory.sources import DeviceSource
 from placesim.ops.attributes import TensorValue
-from placesim.runtime.accounting.proto_text import ProtoText
-from placesim.runtime.accounting.source_lines import CONSTANT_LINE, kernel_line
 from placesim.runtime.kernels.memory_rules import Kind
 from placesim.runtime.program import Instruction, Program
 from placesim.runtime.shapes import Dims, format_dims
@@ -80,6 +78,8 @@ def kernel_failure(
     dims, dtype = asked
     device = program.state.device.name
     text = _out_of_memory_text(dims, dtype, device, usage)
+    from placesim.runtime.accounting.source_lines import kernel_line
+
     line = kernel_line(instruction.node.op, temporary=is_temporary)
     return Failure(
         _exhausted(program, instruction, text, _addition(options, device, usage), usage),
@@ -101,6 +101,9 @@ def constant_failure(
     program: Program, instruction: Instruction, tensor: TensorValue, usage: Usage, *, on_host: bool
 ) -> Failure:
     """For a constant whose kernel can't be made; in host memory it is the tensor's proto that can't be read."""
+    from placesim.runtime.accounting.proto_text import ProtoText
+    from placesim.runtime.accounting.source_lines import CONSTANT_LINE
+
     node = instruction.node
     kind: type[OpError]
     if on_host:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from placesim.ops.attributes import names_functions
-from placesim.runtime.dataflow import needs_dataflow
 from placesim.runtime.graph_shapes import GraphShapes
 from placesim.runtime.prepared import Prepared
-from placesim.runtime.program import Program
+from placesim.runtime.program import Program, needs_dataflow
 from placesim.runtime.shapes import Dims, is_fully_defined
 
 

@@ -88,6 +88,11 @@ def one_per_output(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs
     return elements(outputs[0])
 
 
+def is_expensive(kernel: Kernel) -> bool:
+    """Whether an op does more than a constant amount of work for each element: worth a thread of its own."""
+    return kernel.flops is not None and kernel.flops is not one_per_output
+
+
 def zeros(shape: tuple[int, ...], dtype: DType) -> Tensor:
     """A tensor of TensorFlow's zeros; the zero of a string is the empty one.  AllocationRefused where it has no room."""
     check_room(shape, dtype)
