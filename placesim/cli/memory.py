@@ -15,9 +15,12 @@ from placesim.cli.options import (
     file_access_options,
     given,
     machine_options,
+    output_option,
     placement_options,
+    shape_option,
     shell_environment,
     source_options,
+    top_option,
 )
 from placesim.errors import UsageError
 
@@ -77,9 +80,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 
 @click.command("memory", epilog=_EPILOG)
 @click.argument("graph")
-@click.option(
-    "--shape", multiple=True, metavar="NAME=1,2,3", help="The shape of a placeholder that leaves it open; may be repeated."
-)
+@shape_option()
 @click.option(
     "--batch", type=_Batch(), help="The first dimension of all placeholders that leave it open; auto: the largest that fits."
 )
@@ -88,20 +89,13 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 @click.option(
     "--dump", "dumps", is_flag=True, help="Print TensorFlow's dump of each allocator at its peak, or where it ran out."
 )
-@click.option(
-    "--top",
-    type=click.IntRange(1),
-    metavar="N",
-    default=TOP,
-    show_default=True,
-    help="How many holders to list for each device.",
-)
+@top_option(TOP, "holders to list for each device")
 @machine_options
 @source_options
 @placement_options
 @file_access_options
 @form_option(FORMS, "The form of the report.")
-@click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file; its ending tells the form.")
+@output_option
 @debug_option
 def memory_command(
     graph: str,

@@ -131,23 +131,32 @@ def placement_options(command: Command) -> Command:
     return _add(command, _PLACEMENT)
 
 
-def size_options(purpose: str) -> Callable[[Command], Command]:
-    """`--shape` and `--batch`, for memory."""
-    options = (
-        click.option(
-            "--shape",
-            multiple=True,
-            metavar="NAME=1,2,3",
-            help=f"For {purpose}: the shape of a placeholder that leaves it open.",
-        ),
-        click.option(
-            "--batch",
-            type=click.IntRange(0),
-            metavar="N",
-            help=f"For {purpose}: the first dimension of all that leave it open.",
-        ),
-    )
-    return lambda command: _add(command, options)
+def shape_option(purpose: str = "") -> Callable[[Command], Command]:
+    """`--shape`; `purpose` says what alone it is for."""
+    text = _for(purpose, "the shape of a placeholder that leaves it open; may be repeated.")
+    return click.option("--shape", multiple=True, metavar="NAME=1,2,3", help=text)
+
+
+def size_options(purpose: str = "") -> Callable[[Command], Command]:
+    """`--shape` and `--batch`; `purpose` says what alone they are for."""
+    text = _for(purpose, "the first dimension of all placeholders that leave it open.")
+    batch = click.option("--batch", type=click.IntRange(0), metavar="N", help=text)
+    return lambda command: _add(command, (shape_option(purpose), batch))
+
+
+def _for(purpose: str, text: str) -> str:
+    return f"For {purpose}: {text}" if purpose else text[0].upper() + text[1:]
+
+
+def top_option(default: int, what: str) -> Callable[[Command], Command]:
+    """`--top`: how many of what a report lists."""
+    text = f"How many {what}."
+    return click.option("--top", type=click.IntRange(1), metavar="N", default=default, show_default=True, help=text)
+
+
+output_option = click.option(
+    "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file; its ending tells the form."
+)
 
 
 def memory_option(text: str) -> Callable[[Command], Command]:

@@ -15,6 +15,7 @@ from placesim.cli.options import (
     given,
     machine_options,
     memory_option,
+    output_option,
     placement_options,
     size_options,
     source_options,
@@ -74,7 +75,7 @@ FORMS = (
 @memory_option("What each device holds at its peak; html and json tell it by themselves where that is quickly found.")
 @size_options("memory")
 @form_option(FORMS, "The form of the picture.")
-@click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file; its ending tells the form.")
+@output_option
 @debug_option
 def show_command(
     graph: str, depth: int | None, memory: bool | None, form: str | None, output: str | None, **values: Any

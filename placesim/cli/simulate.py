@@ -15,9 +15,12 @@ from placesim.cli.options import (
     file_access_options,
     given,
     machine_options,
+    output_option,
     placement_options,
     shell_environment,
+    size_options,
     source_options,
+    top_option,
 )
 
 if TYPE_CHECKING:
@@ -49,28 +52,16 @@ _EPILOG = (
 
 @click.command("simulate", epilog=_EPILOG)
 @click.argument("graph")
-@click.option(
-    "--shape", multiple=True, metavar="NAME=1,2,3", help="The shape of a placeholder that leaves it open; may be repeated."
-)
-@click.option(
-    "--batch", type=click.IntRange(0), metavar="N", help="The first dimension of all placeholders that leave it open."
-)
+@size_options()
 @feed_option
 @click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.")
-@click.option(
-    "--top",
-    type=click.IntRange(1),
-    metavar="N",
-    default=TOP,
-    show_default=True,
-    help="How many nodes, transfers and parts of the critical path to list.",
-)
+@top_option(TOP, "nodes, transfers and parts of the critical path to list")
 @machine_options
 @source_options
 @placement_options
 @file_access_options
 @form_option(FORMS, "The form of the report.")
-@click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file; its ending tells the form.")
+@output_option
 @debug_option
 def simulate_command(
     graph: str, feeds: tuple[str, ...], steps: int | None, top: int, form: str | None, output: str | None, **values: Any

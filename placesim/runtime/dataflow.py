@@ -242,7 +242,7 @@ class DataflowExecutor:
         `is_accounted=False` leaves the memory of this step out of the ledger, where there is one.
         """
         if self._ledger is not None and self._ledger.recorder is not None and is_accounted:
-            return _RecordedRun(self, feeds, progress, self._ledger, self._ledger.recorder).run()
+            return _RecordedRun(self, feeds, progress, self._ledger).run()
         if self._ledger is not None and is_accounted:
             return _AccountedRun(self, feeds, progress, self._ledger).run()
         return _Run(self, feeds, progress).run()
@@ -716,10 +716,10 @@ class _RecordedRun(_AccountedRun):
         feeds: Mapping[int, Any],
         progress: Callable[[int], None] | None,
         ledger: Ledger,
-        recorder: Recorder,
     ) -> None:
         super().__init__(executor, feeds, progress, ledger)
-        self._recorder = recorder
+        assert ledger.recorder is not None  # it is what chose this kind of run
+        self._recorder: Recorder = ledger.recorder
         self._current: tuple[int, ...] = ()
         self._arrived: dict[tuple[_Iteration, int], list[int]] = {}
         self._entered: dict[tuple[_FrameRun, _Node], int] = {}

@@ -46,3 +46,8 @@ def start(*arguments: str, **options: object) -> subprocess.Popen[bytes]:
     """The command line as a process."""
     command = [sys.executable, "-m", "placesim", *arguments]
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def rows(text: str, kind: str) -> list[list[str]]:
+    """The parts of the lines of one kind, in a report whose lines begin with theirs."""
+    return [line.split("\t")[1:] for line in text.splitlines() if line.startswith(f"{kind}\t")]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import placesim
-from tests.cli.shell import ROOT, Shell
+from tests.cli.shell import ROOT, Shell, rows
 
 # a GPU of 20 MiB: a chunk for each 1 MiB of `x` times its batch
 GRAPH = """
@@ -37,10 +37,6 @@ LIMIT = 20 * MIB
 @pytest.fixture
 def graph(shell: Shell) -> str:
     return shell.write("g.yaml", GRAPH)
-
-
-def rows(text: str, kind: str) -> list[list[str]]:
-    return [line.split("\t")[1:] for line in text.splitlines() if line.startswith(f"{kind}\t")]
 
 
 def test_a_pipe_gets_a_line_for_each_fact(shell: Shell, graph: str) -> None:

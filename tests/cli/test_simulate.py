@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import ROOT, Shell
+from tests.cli.shell import ROOT, Shell, rows
 
 GRAPH = """
 devices: {cpu: 1, gpu: {count: 2, model: Tesla K80, memory: 1GiB}}
@@ -30,10 +30,6 @@ TOWERS = str(ROOT / "graphs" / "cifar10-towers.yaml")
 @pytest.fixture
 def graph(shell: Shell) -> str:
     return shell.write("g.yaml", GRAPH)
-
-
-def rows(text: str, kind: str) -> list[list[str]]:
-    return [line.split("\t")[1:] for line in text.splitlines() if line.startswith(f"{kind}\t")]
 
 
 def test_a_pipe_gets_a_line_for_each_fact(shell: Shell, graph: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from placesim.dtypes import INT8, DType
 from placesim.errors import OpError
-from placesim.memory.buffers import Buffer, OutOfMemory
+from placesim.memory.buffers import Buffer, OutOfMemory, foreign
 from placesim.memory.sources import DeviceSource
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.runtime.accounting.errors import (
@@ -261,7 +261,7 @@ class StepAccount:
         if given is not None:
             tensor.buffer = None if given.buffer is None else given.buffer.hold()
         elif tensor.size:
-            tensor.buffer = Buffer(None, tensor.size)
+            tensor.buffer = foreign(tensor.size)
         return tensor
 
     def _result(self, memory: TensorMemory, value: Any) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import FLOAT, RESOURCE, STRING, VARIANT, DType
-from placesim.memory.buffers import Buffer, OutOfMemory, Source
+from placesim.memory.buffers import Buffer, OutOfMemory, Source, foreign
 from placesim.ops.attributes import Attrs
 
 INTRA_OP_THREADS = 1
@@ -285,7 +285,7 @@ class KernelMemory:
         """The output lies in memory that the device's allocator does not know."""
         self._is_made[output] = True
         size = self.outputs[output].size
-        self.outputs[output].buffer = Buffer(None, size) if size else None
+        self.outputs[output].buffer = foreign(size) if size else None
 
     def leave_dead(self, output: int) -> None:
         """The output is dead: it has no memory."""
