@@ -278,7 +278,7 @@ class _Accounts:
         program = self._schedule.programs[number]
         instruction = program.instructions[index]
         store, memories = self._stores[number], self._memories[number]
-        gather, gather_memories = _gather(instruction.inputs), _gather(instruction.inputs)
+        gather = _gather(instruction.inputs)
         first, last = instruction.outputs, instruction.outputs + instruction.output_count
         readers = self._readers[number][first:last]
         site = self._ledger.site(program, instruction, map(bool, readers))
@@ -287,12 +287,12 @@ class _Accounts:
         note = None if self._recorded is None else self._recorded.note(number, index, site)
         begin_call = None if self._recorded is None else self._recorded.call(number, index, site)
         if site.plain is not None:
-            return self._around_plain(site, site.plain, step, (store, memories, gather_memories), readers[0], dropped, note)
+            return self._around_plain(site, site.plain, step, (store, memories, gather), readers[0], dropped, note)
 
         def accounted() -> None:
             account = self._account
             assert account is not None
-            values, given = gather(store), gather_memories(memories)
+            values, given = gather(store), gather(memories)
             if site.calls:
                 account.begin(given, values)
                 if begin_call is not None:
@@ -324,13 +324,13 @@ class _Accounts:
         dropped: Sequence[int],
         note: Note | None,
     ) -> Step:
-        store, memories, gather_memories = places
+        store, memories, gather = places
         output = site.instruction.outputs
 
         def accounted() -> None:
             account = self._account
             assert account is not None
-            given = gather_memories(memories)
+            given = gather(memories)
             step()
             made = account.executed_plain(site, plain, given, store[output])
             if note is not None:
