@@ -33,11 +33,11 @@ from placesim.runtime.accounting.sites import ENDS, OWNED_OUTPUTS, Site
 from placesim.runtime.kernels.memory_rules import StoreMemory, TensorMemory, VariableMemory
 from placesim.runtime.memory_types import memory_types
 from placesim.runtime.program import DeviceState, Instruction, Program
-from placesim.runtime.recording import Recorder
 from placesim.runtime.resources import ResourceHandle, ResourceManager, Variable, value_dims
 
 if TYPE_CHECKING:
     from placesim.runtime.accounting.step_account import Call
+    from placesim.runtime.recording import Recorder
 
 SCRATCH_BYTES = 1024 + 4
 """A GPU's scratch buffer, made with the first kernel that runs on it (EigenGpuStreamDevice)."""
