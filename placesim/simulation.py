@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     from placesim.runtime.accounting.ledger import Ledger
     from placesim.runtime.accounting.usage import DeviceUsage
     from placesim.runtime.graph_shapes import GraphShapes
+    from placesim.runtime.guesses import Guesses
     from placesim.runtime.prepared import PreparedStep
     from placesim.runtime.recording import Recorder
     from placesim.runtime.session import Session
+    from placesim.runtime.walking import FeedShapes
 
 Progress = Callable[[int, int, int, int], None]
 """Told now and then: steps done, of how many, and nodes done in this step, of how many."""
@@ -138,14 +140,17 @@ def simulate(
     *,
     tells_memory: bool = False,
     recorder: Recorder | None = None,
+    guesses: Guesses | None = None,
 ) -> Report:
     """Place a graph and, as far as `stage` says, partition and execute its steps.
 
     An error ends it: the report holds it, beside all that was established before.  With a `taker` it holds no results, and
     a step is the last where that wants no more.  With `tells_memory` it says what each device's memory held; a `recorder` is
-    then told what each step executes.
+    then told what each step executes.  In a walk `guesses` say what is taken where values are not known.
     """
-    simulation = _Simulation(loaded, options, stage, progress, taker, tells_memory=tells_memory, recorder=recorder)
+    simulation = _Simulation(
+        loaded, options, stage, progress, taker, tells_memory=tells_memory, recorder=recorder, guesses=guesses
+    )
     error: PlacesimError | None = None
     try:
         with collector_paused() if stage == Stage.WALKED else nullcontext():
@@ -172,6 +177,7 @@ class _Simulation:
         *,
         tells_memory: bool,
         recorder: Recorder | None,
+        guesses: Guesses | None,
     ) -> None:
         self._loaded = loaded
         self._taker = taker
@@ -187,6 +193,7 @@ class _Simulation:
         self._creation_log: list[LogLine] = []
         self._tells_memory = tells_memory
         self._recorder = recorder
+        self._guesses = guesses
         self._ledger: Ledger | None = None
         self._memory_log: list[MemoryLogLine] = []
 
@@ -220,7 +227,6 @@ class _Simulation:
     def run(self) -> None:
         from placesim.runtime.session import open_session
         from placesim.runtime.shape_check import check_shapes
-        from placesim.runtime.walking import FeedShapes
 
         if self._loaded.error is not None:
             raise self._loaded.error
@@ -236,9 +242,17 @@ class _Simulation:
         machine = _session_devices(file, config, self._options, self._creation_log.append)
         files = _file_access(self._loaded, self._options)
         self._ledger = self._open_ledger(machine)
-        sketched = FeedShapes(self._options.shapes, self._options.batch) if self._stage == Stage.WALKED else None
-        self._session = open_session(file, machine, config, self._loaded.directory, files, self._ledger, sketched)
+        directory = self._loaded.directory
+        self._session = open_session(file, machine, config, directory, files, self._ledger, self._feed_shapes())
         self._run_steps(self._session, steps, names_sinks=file.is_raw and self._stage >= Stage.WALKED)
+
+    def _feed_shapes(self) -> FeedShapes | None:
+        if self._stage != Stage.WALKED:
+            return None
+        from placesim.runtime.guesses import Guesses
+        from placesim.runtime.walking import FeedShapes
+
+        return FeedShapes(self._options.shapes, self._options.batch, self._guesses or Guesses())
 
     def _open_ledger(self, machine: Sequence[Device]) -> Ledger | None:
         """What accounts for the devices' memory, where one has a limit or it shall be told."""

@@ -16,9 +16,11 @@ from placesim.inspection.towers import one_after_another, towers_on
 from placesim.runtime.accounting.building import make_allocator
 from placesim.runtime.accounting.replaying import dump_text, replay
 from placesim.runtime.accounting.usage import DeviceUsage
+from placesim.runtime.guesses import Guesses
 from placesim.runtime.kernels.sketch import SketchedValueError
 from placesim.runtime.walking import check_batch, walk_length
 from placesim.simulation import Stage, simulate
+from placesim.walks import Walked, check_executed, walk, walk_once
 
 if TYPE_CHECKING:
     from placesim.devices.gpu_memory import GpuMemory
@@ -121,6 +123,7 @@ class _Study:
         self._name = name
         self._wanted = wanted
         self._stage = Stage.EXECUTED if wanted.is_executed else Stage.WALKED
+        self._guesses = Guesses()
 
     def study(self) -> MemoryStudy:
         self._check()
@@ -144,12 +147,13 @@ class _Study:
             self._smallest_gpu(gpus) if self._may_change_model(gpus) else None,
             _other_growth(gpus, fits=error is None),
             () if error is None or self._wanted.is_executed else self._order(options, needed, error),
+            self._guesses.sentences(),
         )
 
     def _check(self) -> None:
         given = self._options.batch is not None or self._wanted.finds_batch
-        if self._wanted.is_executed and (given or self._options.shape):
-            raise UsageError("sizes for what is computed: got --batch or --shape with --execute, expected --feed with arrays")
+        if self._wanted.is_executed:
+            check_executed(self._options, finds_batch=self._wanted.finds_batch)
         file = self._loaded.file
         if given and file is not None:
             check_batch(file.graph)
@@ -158,7 +162,11 @@ class _Study:
 
     def _walk(self, options: Options, *, tells_memory: bool = True) -> tuple[Report, PlacesimError | None]:
         """What happens, and TensorFlow's error where a device runs out; any other error is raised."""
-        report = simulate(self._fresh(), options, self._stage, tells_memory=tells_memory)
+        if self._wanted.is_executed:
+            report = simulate(self._fresh(), options, self._stage, tells_memory=tells_memory)
+        else:
+            walked = walk(self._fresh, options, _held, self._guesses.chosen, tells_memory=tells_memory)
+            report, self._guesses = walked.report, walked.guesses
         if report.error is None:
             return report, None
         if options.no_memory_limit or not isinstance(report.error, ResourceExhaustedError):
@@ -218,7 +226,7 @@ class _Study:
         if graph is None:
             return ()
         ordered = replace(loaded, file=replace(loaded.file, graph=graph))
-        return towers if simulate(ordered, options, self._stage).error is None else ()
+        return towers if walk_once(ordered, options, self._guesses.chosen, tells_memory=False).report.error is None else ()
 
     def _devices(self, report: Report, needed: Report) -> Iterator[DeviceMemory]:
         reached = {usage.device: usage for usage in report.memory}
@@ -258,6 +266,11 @@ class _Study:
         least = max(_least_bytes(usage.trace) for _, usage in gpus)
         enough = sorted((c for c in candidates if c.limit >= least), key=lambda c: (c.limit, c.model.memory))
         return next((c for c in enough if all(_holds(device.gpu, c.limit, usage) for device, usage in gpus)), None)
+
+
+def _held(walked: Walked) -> float:
+    """The bytes that all devices hold at their peaks: what branches are compared by."""
+    return float(sum(usage.peak for usage in walked.report.memory))
 
 
 def _checked(loaded: Loaded) -> Loaded:

@@ -14,6 +14,7 @@ from placesim.cli.options import (
     feed_option,
     file_access_options,
     given,
+    guess_options,
     machine_options,
     output_option,
     placement_options,
@@ -84,6 +85,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 @click.option(
     "--batch", type=_Batch(), help="The first dimension of all placeholders that leave it open; auto: the largest that fits."
 )
+@guess_options
 @feed_option
 @click.option("--execute", is_flag=True, help="Execute the graph with numpy, and take the sizes that come.")
 @click.option(

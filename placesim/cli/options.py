@@ -144,6 +144,24 @@ def size_options(purpose: str = "") -> Callable[[Command], Command]:
     return lambda command: _add(command, (shape_option(purpose), batch))
 
 
+_GUESSES = (
+    click.option(
+        "--iterations",
+        multiple=True,
+        metavar="NAME=N",
+        help="How often a loop runs that nothing else fixes, by its frame or While node; may be repeated.",
+    ),
+    click.option(
+        "--assume-unknown", type=click.IntRange(0), metavar="N", help="What to take for each dimension that stays unknown."
+    ),
+)
+
+
+def guess_options(command: Command) -> Command:
+    """What is taken where nothing tells it."""
+    return _add(command, _GUESSES)
+
+
 def _for(purpose: str, text: str) -> str:
     return f"For {purpose}: {text}" if purpose else text[0].upper() + text[1:]
 

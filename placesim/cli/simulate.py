@@ -14,6 +14,7 @@ from placesim.cli.options import (
     feed_option,
     file_access_options,
     given,
+    guess_options,
     machine_options,
     output_option,
     placement_options,
@@ -53,6 +54,10 @@ _EPILOG = (
 @click.command("simulate", epilog=_EPILOG)
 @click.argument("graph")
 @size_options()
+@guess_options
+@click.option(
+    "--execute", is_flag=True, help="Execute the graph with numpy, and take the sizes, iterations and branches that come."
+)
 @feed_option
 @click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.")
 @top_option(TOP, "nodes, transfers and parts of the critical path to list")
@@ -64,13 +69,21 @@ _EPILOG = (
 @output_option
 @debug_option
 def simulate_command(
-    graph: str, feeds: tuple[str, ...], steps: int | None, top: int, form: str | None, output: str | None, **values: Any
+    graph: str,
+    feeds: tuple[str, ...],
+    execute: bool,
+    steps: int | None,
+    top: int,
+    form: str | None,
+    output: str | None,
+    **values: Any,
 ) -> int:
     """Tell how long a graph's step would take on the machine, and where the time goes.
 
     GRAPH is whatever `run` takes.  The steps are walked through and nothing is computed, so that sizes have to be known:
-    `--batch` or `--shape` settle what placeholders leave open.  Each node takes what its shapes cost on its device, transfers
-    share links, and the report says what bounds the step.
+    `--batch` or `--shape` settle what placeholders leave open.  A loop runs as often as the graph fixes it, else once; of
+    branches, where nothing tells which one is taken, the dearest counts.  Each node takes what its shapes cost on its device,
+    transfers share links, and the report says what bounds the step.
 
     \b
     Examples:
@@ -79,7 +92,7 @@ def simulate_command(
       placesim simulate model.yaml --batch 64 | awk -F'\\t' '$1 == "node" {print $7, $2}'
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
-    from placesim.cli.output import is_terminal, write, write_error_text, write_files
+    from placesim.cli.output import complain, is_terminal, write, write_error_text, write_files
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.options import make_options
     from placesim.timing import study_time
@@ -87,7 +100,10 @@ def simulate_command(
     form = form or form_of_file(FORMS, output or "") or "text"
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = make_options(given(values | known))
-    study = study_time(graph_loader(graph, options), options, graph_name(graph), steps)
+    load = graph_loader(graph, options)
+    study = study_time(
+        load, options, graph_name(graph), steps, is_executed=execute, warn=lambda text: complain(f"Warning: {text}\n")
+    )
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(study, top), is_styled=True)
     else:

@@ -51,6 +51,17 @@ class StepCosts:
         """One for each execution; UsageError where a GPU has no rate for what a node computes."""
         return [self._placed(execution, step) for execution in step]
 
+    def work_seconds(self, step: Sequence[Execution]) -> float:
+        """What all of a step takes one after another, transfers alone on their links."""
+        links = self._machine.links
+        found = 0.0
+        for cost in self.placed(step):
+            found += cost.predicted.seconds + cost.launch
+            if cost.route is not None and cost.route.links:
+                route = [links[link] for link in cost.route.links]
+                found += sum(link.latency for link in route) + cost.num_bytes / min(link.bandwidth for link in route)
+        return found
+
     def _placed(self, execution: Execution, step: Sequence[Execution]) -> Placed:
         site = execution.site
         if site is None or execution.is_dead:

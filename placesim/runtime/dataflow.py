@@ -14,11 +14,14 @@ from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from placesim.deadlines import TURN_SECONDS
 from placesim.errors import InternalError, InvalidArgumentError, OpError, PlacesimError, UnimplementedError
 from placesim.graph.node_text import node_tag
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.frames import DEAD, FrameRun, Propagation, Visit
+from placesim.runtime.guesses import Guesses
 from placesim.runtime.kernels.kernel import WouldWait
 from placesim.runtime.kernels.sketch import Sketch
 from placesim.runtime.process_memory import LOOK_AFTER
@@ -221,7 +224,22 @@ class Run(Propagation):
 
     def _passed(self, visit: Visit) -> Sequence[Any]:
         """The inputs as outputs."""
+        if visit.node.guesses is not None:
+            return self._decided(visit, visit.node.guesses)
         return [read_variable(visit.values[0]), *visit.values[1:]] if visit.node.reads_ref else visit.values
+
+    def _decided(self, visit: Visit, guesses: Guesses) -> Sequence[Any]:
+        """A loop's condition; one that nothing tells is guessed."""
+        value = self._values(visit)[0]
+        if not isinstance(value, Sketch):
+            return visit.values
+        iteration = visit.iteration
+        goes_on = guesses.goes_on(iteration.frame.name, iteration.number)
+        return [self._with_value(visit.values[0], np.array(goes_on))]
+
+    def _with_value(self, given: Any, value: Any) -> Any:
+        """What goes from node to node, with another value."""
+        return value
 
     def _account_for(self, visit: Visit, outputs: Sequence[Any]) -> Sequence[Any]:
         """Outputs that were computed or received, as they go from node to node."""
@@ -268,13 +286,16 @@ def read_wanted(value: Any, is_wanted: bool) -> Any:
 
 def at_branch(node: FlowNode, selector: Any, data: Any) -> list[Any]:
     """Data at the output that a selector names, dead values at the others; InvalidArgumentError for no scalar."""
-    instruction = node.instruction
-    if isinstance(selector, Sketch):
-        raise unknown_choice(node.program.graph, instruction.node)
+    instruction, count = node.instruction, node.instruction.output_count
+    if isinstance(selector, Sketch) and not selector.shape:
+        guesses = node.program.state.guesses
+        if guesses is None or not guesses.is_free:
+            raise unknown_choice(node.program.graph, instruction.node, [selector])
+        selector = guesses.branch(selector.origin, count)
     if getattr(selector, "ndim", 0):
         text = f"The second input must be a scalar, but it has shape {format_dims(selector.shape)}"
         raise blamed(InvalidArgumentError(text), node)
-    count, index = instruction.output_count, int(selector)
+    index = int(selector)
     if instruction.node.op == "_SwitchN" and not 0 <= index < count:
         index = count - 1
     outputs: list[Any] = [DEAD] * count

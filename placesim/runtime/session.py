@@ -79,7 +79,7 @@ class Session:
         self._memory = ProcessMemory(self.config.memory_limit)
         self._files = FileAccess.of([directory]) if files is None else files
         self._states = {
-            d.name: DeviceState(d, self._memory, files=self._files, sketches=sketched is not None)
+            d.name: DeviceState(d, self._memory, files=self._files, guesses=None if sketched is None else sketched.guesses)
             for d in self.device_set.devices
         }
         self._placer = SessionPlacer(self.device_set, self.config.allow_soft_placement)
@@ -210,7 +210,7 @@ class Session:
         except SketchedValueError as error:
             from placesim.runtime.walking import ways_to_know
 
-            error.help = ways_to_know(self.graph, error, feeds)
+            error.help = ways_to_know(error)
             raise
         return prepared.collect(self.graph, fetched, results)
 

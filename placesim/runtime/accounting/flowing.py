@@ -108,7 +108,12 @@ class AccountedRun(Run):
         self._clock.node = node.name
         if node.uses_scratch:
             self._account.make_scratch(self._site(node))
+        if node.guesses is not None:
+            return self._decided(visit, node.guesses)
         return [self._dereferenced(visit.values[0]), *visit.values[1:]] if node.reads_ref else visit.values
+
+    def _with_value(self, given: TensorMemory, value: Any) -> TensorMemory:
+        return TensorMemory(given.dims, given.dtype, given.buffer, value, given.is_ref, given.on_host)
 
     def _dereferenced(self, memory: TensorMemory) -> TensorMemory:
         return self._ledger.dereferenced(memory, memory.value)
