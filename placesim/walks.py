@@ -114,7 +114,7 @@ class _Search:
                 trial_cost = self._cost_of(trial)
                 for tried, failing in ((walked, taken[choice]), (trial, branch)):
                     if tried.report.error is not None and choice not in self._failed:
-                        self._failed[choice] = f"branch {failing} ends with {tried.report.error.type_name}"
+                        self._failed[choice] = f"branch {choice.word(failing)} ends with {tried.report.error.type_name}"
                 if trial_cost > cost:
                     walked, cost = trial, trial_cost
         return walked
@@ -128,7 +128,7 @@ def _with_more_ways(error: SketchedValueError, fresh: Callable[[], Loaded], opti
     """The error with what settles the most of all that is open, which another walk finds out."""
     survey = walk_once(fresh(), replace(options, assume_unknown=SURVEYED, no_memory_limit=True), {}, tells_memory=False)
     opened = survey.guesses.opened.values()
-    of_values = [tensor for tensor in opened if not tensor.is_fed]
+    of_values = list(survey.guesses.causes.values())
     said = [line for line in error.help if line.startswith(("`--batch", "`--shape"))]
     if of_values or not said:
         said += ways_to_know(error, of_values)

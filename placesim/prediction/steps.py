@@ -46,10 +46,23 @@ class StepCosts:
     def __init__(self, machine: SimulatedMachine) -> None:
         self._machine = machine
         self._known: dict[tuple[object, ...], Placed] = {}
+        self._compute_streams = {place.gpu.compute for place in machine.places.values() if place.gpu is not None}
 
     def placed(self, step: Sequence[Execution]) -> list[Placed]:
         """One for each execution; UsageError where a GPU has no rate for what a node computes."""
-        return [self._placed(execution, step) for execution in step]
+        found: list[Placed] = []
+        for execution in step:
+            found.append(self._end_of_call(execution, found) if execution.site is None else self._placed(execution, step))
+        return found
+
+    def _end_of_call(self, execution: Execution, before: Sequence[Placed]) -> Placed:
+        """The end of a function's run takes nothing; where its last kernels are one stream's, it has its turn there.
+
+        What reads the call's results on that stream then waits for the stream's order alone.
+        """
+        resources = {before[source].resource for source in execution.sources}
+        streams = resources & self._compute_streams
+        return Placed(NOTHING, min(streams)) if len(streams) == 1 else _NOWHERE
 
     def work_seconds(self, step: Sequence[Execution]) -> float:
         """What all of a step takes one after another, transfers alone on their links."""

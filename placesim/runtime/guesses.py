@@ -25,16 +25,16 @@ class Choice(NamedTuple):
     node: str
     ways: int
 
+    def word(self, branch: int) -> str:
+        """What a branch is called."""
+        return ("false", "true")[branch] if self.ways == TWO_WAYS else str(branch)
+
 
 class Open(NamedTuple):
-    """A tensor whose shape is not known: `roots` are the feeds whose values together would tell it, None if no feed does.
-
-    `is_fed` tells a placeholder.
-    """
+    """A tensor whose shape is not known; `is_fed` tells a placeholder."""
 
     node: str
     dims: Dims
-    roots: frozenset[str] | None
     is_fed: bool = False
 
 
@@ -44,8 +44,9 @@ class Guesses:
 
     `iterations` by a loop's frame or node, `dimension` for each that stays open, `branches` by choice.  What was asked:
     `loops` with the number that each ran, `chosen` with the branch that was taken, in the order in which they came up, and
-    `opened`, the tensors with an assumed dimension.  `failed` tells of choices with a branch that ends in an error, and `notes`
-    what else there is to say.
+    `opened`, the tensors with an assumed dimension, by graph, node and output; `causes` are the feeds (`UNTOLD` for what none
+    tells) whose values would have settled these and all that follow from them.  `failed` tells of choices with a branch that
+    ends in an error, and `notes` what else there is to say.
     """
 
     is_free: bool = False
@@ -55,6 +56,7 @@ class Guesses:
     loops: dict[str, int] = field(default_factory=dict)
     chosen: dict[Choice, int] = field(default_factory=dict)
     opened: dict[tuple[int, str, int], Open] = field(default_factory=dict)
+    causes: dict[tuple[int, str, int], frozenset[str]] = field(default_factory=dict)
     failed: dict[Choice, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -113,9 +115,8 @@ class Guesses:
             for name in self.unused_iterations()
         ]
         for choice, taken in self.chosen.items():
-            what = ("false", "true")[taken] if choice.ways == TWO_WAYS else str(taken)
             why = self.failed.get(choice, f"the dearest of {choice.ways}")
-            said.append(f"{choice.node} is not known: branch {what} counts, {why}")
+            said.append(f"{choice.node} is not known: branch {choice.word(taken)} counts, {why}")
         if self.opened:
             tensors = "1 tensor" if len(self.opened) == 1 else f"{len(self.opened)} tensors"
             said.append(f"open dimensions of {tensors} are taken as {self.dimension}")

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DType
 from placesim.errors import GraphBuildError, InvalidArgumentError
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import node_tag
@@ -23,7 +22,7 @@ from placesim.ops.attributes import Attrs, Shape, names_functions
 from placesim.ops.categories import CASES, IFS, WHILES
 from placesim.runtime.guesses import TWO_WAYS, Guesses, Open
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
-from placesim.runtime.kernels.sketch import Sketch, SketchedValueError
+from placesim.runtime.kernels.sketch import NOTHING, UNTOLD, Sketch, SketchedValueError
 from placesim.runtime.process_memory import AllocationRefused
 from placesim.runtime.resources import ResourceHandle, Variable, value_dims
 from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, ShapeError, format_dims, is_fully_defined
@@ -79,12 +78,24 @@ def sketched(kernel: Kernel, graph: Graph, node: Node, guesses: Guesses) -> Kern
         found: list[Dims] = [None] * len(dtypes) if shapes is None else shapes
         found[len(found) - len(settled) :] = settled
         roots = _roots(values) if not is_known else None
+        inherited = NOTHING if guesses.dimension is None else _opened_by(values)
         outputs: list[Any] = []
         for slot, (dims, dtype, ref) in enumerate(zip(found, dtypes, is_ref, strict=True)):
-            if not ref and not is_fully_defined(dims):
-                needed = _needed_roots(kernel, values, attrs, context) if not is_known else None
-                dims = guesses.settled(id(graph), slot, Open(node.name, dims, needed))
-            outputs.append(values[0] if ref else _sketch(graph, node, dims, dtype, roots, values))
+            if ref:
+                outputs.append(values[0])
+                continue
+            causes = inherited
+            if dims is None or not is_fully_defined(dims):
+                needed = _needed_roots(kernel, values, attrs, context)
+                causes = inherited | (needed or {UNTOLD})
+                dims = guesses.settled(id(graph), slot, Open(node.name, dims))
+                if dims is None or not is_fully_defined(dims):
+                    raise _open_shape(graph, node, dims, needed)
+            made = Sketch(dims, dtype, node.name, roots)
+            if causes:
+                made.opened_by = causes
+                guesses.causes[id(graph), node.name, slot] = causes
+            outputs.append(made)
         return outputs
 
     return kernel._replace(compute=walk, direct=None)
@@ -149,13 +160,21 @@ def _absorbed(values: Sequence[Any], absorbing: bool) -> Any:
     return next((value for value in values if not isinstance(value, Sketch) and bool(value) is absorbing), None)
 
 
-def _sketch(graph: Graph, node: Node, dims: Dims, dtype: DType, roots: frozenset[str] | None, values: Sequence[Any]) -> Sketch:
-    if dims is None or not is_fully_defined(dims):
-        text = f"The shape of {node_tag(node.name)} is not known before the step runs: {format_dims(dims)}"
-        error = SketchedValueError(text, node=node.name, location=graph.location(node))
-        error.roots = _roots(values)
-        raise error
-    return Sketch(dims, dtype, node.name, roots)
+def _open_shape(graph: Graph, node: Node, dims: Dims, roots: frozenset[str] | None) -> SketchedValueError:
+    text = f"The shape of {node_tag(node.name)} is not known before the step runs: {format_dims(dims)}"
+    error = SketchedValueError(text, node=node.name, location=graph.location(node))
+    error.roots = roots
+    return error
+
+
+def _opened_by(values: Sequence[Any]) -> frozenset[str]:
+    """What would have told the shapes that a node's inputs are assumed to have."""
+    found = NOTHING
+    for value in values:
+        held = value.value if isinstance(value, Variable) else value
+        if isinstance(held, Sketch) and held.opened_by is not found:
+            found = found | held.opened_by if found else held.opened_by
+    return found
 
 
 def _roots(values: Sequence[Any]) -> frozenset[str] | None:

@@ -16,7 +16,7 @@ from placesim.graph.steps import Feed, Generated, Step
 from placesim.ops.categories import ENTERS, NEXT_ITERATIONS, UNFED_PLACEHOLDERS, WHILES
 from placesim.runtime.covering import cover, open_causes
 from placesim.runtime.guesses import Guesses, Open
-from placesim.runtime.kernels.sketch import Sketch, SketchedValueError
+from placesim.runtime.kernels.sketch import UNTOLD, Sketch, SketchedValueError
 from placesim.runtime.requests import Fetched, nearest_names, resolve_fed_tensor, resolve_feed
 from placesim.runtime.shapes import Dims, format_dims, is_fully_defined
 from placesim.runtime.sketches import MAX_KNOWN_ELEMENTS
@@ -60,7 +60,7 @@ def sketch_feeds(
     for node in _unfed_placeholders(graph, targets, found):
         dims = _settled(node, _declared(node), wanted)
         if not is_fully_defined(dims):
-            dims = wanted.guesses.settled(id(graph), 0, Open(node.name, dims, None, is_fed=True))
+            dims = wanted.guesses.settled(id(graph), 0, Open(node.name, dims, is_fed=True))
         if dims is None or not is_fully_defined(dims):
             missing[node.id] = dims
         else:
@@ -110,13 +110,13 @@ def _example(dims: Dims) -> str:
     return "1,2,3" if dims is None else ",".join("N" if dim < 0 else str(dim) for dim in dims)
 
 
-def ways_to_know(error: SketchedValueError, opened: Sequence[Open] = ()) -> tuple[str, ...]:
+def ways_to_know(error: SketchedValueError, opened: Sequence[frozenset[str]] = ()) -> tuple[str, ...]:
     """What would settle the value that a node depends on: feeds that tell it, or to execute the graph.
 
-    `opened` are all tensors whose shapes depend on values; the feeds that tell most of them come first.
+    `opened` has for all tensors whose shapes depend on values the feeds that tell these; those that tell most come first.
     """
     said = []
-    sets = [tensor.roots for tensor in opened if tensor.roots]
+    sets = [causes for causes in opened if UNTOLD not in causes]
     if error.roots and error.roots not in sets:
         sets.append(error.roots)
     together = sorted({tuple(sorted(some)) for some in sets}, key=lambda names: (len(names), names))

@@ -11,6 +11,10 @@ import numpy as np
 from placesim.dtypes import DType
 from placesim.errors import UsageError
 
+NOTHING: frozenset[str] = frozenset()
+UNTOLD = ""
+"""Stands for a value that no feed tells."""
+
 
 class SketchedValueError(UsageError):
     """A step depends on a value that is not known before it runs.
@@ -29,21 +33,24 @@ class Sketch:
     """A tensor of which only the shape and the type are known; who asks for its values gets a SketchedValueError.
 
     `origin` names the node that made it, and `roots` the feeds whose values together would tell it: None where no feed does.
+    `opened_by` are those whose values would have told its shape where that is assumed, `UNTOLD` among them where none does.
     Its rows and other parts are sketches too.
     """
 
-    __slots__ = ("dtype", "origin", "roots", "shape")
+    __slots__ = ("dtype", "opened_by", "origin", "roots", "shape")
 
     def __init__(self, shape: tuple[int, ...], dtype: DType, origin: str = "", roots: frozenset[str] | None = None) -> None:
         self.shape = shape
         self.dtype = dtype.numpy
         self.origin = origin
         self.roots = roots
+        self.opened_by = NOTHING
 
     def with_shape(self, shape: tuple[int, ...]) -> Sketch:
         """Elements of this tensor in another shape."""
         found = Sketch.__new__(Sketch)
-        found.shape, found.dtype, found.origin, found.roots = shape, self.dtype, self.origin, self.roots
+        found.shape, found.dtype, found.origin = shape, self.dtype, self.origin
+        found.roots, found.opened_by = self.roots, self.opened_by
         return found
 
     @property
