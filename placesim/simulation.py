@@ -252,7 +252,9 @@ class _Simulation:
         from placesim.runtime.guesses import Guesses
         from placesim.runtime.walking import FeedShapes
 
-        return FeedShapes(self._options.shapes, self._options.batch, self._guesses or Guesses())
+        options = self._options
+        given = Guesses(iterations=options.loop_counts, dimension=options.assume_unknown)
+        return FeedShapes(options.shapes, options.batch, self._guesses or given)
 
     def _open_ledger(self, machine: Sequence[Device]) -> Ledger | None:
         """What accounts for the devices' memory, where one has a limit or it shall be told."""

@@ -159,6 +159,7 @@ def branches(widths: tuple[tuple[int, int], ...], nested: bool) -> Source:
         ]
         for side, width in enumerate((narrow, wide)):
             nodes += [
+                {"op": "Identity", "name": f"i{number}_{side}", "inputs": [f"s{number}:{side}"]},
                 {
                     "op": "Const",
                     "name": f"d{number}_{side}",
@@ -166,7 +167,6 @@ def branches(widths: tuple[tuple[int, int], ...], nested: bool) -> Source:
                     "value": [width],
                     "inputs": [f"^i{number}_{side}"],
                 },
-                {"op": "Identity", "name": f"i{number}_{side}", "inputs": [f"s{number}:{side}"]},
                 {"op": "BroadcastTo", "name": f"b{number}_{side}", "inputs": [f"i{number}_{side}", f"d{number}_{side}"]},
                 {"op": "Max", "name": f"m{number}_{side}", "inputs": [f"b{number}_{side}", 0]},
             ]
@@ -369,7 +369,7 @@ def test_an_upper_bound_that_is_known_ends_a_loop() -> None:
 
 def test_a_loop_that_there_is_not_is_an_error_with_the_nearest() -> None:
     for form in FORMS:
-        with pytest.raises(UsageError, match="no such loop: got 'turn' .*did you mean 'turns'"):
+        with pytest.raises(UsageError, match=r"no such loop: got 'turn' .*did you mean 'turns'"):
             study(counted_loop(form), iterations={"turn": 3})
     with pytest.raises(UsageError, match="there are no loops"):
         study({"nodes": cond(), "fetch": ["m"]}, iterations={"turn": 3}, shape={"x": ()})

@@ -231,9 +231,9 @@ class Run(Propagation):
     def _decided(self, visit: Visit, guesses: Guesses) -> Sequence[Any]:
         """A loop's condition; one that nothing tells is guessed."""
         value = self._values(visit)[0]
-        if not isinstance(value, Sketch):
-            return visit.values
         iteration = visit.iteration
+        if not isinstance(value, Sketch) or not guesses.tells(iteration.frame.name):
+            return visit.values
         goes_on = guesses.goes_on(iteration.frame.name, iteration.number)
         return [self._with_value(visit.values[0], np.array(goes_on))]
 

@@ -40,7 +40,7 @@ class Open(NamedTuple):
 
 @dataclass(slots=True)
 class Guesses:
-    """Of one walk.  Unless `is_free`, nothing is assumed: what depends on an unknown value is an error.
+    """Of one walk.  Unless `is_free`, only what is given is taken: what else depends on an unknown value is an error.
 
     `iterations` by a loop's frame or node, `dimension` for each that stays open, `branches` by choice.  What was asked:
     `loops` with the number that each ran, `chosen` with the branch that was taken, in the order in which they came up, and
@@ -59,6 +59,10 @@ class Guesses:
     causes: dict[tuple[int, str, int], frozenset[str]] = field(default_factory=dict)
     failed: dict[Choice, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    def tells(self, loop: str) -> bool:
+        """Whether anything may be taken for how often a loop runs."""
+        return self.is_free or find_loop(self.iterations, loop) is not None
 
     def goes_on(self, loop: str, number: int) -> bool:
         """Whether a loop whose condition is not known runs its iteration `number`, from 0 on."""

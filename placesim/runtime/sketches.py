@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from placesim.dtypes import VARIANT
 from placesim.errors import GraphBuildError, InvalidArgumentError
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import node_tag
@@ -54,15 +55,17 @@ def sketched(kernel: Kernel, graph: Graph, node: Node, guesses: Guesses) -> Kern
     compute, dtypes, is_ref = kernel.compute, node.signature.output_dtypes, node.signature.output_is_ref
     if node.op in HANDING_OPS:
         return kernel._replace(compute=lambda values, attrs, *context: values[: len(dtypes)], direct=None)
-    if guesses.is_free and node.op in (*BRANCHING_OPS, *REPEATING_OPS):
+    if (guesses.is_free and node.op in BRANCHING_OPS) or (node.op in REPEATING_OPS and guesses.tells(node.name)):
         kernel = kernel._replace(compute=_with_guesses(kernel, node, guesses))
         compute = kernel.compute
 
     settled = LAST_OUTPUTS.get(node.op, ())
+    # what has a context, or makes or takes lists, may do no more than hand tensors on
+    may_hand_on = kernel.needs_context or VARIANT in (*node.signature.input_dtypes, *dtypes)
 
     def walk(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:
         is_known = _is_known(values)
-        if not is_known and context:  # it may do no more than hand tensors on
+        if not is_known and may_hand_on:
             try:
                 return compute(values, attrs, *context)
             except _NOT_FOR_SKETCHES as error:

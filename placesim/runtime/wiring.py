@@ -80,7 +80,7 @@ class FlowNode:
         self.is_next = op in NEXT_ITERATIONS
         self.stays = not (self.is_enter or self.is_exit or self.is_next)
         guesses = program.state.guesses
-        self.guesses = guesses if op == "LoopCond" and guesses is not None and guesses.is_free else None
+        self.guesses = guesses if op == "LoopCond" else None
         self.is_constant = self.is_enter and bool(node.attrs.get("is_constant"))
         self.uses_scratch = not self.is_merge and program.state.device.type != "CPU"
         self.frame_name = str(node.attrs["frame_name"]) if self.is_enter else ""
