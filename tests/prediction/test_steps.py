@@ -168,6 +168,26 @@ def test_a_call_costs_its_body() -> None:
     assert all(one.end <= other.start for one, other in itertools.pairwise(products))
 
 
+def test_on_a_gpu_what_reads_a_call_waits_for_the_streams_order_alone() -> None:
+    """As many launches go ahead of the kernels as without a call."""
+    whole = called(1)
+    nodes: Nodes = [whole["nodes"][0], {"op": "MatMul", "name": "c1", "inputs": ["c0", "c0"], "device": "/gpu:0"}]
+    plain = {"nodes": nodes, "fetch": ["after3"]}
+    whole["nodes"][1]["device"] = "/gpu:0"
+    found = []
+    for graph in (whole, plain):
+        names = ["c1", *(f"after{n}" for n in range(4))]
+        graph["nodes"] += [
+            {"op": "MatMul", "name": name, "inputs": [given, given], "device": "/gpu:0"}
+            for given, name in itertools.pairwise(names)
+        ]
+        found.append(study(graph | {"devices": {"cpu": 1, "gpu": 1}, "fetch": ["after3"]}))
+    spans = [[(node.start, node.end) for node in one.nodes if node.op == "MatMul"] for one in found]
+    for one in spans:
+        assert len(one) == 5
+        assert all(before[1] == pytest.approx(after[0], rel=1e-12) for before, after in itertools.pairwise(one))
+
+
 def test_what_waits_for_a_queue_comes_after_what_fills_it() -> None:
     component = {"component_types": ["float32"]}
     nodes: Nodes = [

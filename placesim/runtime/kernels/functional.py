@@ -15,7 +15,7 @@ from placesim.errors import InternalError, InvalidArgumentError, UnimplementedEr
 from placesim.graph.constants import dtype_of
 from placesim.ops.attributes import Attrs, FunctionName
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, undeclared_type
-from placesim.runtime.shapes import Dims, ShapeContext
+from placesim.runtime.shapes import Dims, ShapeContext, format_dims
 
 
 class ArgumentCountError(InvalidArgumentError):
@@ -133,7 +133,7 @@ def count_loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
     numbers = []
     for name, given in zip(("start", "limit", "delta"), inputs[:3], strict=True):
         if np.ndim(given):
-            raise InvalidArgumentError(f"{name} must be a scalar")
+            raise InvalidArgumentError(f"{name} must be a scalar, but {format_dims(np.shape(given))}")
         numbers.append(int(given))
     start, limit, delta = numbers
     if not ((delta > 0 and start <= limit) or (delta < 0 and start >= limit) or start == limit):
