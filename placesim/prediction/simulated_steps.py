@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from placesim.errors import PlacesimError
-from placesim.prediction.costs import Prediction
 from placesim.prediction.hosts import DISPATCH_SECONDS, HOST_ASSUMPTION, LAUNCH_SECONDS
 from placesim.prediction.machines import LINK_ASSUMPTION, SimulatedMachine
 from placesim.prediction.steps import Placed, StepCosts, workload
@@ -26,10 +26,11 @@ from placesim.prediction.study import (
     TransferRun,
 )
 from placesim.runtime.recording import Execution
-from placesim.timelines.bounds import bounds
-from placesim.timelines.events import simulate
-from placesim.timelines.timeline import Timeline, critical_path
-from placesim.timelines.workload import NOWHERE, Task, Transfer
+from placesim.timelines.bounds import plan_bounds
+from placesim.timelines.events import plan_seconds, simulate_plan
+from placesim.timelines.plan import make_plan
+from placesim.timelines.timeline import critical_path
+from placesim.timelines.workload import NOWHERE
 
 _EDGE = re.compile(r"^edge_\d+_")
 
@@ -51,57 +52,31 @@ def study_steps(
 ) -> TimeStudy:
     """What the steps take on the machine; raises what `StepCosts.placed` raises."""
     costs = StepCosts(machine)
-    readings: dict[int, SimulatedStep] = {}
+    simulated: dict[int, SimulatedStep] = {}
 
-    def read(step: Sequence[Execution]) -> SimulatedStep:
-        found = readings.get(id(step))
+    def run(step: Sequence[Execution]) -> SimulatedStep:
+        found = simulated.get(id(step))
         if found is None:
-            placed = costs.placed(step)
-            found = readings[id(step)] = SimulatedStep(step, placed, machine, *_run(step, placed, machine, _middle))
+            found = simulated[id(step)] = SimulatedStep(step, costs.placed(step), machine)
         return found
 
-    def interval(step: Sequence[Execution]) -> tuple[float, float, float]:
-        reading = read(step)
-        low, high = (_run(step, reading.placed, machine, pick)[1].seconds for pick in (_low, _high))
-        # an order that happens to be worse may cost more than shorter nodes save
-        return reading.seconds, min(low, reading.seconds), max(reading.seconds, high)
-
-    rows = tuple(
-        StepTime(number, step.repeat, *interval(step.steady), read(step.first).seconds) for number, step in enumerate(steps)
-    )
-    last = steps[-1].steady
-    reading = read(last)
+    rows = []
+    for number, step in enumerate(steps):
+        steady = run(step.steady)
+        rows.append(StepTime(number, step.repeat, steady.seconds, *steady.interval, run(step.first).seconds))
+    last = run(steps[-1].steady)
     return TimeStudy(
         name,
-        rows,
-        tuple(reading.bounds()),
-        tuple(reading.devices(memory)),
-        tuple(reading.links()),
-        tuple(reading.nodes()),
-        tuple(reading.transfers()),
-        tuple(reading.path()),
-        _assumptions(last, machine),
+        tuple(rows),
+        tuple(last.bounds()),
+        tuple(last.devices(memory)),
+        tuple(last.links()),
+        tuple(last.nodes()),
+        tuple(last.transfers()),
+        tuple(last.path()),
+        _assumptions(last.step, machine),
         error,
     )
-
-
-def _middle(prediction: Prediction) -> float:
-    return prediction.seconds
-
-
-def _low(prediction: Prediction) -> float:
-    return prediction.low
-
-
-def _high(prediction: Prediction) -> float:
-    return prediction.high
-
-
-def _run(
-    step: Sequence[Execution], placed: Sequence[Placed], machine: SimulatedMachine, pick: Callable[[Prediction], float]
-) -> tuple[list[Task | Transfer], Timeline]:
-    tasks = workload(step, placed, pick)
-    return tasks, simulate(tasks, machine.resources, machine.links)
 
 
 def _assumptions(step: Sequence[Execution], machine: SimulatedMachine) -> tuple[str, ...]:
@@ -123,23 +98,28 @@ def _assumptions(step: Sequence[Execution], machine: SimulatedMachine) -> tuple[
 class SimulatedStep:
     """A step as it ran on the machine: execution n of `step` is task n of `timeline`, at the cost `placed[n]`."""
 
-    def __init__(
-        self,
-        step: Sequence[Execution],
-        placed: Sequence[Placed],
-        machine: SimulatedMachine,
-        tasks: Sequence[Task | Transfer],
-        timeline: Timeline,
-    ) -> None:
+    def __init__(self, step: Sequence[Execution], placed: Sequence[Placed], machine: SimulatedMachine) -> None:
         self.step = step
         self.placed = placed
-        self.seconds = timeline.seconds
-        self._machine = machine
-        self._tasks = tasks
-        self.timeline = timeline
+        self.machine = machine
+        self.plan = make_plan(workload(step, placed), machine.resources, machine.links)
+        self.timeline = simulate_plan(self.plan)
+
+    @property
+    def seconds(self) -> float:
+        """How long the step takes."""
+        return self.timeline.seconds
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """How long it takes with all nodes at the low end of their intervals, and at the high end."""
+        low = plan_seconds(self.plan.with_seconds([cost.predicted.low for cost in self.placed]))
+        high = plan_seconds(self.plan.with_seconds([cost.predicted.high for cost in self.placed]))
+        # an order that happens to be worse may cost more than shorter nodes save
+        return min(low, self.seconds), max(self.seconds, high)
 
     def nodes(self) -> Iterator[NodeRun]:
-        resources = self._machine.resources
+        resources = self.machine.resources
         spans = zip(self.step, self.placed, self.timeline.starts, self.timeline.ends, strict=True)
         for execution, cost, start, end in spans:
             if execution.site is not None and cost.resource != NOWHERE:
@@ -155,16 +135,16 @@ class SimulatedStep:
                 yield TransferRun(tensor, sender, receiver, cost.num_bytes, start, end)
 
     def links(self) -> Iterator[LinkTime]:
-        for link, traffic in zip(self._machine.links, self.timeline.traffic, strict=True):
+        for link, traffic in zip(self.machine.links, self.timeline.traffic, strict=True):
             yield LinkTime(link.name, link.bandwidth, link.latency, traffic.bytes, traffic.busy_seconds)
 
     def bounds(self) -> Iterator[Bound]:
-        found = bounds(self._tasks, self._machine.resources, self._machine.links)
+        found = plan_bounds(self.plan)
         yield Bound("path", "the critical path with transfers free", found.longest_path)
         if found.busiest_resource != NOWHERE:
-            yield Bound("resource", self._machine.resources[found.busiest_resource].name, found.busiest_seconds)
+            yield Bound("resource", self.machine.resources[found.busiest_resource].name, found.busiest_seconds)
         if found.most_loaded_link != NOWHERE:
-            yield Bound("link", self._machine.links[found.most_loaded_link].name, found.most_loaded_seconds)
+            yield Bound("link", self.machine.links[found.most_loaded_link].name, found.most_loaded_seconds)
 
     def devices(self, memory: dict[str, Memory]) -> Iterator[DeviceTime]:
         usage = self.timeline.usage
@@ -179,7 +159,7 @@ class SimulatedStep:
             elif execution.site is not None and cost.resource != NOWHERE:
                 device = execution.site.program.state.device.name
                 counts[device] = counts.get(device, 0) + 1
-        for name, place in self._machine.places.items():
+        for name, place in self.machine.places.items():
             gpu = place.gpu
             busy = usage[place.cores if gpu is None else gpu.compute].busy_seconds
             copies = 0.0 if gpu is None else sum(usage[s].busy_seconds for s in (gpu.from_host, gpu.to_host, gpu.to_others))
@@ -188,7 +168,7 @@ class SimulatedStep:
             yield DeviceTime(name, place.name, counts.get(name, 0), busy, copies, *moved, held.peak, held.limit)
 
     def path(self) -> Iterator[PathPart]:
-        for part in critical_path(self._tasks, self.timeline):
+        for part in critical_path(self.plan.tasks, self.timeline):
             execution, cost = self.step[part.task], self.placed[part.task]
             if execution.site is None or part.end == part.start:
                 continue

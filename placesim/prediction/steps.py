@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from placesim.dtypes import FLOAT
@@ -129,12 +129,11 @@ def _predicted(site: Site, work: Work, processor: Processor) -> Prediction:
         raise UsageError(f"no time for {site.name}: {error.message}") from None
 
 
-def workload(step: Sequence[Execution], placed: Sequence[Placed], pick: Callable[[Prediction], float]) -> list[Task | Transfer]:
-    """The tasks of a step, each with the seconds that are picked of its prediction."""
-    found: list[Task | Transfer] = []
-    for execution, cost in zip(step, placed, strict=True):
-        if cost.route is not None:
-            found.append(Transfer(float(cost.num_bytes), cost.route.links, execution.sources, cost.route.streams))
-        else:
-            found.append(Task(pick(cost.predicted), cost.resource, execution.sources, cost.launch, cost.cores))
-    return found
+def workload(step: Sequence[Execution], placed: Sequence[Placed]) -> list[Task | Transfer]:
+    """The tasks of a step, each with the seconds that are expected."""
+    return [
+        Task(cost.predicted.seconds, cost.resource, execution.sources, cost.launch, cost.cores)
+        if cost.route is None
+        else Transfer(float(cost.num_bytes), cost.route.links, execution.sources, cost.route.streams)
+        for execution, cost in zip(step, placed, strict=True)
+    ]

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from placesim.loading import load
 from placesim.options import make_options
-from placesim.prediction.costs import Prediction
 from placesim.prediction.hosts import DISPATCH_SECONDS, LAUNCH_SECONDS
 from placesim.prediction.machines import SimulatedMachine
 from placesim.prediction.steps import StepCosts, workload
@@ -99,11 +98,9 @@ def test_all_rates_times_k_divide_the_time_by_k(factor: int) -> None:
     placed = StepCosts(machine).placed(step)
 
     def seconds(k: int) -> float:
-        def pick(prediction: Prediction) -> float:
-            return prediction.seconds / k
-
         tasks = [
-            task._replace(launch=task.launch / k) if isinstance(task, Task) else task for task in workload(step, placed, pick)
+            task._replace(seconds=task.seconds / k, launch=task.launch / k) if isinstance(task, Task) else task
+            for task in workload(step, placed)
         ]
         links = [link._replace(bandwidth=link.bandwidth * k, latency=link.latency / k) for link in machine.links]
         return run_tasks(tasks, machine.resources, links).seconds

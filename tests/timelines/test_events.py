@@ -7,8 +7,8 @@ import math
 import pytest
 
 from placesim.errors import InvalidArgumentError
-from placesim.timelines.bounds import Bounds, bounds
-from placesim.timelines.events import longest_path, simulate
+from placesim.timelines.bounds import Bounds, bounds, longest_path
+from placesim.timelines.events import simulate
 from placesim.timelines.links import Link, Traffic
 from placesim.timelines.timeline import PathStep, Slice, Usage, Wait, critical_path, slices
 from placesim.timelines.workload import NOWHERE, Cores, Resource, Stream, Task, Transfer

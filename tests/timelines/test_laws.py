@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.timelines.bounds import bounds
-from placesim.timelines.events import longest_path, simulate
+from placesim.timelines.bounds import bounds, longest_path
+from placesim.timelines.events import simulate
 from placesim.timelines.links import Flow, Link, transfer_ends
 from placesim.timelines.timeline import Timeline, Wait, critical_path, slices
 from placesim.timelines.workload import NOWHERE, Cores, Resource, Stream, Task, Transfer, host_of
