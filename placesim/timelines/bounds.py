@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from placesim.collector import collector_paused
-from placesim.timelines.links import Link
-from placesim.timelines.plan import Plan, make_plan
+from placesim.timelines.links import Link, byte_seconds, route_latency
+from placesim.timelines.plan import SENT, Plan, make_plan
 from placesim.timelines.workload import NOWHERE, Cores, Resource, Task, Transfer
 
 
@@ -49,11 +48,6 @@ def _largest(figures: Sequence[float]) -> int:
     return max(range(len(figures)), key=figures.__getitem__, default=NOWHERE)
 
 
-def longest_path(tasks: Sequence[Task | Transfer], resources: Sequence[Resource] = ()) -> float:
-    """The seconds of the same with a resource for each task and transfers that take no time; raises as `simulate` does."""
-    return path_seconds(make_plan(tasks, resources))
-
-
 def path_seconds(plan: Plan) -> float:
     """The longest path through a plan with transfers free.
 
@@ -79,7 +73,7 @@ def path_seconds(plan: Plan) -> float:
                     begin = ends[source]
             launch_ends[number] = begin = begin + seconds[number + count]
             begin = max(begin, run)
-        ends[number] = begin + seconds[number]
+        ends[number] = begin if number in plan.streams else begin + seconds[number]
     return max(ends, default=0.0)
 
 
@@ -87,8 +81,7 @@ def link_seconds(plan: Plan) -> list[float]:
     """How long each link takes for its bytes if it never waits."""
     carried = [0.0] * len(plan.links)
     for number in plan.streams:
-        transfer = plan.tasks[number]
-        assert isinstance(transfer, Transfer)
+        transfer = plan.transfer(number)
         for link in transfer.route:
             carried[link] += transfer.bytes
     return [num_bytes / link.bandwidth for num_bytes, link in zip(carried, plan.links, strict=True)]
@@ -97,23 +90,13 @@ def link_seconds(plan: Plan) -> list[float]:
 def resource_seconds(plan: Plan) -> list[float]:
     """How long each resource takes if it never waits: cores as many threads and cores as they have, transfers each alone."""
     seconds, core_seconds = plan.work()
-    alone: dict[tuple[int, ...], tuple[float, float]] = {}
     for number, streams in plan.streams.items():
-        transfer = plan.tasks[number]
-        assert isinstance(transfer, Transfer)
-        if streams:
-            latency, for_a_byte = alone.get(transfer.route) or alone.setdefault(
-                transfer.route, _alone(transfer.route, plan.links)
-            )
+        if plan.places[number] == SENT:
+            transfer = plan.transfer(number)
+            alone = route_latency(transfer.route, plan.links) + transfer.bytes * byte_seconds(transfer.route, plan.links)
             for stream in streams:
-                seconds[stream] += latency + transfer.bytes * for_a_byte
+                seconds[stream] += alone
     return [
         max(all_of_it / resource.threads, on_one / resource.cores) if isinstance(resource, Cores) else all_of_it
         for all_of_it, on_one, resource in zip(seconds, core_seconds, plan.resources, strict=True)
     ]
-
-
-def _alone(route: tuple[int, ...], links: Sequence[Link]) -> tuple[float, float]:
-    """A transfer that shares its route with nothing: its seconds before the first byte, and those for each."""
-    latency = math.fsum(links[link].latency for link in route)
-    return latency, max((route.count(link) / links[link].bandwidth for link in set(route)), default=0.0)

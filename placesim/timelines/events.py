@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from placesim.collector import collector_paused
-from placesim.timelines.links import Link, SharedLinks
-from placesim.timelines.plan import SENT, Plan, make_plan
+from placesim.timelines.links import Link, SharedLinks, Traffic
+from placesim.timelines.plan import SENT, SHARED, Plan, make_plan
 from placesim.timelines.timeline import Timeline, Usage
 from placesim.timelines.workload import NOWHERE, Cores, Resource, Task, Transfer
 
@@ -240,7 +240,8 @@ class _Loop:
     def _depart(self, phase: int) -> None:
         """A transfer is ready: it waits for its streams, if it has any."""
         streams = self.plan.streams[phase]
-        if not streams:
+        if all(self.free[stream] and not self.queues[stream] for stream in streams):
+            self._take(streams)
             self._send(phase)
             return
         self.queued_at[phase] = self.now
@@ -256,18 +257,26 @@ class _Loop:
                 return False
         for stream in streams:
             queues[stream].popleft()
-            free[stream] = 0
-            self.since[stream] = self.now
         if self.queued_at.pop(phase) < self.now:
             last = [self.ended_last[stream] for stream in streams]
-            self.waited_for[phase] = max((before for before in last if before != NOWHERE), key=self.ends.__getitem__)
+            self.waited_for[phase] = max([before for before in last if before != NOWHERE], key=self.ends.__getitem__)
+        self._take(streams)
         self._send(phase)
         return True
 
+    def _take(self, streams: Sequence[int]) -> None:
+        """Gives a transfer all of its streams."""
+        for stream in streams:
+            self.free[stream] = 0
+            self.since[stream] = self.now
+
     def _send(self, phase: int) -> None:
-        transfer = self.plan.tasks[phase]
-        assert isinstance(transfer, Transfer)
         self.starts[phase] = self.now
+        seconds = self.plan.seconds[phase]
+        if seconds != SHARED:
+            heappush(self.events, (self.now + seconds, phase))
+            return
+        transfer = self.plan.transfer(phase)
         self.shared.begin(self.now, phase, transfer.bytes, transfer.route)
         self.links_changed = True
 
@@ -279,7 +288,8 @@ class _Loop:
             self.free[stream] = 1
             self.busy_seconds[stream] += self.now - self.since[stream]
         for stream in streams:
-            self._serve(stream)
+            if self.queues[stream]:
+                self._serve(stream)
 
     def _watch_links(self) -> None:
         self.links_changed = False
@@ -330,6 +340,9 @@ class _Loop:
                 Usage(busy, spent if isinstance(resource, Cores) else busy)
                 for busy, spent, resource in zip(self.busy_seconds, core_seconds, plan.resources, strict=True)
             ),
-            traffic=self.shared.traffic(),
+            traffic=tuple(
+                Traffic(alone.bytes + met.bytes, alone.busy_seconds + met.busy_seconds)
+                for alone, met in zip(plan.traffic(), self.shared.traffic(), strict=True)
+            ),
             waited_for=tuple(self.waited_for),
         )

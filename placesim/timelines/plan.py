@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from placesim.errors import InvalidArgumentError
-from placesim.timelines.links import Link
+from placesim.timelines.links import Link, Traffic, byte_seconds, check_bytes, check_links, check_route, route_latency
 from placesim.timelines.workload import NOWHERE, Cores, Resource, Stream, Task, Transfer, host_of
 
 SENT = -2
-"""The place of a transfer, which has streams and links instead."""
+"""The place of a transfer over links that it may have to share, or on more than one stream."""
+SHARED = -1.0
+"""The seconds of a transfer over links that it may have to share: they come to light."""
 CIRCLE_SHOWN = 10
 """So many tasks of a circle are named in an error."""
 
@@ -24,10 +26,11 @@ CIRCLE_SHOWN = 10
 class Plan:
     """What is to be done, in columns by phase; nothing of it changes in a simulation.
 
-    `places` has each phase's resource, NOWHERE where it needs none or isn't, SENT for transfers; `seconds` what it takes, 0 for
-    transfers.  `consumers` are the phases that wait for a phase, beside the run that waits for its launch, and `missing` for
-    how many a phase waits.  `asked` are the cores of each phase, and `most_asked` the largest of them on a resource.  `hosts`
-    has the host of each place, negative ones too.  `order` has all tasks behind their inputs, None where the numbers do.
+    `places` has each phase's resource, NOWHERE where it needs none or isn't, SENT for most transfers; `seconds` what it takes,
+    SHARED where links decide.  `hosts` has the host of each place, negative ones too.  `consumers` are the phases that wait for
+    a phase, beside the run that waits for its launch, and `missing` for how many a phase waits.  `asked` are the cores of each
+    phase, and `most_asked` the largest of them on a resource.  `streams` are those of each transfer, once each.  `order` has
+    all tasks behind their inputs, None where the numbers do.
     """
 
     tasks: Sequence[Task | Transfer]
@@ -67,15 +70,39 @@ class Plan:
         count = len(self.resources)
         return seconds[:count], core_seconds[:count]
 
+    def traffic(self) -> list[Traffic]:
+        """What the transfers that share no links come to on each link."""
+        num_bytes = [0.0] * len(self.links)
+        busy = [0.0] * len(self.links)
+        routes: dict[tuple[int, ...], float] = {}
+        for number in self.streams:
+            if self.seconds[number] != SHARED:
+                transfer = self.transfer(number)
+                routes[transfer.route] = routes.get(transfer.route, 0.0) + transfer.bytes
+        for route, moved in routes.items():
+            for link in route:
+                num_bytes[link] += moved
+            for link in set(route):
+                busy[link] += moved * byte_seconds(route, self.links)
+        return [Traffic(*row) for row in zip(num_bytes, busy, strict=True)]
+
+    def transfer(self, number: int) -> Transfer:
+        """One of those that have `streams`."""
+        transfer = self.tasks[number]
+        assert isinstance(transfer, Transfer)
+        return transfer
+
     def with_seconds(self, runs: Sequence[float]) -> Plan:
         """The same with other seconds, finite and 0 or more, for the run of each task; those of transfers are not looked at."""
-        return replace(self, seconds=[*runs, *self.seconds[self.count :]])
+        seconds = [*runs, *self.seconds[self.count :]]
+        for number in self.streams:
+            seconds[number] = self.seconds[number]
+        return replace(self, seconds=seconds)
 
     def with_free_resource(self, resource: int) -> Plan:
-        """The same with all that runs on a resource taking no time; on cores that is also what they launch."""
-        return replace(
-            self, seconds=[0.0 if place == resource else s for place, s in zip(self.places, self.seconds, strict=True)]
-        )
+        """The same with all tasks of a resource taking no time; on cores that is also what they launch."""
+        free = [0.0 if place == resource else s for place, s in zip(self.places, self.seconds, strict=True)]
+        return replace(self, seconds=free).with_seconds(free[: self.count])
 
     def with_free_tasks(self, numbers: Sequence[int]) -> Plan:
         """The same with these tasks taking no time; they are launched as ever."""
@@ -88,11 +115,40 @@ class Plan:
         """The same with a link of endless bandwidth and no latency."""
         links = list(self.links)
         links[number] = Link(links[number].name, math.inf)
-        return replace(self, links=links)
+        found = replace(self, links=links, seconds=self.seconds.copy(), places=self.places.copy())
+        found.settle_transfers()
+        return found
+
+    def settle_transfers(self) -> None:
+        """Finds out what transfers take that never share a link, and has those of one stream be as any task on it.
+
+        A link is never shared if there is a stream that all its transfers take.
+        """
+        ways = {(self.transfer(number).route, streams) for number, streams in self.streams.items()}
+        guards: dict[int, set[int]] = {}
+        for route, streams in ways:
+            for link in route:
+                if self.links[link].bandwidth < math.inf:
+                    guards[link] = guards.get(link, set(streams)) & set(streams)
+        alone = {
+            way: (route_latency(way[0], self.links), byte_seconds(way[0], self.links))
+            for way in ways
+            if all(guards.get(link, True) for link in way[0])
+        }
+        places, seconds = self.places, self.seconds
+        for number, streams in self.streams.items():
+            transfer = self.transfer(number)
+            figures = alone.get((transfer.route, streams))
+            seconds[number] = SHARED if figures is None else figures[0] + transfer.bytes * figures[1]
+            if figures is None or len(streams) > 1:
+                places[number] = SENT
+            else:
+                places[number] = streams[0] if streams else NOWHERE
 
 
 def make_plan(tasks: Sequence[Task | Transfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()) -> Plan:
     """Raises InvalidArgumentError for figures that make no sense and for tasks that wait for each other."""
+    check_links(links)
     hosts = [_checked_host(number, resources) for number in range(len(resources))]
     # a place of NOWHERE or SENT finds no host
     hosts += [NOWHERE, NOWHERE]
@@ -103,7 +159,8 @@ def make_plan(tasks: Sequence[Task | Transfer], resources: Sequence[Resource] = 
     streams: dict[int, tuple[int, ...]] = {}
     for number, task in enumerate(tasks):
         if isinstance(task, Transfer):
-            places[number] = SENT
+            check_bytes(number, task.bytes)
+            check_route(number, task.route, links)
             streams[number] = _streams(number, task, resources)
             continue
         takes, place, _, launch, cores = task
@@ -123,7 +180,9 @@ def make_plan(tasks: Sequence[Task | Transfer], resources: Sequence[Resource] = 
             most_asked[place] = max(cores, most_asked[place])
     consumers, missing, in_order = _waits(tasks, places, hosts, phases)
     order = None if in_order else _order(tasks)
-    return Plan(tasks, resources, links, hosts, places, seconds, asked, most_asked, streams, consumers, missing, order)
+    plan = Plan(tasks, resources, links, hosts, places, seconds, asked, most_asked, streams, consumers, missing, order)
+    plan.settle_transfers()
+    return plan
 
 
 def _waits(
