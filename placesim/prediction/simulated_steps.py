@@ -25,6 +25,7 @@ from placesim.prediction.study import (
     TimeStudy,
     TransferRun,
 )
+from placesim.runtime.program import TransferKey
 from placesim.runtime.recording import Execution
 from placesim.timelines.bounds import plan_bounds
 from placesim.timelines.events import plan_seconds, simulate_plan
@@ -132,7 +133,7 @@ class SimulatedStep:
         for execution, cost, start, end in spans:
             if cost.route is not None and cost.route.links:
                 sender, receiver, tensor = _key(execution)
-                yield TransferRun(tensor, sender, receiver, cost.num_bytes, start, end)
+                yield TransferRun(_tensor(tensor), sender, receiver, cost.num_bytes, start, end)
 
     def links(self) -> Iterator[LinkTime]:
         for link, traffic in zip(self.machine.links, self.timeline.traffic, strict=True):
@@ -175,15 +176,20 @@ class SimulatedStep:
             node, device, kind = execution.site.name, execution.site.program.state.device.name, COMPUTE
             if cost.route is not None:
                 _, device, node = _key(execution)
-                kind = TRANSFER
+                node, kind = _tensor(node), TRANSFER
             elif part.is_launch:
                 kind = LAUNCH
             yield PathPart(node, device, kind, part.start, part.end, part.wait.value)
 
 
-def _key(execution: Execution) -> tuple[str, str, str]:
-    """A transfer's sender, receiver and the tensor, without what the partitioner puts before its name."""
+def _key(execution: Execution) -> TransferKey:
+    """A transfer's sender, receiver and the tensor, as the partitioner named it."""
     assert execution.site is not None
     key = execution.site.instruction.key
     assert key is not None
-    return key[0], key[1], _EDGE.sub("", key[2])
+    return key
+
+
+def _tensor(name: str) -> str:
+    """A transfer's tensor without what the partitioner puts before its name."""
+    return _EDGE.sub("", name) if name.startswith("edge_") else name

@@ -90,12 +90,13 @@ def link_seconds(plan: Plan) -> list[float]:
 def resource_seconds(plan: Plan) -> list[float]:
     """How long each resource takes if it never waits: cores as many threads and cores as they have, transfers each alone."""
     seconds, core_seconds = plan.work()
+    figures = {route: (route_latency(route, plan.links), byte_seconds(route, plan.links)) for route in plan.routes()}
     for number, streams in plan.streams.items():
         if plan.places[number] == SENT:
-            transfer = plan.transfer(number)
-            alone = route_latency(transfer.route, plan.links) + transfer.bytes * byte_seconds(transfer.route, plan.links)
+            num_bytes, route, _, _ = plan.transfer(number)
+            latency, for_a_byte = figures[route]
             for stream in streams:
-                seconds[stream] += alone
+                seconds[stream] += latency + num_bytes * for_a_byte
     return [
         max(all_of_it / resource.threads, on_one / resource.cores) if isinstance(resource, Cores) else all_of_it
         for all_of_it, on_one, resource in zip(seconds, core_seconds, plan.resources, strict=True)

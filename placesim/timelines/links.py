@@ -87,13 +87,12 @@ class _Crossing(NamedTuple):
 class _LinkState:
     """A link at work: the routes that have transfers on it now, and the scratch figures of a share-out."""
 
-    __slots__ = ("bandwidth", "busy_seconds", "busy_since", "bytes", "free", "number", "routes", "takers")
+    __slots__ = ("bandwidth", "busy_seconds", "busy_since", "free", "number", "routes", "takers")
 
     def __init__(self, number: int, bandwidth: float) -> None:
         self.number = number
         self.bandwidth = bandwidth
         self.routes: dict[_Route, None] = {}
-        self.bytes = 0.0
         self.busy_seconds = 0.0
         self.busy_since = 0.0
         self.free = 0.0
@@ -103,14 +102,16 @@ class _LinkState:
 class _Route:
     """The transfers under way on one route: at `at`, each has moved `moved` bytes since the first of them began, at `rate`.
 
-    `due` has for each the value of `moved` at which it is through.  `next_end` is when the first is, at this rate.
+    `due` has for each the value of `moved` at which it is through.  `next_end` is when the first is, at this rate.  `bytes` is
+    what the route was ever given.
     """
 
-    __slots__ = ("at", "crossings", "due", "latency", "moved", "next_end", "rate", "settled")
+    __slots__ = ("at", "bytes", "crossings", "due", "latency", "moved", "next_end", "rate", "settled")
 
     def __init__(self, crossings: tuple[_Crossing, ...], latency: float) -> None:
         self.crossings = crossings
         self.latency = latency
+        self.bytes = 0.0
         self.due: list[tuple[float, int, int]] = []
         self.rate = 0.0
         self.moved = 0.0
@@ -158,8 +159,7 @@ class SharedLinks:
         taken = self._routes.get(tuple(route)) or self._new_route(transfer, tuple(route))
         if time > self._now:
             self._run(time)
-        for number in route:
-            self._states[number].bytes += num_bytes
+        taken.bytes += num_bytes
         if taken.latency:
             self._note(time + taken.latency, taken, transfer, num_bytes)
         else:
@@ -177,9 +177,13 @@ class SharedLinks:
 
     def traffic(self) -> tuple[Traffic, ...]:
         """What each link has been given to carry, and how long it was in use until the last change."""
+        num_bytes = [0.0] * len(self._links)
+        for numbers, route in self._routes.items():
+            for number in numbers:
+                num_bytes[number] += route.bytes
         return tuple(
-            Traffic(state.bytes, state.busy_seconds + (self._now - state.busy_since if state.routes else 0.0))
-            for state in self._states
+            Traffic(moved, state.busy_seconds + (self._now - state.busy_since if state.routes else 0.0))
+            for moved, state in zip(num_bytes, self._states, strict=True)
         )
 
     def _new_route(self, transfer: int, numbers: tuple[int, ...]) -> _Route:

@@ -86,6 +86,10 @@ class Plan:
                 busy[link] += moved * byte_seconds(route, self.links)
         return [Traffic(*row) for row in zip(num_bytes, busy, strict=True)]
 
+    def routes(self) -> set[tuple[int, ...]]:
+        """Those of all transfers."""
+        return {self.transfer(number).route for number in self.streams}
+
     def transfer(self, number: int) -> Transfer:
         """One of those that have `streams`."""
         transfer = self.tasks[number]
