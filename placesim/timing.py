@@ -26,8 +26,12 @@ WALKED = 2
 """Of a step that is repeated, its first repetition and one of the others: the rest run as that."""
 
 
-def study_time(load: Callable[[], Loaded], options: Options, name: str, steps: int | None = None) -> TimeStudy:
+def study_time(
+    load: Callable[[], Loaded], options: Options, name: str, steps: int | None = None, *, tells_helps: bool = False
+) -> TimeStudy:
     """How long a graph's steps take; the last one `steps` times, where that is given.
+
+    `tells_helps` has the study say what would help most, which takes several simulations more.
 
     `load` gives the graph anew each time.  Raises what is wrong with the graph or the options, and what TensorFlow would raise
     but for a device that runs out of memory: that is in the study, whose times are those without a limit.
@@ -51,7 +55,7 @@ def study_time(load: Callable[[], Loaded], options: Options, name: str, steps: i
             machine = SimulatedMachine(report.devices, threads)
         except InvalidArgumentError as lack:
             raise UsageError(lack.message) from None
-        return study_steps(name, _by_step(recorder, repeats), machine, _memory(report), error)
+        return study_steps(name, _by_step(recorder, repeats), machine, _memory(report), error, tells_helps=tells_helps)
 
 
 def _loaded(load: Callable[[], Loaded], options: Options, steps: int | None) -> tuple[Loaded, list[int]]:

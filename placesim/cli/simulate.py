@@ -87,7 +87,7 @@ def simulate_command(
     form = form or form_of_file(FORMS, output or "") or "text"
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = make_options(given(values | known))
-    study = study_time(graph_loader(graph, options), options, graph_name(graph), steps)
+    study = study_time(graph_loader(graph, options), options, graph_name(graph), steps, tells_helps=True)
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(study, top), is_styled=True)
     else:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from placesim.errors import PlacesimError
+from placesim.prediction.helps import find_helps
 from placesim.prediction.hosts import DISPATCH_SECONDS, HOST_ASSUMPTION, LAUNCH_SECONDS
 from placesim.prediction.machines import LINK_ASSUMPTION, SimulatedMachine
 from placesim.prediction.steps import Placed, StepCosts, workload
@@ -30,7 +31,7 @@ from placesim.runtime.recording import Execution
 from placesim.timelines.bounds import plan_bounds
 from placesim.timelines.events import plan_seconds, simulate_plan
 from placesim.timelines.plan import make_plan
-from placesim.timelines.timeline import critical_path
+from placesim.timelines.timeline import PathStep, critical_path
 from placesim.timelines.workload import NOWHERE
 
 _EDGE = re.compile(r"^edge_\d+_")
@@ -50,8 +51,13 @@ def study_steps(
     machine: SimulatedMachine,
     memory: dict[str, Memory],
     error: PlacesimError | None = None,
+    *,
+    tells_helps: bool = False,
 ) -> TimeStudy:
-    """What the steps take on the machine; raises what `StepCosts.placed` raises."""
+    """What the steps take on the machine, and, where that is asked for, what would help; raises what `StepCosts.placed` raises.
+
+    What would help is found by simulating the last step several times more.
+    """
     costs = StepCosts(machine)
     simulated: dict[int, SimulatedStep] = {}
 
@@ -77,6 +83,7 @@ def study_steps(
         tuple(last.path()),
         _assumptions(last.step, machine),
         error,
+        find_helps(last) if tells_helps else (),
     )
 
 
@@ -118,6 +125,11 @@ class SimulatedStep:
         high = plan_seconds(self.plan.with_seconds([cost.predicted.high for cost in self.placed]))
         # an order that happens to be worse may cost more than shorter nodes save
         return min(low, self.seconds), max(self.seconds, high)
+
+    @cached_property
+    def critical_path(self) -> tuple[PathStep, ...]:
+        """What the end of the step waited for."""
+        return critical_path(self.plan.tasks, self.timeline)
 
     def nodes(self) -> Iterator[NodeRun]:
         resources = self.machine.resources
@@ -169,7 +181,7 @@ class SimulatedStep:
             yield DeviceTime(name, place.name, counts.get(name, 0), busy, copies, *moved, held.peak, held.limit)
 
     def path(self) -> Iterator[PathPart]:
-        for part in critical_path(self.plan.tasks, self.timeline):
+        for part in self.critical_path:
             execution, cost = self.step[part.task], self.placed[part.task]
             if execution.site is None or part.end == part.start:
                 continue

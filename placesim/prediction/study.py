@@ -100,11 +100,19 @@ class PathPart(NamedTuple):
     wait: str
 
 
+class Help(NamedTuple):
+    """How long the step would take if all links, resources, ops or nodes were as they are, but this one took no time."""
+
+    kind: str
+    what: str
+    seconds: float
+
+
 @dataclass(frozen=True)
 class TimeStudy:
     """How long the steps of a graph take; all but `steps` is of the last one, in its steady state.
 
-    `error` is TensorFlow's, where a device runs out of memory.
+    `error` is TensorFlow's, where a device runs out of memory.  `helps` is empty unless it was asked for.
     """
 
     name: str
@@ -117,6 +125,7 @@ class TimeStudy:
     critical_path: tuple[PathPart, ...]
     assumptions: tuple[str, ...]
     error: PlacesimError | None = None
+    helps: tuple[Help, ...] = ()
 
     @property
     def step(self) -> StepTime:

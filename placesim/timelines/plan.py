@@ -109,10 +109,13 @@ class Plan:
         return replace(self, seconds=free).with_seconds(free[: self.count])
 
     def with_free_tasks(self, numbers: Sequence[int]) -> Plan:
-        """The same with these tasks taking no time; they are launched as ever."""
-        seconds = self.seconds.copy()
+        """The same with these tasks and their launches taking no time."""
+        seconds, count = self.seconds.copy(), self.count
+        has_launches = len(seconds) > count
         for number in numbers:
             seconds[number] = 0.0
+            if has_launches:
+                seconds[number + count] = 0.0
         return replace(self, seconds=seconds)
 
     def with_free_link(self, number: int) -> Plan:

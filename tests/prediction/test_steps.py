@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from placesim.loading import load
 from placesim.options import make_options
 from placesim.prediction.hosts import DISPATCH_SECONDS, LAUNCH_SECONDS
-from placesim.prediction.machines import SimulatedMachine
+from placesim.prediction.machines import SimulatedMachine, Threads
 from placesim.prediction.steps import StepCosts, workload
 from placesim.prediction.study import TimeStudy, folded_path, lane
 from placesim.report.text.timing import time_document
@@ -31,16 +31,17 @@ Nodes = list[dict[str, Any]]
 ONE_THREAD = {"inter_op_threads": 1, "intra_op_threads": 1}
 
 
-def study(source: Any, steps: int | None = None, **values: Any) -> TimeStudy:
+def study(source: Any, steps: int | None = None, *, tells_helps: bool = False, **values: Any) -> TimeStudy:
     options = make_options(values)
-    return study_time(lambda: load(source, None, options), options, "graph", steps)
+    return study_time(lambda: load(source, None, options), options, "graph", steps, tells_helps=tells_helps)
 
 
 def recorded(source: Any, **values: Any) -> tuple[list[Execution], SimulatedMachine]:
     recorder, options = Recorder(), make_options(values)
     report = simulate(load(source, None, options), options, Stage.WALKED, tells_memory=True, recorder=recorder)
     assert report.error is None
-    return recorder.executions, SimulatedMachine(report.devices)
+    threads = Threads(options.inter_op_threads or 0, options.intra_op_threads or 0)
+    return recorder.executions, SimulatedMachine(report.devices, threads)
 
 
 def layers(inputs: Sequence[Sequence[int]], devices: Sequence[str]) -> dict[str, Any]:
