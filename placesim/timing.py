@@ -10,8 +10,9 @@ from placesim.collector import collector_paused
 from placesim.errors import InvalidArgumentError, ResourceExhaustedError, UsageError
 from placesim.graph.steps import Step
 from placesim.prediction.machines import SimulatedMachine, Threads
+from placesim.prediction.simulated_steps import WalkedStep, study_steps
 from placesim.prediction.steps import StepCosts
-from placesim.prediction.study import Memory, TimeStudy, WalkedStep, study_steps
+from placesim.prediction.study import Memory, TimeStudy
 from placesim.runtime.guesses import Guesses
 from placesim.runtime.recording import Recorder
 from placesim.runtime.walking import check_batch
@@ -34,14 +35,16 @@ def study_time(
     steps: int | None = None,
     *,
     is_executed: bool = False,
+    tells_helps: bool = False,
     warn: Callable[[str], object] = lambda text: None,
 ) -> TimeStudy:
     """How long a graph's steps take; the last one `steps` times, where that is given.
 
     `load` gives the graph anew each time.  With `is_executed` numpy executes the steps, and shapes, iterations and branches are
-    taken as they come; else `warn` is told of each loop that is taken to run once because nothing says how often.  Raises what
-    is wrong with the graph or the options, and what TensorFlow would raise but for a device that runs out of memory: that is in
-    the study, whose times are those without a limit.
+    taken as they come; else `warn` is told of each loop that is taken to run once because nothing says how often.
+    `tells_helps` has the study say what would help most, which takes several simulations more.  Raises what is wrong with the
+    graph or the options, and what TensorFlow would raise but for a device that runs out of memory: that is in the study, whose
+    times are those without a limit.
     """
     walks = _Walks(load, options, steps)
     walked = walks.executed() if is_executed else walks.walked()
@@ -55,7 +58,7 @@ def study_time(
     with collector_paused():
         machine = walks.machine(walked.report)
         recorded = _by_step(walked.recorder, walks.repeats)
-        study = study_steps(name, recorded, machine, _memory(walked.report), error)
+        study = study_steps(name, recorded, machine, _memory(walked.report), error, tells_helps=tells_helps)
         return replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
 
 

@@ -102,7 +102,13 @@ def simulate_command(
     options = make_options(given(values | known))
     load = graph_loader(graph, options)
     study = study_time(
-        load, options, graph_name(graph), steps, is_executed=execute, warn=lambda text: complain(f"Warning: {text}\n")
+        load,
+        options,
+        graph_name(graph),
+        steps,
+        is_executed=execute,
+        tells_helps=True,
+        warn=lambda text: complain(f"Warning: {text}\n"),
     )
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(study, top), is_styled=True)

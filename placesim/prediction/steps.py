@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from placesim.dtypes import FLOAT
@@ -84,20 +84,29 @@ class StepCosts:
             return _NOWHERE
         if op in RECEIVES:
             return self._transfer(site, execution, step)
-        key = (id(site.program), id(site.instruction.attrs), op, site.output_on_host, execution.inputs, execution.outputs)
+        key: tuple[object, ...] = (id(site.program),)
+        if op not in DISPATCHED and not site.calls:
+            key = (*key, id(site.instruction.attrs), op, site.output_on_host, execution.inputs, execution.outputs)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._kernel(site, execution)
         return found
 
     def _transfer(self, site: Site, execution: Execution, step: Sequence[Execution]) -> Placed:
-        key, places = site.instruction.key, self._machine.places
+        op, key = site.instruction.node.op, site.instruction.key
         assert key is not None
-        senders = (step[source].site for source in execution.sources)
-        from_host = any(sender is not None and sender.instruction.node.op == "_HostSend" for sender in senders)
-        to_host = site.instruction.node.op == "_HostRecv"
-        route = self._machine.route(places[key[0]], places[key[1]], from_host=from_host, to_host=to_host)
-        return Placed(NOTHING, route=route, num_bytes=num_bytes(execution.outputs))
+        from_host = False
+        for source in execution.sources:
+            sender = step[source].site
+            if sender is not None and sender.instruction.node.op == "_HostSend":
+                from_host = True
+        known = (key[0], key[1], op, from_host, execution.outputs)
+        found = self._known.get(known)
+        if found is None:
+            places = self._machine.places
+            route = self._machine.route(places[key[0]], places[key[1]], from_host=from_host, to_host=op == "_HostRecv")
+            found = self._known[known] = Placed(NOTHING, route=route, num_bytes=num_bytes(execution.outputs))
+        return found
 
     def _kernel(self, site: Site, execution: Execution) -> Placed:
         place = self._machine.places[site.program.state.device.name]
@@ -153,12 +162,11 @@ def _predicted(site: Site, work: Work, processor: Processor) -> Prediction:
         raise UsageError(f"no time for {site.name}: {error.message}") from None
 
 
-def workload(step: Sequence[Execution], placed: Sequence[Placed], pick: Callable[[Prediction], float]) -> list[Task | Transfer]:
-    """The tasks of a step, each with the seconds that are picked of its prediction."""
-    found: list[Task | Transfer] = []
-    for execution, cost in zip(step, placed, strict=True):
-        if cost.route is not None:
-            found.append(Transfer(float(cost.num_bytes), cost.route.links, execution.sources, cost.route.streams))
-        else:
-            found.append(Task(pick(cost.predicted), cost.resource, execution.sources, cost.launch, cost.cores))
-    return found
+def workload(step: Sequence[Execution], placed: Sequence[Placed]) -> list[Task | Transfer]:
+    """The tasks of a step, each with the seconds that are expected."""
+    return [
+        Task(cost.predicted.seconds, cost.resource, execution.sources, cost.launch, cost.cores)
+        if cost.route is None
+        else Transfer(float(cost.num_bytes), cost.route.links, execution.sources, cost.route.streams)
+        for execution, cost in zip(step, placed, strict=True)
+    ]

@@ -24,7 +24,14 @@ def styled_timing(study: TimeStudy, stream: TextIO, top: int) -> str:
     console = console_into(stream, buffer)
     for line in _head(study):
         console.print(line, soft_wrap=True)
-    tables = (_devices(study, console.width), _links(study), _path(study, top), _nodes(study, top), _transfers(study, top))
+    tables = (
+        _devices(study, console.width),
+        _links(study),
+        _path(study, top),
+        _nodes(study, top),
+        _transfers(study, top),
+        _helps(study, top),
+    )
     for table in tables:
         if table.row_count:
             console.print()
@@ -127,6 +134,14 @@ def _transfers(study: TimeStudy, top: int) -> Table:
             readable_size(run.bytes),
             readable_seconds(run.end - run.start),
         )
+    return found
+
+
+def _helps(study: TimeStudy, top: int) -> Table:
+    found = _table("if this took no time", "", ">step", ">saved")
+    for row in study.helps[:top]:
+        saved = _percent(study.step.seconds - row.seconds, study.step.seconds)
+        _row(found, row.what, row.kind, readable_seconds(row.seconds), saved)
     return found
 
 

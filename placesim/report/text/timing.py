@@ -11,6 +11,7 @@ bytes are whole numbers, and `-` stands for what there is not.
 - `path`, scope, kind, parts, seconds, share.
 - `node`, name, op, device, stream, executions, seconds, low, high, `assumed` for what ran on the assumed host.
 - `transfer`, tensor, from, to, bytes, start, seconds.
+- `help`, `link`, `resource`, `op` or `node`, which, seconds that the step would take if that took none, share that this saves.
 - `out`, device, node: where memory runs out, though the times are those without limits.
 - `assumption`, a sentence.
 """
@@ -61,6 +62,9 @@ def _rows(study: TimeStudy, top: int) -> Iterator[Sequence[object]]:
     for run in dearest_transfers(study, top):
         ends = labels[run.sender], labels[run.receiver]
         yield ("transfer", run.tensor, *ends, run.bytes, _seconds(run.start), _seconds(run.end - run.start))
+    for found in study.helps[:top]:
+        saved = step.seconds - found.seconds
+        yield ("help", found.kind, found.what, _seconds(found.seconds), _share(saved, step.seconds))
     if study.error is not None:
         yield ("out", short_names([study.error.device or ""])[0] or NOTHING, study.error.node or NOTHING)
     for sentence in study.assumptions:
@@ -90,6 +94,7 @@ def time_document(study: TimeStudy) -> dict[str, Any]:
         "nodes": [node._asdict() for node in study.nodes],
         "transfers": [transfer._asdict() for transfer in study.transfers],
         "critical_path": [part._asdict() for part in study.critical_path],
+        "helps": [found._asdict() | {"share": (whole - found.seconds) / whole if whole else None} for found in study.helps],
         "assumptions": list(study.assumptions),
         "error": None if study.error is None else error_document(study.error) | {"device": study.error.device},
     }
