@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from placesim.cli.options import (
     size_options,
     source_options,
     top_option,
+    trace_option,
 )
 
 if TYPE_CHECKING:
@@ -62,9 +64,17 @@ _EPILOG = (
 @file_access_options
 @form_option(FORMS, "The form of the report.")
 @output_option
+@trace_option("simulated step")
 @debug_option
 def simulate_command(
-    graph: str, feeds: tuple[str, ...], steps: int | None, top: int, form: str | None, output: str | None, **values: Any
+    graph: str,
+    feeds: tuple[str, ...],
+    steps: int | None,
+    top: int,
+    form: str | None,
+    output: str | None,
+    trace: str | None,
+    **values: Any,
 ) -> int:
     """Tell how long a graph's step would take on the machine, and where the time goes.
 
@@ -87,7 +97,9 @@ def simulate_command(
     form = form or form_of_file(FORMS, output or "") or "text"
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = make_options(given(values | known))
-    study = study_time(graph_loader(graph, options), options, graph_name(graph), steps)
+    study = study_time(graph_loader(graph, options), options, graph_name(graph), steps, is_traced=trace is not None)
+    if trace is not None:
+        write_files({Path(trace): _trace_pieces(study)})
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(study, top), is_styled=True)
     else:
@@ -99,6 +111,13 @@ def simulate_command(
             write_error_text(report.error_text())
         return study.error.exit_code
     return 0
+
+
+def _trace_pieces(study: TimeStudy) -> Iterator[bytes]:
+    from placesim.cli.output import gathered
+    from placesim.report.trace import trace_events, trace_text
+
+    return (text.encode() for text in gathered(trace_text(trace_events(study))))
 
 
 def _styled(study: TimeStudy, top: int) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from placesim.errors import PlacesimError
@@ -12,7 +11,8 @@ from placesim.prediction.costs import Prediction
 from placesim.prediction.hosts import DISPATCH_SECONDS, HOST_ASSUMPTION, LAUNCH_SECONDS
 from placesim.prediction.machines import LINK_ASSUMPTION, SimulatedMachine
 from placesim.prediction.memory_curves import MemoryCurve, memory_curve
-from placesim.prediction.steps import Placed, StepCosts, workload
+from placesim.prediction.step_trace import StepTrace
+from placesim.prediction.steps import Placed, StepCosts, transfer_ends, workload
 from placesim.runtime.accounting.lifetimes import Lifetime
 from placesim.runtime.recording import Execution
 from placesim.timelines.bounds import bounds
@@ -21,7 +21,6 @@ from placesim.timelines.timeline import Timeline, critical_path
 from placesim.timelines.workload import NOWHERE, Task, Transfer
 
 COMPUTE, LAUNCH, TRANSFER = "compute", "launch", "transfer"
-_EDGE = re.compile(r"^edge_\d+_")
 
 
 class StepTime(NamedTuple):
@@ -117,7 +116,8 @@ class PathPart(NamedTuple):
 class TimeStudy:
     """How long the steps of a graph take; all but `steps` is of the last one, in its steady state.
 
-    `error` is TensorFlow's, where a device runs out of memory.  `memory` has each device that held anything.
+    `error` is TensorFlow's, where a device runs out of memory.  `memory` has each device that held anything, `trace`, where
+    it was asked for, what the last step's trace is made from.
     """
 
     name: str
@@ -131,6 +131,7 @@ class TimeStudy:
     assumptions: tuple[str, ...]
     error: PlacesimError | None = None
     memory: tuple[MemoryCurve, ...] = ()
+    trace: StepTrace | None = field(default=None, repr=False, compare=False)
 
     @property
     def step(self) -> StepTime:
@@ -165,6 +166,8 @@ def study_steps(
     machine: SimulatedMachine,
     memory: dict[str, Memory],
     error: PlacesimError | None = None,
+    *,
+    is_traced: bool = False,
 ) -> TimeStudy:
     """What the steps take on the machine; raises what `StepCosts.placed` raises."""
     costs = StepCosts(machine)
@@ -188,6 +191,7 @@ def study_steps(
     )
     last = steps[-1].steady
     reading = read(last)
+    curves = tuple(reading.memory(memory))
     return TimeStudy(
         name,
         rows,
@@ -199,7 +203,8 @@ def study_steps(
         tuple(reading.path()),
         _assumptions(last, machine),
         error,
-        tuple(reading.memory(memory)),
+        curves,
+        reading.trace(len(steps) - 1, curves) if is_traced else None,
     )
 
 
@@ -269,7 +274,7 @@ class _Reading:
         spans = zip(self._step, self.placed, self._timeline.starts, self._timeline.ends, strict=True)
         for execution, cost, start, end in spans:
             if cost.route is not None and cost.route.links:
-                sender, receiver, tensor = _key(execution)
+                sender, receiver, tensor = transfer_ends(execution)
                 yield TransferRun(tensor, sender, receiver, cost.num_bytes, start, end)
 
     def links(self) -> Iterator[LinkTime]:
@@ -291,7 +296,7 @@ class _Reading:
         bytes_out: dict[str, int] = {}
         for execution, cost in zip(self._step, self.placed, strict=True):
             if cost.route is not None:
-                sender, receiver, _ = _key(execution)
+                sender, receiver, _ = transfer_ends(execution)
                 bytes_out[sender] = bytes_out.get(sender, 0) + cost.num_bytes
                 bytes_in[receiver] = bytes_in.get(receiver, 0) + cost.num_bytes
             elif execution.site is not None and cost.resource != NOWHERE:
@@ -310,6 +315,10 @@ class _Reading:
             if name in memory and memory[name].buffers:
                 yield memory_curve(name, memory[name].buffers, self._timeline, memory[name].limit)
 
+    def trace(self, number: int, memory: Sequence[MemoryCurve]) -> StepTrace:
+        path = critical_path(self._tasks, self._timeline)
+        return StepTrace(number, self._step, self.placed, self._machine, self._timeline, path, memory)
+
     def path(self) -> Iterator[PathPart]:
         for part in critical_path(self._tasks, self._timeline):
             execution, cost = self._step[part.task], self.placed[part.task]
@@ -317,19 +326,11 @@ class _Reading:
                 continue
             node, device, kind = execution.site.name, execution.site.program.state.device.name, COMPUTE
             if cost.route is not None:
-                _, device, node = _key(execution)
+                _, device, node = transfer_ends(execution)
                 kind = TRANSFER
             elif part.is_launch:
                 kind = LAUNCH
             yield PathPart(node, device, kind, part.start, part.end, part.wait.value)
-
-
-def _key(execution: Execution) -> tuple[str, str, str]:
-    """A transfer's sender, receiver and the tensor, without what the partitioner puts before its name."""
-    assert execution.site is not None
-    key = execution.site.instruction.key
-    assert key is not None
-    return key[0], key[1], _EDGE.sub("", key[2])
 
 
 # --- where the time goes ----------------------------------------------------------------------------------------------
