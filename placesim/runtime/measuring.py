@@ -12,14 +12,14 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import current_thread, get_ident
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from placesim.graph.graph import Graph, Node
 from placesim.memory.sources import Clock, Entry
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.runtime.kernels.kernel import Kernel, WouldWait
 from placesim.runtime.partition import tensor_of
-from placesim.traces import STEPS, Arrow, Lanes, Slice, TraceRecord, Track, memory_counts, node_args
+from placesim.traces import STEPS, Arrow, Lanes, Slice, TraceRecord, Track, arrow, memory_counts, node_args
 
 if TYPE_CHECKING:
     from placesim.runtime.accounting.ledger import Ledger
@@ -209,6 +209,9 @@ class Rendezvous(dict[Any, Any]):
 # --- records --------------------------------------------------------------------------------------------------------
 
 
+_Span: TypeAlias = tuple[int, int, int]
+
+
 class _Records:
     """A copy of what was measured until now, so that a thread that goes on measuring changes nothing."""
 
@@ -261,34 +264,32 @@ class _Records:
             track = Track(f"{receiver}/memcpy Compute", f"in {lane}")
             name = tensor_of(tensor)
             args = {"name": name, "op": RECEIVED, "from": sender, "to": receiver}
-            way = Slice(track, start - self._origin, end - self._origin, RECEIVED, "Op", args)
-            yield way
+            way = (track, start - self._origin, end - self._origin)
+            yield Slice(*way, RECEIVED, "Op", args)
             if maker in ends:
                 at = bisect_right(ends[maker], (start, 1 << 62, 0)) - 1
                 if at >= 0:
                     ended, began, thread = ends[maker][at]
                     source = self._track(self._found.nodes[maker].device, thread)
-                    leaves = max(began, ended - 1) - self._origin
-                    yield Arrow(name, source, min(leaves, way.start), track, way.start)
+                    yield arrow(name, (source, began - self._origin, ended - self._origin), way)
             for reader in readers:
-                at = bisect_left(starts.get(reader, []), (end, 0))
+                at = bisect_left(starts.get(reader, []), (end, 0, 0))
                 if reader in starts and at < len(starts[reader]):
-                    began, thread = starts[reader][at]
+                    began, ended, thread = starts[reader][at]
                     target = self._track(self._found.nodes[reader].device, thread)
-                    reached = began - self._origin
-                    yield Arrow(name, track, min(max(way.start, way.end - 1), reached), target, reached)
+                    yield arrow(name, way, (target, began - self._origin, ended - self._origin))
 
-    def _spans_by_node(self) -> tuple[dict[int, list[tuple[int, int]]], dict[int, list[tuple[int, int, int]]]]:
-        """Of nodes at the ends of transfers each start and thread, and each end, start and thread, in order."""
+    def _spans_by_node(self) -> tuple[dict[int, list[_Span]], dict[int, list[_Span]]]:
+        """Of nodes at the ends of transfers each start, end and thread, and each end, start and thread, in order."""
         makers = {way.maker for way in self._found.ways}
         readers = {reader for way in self._found.ways for reader in way.readers}
-        starts: dict[int, list[tuple[int, int]]] = {}
-        ends: dict[int, list[tuple[int, int, int]]] = {}
+        starts: dict[int, list[_Span]] = {}
+        ends: dict[int, list[_Span]] = {}
         for number, start, end, thread in _rows(self._runs, 4):
             if number in makers:
                 ends.setdefault(number, []).append((end, start, thread))
             if number in readers:
-                starts.setdefault(number, []).append((start, thread))
+                starts.setdefault(number, []).append((start, end, thread))
         for began in starts.values():
             began.sort()
         for ended in ends.values():
