@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from placesim.runtime.accounting.usage import DeviceUsage
     from placesim.runtime.graph_shapes import GraphShapes
     from placesim.runtime.guesses import Guesses
+    from placesim.runtime.measuring import Measurements
     from placesim.runtime.prepared import PreparedStep
     from placesim.runtime.recording import Recorder
     from placesim.runtime.session import Session
@@ -122,6 +123,13 @@ def devices(
     return _session_devices(loaded.file, session_config(loaded.file, options), options, log)
 
 
+def open_measurements() -> Measurements:
+    """What `simulate` may be given to be told when what ran."""
+    from placesim.runtime.measuring import Measurements
+
+    return Measurements()
+
+
 def _checked(report: Report) -> Report:
     if report.error is not None:
         raise report.error
@@ -141,15 +149,25 @@ def simulate(
     tells_memory: bool = False,
     recorder: Recorder | None = None,
     guesses: Guesses | None = None,
+    measurements: Measurements | None = None,
 ) -> Report:
     """Place a graph and, as far as `stage` says, partition and execute its steps.
 
     An error ends it: the report holds it, beside all that was established before.  With a `taker` it holds no results, and
     a step is the last where that wants no more.  With `tells_memory` it says what each device's memory held; a `recorder` is
-    then told what each step executes.  In a walk `guesses` say what is taken where values are not known.
+    then told what each step executes.  In a walk `guesses` say what is taken where values are not known.  `measurements` are
+    told when what ran, and what it held.
     """
     simulation = _Simulation(
-        loaded, options, stage, progress, taker, tells_memory=tells_memory, recorder=recorder, guesses=guesses
+        loaded,
+        options,
+        stage,
+        progress,
+        taker,
+        tells_memory=tells_memory,
+        recorder=recorder,
+        guesses=guesses,
+        measurements=measurements,
     )
     error: PlacesimError | None = None
     try:
@@ -178,6 +196,7 @@ class _Simulation:
         tells_memory: bool,
         recorder: Recorder | None,
         guesses: Guesses | None,
+        measurements: Measurements | None,
     ) -> None:
         self._loaded = loaded
         self._taker = taker
@@ -194,6 +213,7 @@ class _Simulation:
         self._tells_memory = tells_memory
         self._recorder = recorder
         self._guesses = guesses
+        self._measurements = measurements
         self._ledger: Ledger | None = None
         self._memory_log: list[MemoryLogLine] = []
 
@@ -243,7 +263,9 @@ class _Simulation:
         files = _file_access(self._loaded, self._options)
         self._ledger = self._open_ledger(machine)
         directory = self._loaded.directory
-        self._session = open_session(file, machine, config, directory, files, self._ledger, self._feed_shapes())
+        self._session = open_session(
+            file, machine, config, directory, files, self._ledger, self._feed_shapes(), self._measurements
+        )
         self._run_steps(self._session, steps, names_sinks=file.is_raw and self._stage >= Stage.WALKED)
 
     def _feed_shapes(self) -> FeedShapes | None:
@@ -260,7 +282,8 @@ class _Simulation:
         """What accounts for the devices' memory, where one has a limit or it shall be told."""
         if self._stage < Stage.WALKED:
             return None
-        if not self._tells_memory and all(device.allocation_limit is None for device in machine):
+        is_told = self._tells_memory or self._measurements is not None
+        if not is_told and all(device.allocation_limit is None for device in machine):
             return None
         from placesim.runtime.accounting.building import build_ledger
         from placesim.runtime.accounting.errors import ReportOptions
@@ -274,9 +297,12 @@ class _Simulation:
             log=self._memory_log.append,
             process=options.process,
         )
-        if self._tells_memory:
+        if is_told:
             record(ledger)
-        ledger.recorder = self._recorder
+        if self._measurements is not None:
+            self._measurements.follow(ledger)
+        if self._recorder is not None:
+            self._recorder.attach(ledger)
         return ledger
 
     def _memory(self) -> tuple[DeviceUsage, ...]:
@@ -330,7 +356,8 @@ class _Simulation:
         nodes = sum(len(part.graph) for part in prepared.partitions.parts)
         progress = self._progress
         report = None if progress is None else lambda nodes_done: progress(done, total, nodes_done, nodes)
-        result = session.run(step, progress=report)
+        with nullcontext() if self._measurements is None else self._measurements.step(done):
+            result = session.run(step, progress=report)
         if self._stage < Stage.EXECUTED:
             return True
         rows = [Result(done, value.name, value.dtype, value.value) for value in result.values]

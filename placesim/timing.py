@@ -13,6 +13,7 @@ from placesim.prediction.machines import SimulatedMachine, Threads
 from placesim.prediction.simulated_steps import WalkedStep, study_steps
 from placesim.prediction.steps import StepCosts
 from placesim.prediction.study import Memory, TimeStudy
+from placesim.runtime.accounting.lifetimes import lifetimes
 from placesim.runtime.guesses import Guesses
 from placesim.runtime.recording import Recorder
 from placesim.runtime.walking import check_batch
@@ -36,15 +37,16 @@ def study_time(
     *,
     is_executed: bool = False,
     tells_helps: bool = False,
+    is_traced: bool = False,
     warn: Callable[[str], object] = lambda text: None,
 ) -> TimeStudy:
     """How long a graph's steps take; the last one `steps` times, where that is given.
 
     `load` gives the graph anew each time.  With `is_executed` numpy executes the steps, and shapes, iterations and branches are
     taken as they come; else `warn` is told of each loop that is taken to run once because nothing says how often.
-    `tells_helps` has the study say what would help most, which takes several simulations more.  Raises what is wrong with the
-    graph or the options, and what TensorFlow would raise but for a device that runs out of memory: that is in the study, whose
-    times are those without a limit.
+    `tells_helps` has the study say what would help most, which takes several simulations more; with `is_traced` it keeps what
+    its trace is made from.  Raises what is wrong with the graph or the options, and what TensorFlow would raise but for a
+    device that runs out of memory: that is in the study, whose times are those without a limit.
     """
     walks = _Walks(load, options, steps)
     walked = walks.executed() if is_executed else walks.walked()
@@ -58,7 +60,7 @@ def study_time(
     with collector_paused():
         machine = walks.machine(walked.report)
         recorded = _by_step(walked.recorder, walks.repeats)
-        study = study_steps(name, recorded, machine, _memory(walked.report), error, tells_helps=tells_helps)
+        study = study_steps(name, recorded, machine, _memory(walked.report, walked.recorder), error, tells_helps=tells_helps)
         return replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
 
 
@@ -150,6 +152,10 @@ def _by_step(recorder: Recorder, repeats: list[int]) -> list[WalkedStep]:
     return found
 
 
-def _memory(report: Report) -> dict[str, Memory]:
+def _memory(report: Report, recorder: Recorder) -> dict[str, Memory]:
     peaks = {usage.device: usage.peak for usage in report.memory}
-    return {device.name: Memory(peaks.get(device.name), device.allocation_limit) for device in report.devices}
+    buffers = lifetimes(recorder)
+    return {
+        device.name: Memory(peaks.get(device.name), device.allocation_limit, buffers.get(device.name, ()))
+        for device in report.devices
+    }

@@ -22,6 +22,7 @@ from placesim.cli.options import (
     size_options,
     source_options,
     top_option,
+    trace_option,
 )
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ _EPILOG = (
 @file_access_options
 @form_option(FORMS, "The form of the report.")
 @output_option
+@trace_option("simulated step")
 @debug_option
 def simulate_command(
     graph: str,
@@ -76,6 +78,7 @@ def simulate_command(
     top: int,
     form: str | None,
     output: str | None,
+    trace: str | None,
     **values: Any,
 ) -> int:
     """Tell how long a graph's step would take on the machine, and where the time goes.
@@ -92,7 +95,7 @@ def simulate_command(
       placesim simulate model.yaml --batch 64 | awk -F'\\t' '$1 == "node" {print $7, $2}'
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
-    from placesim.cli.output import complain, is_terminal, write, write_error_text, write_files
+    from placesim.cli.output import complain, is_terminal, write, write_error_text, write_files, write_trace
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.options import make_options
     from placesim.timing import study_time
@@ -108,8 +111,13 @@ def simulate_command(
         steps,
         is_executed=execute,
         tells_helps=True,
+        is_traced=trace is not None,
         warn=lambda text: complain(f"Warning: {text}\n"),
     )
+    if trace is not None:
+        from placesim.report.trace import trace_events
+
+        write_trace(Path(trace), trace_events(study))
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(study, top), is_styled=True)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -11,7 +10,9 @@ from placesim.errors import PlacesimError
 from placesim.prediction.helps import find_helps
 from placesim.prediction.hosts import DISPATCH_SECONDS, HOST_ASSUMPTION, LAUNCH_SECONDS
 from placesim.prediction.machines import LINK_ASSUMPTION, SimulatedMachine
-from placesim.prediction.steps import Placed, StepCosts, workload
+from placesim.prediction.memory_curves import MemoryCurve, memory_curve
+from placesim.prediction.step_trace import StepTrace
+from placesim.prediction.steps import Placed, StepCosts, transfer_ends, transfer_key, workload
 from placesim.prediction.study import (
     COMPUTE,
     LAUNCH,
@@ -26,15 +27,12 @@ from placesim.prediction.study import (
     TimeStudy,
     TransferRun,
 )
-from placesim.runtime.program import TransferKey
 from placesim.runtime.recording import Execution
 from placesim.timelines.bounds import plan_bounds
 from placesim.timelines.events import plan_seconds, simulate_plan
 from placesim.timelines.plan import make_plan
 from placesim.timelines.timeline import PathStep, critical_path
 from placesim.timelines.workload import NOWHERE
-
-_EDGE = re.compile(r"^edge_\d+_")
 
 
 class WalkedStep(NamedTuple):
@@ -53,10 +51,11 @@ def study_steps(
     error: PlacesimError | None = None,
     *,
     tells_helps: bool = False,
+    is_traced: bool = False,
 ) -> TimeStudy:
     """What the steps take on the machine, and, where that is asked for, what would help; raises what `StepCosts.placed` raises.
 
-    What would help is found by simulating the last step several times more.
+    What would help is found by simulating the last step several times more; what a trace is made from is kept if `is_traced`.
     """
     costs = StepCosts(machine)
     simulated: dict[int, SimulatedStep] = {}
@@ -72,6 +71,7 @@ def study_steps(
         steady = run(step.steady)
         rows.append(StepTime(number, step.repeat, steady.seconds, *steady.interval, run(step.first).seconds))
     last = run(steps[-1].steady)
+    curves = tuple(last.memory(memory))
     return TimeStudy(
         name,
         tuple(rows),
@@ -84,6 +84,8 @@ def study_steps(
         _assumptions(last.step, machine),
         error,
         find_helps(last) if tells_helps else (),
+        curves,
+        last.trace(len(steps) - 1, curves) if is_traced else None,
     )
 
 
@@ -144,8 +146,8 @@ class SimulatedStep:
         spans = zip(self.step, self.placed, self.timeline.starts, self.timeline.ends, strict=True)
         for execution, cost, start, end in spans:
             if cost.route is not None and cost.route.links:
-                sender, receiver, tensor = _key(execution)
-                yield TransferRun(_tensor(tensor), sender, receiver, cost.num_bytes, start, end)
+                sender, receiver, tensor = transfer_ends(execution)
+                yield TransferRun(tensor, sender, receiver, cost.num_bytes, start, end)
 
     def links(self) -> Iterator[LinkTime]:
         for link, traffic in zip(self.machine.links, self.timeline.traffic, strict=True):
@@ -166,7 +168,7 @@ class SimulatedStep:
         bytes_out: dict[str, int] = {}
         for execution, cost in zip(self.step, self.placed, strict=True):
             if cost.route is not None:
-                sender, receiver, _ = _key(execution)
+                sender, receiver, _ = transfer_key(execution)
                 bytes_out[sender] = bytes_out.get(sender, 0) + cost.num_bytes
                 bytes_in[receiver] = bytes_in.get(receiver, 0) + cost.num_bytes
             elif execution.site is not None and cost.resource != NOWHERE:
@@ -180,6 +182,15 @@ class SimulatedStep:
             moved = bytes_in.get(name, 0), bytes_out.get(name, 0)
             yield DeviceTime(name, place.name, counts.get(name, 0), busy, copies, *moved, held.peak, held.limit)
 
+    def memory(self, memory: dict[str, Memory]) -> Iterator[MemoryCurve]:
+        for name in self.machine.places:
+            if name in memory and memory[name].buffers:
+                yield memory_curve(name, memory[name].buffers, self.timeline, memory[name].limit)
+
+    def trace(self, number: int, memory: Sequence[MemoryCurve]) -> StepTrace:
+        """What a trace of this step, the `number`th, is made from."""
+        return StepTrace(number, self.step, self.placed, self.machine, self.timeline, self.critical_path, memory)
+
     def path(self) -> Iterator[PathPart]:
         for part in self.critical_path:
             execution, cost = self.step[part.task], self.placed[part.task]
@@ -187,21 +198,8 @@ class SimulatedStep:
                 continue
             node, device, kind = execution.site.name, execution.site.program.state.device.name, COMPUTE
             if cost.route is not None:
-                _, device, node = _key(execution)
-                node, kind = _tensor(node), TRANSFER
+                _, device, node = transfer_ends(execution)
+                kind = TRANSFER
             elif part.is_launch:
                 kind = LAUNCH
             yield PathPart(node, device, kind, part.start, part.end, part.wait.value)
-
-
-def _key(execution: Execution) -> TransferKey:
-    """A transfer's sender, receiver and the tensor, as the partitioner named it."""
-    assert execution.site is not None
-    key = execution.site.instruction.key
-    assert key is not None
-    return key
-
-
-def _tensor(name: str) -> str:
-    """A transfer's tensor without what the partitioner puts before its name."""
-    return _EDGE.sub("", name) if name.startswith("edge_") else name

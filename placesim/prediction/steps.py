@@ -15,6 +15,8 @@ from placesim.prediction.node_work import DISPATCHED, NodeShapes, node_work
 from placesim.prediction.processors import Processor
 from placesim.prediction.work import Work
 from placesim.runtime.accounting.sites import Site
+from placesim.runtime.partition import tensor_of
+from placesim.runtime.program import TransferKey
 from placesim.runtime.recording import Execution, TypedShape
 from placesim.timelines.workload import NOWHERE, Task, Transfer
 
@@ -142,6 +144,20 @@ def _shapes(site: Site, execution: Execution) -> NodeShapes:
     made = (*execution.outputs, *execution.inputs)
     dtype = made[0][1] if made else FLOAT
     return NodeShapes(op, instruction.attrs, inputs, outputs, dtype, operations, num_bytes(made))
+
+
+def transfer_ends(execution: Execution) -> tuple[str, str, str]:
+    """A transfer's sender, receiver and the tensor, without what the partitioner puts before its name."""
+    sender, receiver, tensor = transfer_key(execution)
+    return sender, receiver, tensor_of(tensor)
+
+
+def transfer_key(execution: Execution) -> TransferKey:
+    """The same with the tensor as the partitioner named it."""
+    assert execution.site is not None
+    key = execution.site.instruction.key
+    assert key is not None
+    return key
 
 
 def num_bytes(shapes: Sequence[TypedShape]) -> int:

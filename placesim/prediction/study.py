@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from placesim.errors import PlacesimError
+from placesim.prediction.memory_curves import MemoryCurve
+from placesim.prediction.step_trace import StepTrace
+from placesim.runtime.accounting.lifetimes import Lifetime
 
 COMPUTE, LAUNCH, TRANSFER = "compute", "launch", "transfer"
 """The kinds of a path's parts."""
@@ -112,7 +116,8 @@ class Help(NamedTuple):
 class TimeStudy:
     """How long the steps of a graph take; all but `steps` is of the last one, in its steady state.
 
-    `error` is TensorFlow's, where a device runs out of memory.  `helps` is empty unless it was asked for.
+    `error` is TensorFlow's, where a device runs out of memory.  `helps` is empty unless it was asked for.  `memory` has each
+    device that held anything, `trace`, where it was asked for, what the last step's trace is made from.
     """
 
     name: str
@@ -126,6 +131,8 @@ class TimeStudy:
     assumptions: tuple[str, ...]
     error: PlacesimError | None = None
     helps: tuple[Help, ...] = ()
+    memory: tuple[MemoryCurve, ...] = ()
+    trace: StepTrace | None = field(default=None, repr=False, compare=False)
 
     @property
     def step(self) -> StepTime:
@@ -139,10 +146,11 @@ class TimeStudy:
 
 
 class Memory(NamedTuple):
-    """A device's peak and limit in bytes, None where nothing was used and where there is no limit."""
+    """A device's peak and limit in bytes, None where nothing was used and where there is none; `buffers` of the last step."""
 
     peak: int | None
     limit: int | None
+    buffers: Sequence[Lifetime] = ()
 
 
 # --- where the time goes ----------------------------------------------------------------------------------------------

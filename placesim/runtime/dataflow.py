@@ -67,6 +67,8 @@ class Run(Propagation):
         self.parked: deque[Visit] = deque()
         self.sent: dict[Any, Any] = {}
         self.receivers: dict[Any, Visit] = {}
+        measurements = self.programs[0].state.measurements if self.programs else None
+        self.exchange = None if measurements is None else measurements.exchange(self.programs)
         self.finished: SimpleQueue[tuple[Visit, Sequence[Any] | BaseException]] = SimpleQueue()
         self.in_flight = 0
         self.done = 0
@@ -254,6 +256,8 @@ class Run(Propagation):
         value = DEAD if visit.dead else read_wanted(self._values(visit)[0], visit.node.instruction.reads_ref[0])
         key = self._key(visit)
         receiver = self.receivers.pop(key, None)
+        if self.exchange is not None and not visit.dead:
+            self.exchange.sent(visit.node.instruction.key, key)
         if receiver is None:
             self.sent[key] = value
         else:
@@ -272,6 +276,8 @@ class Run(Propagation):
 
     def _deliver(self, visit: Visit, value: Any) -> None:
         visit.dead = value is DEAD
+        if self.exchange is not None:
+            self.exchange.received(visit.node.instruction.key, self._key(visit))
         self._finish(visit, (DEAD,) if value is DEAD else self._account_for(visit, (value,)))
 
 

@@ -93,6 +93,10 @@ def time_document(study: TimeStudy) -> dict[str, Any]:
         "links": [link._asdict() | _busy(link.busy, whole) for link in study.links],
         "nodes": [node._asdict() for node in study.nodes],
         "transfers": [transfer._asdict() for transfer in study.transfers],
+        "memory": [
+            {"device": curve.device, "limit_bytes": curve.limit, "changes": list(map(list, curve.changes))}
+            for curve in study.memory
+        ],
         "critical_path": [part._asdict() for part in study.critical_path],
         "helps": [found._asdict() | {"share": (whole - found.seconds) / whole if whole else None} for found in study.helps],
         "assumptions": list(study.assumptions),
