@@ -47,7 +47,7 @@ def study_time(load: Callable[[], Loaded], options: Options, name: str, steps: i
     threads = Threads(config.inter_op_parallelism_threads, config.intra_op_parallelism_threads)
     with collector_paused():
         try:
-            machine = SimulatedMachine(report.devices, threads)
+            machine = SimulatedMachine(report.devices, threads, report.links)
         except InvalidArgumentError as lack:
             raise UsageError(lack.message) from None
         return study_steps(name, _by_step(recorder, repeats), machine, _memory(report), error)

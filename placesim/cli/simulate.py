@@ -14,6 +14,7 @@ from placesim.cli.options import (
     feed_option,
     file_access_options,
     given,
+    link_option,
     machine_options,
     output_option,
     placement_options,
@@ -57,6 +58,7 @@ _EPILOG = (
 @click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.")
 @top_option(TOP, "nodes, transfers and parts of the critical path to list")
 @machine_options
+@link_option
 @source_options
 @placement_options
 @file_access_options
