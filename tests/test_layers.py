@@ -39,6 +39,7 @@ ROOMS = {
     "report": "escapes marked inspection prediction runtime placement graph devices ops dtypes errors",
     "timing": "collector simulation loading options prediction runtime graph errors",
     "sizing": "simulation loading options inspection runtime devices errors",
+    "sweeping": "files suggestions timing simulation loading options report formats graph prediction devices errors",
     "manual": "",
     "options": "suggestions devices errors",
     "loading": "files options formats checkpoints graph devices errors",
@@ -47,7 +48,7 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "cli": (
-        "escapes files suggestions deadlines interrupts simulation sizing timing loading options manual inspection prediction "
+        "escapes files suggestions deadlines interrupts simulation sizing timing sweeping loading options manual inspection prediction "
         "report marked formats devices errors placesim"
     ),
     "__init__": "interrupts simulation devices errors",

@@ -223,10 +223,9 @@ class ListedLinks(NamedTuple):
 def listed_links(devices: Sequence[Device], links: MachineLinks) -> ListedLinks:
     """What the entries stand for; those of the command line take the place of the others between the same ends."""
     tasks = machine_tasks(devices)
-    given = [ListedLink(entry, ends) for entry in links.given for ends in joined(entry, tasks)]
-    overridden = {(link.entry.kind, frozenset(link.ends)) for link in given}
-    found = [ListedLink(entry, ends) for entry in links.entries for ends in joined(entry, tasks)]
-    found = [link for link in found if (link.entry.kind, frozenset(link.ends)) not in overridden] + given
+    given = {(entry.kind, frozenset(ends)): ListedLink(entry, ends) for entry in links.given for ends in joined(entry, tasks)}
+    written = [ListedLink(entry, ends) for entry in links.entries for ends in joined(entry, tasks)]
+    found = [link for link in written if (link.entry.kind, frozenset(link.ends)) not in given] + list(given.values())
     replaced = frozenset((end, link.entry.kind) for link in found for end in link.ends if not end.is_hub)
     return ListedLinks(tuple(link for link in found if link.entry.bandwidth), replaced)
 
