@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import click
 
 from placesim.cli.forms import Form, find_form, form_of_file, form_option
 from placesim.cli.options import (
+    Command,
     debug_option,
     feed_option,
     file_access_options,
@@ -71,7 +72,7 @@ _EPILOG = (
 )
 
 
-def _axis(name: str, metavar: str, text: str) -> Any:
+def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
     return click.option(name, metavar=metavar, help=text)
 
 

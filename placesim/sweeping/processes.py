@@ -6,7 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -23,11 +23,11 @@ _PACKAGE_PARENT = str(Path(__file__).parents[2])
 class Numbered(NamedTuple):
     """The outcome of a combination, by its place among all."""
 
-    index: int
+    place: int
     outcome: RowOutcome
 
 
-def outcomes(job: Job, combinations: Sequence[tuple[Value, ...]], processes: int) -> Iterator[Numbered]:
+def outcomes(job: Job, combinations: Sequence[tuple[Value, ...]], processes: int) -> Generator[Numbered]:
     """Each combination's outcome as it comes; with one process they are simulated here, in order.
 
     Where the iterator is closed, or what waits for it is interrupted, the processes are ended.

@@ -55,8 +55,8 @@ def simulate_row(job: Job, values: tuple[Value, ...]) -> RowOutcome:
         error.report = None  # it holds the graph, and rows travel between processes
         return RowOutcome(SweepRow(values, error=_sentence(error)), error)
     except Exception as defect:  # of one combination; the others go on
-        error = DefectError(f"{type(defect).__name__}: {defect}")
-        return RowOutcome(SweepRow(values, error=_sentence(error)), error)
+        found = DefectError(f"{type(defect).__name__}: {defect}")
+        return RowOutcome(SweepRow(values, error=_sentence(found)), found)
     return RowOutcome(_row(values, study, options.batch if job.examples is None else job.examples))
 
 

@@ -1,8 +1,8 @@
 """A sweep as lines for a pipe, as CSV, and as a JSON object.
 
 In a pipe the first line names the columns, and each further line is a combination: its settings, and then what `SweepRow`
-holds, with tabs between; seconds have six digits, bytes are whole numbers, and `-` stands for what there is not.  In CSV numbers have
-all of their digits, and what there is not is empty; three columns more say what the rows belong to.
+holds, with tabs between; seconds have six digits, bytes are whole numbers, and `-` stands for what there is not.  In CSV
+numbers have all of their digits, and what there is not is empty; three columns more say what the rows belong to.
 """
 
 from __future__ import annotations
