@@ -17,8 +17,8 @@ const valuesOf = (key) => [...new Set(rows.map((row) => row[key]))];
 const varied = sweep.keys.filter((key) => valuesOf(key).length > 1);
 const MEASURES = [
   { key: "seconds", title: "Step time", low: "low", high: "high", text: secondsText },
-  { key: "examples_per_second", title: "Throughput", text: (value) => `${numberText(value)}/s`, note: "examples a second" },
-  { key: "peak_bytes", title: "Peak memory", text: bytesText, note: "of the device nearest to its limit" },
+  { key: "examples_per_second", title: "Throughput", text: (value) => `${numberText(value)}/s`, tick: roughText, note: "examples a second" },
+  { key: "peak_bytes", title: "Peak memory", text: bytesText, limit: "limit_bytes", note: "of the device nearest to its limit" },
 ];
 
 function make(tag, attributes = {}, ...children) {
@@ -37,6 +37,12 @@ function draw(tag, attributes = {}, ...children) {
 
 const numberText = (value) => Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 });
 
+/** `1200000` -> `1.2 M`. */
+function roughText(value) {
+  const power = Math.max(0, Math.min(4, Math.floor(Math.log10(value) / 3)));
+  return `${Number((value / 1000 ** power).toPrecision(3))}${["", " k", " M", " G", " T"][power]}`;
+}
+
 /** `0.0015` -> `1.5 ms`. */
 function secondsText(seconds) {
   const [factor, unit] = seconds >= 0.9995 ? [1, "s"] : seconds >= 0.0009995 ? [1e3, "ms"] : [1e6, "us"];
@@ -44,13 +50,21 @@ function secondsText(seconds) {
 }
 
 const settingText = (value) => (typeof value === "boolean" ? (value ? "yes" : "no") : String(value));
+/** A setting by itself: a model needs no word before it. */
+const nameText = (key, value) => (key === "gpu-model" ? settingText(value) : `${key} ${settingText(value)}`);
 const isNumeric = (key) => rows.every((row) => typeof row[key] === "number");
+
+/** How many times the least is in the most. */
+function spreadOf(key) {
+  const known = rows.map((row) => row[key]).filter((value) => value > 0);
+  return known.length ? Math.max(...known) / Math.min(...known) : 1;
+}
 
 /** The key whose values stand below the pictures: what is varied most often, GPUs first. */
 const choices = {
   across: ["gpu", "batch", ...varied.filter(isNumeric), ...varied].find((key) => varied.includes(key)) ?? sweep.keys[0] ?? null,
   lines: null,
-  scale: "linear",
+  scale: spreadOf("seconds") > 50 ? "log" : "linear",
 };
 choices.lines = ["batch", ...varied].find((key) => varied.includes(key) && key !== choices.across) ?? "";
 
@@ -99,7 +113,6 @@ function cross(x, y, size) {
 
 function picture(panel, measure, across, series, range) {
   const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${measure.title}, ${panel.title}` });
-  const caption = make("figcaption");
   const x = placesOf(across);
   const isLog = choices.scale === "log";
   const [low, high] = range;
@@ -108,7 +121,7 @@ function picture(panel, measure, across, series, range) {
   const y = (value) => floor - Math.min(1, Math.max(0, share(value))) * (floor - TOP);
   for (const tick of ticks(low, high, isLog, measure.key === "peak_bytes")) {
     svg.append(draw("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(tick), y2: y(tick) }));
-    svg.append(draw("text", { class: "axis", x: LEFT - 6, y: y(tick) + 4, "text-anchor": "end" }, tick ? measure.text(tick) : "0"));
+    svg.append(draw("text", { class: "axis", x: LEFT - 6, y: y(tick) + 4, "text-anchor": "end" }, tick ? (measure.tick ?? measure.text)(tick) : "0"));
   }
   const widest = Math.max(...across.map((value) => settingText(value).length));
   const every = Math.ceil((across.length * (widest * 6.5 + 8)) / (WIDTH - LEFT - RIGHT));
@@ -123,7 +136,7 @@ function picture(panel, measure, across, series, range) {
   const say = (target, row) => {
     const text = story(row, measure);
     target.append(draw("title", {}, text));
-    target.addEventListener("pointerenter", () => (caption.textContent = text));
+    target.addEventListener("pointerenter", () => (document.getElementById("story").textContent = text));
     svg.append(target);
   };
   series.forEach((value, i) => {
@@ -153,14 +166,19 @@ function picture(panel, measure, across, series, range) {
       say(draw("circle", { class: "hit", cx: px, cy: py, r: 10 }), row);
     });
   });
-  return make("figure", {}, ...(panel.title ? [make("h3", {}, panel.title)] : []), svg, caption);
+  const limits = measure.limit ? [...new Set(panel.rows.map((row) => row[measure.limit]).filter((value) => value !== null))] : [];
+  if (limits.length === 1 && limits[0] <= high && limits[0] >= (isLog ? low : 0)) {
+    const line = draw("line", { class: "limit", x1: LEFT, x2: WIDTH - RIGHT, y1: y(limits[0]), y2: y(limits[0]) }, draw("title", {}, `limit: ${measure.text(limits[0])}`));
+    svg.append(line, draw("text", { class: "axis limited", x: WIDTH - RIGHT, y: y(limits[0]) - 4, "text-anchor": "end" }, `limit ${measure.text(limits[0])}`));
+  }
+  return make("figure", {}, ...(panel.title ? [make("h3", {}, panel.title)] : []), svg);
 }
 
 function panelsOf() {
   const others = varied.filter((key) => key !== choices.across && key !== choices.lines);
   const found = new Map();
   for (const row of rows) {
-    const title = others.map((key) => (key === "gpu-model" ? settingText(row[key]) : `${key} ${settingText(row[key])}`)).join(", ");
+    const title = others.map((key) => nameText(key, row[key])).join(", ");
     if (!found.has(title)) found.set(title, { title, rows: [] });
     found.get(title).rows.push(row);
   }
@@ -175,7 +193,7 @@ function legend(series) {
         const colour = `s${i % COLOURS}`;
         const dashes = DASHES[Math.floor(i / COLOURS) % DASHES.length];
         const parts = [draw("path", { class: `line ${colour}`, d: "M0 7H30", "stroke-dasharray": dashes }), draw("circle", { class: `dot ${colour}`, cx: 15, cy: 7, r: 4 })];
-        return make("span", {}, sign(...parts), `${choices.lines} ${settingText(value)}`);
+        return make("span", {}, sign(...parts), nameText(choices.lines, value));
       })
     : [];
   if (rows.some((row) => row.fits === false)) {
@@ -259,7 +277,8 @@ function table() {
   for (const row of listed) {
     const cells = COLUMNS.map((column) => {
       const style = column.key === "error" ? "why" : column.key === "fits" && row.fits === false ? "no" : column.isNumber ? "number" : "";
-      return make("td", style ? { class: style } : {}, row[column.key] === null ? "" : column.text(row));
+      const text = row[column.key] === null ? "" : column.text(row);
+      return make("td", style ? { class: style } : {}, column.key === "error" && text ? make("span", { title: text }, text) : text);
     });
     body.append(make("tr", {}, ...cells));
   }
