@@ -72,6 +72,12 @@ choices.lines = ["batch", ...varied].find((key) => varied.includes(key) && key !
 function ticks(low, high, isLog, isBytes) {
   if (isLog) {
     const found = [];
+    if (isBytes) {
+      const first = Math.ceil(Math.log2(low));
+      const step = Math.max(1, Math.ceil((Math.log2(high) - first) / 6));
+      for (let power = first; 2 ** power <= high; power += step) found.push(2 ** power);
+      return found;
+    }
     for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) {
       for (const digit of high / low > 100 ? [1] : [1, 2, 5]) found.push(digit * 10 ** power);
     }
@@ -169,7 +175,7 @@ function picture(panel, measure, across, series, range) {
   const limits = measure.limit ? [...new Set(panel.rows.map((row) => row[measure.limit]).filter((value) => value !== null))] : [];
   if (limits.length === 1 && limits[0] <= high && limits[0] >= (isLog ? low : 0)) {
     const line = draw("line", { class: "limit", x1: LEFT, x2: WIDTH - RIGHT, y1: y(limits[0]), y2: y(limits[0]) }, draw("title", {}, `limit: ${measure.text(limits[0])}`));
-    svg.append(line, draw("text", { class: "axis limited", x: WIDTH - RIGHT, y: y(limits[0]) - 4, "text-anchor": "end" }, `limit ${measure.text(limits[0])}`));
+    svg.append(line, draw("text", { class: "axis limited", x: LEFT + 4, y: y(limits[0]) - 4 }, `limit ${measure.text(limits[0])}`));
   }
   return make("figure", {}, ...(panel.title ? [make("h3", {}, panel.title)] : []), svg);
 }
