@@ -229,7 +229,7 @@ def _run(run: SweepRun, jobs: int | None, output: _Output) -> None:
                     pass
         except KeyboardInterrupt:
             progress.clear()
-            if run.simulated:
+            if run.simulated and not run.is_in_vain:
                 output.finish()
             raise
     output.finish()
@@ -240,7 +240,8 @@ def _watched(run: SweepRun, processes: int, output: _Output, progress: Any) -> I
     progress.show({"combinations": (len(run.rows), total)})
     for done in run.run(processes):
         progress.show({"combinations": (done.done, total)})
-        output.keep()
+        if not run.is_in_vain:
+            output.keep()
         yield
 
 
@@ -254,7 +255,7 @@ def _write_lines(run: SweepRun, done: Iterable[None]) -> None:
     def told() -> bool:
         nonlocal at
         is_read = True
-        while is_read and at in run.rows:
+        while is_read and at in run.rows and not run.is_in_vain:
             if at == 0:
                 write(head_line(run.job.keys))
             is_read = write(row_line(run.rows[at]))

@@ -65,8 +65,11 @@ def _loader(job: Job, options: Options, config: Mapping[str, Any]) -> Callable[[
     from placesim.loading import load
 
     def loaded() -> Loaded:
-        source = BytesIO(job.source) if isinstance(job.source, bytes) else job.source
-        found = load(source, job.name if isinstance(job.source, bytes) else None, options)
+        # a name is given only to what has none itself
+        is_stream = isinstance(job.source, bytes)
+        found = load(
+            BytesIO(job.source) if isinstance(job.source, bytes) else job.source, job.name if is_stream else None, options
+        )
         if not config or found.file is None:
             return found
         return replace(found, file=replace(found.file, config=override_config(found.file.config, config)))

@@ -31,7 +31,8 @@ class SweepRun:
         self.rows: dict[int, SweepRow] = {
             index: kept[values] for index, values in enumerate(self.combinations) if values in kept
         }
-        self._errors: list[PlacesimError | None] = []
+        self._common: PlacesimError | None = None
+        self._defect = 0
         self.simulated = 0
 
     @property
@@ -49,19 +50,30 @@ class SweepRun:
         with closing(outcomes(self.job, [self.combinations[index] for index in missing], processes)) as found:
             for number, outcome in found:
                 self.rows[missing[number]] = outcome.row
-                self._errors.append(outcome.error)
                 self.simulated += 1
+                self._note(outcome.error)
                 yield Progress(len(self.rows), len(self.combinations), outcome.row)
-        first = self._errors[0] if self._errors else None
-        is_of_all = len(self._errors) == len(self.combinations) and all(str(error) == str(first) for error in self._errors)
-        if first is not None and first.exit_code == 2 and is_of_all:
-            raise first
+        if self._common is not None:
+            raise self._common
+
+    def _note(self, error: PlacesimError | None) -> None:
+        if error is not None and error.exit_code > 2:
+            self._defect = error.exit_code
+        is_first = self.simulated == 1
+        if is_first and error is not None and error.exit_code == 2 and len(self.rows) == 1:
+            self._common = error
+        elif error is None or str(error) != str(self._common):
+            self._common = None
+
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether all rows so far ended in the same error, and that is one of the options or the graph."""
+        return self._common is not None
 
     @property
     def exit_code(self) -> int:
         """0 where all of them fit, 70 where one met a defect, else 1."""
-        defects = [error.exit_code for error in self._errors if error is not None and error.exit_code > 2]
-        return max(defects, default=int(any(row.error is not None for row in self.rows.values())))
+        return self._defect or int(any(row.error is not None for row in self.rows.values()))
 
     def in_order(self, processes: int) -> Iterator[SweepRow]:
         """Each row once those before it are there."""
