@@ -24,17 +24,17 @@ Paths = str | PurePath | Sequence[str | PurePath]
 class Options:
     """Options by the names of the command line's flags; None leaves what the file says.
 
-    `inventory` is a file with a `devices:` document or that document itself; `timeout` is in seconds, `memory_limit` in bytes
-    or a text with a unit; `no_memory_limit` lets devices hold more than they have, and `report_tensor_allocations_upon_oom`
-    has TensorFlow list what they hold when they can't.  `shape` and `batch` settle open dimensions of placeholders where
-    nothing is computed: shapes by name, as a mapping or as `NAME=1,2,3`, and the first dimension of all others.  There
-    `iterations` says how often loops run that nothing else fixes, as a mapping or as `NAME=N`, and `assume_unknown` is taken
-    for each dimension that stays open.  `tag`,
-    `signature` and `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops the devices that its
-    nodes ask for, then `device` sets them: patterns over node names to devices, as a mapping or as `PATTERN=DEVICE`.  Beside
-    its own folder the graph may read what lies in `allow_read`, and write what lies in `allow_write`; `allow_all_files` leaves
-    nothing out.  `environment` are the environment variables of the simulated process, which is a new one unless `process`
-    holds one in which sessions were before; neither has a flag, and the command line gives the first.
+    `inventory` is a file with a `devices:` document or that document itself, `link` are links as `A-B=25GB/s@2us`; `timeout` is
+    in seconds, `memory_limit` in bytes or a text with a unit; `no_memory_limit` lets devices hold more than they have, and
+    `report_tensor_allocations_upon_oom` has TensorFlow list what they hold when they can't.  `shape` and `batch` settle open
+    dimensions of placeholders where nothing is computed: shapes by name, as a mapping or as `NAME=1,2,3`, and the first
+    dimension of all others.  There `iterations` says how often loops run that nothing else fixes, as a mapping or as `NAME=N`,
+    and `assume_unknown` is taken for each dimension that stays open.  `tag`, `signature` and `checkpoint` choose among what a
+    file of TensorFlow's offers; `clear_devices` drops the devices that its nodes ask for, then `device` sets them: patterns
+    over node names to devices, as a mapping or as `PATTERN=DEVICE`.  Beside its own folder the graph may read what lies in
+    `allow_read`, and write what lies in `allow_write`; `allow_all_files` leaves nothing out.  `environment` are the environment
+    variables of the simulated process, which is a new one unless `process` holds one in which sessions were before; neither has
+    a flag, and the command line gives the first.
     """
 
     log_placement: bool | None = None
@@ -42,6 +42,7 @@ class Options:
     gpu: int | None = None
     gpu_model: str | None = None
     inventory: Any = None
+    link: Sequence[str] = ()
     soft_placement: bool | None = None
     fetch: str | Sequence[str] | None = None
     feed: Mapping[str, Any] = field(default_factory=dict)
@@ -111,6 +112,7 @@ class OptionValues(TypedDict, total=False):
     gpu: int | None
     gpu_model: str | None
     inventory: Any
+    link: Sequence[str]
     soft_placement: bool | None
     fetch: str | Sequence[str] | None
     feed: Mapping[str, Any]
@@ -165,6 +167,8 @@ def make_options(values: Mapping[str, Any]) -> Options:
             raise UsageError(f"wrong environment: got {name!r}: {text!r}, expected names and texts")
     if options.process is not None and not isinstance(options.process, GpuProcess):
         raise UsageError(f"wrong type of process: got {options.process!r}, expected a placesim.GpuProcess")
+    if isinstance(options.link, str):
+        raise UsageError(f"wrong type of link: got '{options.link}', expected a list of ENDS=BANDWIDTH")
     if isinstance(options.shape, str):
         raise UsageError(f"wrong type of shape: got '{options.shape}', expected a mapping or a list of NAME=1,2,3")
     if isinstance(options.iterations, str):

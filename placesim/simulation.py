@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from enum import IntEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Unpack
 
 import placesim.memory  # noqa: F401 - the package, before the function of that name takes its place in `placesim`
 from placesim.collector import collector_paused
@@ -19,6 +19,7 @@ from placesim.devices.catalogue import GPU_MODELS, GpuModel
 from placesim.devices.gpu_memory import GpuProcess, LogLine
 from placesim.devices.gpu_options import DeviceOptions, GpuEnvironment
 from placesim.devices.inventory import Device, TaskInventory, build_devices
+from placesim.devices.links import NO_LINKS, MachineLinks
 from placesim.errors import PlacesimError, UsageError
 from placesim.loading import Loaded, load, read_bytes
 from placesim.options import Options, OptionValues, make_options
@@ -116,11 +117,12 @@ def devices(
     options = make_options({"cpu": cpu, "gpu": gpu, "gpu_model": gpu_model, "inventory": inventory, **given})
     if graph is None:
         found = GpuEnvironment.of(options.environment)
-        return build_devices(_inventory(None, options), DeviceOptions(environment=found), options.process, log)
+        return build_devices(_machine(None, options).tasks, DeviceOptions(environment=found), options.process, log)
     loaded = load(graph, None, options)
     if loaded.error is not None or loaded.file is None:
         raise loaded.error or UsageError("no graph")
-    return _session_devices(loaded.file, session_config(loaded.file, options), options, log)
+    tasks = _machine(loaded.file, options).tasks
+    return _session_devices(tasks, session_config(loaded.file, options), options, log)
 
 
 def open_measurements() -> Measurements:
@@ -210,6 +212,7 @@ class _Simulation:
         self._fetches: list[str] = []
         self._shows_log = bool(options.log_placement)
         self._creation_log: list[LogLine] = []
+        self._links = NO_LINKS
         self._tells_memory = tells_memory
         self._recorder = recorder
         self._guesses = guesses
@@ -232,6 +235,7 @@ class _Simulation:
             tuple(self._creation_log),
             self._memory(),
             tuple(self._memory_log),
+            self._links,
             Results(self._results),
             tuple(self._fetches),
             self._options.log_style,
@@ -259,7 +263,8 @@ class _Simulation:
         steps = steps_of(self._loaded, file, self._options)
         if self._loaded.needs_fetch and self._stage >= Stage.EXECUTED and self._options.fetch is None:
             raise UsageError(self._loaded.needs_fetch)
-        machine = _session_devices(file, config, self._options, self._creation_log.append)
+        tasks, self._links = _machine(file, self._options)
+        machine = _session_devices(tasks, config, self._options, self._creation_log.append)
         files = _file_access(self._loaded, self._options)
         self._ledger = self._open_ledger(machine)
         directory = self._loaded.directory
@@ -385,10 +390,12 @@ def session_config(file: GraphFile, options: Options) -> Config:
     return replace(file.config, device_count=counts, **{name: value for name, value in given.items() if value is not None})
 
 
-def _session_devices(file: GraphFile, config: Config, options: Options, log: Callable[[LogLine], None]) -> tuple[Device, ...]:
+def _session_devices(
+    tasks: Sequence[TaskInventory], config: Config, options: Options, log: Callable[[LogLine], None]
+) -> tuple[Device, ...]:
     from placesim.runtime.visible_devices import build_session_devices
 
-    return build_session_devices(_inventory(file, options), config, options.environment, options.process, log)
+    return build_session_devices(tasks, config, options.environment, options.process, log)
 
 
 def _file_access(loaded: Loaded, options: Options) -> FileAccess:
@@ -419,18 +426,31 @@ def _memory_limit(given: int | str | None) -> int | None:
         raise UsageError(f"memory limit: {wrong}") from None
 
 
-def _inventory(file: GraphFile | None, options: Options) -> tuple[TaskInventory, ...]:
-    """The file's machine, or the `inventory`'s, with the counts and the model that the options give in every task."""
+class _Machine(NamedTuple):
+    """What each task has, and how they reach each other."""
+
+    tasks: tuple[TaskInventory, ...]
+    links: MachineLinks
+
+
+def _machine(file: GraphFile | None, options: Options) -> _Machine:
+    """The file's machine, or the `inventory`'s, with the counts, the model and the links that the options give."""
     tasks = (file.inventory if file is not None else None) or (TaskInventory(),)
+    links = NO_LINKS if file is None else file.links
     if options.inventory is not None:
-        tasks = _read_inventory(options.inventory)
+        tasks, links = _read_inventory(options.inventory)
+    if options.link:
+        from placesim.formats.graph_file.overrides import parse_links
+
+        links = links._replace(given=parse_links(options.link))
     given: dict[str, Any] = {"cpu": options.cpu, "gpu": options.gpu}
     if options.gpu_model is not None:
         given["gpu_model"] = find_gpu_model(options.gpu_model)
-    return tuple(task._replace(**{name: value for name, value in given.items() if value is not None}) for task in tasks)
+    values = {name: value for name, value in given.items() if value is not None}
+    return _Machine(tuple(task._replace(**values) for task in tasks), links)
 
 
-def _read_inventory(source: Any) -> tuple[TaskInventory, ...]:
+def _read_inventory(source: Any) -> tuple[tuple[TaskInventory, ...], MachineLinks]:
     from placesim.formats.graph_file.overrides import read_inventory
 
     return read_inventory(source) if isinstance(source, Mapping) else read_inventory(read_bytes(source), str(source))

@@ -113,7 +113,7 @@ class _Walks:
         config = session_config(self._file, self._options)
         threads = Threads(config.inter_op_parallelism_threads, config.intra_op_parallelism_threads)
         try:
-            return SimulatedMachine(report.devices, threads)
+            return SimulatedMachine(report.devices, threads, report.links)
         except InvalidArgumentError as lack:
             raise UsageError(lack.message) from None
 

@@ -41,6 +41,8 @@ ROOMS = {
     "walks": "suggestions simulation loading options report runtime errors",
     "timing": "collector walks simulation loading options prediction runtime graph errors",
     "sizing": "walks simulation loading options inspection runtime devices errors",
+    "sweeping": "files suggestions timing simulation loading options report formats graph prediction devices errors",
+    "forecasts": "timing sweeping loading options report",
     "manual": "",
     "options": "suggestions devices errors",
     "loading": "files options formats checkpoints graph devices errors",
@@ -49,10 +51,10 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "cli": (
-        "escapes files suggestions deadlines interrupts simulation sizing timing loading options manual inspection prediction "
-        "report marked formats devices errors placesim"
+        "escapes files suggestions deadlines interrupts simulation sizing timing sweeping loading options manual inspection "
+        "prediction report marked formats devices errors placesim"
     ),
-    "__init__": "interrupts simulation devices errors",
+    "__init__": "interrupts forecasts simulation devices errors",
     "__main__": "cli interrupts",
 }
 """Each room and what it may import beside itself; an arrow only points up this table."""

@@ -60,6 +60,12 @@ _MACHINE = (
     click.option("--gpu-model", metavar="NAME", help="The GPUs' model, as `devices --gpu-models` lists them."),
     click.option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document."),
 )
+link_option = click.option(
+    "--link",
+    multiple=True,
+    metavar="A-B=25GB/s@2us",
+    help="A link's bandwidth and latency, in the place of the inventory's between the same ends; may be repeated.",
+)
 _SOURCE = (
     click.option("--tag", multiple=True, metavar="TAG", help="A tag of the SavedModel's MetaGraph; may be repeated."),
     click.option("--signature", metavar="NAME", help="The model's signature to run; `serving_default` where it has that."),

@@ -15,6 +15,7 @@ from placesim.cli.options import (
     file_access_options,
     given,
     guess_options,
+    link_option,
     machine_options,
     output_option,
     placement_options,
@@ -63,6 +64,7 @@ _EPILOG = (
 @click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.")
 @top_option(TOP, "nodes, transfers and parts of the critical path to list")
 @machine_options
+@link_option
 @source_options
 @placement_options
 @file_access_options

@@ -95,7 +95,7 @@ def _assumptions(step: Sequence[Execution], machine: SimulatedMachine) -> tuple[
         f" and {LAUNCH_SECONDS * 1e6:g} us to launch a kernel on a GPU" if any(p.gpu for p in machine.places.values()) else ""
     )
     said.append(f"a thread of the host is assumed to take {DISPATCH_SECONDS * 1e6:g} us for each node{launches}")
-    if machine.links:
+    if machine.assumes_links:
         said.append(LINK_ASSUMPTION)
     said.append(
         "the interval takes all nodes at the 10th, or all at the 90th, percentile of what was measured in their families"

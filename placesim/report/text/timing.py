@@ -21,9 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from placesim.devices.links import is_free
 from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_names
-from placesim.prediction.study import DeviceTime, TimeStudy, dearest_nodes, dearest_transfers, folded_path
+from placesim.prediction.study import DeviceTime, LinkTime, TimeStudy, dearest_nodes, dearest_transfers, folded_path
 from placesim.report.document import error_document
 
 NOTHING = "-"
@@ -90,7 +91,7 @@ def time_document(study: TimeStudy) -> dict[str, Any]:
         "steps": [step._asdict() | {"total_seconds": step.total_seconds} for step in study.steps],
         "bounds": [bound._asdict() | {"share": bound.seconds / whole if whole else None} for bound in study.bounds],
         "devices": [_device_document(device, whole) for device in study.devices],
-        "links": [link._asdict() | _busy(link.busy, whole) for link in study.links],
+        "links": [_link_document(link, whole) for link in study.links],
         "nodes": [node._asdict() for node in study.nodes],
         "transfers": [transfer._asdict() for transfer in study.transfers],
         "memory": [
@@ -116,6 +117,12 @@ def _device_document(device: DeviceTime, whole: float) -> dict[str, Any]:
         "peak_bytes": device.peak,
         "limit_bytes": device.limit,
     }
+
+
+def _link_document(link: LinkTime, whole: float) -> dict[str, Any]:
+    # JSON has no infinity
+    bandwidth = None if is_free(link.bandwidth) else link.bandwidth
+    return link._asdict() | {"bandwidth": bandwidth} | _busy(link.busy, whole)
 
 
 def _busy(seconds: float, whole: float) -> dict[str, Any]:
