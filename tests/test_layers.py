@@ -35,10 +35,11 @@ ROOMS = {
         "dtypes errors"
     ),
     "prediction": "timelines runtime devices ops dtypes errors",
-    "inspection": "escapes files marked suggestions formats runtime placement graph devices ops dtypes errors",
+    "inspection": "escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
     "report": "escapes marked inspection prediction runtime placement graph devices ops dtypes errors",
     "timing": "collector simulation loading options prediction runtime graph errors",
-    "sizing": "simulation loading options inspection runtime devices errors",
+    "known": "loading options inspection runtime graph errors",
+    "sizing": "known simulation loading options inspection runtime devices errors",
     "manual": "",
     "options": "suggestions devices errors",
     "loading": "files options formats checkpoints graph devices errors",
@@ -47,7 +48,7 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "cli": (
-        "escapes files suggestions deadlines interrupts simulation sizing timing loading options manual inspection prediction "
+        "escapes files suggestions deadlines interrupts simulation known sizing timing loading options manual inspection prediction "
         "report marked formats devices errors placesim"
     ),
     "__init__": "interrupts simulation devices errors",
