@@ -10,7 +10,8 @@ from placesim.collector import collector_paused
 from placesim.errors import InvalidArgumentError, PlacesimError, ResourceExhaustedError, UsageError
 from placesim.graph.steps import Step
 from placesim.prediction.machines import SimulatedMachine, Threads
-from placesim.prediction.study import Memory, TimeStudy, WalkedStep, study_steps
+from placesim.prediction.simulated_steps import WalkedStep, study_steps
+from placesim.prediction.study import Memory, TimeStudy
 from placesim.runtime.kernels.sketch import SketchedValueError
 from placesim.runtime.recording import Recorder
 from placesim.runtime.walking import check_batch
