@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,7 +19,11 @@ from placesim.cli.options import (
     source_options,
     time_option,
 )
+from placesim.errors import UsageError
 from placesim.escapes import escape_line
+
+if TYPE_CHECKING:
+    from placesim.inspection.snapshot import Snapshot
 
 _EPILOG = "Exit code: 0 the same, 1 different, 2 trouble."
 _SIDES = (
@@ -85,6 +89,7 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
     before, after = (
         open_subject(name, side, wishes=wishes, takes_prediction=True) for name, side in zip(names, sides, strict=True)
     )
+    _check_predictions(before, after)
     difference = compare(before, after)
     labels = [_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
     said = format_difference(difference, *labels) if form == "text" else json_text(difference_document(difference))
@@ -94,6 +99,18 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
             if asked and note:
                 complain(f"{escape_line(label)}: {what} is not compared. {note}\n")
     return 1 if difference else 0
+
+
+def _check_predictions(before: Snapshot, after: Snapshot) -> None:
+    """UsageError for a prediction beside what has no times: they are all that it holds."""
+    for prediction, other in ((before, after), (after, before)):
+        if not prediction.holds_placement and other.step is None:
+            why = other.time_note if other.error is None else other.error.summary
+            error = UsageError(
+                f"nothing to compare with the prediction {prediction.name}: got no times of {other.name}, expected some"
+            )
+            error.help = (why,) if why else ()
+            raise error
 
 
 def _values_of(side: str, values: dict[str, Any]) -> dict[str, Any]:

@@ -79,8 +79,8 @@ def compare_steps(before: PredictedStep, after: PredictedStep) -> StepDifference
     ]
     if not changes and _is_same(before.seconds, after.seconds):
         return None
-    times = (StepInterval(step.seconds, step.low, step.high) for step in (before, after))
-    return StepDifference(*times, tuple(changes))
+    one, other = (StepInterval(step.seconds, step.low, step.high) for step in (before, after))
+    return StepDifference(one, other, tuple(changes))
 
 
 def _is_same(one: float, other: float) -> bool:
