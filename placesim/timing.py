@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from placesim.collector import collector_paused
 from placesim.errors import InvalidArgumentError, PlacesimError, ResourceExhaustedError, UsageError
-from placesim.graph.steps import Step
+from placesim.graph.steps import GraphFile, Step
 from placesim.prediction.machines import SimulatedMachine, Threads
+from placesim.prediction.node_costs import NodeCosts
 from placesim.prediction.simulated_steps import WalkedStep, study_steps
 from placesim.prediction.study import Memory, TimeStudy
 from placesim.runtime.kernels.sketch import SketchedValueError
@@ -44,14 +45,33 @@ def study_time(load: Callable[[], Loaded], options: Options, name: str, steps: i
     if report.error is not None:
         raise _without_executing(report.error)
     assert loaded.file is not None
-    config = session_config(loaded.file, options)
-    threads = Threads(config.inter_op_parallelism_threads, config.intra_op_parallelism_threads)
     with collector_paused():
-        try:
-            machine = SimulatedMachine(report.devices, threads)
-        except InvalidArgumentError as lack:
-            raise UsageError(lack.message) from None
+        machine = _simulated_machine(report, loaded.file, options)
         return study_steps(name, _by_step(recorder, repeats), machine, _memory(report), error)
+
+
+def find_costs(load: Callable[[], Loaded], options: Options) -> NodeCosts:
+    """What the nodes that a graph's steps run take on each device, whatever its memory holds.
+
+    Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
+    """
+    options = replace(options, no_memory_limit=True)
+    loaded, repeats = _loaded(load, options, None)
+    report, recorder = _walk(loaded, options)
+    if report.error is not None:
+        raise _without_executing(report.error)
+    assert loaded.file is not None
+    machine = _simulated_machine(report, loaded.file, options)
+    return NodeCosts(machine, report.prepared, [step.steady for step in _by_step(recorder, repeats)])
+
+
+def _simulated_machine(report: Report, file: GraphFile, options: Options) -> SimulatedMachine:
+    config = session_config(file, options)
+    threads = Threads(config.inter_op_parallelism_threads, config.intra_op_parallelism_threads)
+    try:
+        return SimulatedMachine(report.devices, threads)
+    except InvalidArgumentError as lack:
+        raise UsageError(lack.message) from None
 
 
 def _loaded(load: Callable[[], Loaded], options: Options, steps: int | None) -> tuple[Loaded, list[int]]:

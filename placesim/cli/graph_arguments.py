@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from placesim.inspection.snapshot import Snapshot
     from placesim.loading import Loaded
     from placesim.options import Options
+    from placesim.prediction.node_costs import NodeCosts
     from placesim.prediction.study import TimeStudy
 
 
@@ -35,10 +36,11 @@ class Wish(Enum):
 
 
 class Wishes(NamedTuple):
-    """What to find out of a graph beside its placement: what its devices hold, and how long its steps take."""
+    """What to find out of a graph beside its placement: what its devices hold, how long its steps take, and each node."""
 
     memory: Wish = Wish.NONE
     time: Wish = Wish.NONE
+    costs: Wish = Wish.NONE
 
 
 NO_WISHES = Wishes()
@@ -123,6 +125,8 @@ def open_subject(
         snapshot = _with_memory(snapshot, loaded, loaded_graph, options, wishes.memory)
     if wishes.time is not Wish.NONE:
         snapshot = _with_time(snapshot, loaded, loaded_graph, options, wishes.time)
+    if wishes.costs is not Wish.NONE:
+        snapshot = _with_costs(snapshot, loaded, loaded_graph, options, wishes.costs)
     return snapshot
 
 
@@ -173,6 +177,17 @@ def _with_time(snapshot: Snapshot, loaded: Loaded, load: Callable[[], Loaded], o
     if found.found is None:
         return replace(snapshot, time_note=found.note)
     return replace(snapshot, time=found.found, step=predicted_step(found.found))
+
+
+def _with_costs(snapshot: Snapshot, loaded: Loaded, load: Callable[[], Loaded], options: Options, wish: Wish) -> Snapshot:
+    from placesim.known import known, unchanged
+    from placesim.timing import find_costs
+
+    def find() -> NodeCosts:
+        return find_costs(lambda: unchanged(loaded, load), options)
+
+    costs = known(find, loaded, options, "--cost", is_asked=wish is not Wish.CHEAP)
+    return replace(snapshot, costs=costs.found, cost_note=costs.note)
 
 
 def _may_be_report(path: str) -> bool:
