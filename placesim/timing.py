@@ -62,7 +62,7 @@ def find_costs(load: Callable[[], Loaded], options: Options) -> NodeCosts:
         raise _without_executing(report.error)
     assert loaded.file is not None
     machine = _simulated_machine(report, loaded.file, options)
-    return NodeCosts(machine, report.prepared, [step.steady for step in _by_step(recorder, repeats)])
+    return NodeCosts(machine, recorder.prepared, [step.steady for step in _by_step(recorder, repeats)])
 
 
 def _simulated_machine(report: Report, file: GraphFile, options: Options) -> SimulatedMachine:

@@ -103,6 +103,7 @@ class NodeCosts:
         self._costs = StepCosts(machine)
         self._prepared = prepared
         self._steps = steps
+        self._runs: dict[str, _Run] | None = None
 
     def of(self, name: str, device_types: Sequence[str]) -> NodeCost | None:
         """A node's cost on its device and on all others of such types; None where no step runs it."""
@@ -137,21 +138,30 @@ class NodeCosts:
 
     def _run(self, name: str) -> _Run | None:
         """In the last step that runs it."""
-        nodes: dict[int, PreparedStep] = {}
-        for prepared in self._prepared:
-            for part in prepared.partitions.parts:
-                if name in part.graph.ids:
-                    nodes[id(part.graph.node(name))] = prepared
-        for number in reversed(range(len(self._steps)) if nodes else ()):
-            runs = [
-                execution
-                for execution in self._steps[number]
-                if execution.site is not None and not execution.is_dead and id(execution.site.instruction.node) in nodes
-            ]
-            if runs:
-                prepared = nodes[id(_site(runs[0]).instruction.node)]
-                return _Run(number, prepared, prepared.client.graph.node(name), runs)
-        return None
+        if self._runs is None:
+            self._runs = self._all_runs()
+        return self._runs.get(name)
+
+    def _all_runs(self) -> dict[str, _Run]:
+        # a function's body may have nodes of the same names: these are told by what they are
+        prepared_of = {
+            id(node): prepared
+            for prepared in self._prepared
+            for part in prepared.partitions.parts
+            for node in part.graph.nodes
+            if node.name in prepared.client.graph.ids
+        }
+        found: dict[str, _Run] = {}
+        for number, step in reversed(list(enumerate(self._steps))):
+            for execution in step:
+                site = execution.site
+                if site is None or execution.is_dead or id(site.instruction.node) not in prepared_of:
+                    continue
+                name, prepared = site.instruction.node.name, prepared_of[id(site.instruction.node)]
+                run = found.setdefault(name, _Run(number, prepared, prepared.client.graph.node(name), []))
+                if run.step == number:
+                    run.executions.append(execution)
+        return found
 
     def _on(self, run: _Run, device: Device) -> DeviceCost:
         place = self._machine.places[device.name]
@@ -163,16 +173,20 @@ class NodeCosts:
             kernel = self._costs.kernel_on(place, run.node.name, shapes, memory.outputs, calls=site.calls)
             parts.append((kernel, _bounds(kernel, shapes), tuple(self._transfers(run, execution, device, memory))))
         kernels = [kernel for kernel, _, _ in parts]
-        times = [sum(values) for values in zip(*(kernel.placed.predicted for kernel in kernels), strict=True)]
-        bounds = [sum(values) for values in zip(*(bound for _, bound, _ in parts), strict=True)]
+        seconds, low, high = map(sum, zip(*(kernel.placed.predicted for kernel in kernels), strict=True))
+        compute, moving, launch = map(sum, zip(*(bound for _, bound, _ in parts), strict=True))
         work = kernels[0].work
         return DeviceCost(
             device.name,
             place.name,
-            *times,
-            *bounds,
+            seconds,
+            low,
+            high,
+            compute,
+            moving,
+            launch,
             sum(kernel.placed.launch for kernel in kernels),
-            max(zip(bounds, (COMPUTE, MEMORY, LAUNCH), strict=True))[1],
+            max((compute, COMPUTE), (moving, MEMORY), (launch, LAUNCH))[1],
             "" if work is None else work_family(work, kernels[0].processor),
             kernels[0].placed.is_host,
             _folded(transfer for _, _, transfers in parts for transfer in transfers),

@@ -16,6 +16,7 @@ from placesim.runtime.resources import ResourceHandle, Variable, value_dims
 if TYPE_CHECKING:
     from placesim.runtime.accounting.ledger import Ledger
     from placesim.runtime.accounting.sites import Site
+    from placesim.runtime.prepared import PreparedStep
 
 TypedShape = tuple[tuple[int, ...], DType]
 
@@ -35,10 +36,14 @@ class Execution(NamedTuple):
 
 
 class Recorder:
-    """What each step of a session executed, in `steps`: equal to an earlier one's where it was not walked through again."""
+    """What each step of a session executed, in `steps`: equal to an earlier one's where it was not walked through again.
+
+    `prepared` are the steps that were walked through.
+    """
 
     def __init__(self) -> None:
         self.steps: list[list[Execution]] = []
+        self.prepared: list[PreparedStep] = []
         self._calls: list[_Call] = []
         self._latest: dict[Hashable, list[Execution]] = {}
 
