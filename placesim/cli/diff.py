@@ -31,6 +31,7 @@ _SIDES = (
     ("gpu", int, "N", "Number of GPUs of {}."),
     ("gpu-model", str, "NAME", "The model of the GPUs of {}."),
     ("inventory", str, "FILE", "A YAML file with a `devices:` document for {}."),
+    ("batch", click.IntRange(0), "N", "The first dimension of the placeholders of {} that leave it open."),
 )
 
 
@@ -85,7 +86,8 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
     if a == "-" and b in ("-", None):
         raise click.UsageError("standard input twice: got - for both, expected it once")
     names = (a, a if b is None else b)
-    wishes = Wishes(*(Wish.of(asked, values, by_itself=True) for asked in (memory, time)))
+    sized = {key: value for side in sides for key, value in side.items() if key in ("batch", "shape")}
+    wishes = Wishes(*(Wish.of(asked, sized, by_itself=True) for asked in (memory, time)))
     before, after = (
         open_subject(name, side, wishes=wishes, takes_prediction=True) for name, side in zip(names, sides, strict=True)
     )

@@ -142,6 +142,16 @@ def test_what_got_slower_and_why(shell: Shell) -> None:
     assert re.search(r"^    y from GPU:0 to GPU:1: .* -> .* \(\+.*\)$", ended.output, re.MULTILINE)
 
 
+def test_two_batches_of_one_graph(shell: Shell) -> None:
+    graph = shell.write("g.yaml", PRODUCT)
+    ended = shell("diff", graph, "--a-batch", "64", "--b-batch", "128", "--format", "json")
+    found = json.loads(ended.output)
+    assert ended.code == 1
+    for side, batch in (("before", "64"), ("after", "128")):
+        assert found["time"][side]["seconds"] == prediction(shell, graph, "--batch", batch)["seconds"]
+    assert {row["device"]: row["after"] > row["before"] for row in found["memory"]}[LOCAL + "GPU:1"]
+
+
 def test_a_difference_within_the_intervals_is_said_to_be(shell: Shell) -> None:
     graph = shell.write("g.yaml", PRODUCT)
     for batches, said in ((("64", "65"), "the intervals overlap"), (("64", "65536"), "beyond the intervals")):

@@ -61,7 +61,7 @@ def test_what_a_node_takes_here_and_elsewhere(shell: Shell) -> None:
     here, work, inputs, cpu, others = cost_lines(shell("explain", graph, "y", "--batch", "4096", "--edits", "0").output)
     assert re.fullmatch(r"  cost         [\d.]+ us \([\d.]+ us to [\d.]+ m?us?\) on GPU:0 in step 0, bound by compute", here)
     operations, moved = 2 * 4096 * 1024 * 1024, 4 * (2 * 4096 * 1024 + 1024 * 1024)
-    assert re.search(rf"product on Tesla V100-SXM2-16GB: {operations:,} operations in .* us at best, {moved:,} bytes in", work)
+    assert re.search(rf"product on Tesla V100-SXM2-16GB: {operations:,} operations in .* us at its rate, {moved:,} bytes in", work)
     assert inputs.strip().endswith(f": x ({4096 * 1024 * 4:,} bytes from CPU:0)")
     assert re.match(r"  elsewhere    CPU:0: .*\? \(.*\), bound by compute, inputs ", cpu)
     assert re.match(r" {15}GPU:1, GPU:2: .*, bound by compute, inputs ", others)

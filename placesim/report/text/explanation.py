@@ -135,8 +135,8 @@ def _cost_here(found: NodeCost) -> Iterator[str]:
     yield f"{_taken(here)} on {short_device(here.device)} in step {found.step}{runs}{_bound(here)}"
     if here.family:
         parts = (
-            f"{found.operations:,} operations in {_at_best(here.compute)} at best",
-            f"{found.bytes:,} bytes in {_at_best(here.memory)}",
+            f"{found.operations:,} operations in {_part(here.compute)} at its rate",
+            f"{found.bytes:,} bytes in {_part(here.memory)}",
             f"launch {readable_seconds(here.launch)}",
         )
         yield f"{here.family} on {here.processor}: {', '.join(parts)}"
@@ -170,7 +170,7 @@ def _bound(cost: DeviceCost) -> str:
     return f", bound by {cost.bound}" if cost.family else ""
 
 
-def _at_best(seconds: float) -> str:
+def _part(seconds: float) -> str:
     return readable_seconds(seconds) if seconds >= LEAST_SHOWN else f"less than {readable_seconds(LEAST_SHOWN)}"
 
 
