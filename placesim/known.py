@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from placesim.errors import PlacesimError, RequestError, UsageError
 from placesim.inspection.snapshot import failure_of
+from placesim.prediction.processors import NoFiguresError
 from placesim.runtime.kernels.sketch import SketchedValueError
 from placesim.runtime.walking import walk_length
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from placesim.options import Options
 
 Found = TypeVar("Found")
+_UNKNOWN = (SketchedValueError, NoFiguresError)
+"""What the command line need not have known."""
 MAX_CHEAP_NODES = 10_000
 """A walk costs more than a placement: so many nodes, in all runs of all steps, take about a second."""
 
@@ -40,7 +43,7 @@ def known(
     try:
         return Known(find())
     except PlacesimError as error:
-        is_known_before = isinstance(error, RequestError | UsageError) and not isinstance(error, SketchedValueError)
+        is_known_before = isinstance(error, RequestError | UsageError) and not isinstance(error, _UNKNOWN)
         if raises_sizes and is_known_before and (options.shape or options.batch is not None):
             raise
         return Known(note=_why_unknown(error))

@@ -11,6 +11,7 @@ from placesim.errors import InvalidArgumentError, PlacesimError, ResourceExhaust
 from placesim.graph.steps import GraphFile, Step
 from placesim.prediction.machines import SimulatedMachine, Threads
 from placesim.prediction.node_costs import NodeCosts
+from placesim.prediction.processors import NoFiguresError
 from placesim.prediction.simulated_steps import WalkedStep, study_steps
 from placesim.prediction.study import Memory, TimeStudy
 from placesim.runtime.kernels.sketch import SketchedValueError
@@ -71,7 +72,7 @@ def _simulated_machine(report: Report, file: GraphFile, options: Options) -> Sim
     try:
         return SimulatedMachine(report.devices, threads)
     except InvalidArgumentError as lack:
-        raise UsageError(lack.message) from None
+        raise NoFiguresError(lack.message) from None
 
 
 def _loaded(load: Callable[[], Loaded], options: Options, steps: int | None) -> tuple[Loaded, list[int]]:

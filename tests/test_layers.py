@@ -38,7 +38,7 @@ ROOMS = {
     "inspection": "escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
     "report": "escapes marked inspection prediction runtime placement graph devices ops dtypes errors",
     "timing": "collector simulation loading options prediction runtime graph errors",
-    "known": "loading options inspection runtime graph errors",
+    "known": "loading options inspection prediction runtime graph errors",
     "sizing": "known simulation loading options inspection runtime devices errors",
     "manual": "",
     "options": "suggestions devices errors",

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from placesim.dtypes import FLOAT
-from placesim.errors import InvalidArgumentError, UsageError
+from placesim.errors import InvalidArgumentError
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.prediction.costs import Prediction, predict
 from placesim.prediction.hosts import DISPATCH_SECONDS, LAUNCH_SECONDS, SHARE_SECONDS, host_processor
 from placesim.prediction.machines import Place, Route, SimulatedMachine
 from placesim.prediction.node_work import DISPATCHED, NodeShapes, node_work
-from placesim.prediction.processors import Processor
+from placesim.prediction.processors import NoFiguresError, Processor
 from placesim.prediction.work import Work
 from placesim.runtime.accounting.sites import Site
 from placesim.runtime.recording import Execution, TypedShape
@@ -56,7 +56,7 @@ class StepCosts:
         self._known: dict[tuple[object, ...], Placed] = {}
 
     def placed(self, step: Sequence[Execution]) -> list[Placed]:
-        """One for each execution; UsageError where a GPU has no rate for what a node computes."""
+        """One for each execution; NoFiguresError where a GPU has no rate for what a node computes."""
         return [self._placed(execution, step) for execution in step]
 
     def _placed(self, execution: Execution, step: Sequence[Execution]) -> Placed:
@@ -91,7 +91,7 @@ class StepCosts:
     def kernel_on(
         self, place: Place, name: str, shapes: NodeShapes, output_on_host: Sequence[bool], *, calls: bool
     ) -> PlacedKernel:
-        """What a node of such shapes would take at a place; UsageError, with its name, where there is no rate for it."""
+        """What a node of such shapes would take at a place; NoFiguresError, with its name, where there is no rate for it."""
         # what lives in host memory is computed on the host, unless it is read off a tensor of the GPU's
         on_host = place.gpu is None or (any(output_on_host) and all(output_on_host))
         is_dispatched = shapes.op in DISPATCHED or calls or not shapes.moved_bytes
@@ -142,7 +142,7 @@ def _predicted(name: str, work: Work, processor: Processor) -> Prediction:
     try:
         return predict(work, processor)
     except InvalidArgumentError as error:
-        raise UsageError(f"no time for {name}: {error.message}") from None
+        raise NoFiguresError(f"no time for {name}: {error.message}") from None
 
 
 def workload(step: Sequence[Execution], placed: Sequence[Placed], pick: Callable[[Prediction], float]) -> list[Task | Transfer]:

@@ -61,7 +61,9 @@ def test_what_a_node_takes_here_and_elsewhere(shell: Shell) -> None:
     here, work, inputs, cpu, others = cost_lines(shell("explain", graph, "y", "--batch", "4096", "--edits", "0").output)
     assert re.fullmatch(r"  cost         [\d.]+ us \([\d.]+ us to [\d.]+ m?us?\) on GPU:0 in step 0, bound by compute", here)
     operations, moved = 2 * 4096 * 1024 * 1024, 4 * (2 * 4096 * 1024 + 1024 * 1024)
-    assert re.search(rf"product on Tesla V100-SXM2-16GB: {operations:,} operations in .* us at its rate, {moved:,} bytes in", work)
+    assert re.search(
+        rf"product on Tesla V100-SXM2-16GB: {operations:,} operations in .* us at its rate, {moved:,} bytes in", work
+    )
     assert inputs.strip().endswith(f": x ({4096 * 1024 * 4:,} bytes from CPU:0)")
     assert re.match(r"  elsewhere    CPU:0: .*\? \(.*\), bound by compute, inputs ", cpu)
     assert re.match(r" {15}GPU:1, GPU:2: .*, bound by compute, inputs ", others)
@@ -123,11 +125,25 @@ def test_a_size_that_does_not_fit_is_an_error(shell: Shell) -> None:
     assert ended.complaint.startswith("UsageError: wrong shape of x: got [2,3]")
 
 
-def test_a_device_without_a_rate_has_no_cost(shell: Shell) -> None:
-    text = COSTED.replace("model: Tesla V100-SXM2-16GB", "model: Tesla T4").replace("float32", "float64")
-    graph = shell.write("g.yaml", text.replace(", device: '/gpu:0'", ""))
-    output = shell("explain", graph, "y", "--batch", "64", "--edits", "0", "--cost").output
-    assert "  cost " in output
+def test_a_device_without_figures_has_no_cost(shell: Shell) -> None:
+    acme = "model: {name: Acme X1, memory: 1GiB, compute_capability: 7.0}"
+    graph = shell.write("g.yaml", COSTED.replace("model: Tesla V100-SXM2-16GB", acme))
+    ended = shell("explain", graph, "y", "--batch", "64", "--edits", "0")
+    assert (ended.code, ended.complaint) == (0, "")
+    assert "  cost         Not known: Acme X1: its bandwidth is 0; a cost needs one above 0.\n" in ended.output
+
+
+def test_a_type_without_a_rate_is_told_of_the_device_that_lacks_it(shell: Shell) -> None:
+    figures = "flops: 1.0e+13, bandwidth: 3.0e+11, compute_capability: 7.0"
+    acme = f"model: {{name: Acme X2, memory: 1GiB, {figures}}}"
+    text = COSTED.replace("model: Tesla V100-SXM2-16GB", acme).replace("float32", "float64").replace(", device: '/gpu:0'", "")
+    graph = shell.write("g.yaml", text.replace("name: y,", "name: y, device: '/cpu:0',"))
+    lines = cost_lines(shell("explain", graph, "y", "--batch", "64", "--edits", "0").output)
+    assert " on CPU:0 in step 0" in lines[0]
+    assert lines[-3:] == [
+        f"{title}{name}: not known: no time for y: Acme X2 has no rate for float64: it has float32, float16, bfloat16, int8"
+        for title, name in (("  elsewhere    ", "GPU:0"), (" " * 15, "GPU:1"), (" " * 15, "GPU:2"))
+    ]
 
 
 def test_without_a_node_each_has_one_line(shell: Shell) -> None:
