@@ -86,7 +86,8 @@ def _interval(step: StepInterval) -> str:
 
 
 def _percent(found: StepDifference) -> str:
-    return f" ({found.seconds / found.before.seconds:+.1%})" if found.before.seconds else ""
+    share = found.seconds / found.before.seconds if found.before.seconds else 0.0
+    return f" ({share:+.{0 if abs(share) >= 1 else 1}%})" if share else ""
 
 
 def _signed(seconds: float) -> str:

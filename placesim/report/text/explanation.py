@@ -124,7 +124,9 @@ def _cost_parts(explained: ExplainedNode) -> Iterator[tuple[str, list[str]]]:
     unknown = dict(found.unknown)
     yield "cost", list(_cost_here(found)) if found.here is not None else [f"Not known: {why}" for why in unknown.values()][:1]
     others = list(_costs_elsewhere(found.elsewhere))
-    others += [f"{short_device(name)}: not known: {why}" for name, why in unknown.items() if name != explained.proof.device]
+    others += [
+        filled("{}: not known: {}", short_device(name), why) for name, why in unknown.items() if name != explained.proof.device
+    ]
     yield "elsewhere", others[:MAX_LISTED] + ([f"and {len(others) - MAX_LISTED} more"] if len(others) > MAX_LISTED else [])
 
 
@@ -132,7 +134,7 @@ def _cost_here(found: NodeCost) -> Iterator[str]:
     here = found.here
     assert here is not None
     runs = "" if found.runs == 1 else f", all of its {found.runs} runs"
-    yield f"{_taken(here)} on {short_device(here.device)} in step {found.step}{runs}{_bound(here)}"
+    yield filled("{} on {} in step {}{}{}", _taken(here), short_device(here.device), found.step, runs, _bound(here))
     if here.family:
         parts = (
             f"{found.operations:,} operations in {_part(here.compute)} at its rate",
@@ -143,8 +145,8 @@ def _cost_here(found: NodeCost) -> Iterator[str]:
     elif found.calls:
         yield "the nodes of the functions that it calls count by themselves"
     if here.transfers:
-        listing = [f"{t.tensor} ({t.bytes:,} bytes from {short_device(t.sender)})" for t in here.transfers]
-        yield f"inputs from elsewhere {readable_seconds(here.transfer_seconds)}: {listed(listing, MAX_LISTED)}"
+        inputs = [filled("{} ({} bytes from {})", t.tensor, f"{t.bytes:,}", short_device(t.sender)) for t in here.transfers]
+        yield filled("inputs from elsewhere {}: {}", readable_seconds(here.transfer_seconds), listed(inputs, MAX_LISTED))
 
 
 def _costs_elsewhere(costs: Sequence[DeviceCost]) -> Iterator[str]:
@@ -155,7 +157,7 @@ def _costs_elsewhere(costs: Sequence[DeviceCost]) -> Iterator[str]:
     for same in alike.values():
         names = listed([short_device(cost.device) for cost in same], MAX_LISTED)
         inputs = f", inputs {readable_seconds(same[0].transfer_seconds)}" if same[0].transfers else ""
-        yield f"{names}: {_taken(same[0])}{_bound(same[0])}{inputs}"
+        yield filled("{}: {}{}{}", names, _taken(same[0]), _bound(same[0]), inputs)
 
 
 def _taken(cost: DeviceCost) -> str:
