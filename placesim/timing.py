@@ -10,6 +10,8 @@ from placesim.collector import collector_paused
 from placesim.errors import InvalidArgumentError, ResourceExhaustedError, UsageError
 from placesim.graph.steps import Step
 from placesim.prediction.machines import SimulatedMachine, Threads
+from placesim.prediction.node_costs import NodeCosts
+from placesim.prediction.processors import NoFiguresError
 from placesim.prediction.simulated_steps import WalkedStep, study_steps
 from placesim.prediction.steps import StepCosts
 from placesim.prediction.study import Memory, TimeStudy
@@ -60,7 +62,8 @@ def study_time(
     with collector_paused():
         machine = walks.machine(walked.report)
         recorded = _by_step(walked.recorder, walks.repeats)
-        study = study_steps(name, recorded, machine, _memory(walked.report, walked.recorder), error, tells_helps=tells_helps)
+        memory = _memory(walked.report, walked.recorder)
+        study = study_steps(name, recorded, machine, memory, error, tells_helps=tells_helps, is_traced=is_traced)
         return replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
 
 
@@ -115,12 +118,25 @@ class _Walks:
         try:
             return SimulatedMachine(report.devices, threads, report.links)
         except InvalidArgumentError as lack:
-            raise UsageError(lack.message) from None
+            raise NoFiguresError(lack.message) from None
 
     def _work(self, walked: Walked) -> float:
         """The seconds that all nodes take, each on its device, and all transfers, each alone: what branches are compared by."""
         costs = StepCosts(self.machine(walked.report))
         return sum(costs.work_seconds(step) for step in walked.recorder.steps)
+
+
+def find_costs(load: Callable[[], Loaded], options: Options) -> NodeCosts:
+    """What the nodes that a graph's steps run take on each device, whatever its memory holds.
+
+    Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
+    """
+    walks = _Walks(load, replace(options, no_memory_limit=True), None)
+    walked = walks.walked()
+    if walked.report.error is not None:
+        raise walked.report.error
+    steps = [step.steady for step in _by_step(walked.recorder, walks.repeats)]
+    return NodeCosts(walks.machine(walked.report), walked.recorder.prepared, steps)
 
 
 def _loaded(load: Callable[[], Loaded], options: Options, steps: int | None) -> tuple[Loaded, list[int]]:

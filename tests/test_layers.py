@@ -36,11 +36,12 @@ ROOMS = {
         "dtypes errors traces"
     ),
     "prediction": "timelines traces runtime devices ops dtypes errors",
-    "inspection": "escapes files marked suggestions formats runtime placement graph devices ops dtypes errors",
+    "inspection": "escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
     "report": "traces escapes marked inspection prediction runtime placement graph devices ops dtypes errors",
     "walks": "suggestions simulation loading options report runtime errors",
     "timing": "collector walks simulation loading options prediction runtime graph errors",
-    "sizing": "walks simulation loading options inspection runtime devices errors",
+    "known": "loading options inspection prediction runtime graph errors",
+    "sizing": "known walks simulation loading options inspection runtime devices errors",
     "sweeping": "files suggestions timing simulation loading options report formats graph prediction devices errors",
     "forecasts": "timing sweeping loading options report",
     "manual": "",
@@ -51,8 +52,8 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "cli": (
-        "escapes files suggestions deadlines interrupts simulation sizing timing sweeping loading options manual inspection "
-        "prediction report marked formats devices errors placesim"
+        "escapes files suggestions deadlines interrupts simulation known sizing timing sweeping loading options manual "
+        "inspection prediction report marked formats devices errors placesim"
     ),
     "__init__": "interrupts forecasts simulation devices errors",
     "__main__": "cli interrupts",

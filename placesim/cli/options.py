@@ -194,6 +194,11 @@ def memory_option(text: str) -> Callable[[Command], Command]:
     return click.option("--memory/--no-memory", "memory", default=None, help=text)
 
 
+def time_option(text: str) -> Callable[[Command], Command]:
+    """`--time`, `--no-time`."""
+    return click.option("--time/--no-time", "time", default=None, help=text)
+
+
 def file_access_options(command: Command) -> Command:
     """What the graph may touch."""
     return _add(command, _FILE_ACCESS)

@@ -94,7 +94,7 @@ def show_command(
       placesim show model.pb --format dot --depth 2 | dot -Tsvg > model.svg
       placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
     """
-    from placesim.cli.graph_arguments import MemoryWish, open_subject
+    from placesim.cli.graph_arguments import Wish, Wishes, open_subject
     from placesim.cli.output import complain, gathered, is_terminal, write, write_files, write_pieces
     from placesim.deadlines import run_within
     from placesim.inspection.picturing.picture import picture_of
@@ -102,8 +102,8 @@ def show_command(
     form = form or form_of_file(FORMS, output or "") or "text"
     if form == "html" and output is None and sys.stdout.isatty():
         raise UsageError("a page is not for a terminal: got --format html, expected --output FILE with it")
-    wish = MemoryWish.of(memory, values, by_itself=form in ("html", "json"))
-    snapshot = open_subject(graph, given(values), memory=wish)
+    wish = Wish.of(memory, values, by_itself=form in ("html", "json"))
+    snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish))
     picture = run_within(values["timeout"], lambda: picture_of(snapshot))
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(picture, depth), is_styled=True)

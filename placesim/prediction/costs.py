@@ -95,6 +95,14 @@ def _fixed_shape_seconds(work: Recurrent | Rows | Stream, machine: Machine, fami
     return stream_seconds(STREAMS[family], machine, *work.stream_load()), STREAMS[family].start_seconds
 
 
+def start_seconds(work: Work, processor: Processor) -> float:
+    """How much of the time on the device passes whatever the sizes are."""
+    family = work_family(work, processor)
+    if isinstance(work, Product):
+        return TILED[family].start_seconds
+    return 0.0 if processor.memory == "processor" else _fixed_shape_seconds(work, machine_of(work, processor), family)[1]
+
+
 def machine_of(work: Work, processor: Processor) -> Machine:
     """The processor as the formulas see it for this work's arithmetic."""
     slowdown = power_slowdown(processor.rate("float32"), processor.watts, processor.process_nm)

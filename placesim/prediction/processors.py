@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from placesim.devices.catalogue import GpuModel
-from placesim.errors import InvalidArgumentError
+from placesim.errors import InvalidArgumentError, UsageError
 
 Arithmetic = Literal["float64", "float32", "tf32", "float16", "bfloat16", "int8"]
 Memory = Literal["stacked", "planar", "processor"]
@@ -19,6 +19,14 @@ _USUAL_CLOCK_HZ = 1.5e9
 _USUAL_CACHE_BYTES = 64 << 10
 _TENSOR_CORES_GAIN = 3
 """Float16 without tensor cores runs at most twice as fast as float32."""
+
+
+class NoFiguresError(UsageError):
+    """A device's sheet lacks a figure that a time needs."""
+
+    @property
+    def type_name(self) -> str:
+        return UsageError.__name__
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from placesim.dtypes import FLOAT
-from placesim.errors import InvalidArgumentError, UsageError
+from placesim.errors import InvalidArgumentError
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.prediction.costs import Prediction, predict
 from placesim.prediction.hosts import DISPATCH_SECONDS, LAUNCH_SECONDS, SHARE_SECONDS, host_processor
 from placesim.prediction.machines import Place, Route, SimulatedMachine
 from placesim.prediction.node_work import DISPATCHED, NodeShapes, node_work
-from placesim.prediction.processors import Processor
+from placesim.prediction.processors import NoFiguresError, Processor
 from placesim.prediction.work import Work
 from placesim.runtime.accounting.sites import Site
 from placesim.runtime.partition import tensor_of
@@ -38,6 +38,14 @@ class Placed(NamedTuple):
     num_bytes: int = 0
 
 
+class PlacedKernel(NamedTuple):
+    """What a kernel takes at a place, with the processor that computes it and the work; None where that is its dispatch."""
+
+    placed: Placed
+    processor: Processor
+    work: Work | None = None
+
+
 _NOWHERE = Placed(NOTHING)
 _DISPATCH = Prediction(DISPATCH_SECONDS, DISPATCH_SECONDS, DISPATCH_SECONDS)
 
@@ -51,7 +59,7 @@ class StepCosts:
         self._compute_streams = {place.gpu.compute for place in machine.places.values() if place.gpu is not None}
 
     def placed(self, step: Sequence[Execution]) -> list[Placed]:
-        """One for each execution; UsageError where a GPU has no rate for what a node computes."""
+        """One for each execution; NoFiguresError where a GPU has no rate for what a node computes."""
         found: list[Placed] = []
         for execution in step:
             found.append(self._end_of_call(execution, found) if execution.site is None else self._placed(execution, step))
@@ -112,29 +120,37 @@ class StepCosts:
 
     def _kernel(self, site: Site, execution: Execution) -> Placed:
         place = self._machine.places[site.program.state.device.name]
-        # what lives in host memory is computed on the host, unless it is read off a tensor of the GPU's
-        on_host = place.gpu is None or (any(site.output_on_host) and all(site.output_on_host))
-        shapes = _shapes(site, execution)
-        is_dispatched = shapes.op in DISPATCHED or site.calls or not shapes.moved_bytes
-        if place.gpu is not None and (is_dispatched or not on_host):
-            work = None if is_dispatched else node_work(shapes, place.gpu.processor)
-            if work is None:
-                return Placed(NOTHING, place.gpu.compute, DISPATCH_SECONDS)
-            return Placed(_predicted(site, work, place.gpu.processor), place.gpu.compute, LAUNCH_SECONDS)
-        return self._on_host(site, shapes, place, is_dispatched=is_dispatched)
+        shapes = node_shapes(site, execution)
+        return self.kernel_on(place, site.name, shapes, site.output_on_host, calls=site.calls).placed
 
-    def _on_host(self, site: Site, shapes: NodeShapes, place: Place, *, is_dispatched: bool) -> Placed:
+    def kernel_on(
+        self, place: Place, name: str, shapes: NodeShapes, output_on_host: Sequence[bool], *, calls: bool
+    ) -> PlacedKernel:
+        """What a node of such shapes would take at a place; NoFiguresError, with its name, where there is no rate for it."""
+        # what lives in host memory is computed on the host, unless it is read off a tensor of the GPU's
+        on_host = place.gpu is None or (any(output_on_host) and all(output_on_host))
+        is_dispatched = shapes.op in DISPATCHED or calls or not shapes.moved_bytes
+        if place.gpu is not None and (is_dispatched or not on_host):
+            processor = place.gpu.processor
+            work = None if is_dispatched else node_work(shapes, processor)
+            if work is None:
+                return PlacedKernel(Placed(NOTHING, place.gpu.compute, DISPATCH_SECONDS), processor)
+            return PlacedKernel(Placed(_predicted(name, work, processor), place.gpu.compute, LAUNCH_SECONDS), processor, work)
+        return self._on_host(name, shapes, place, is_dispatched=is_dispatched)
+
+    def _on_host(self, name: str, shapes: NodeShapes, place: Place, *, is_dispatched: bool) -> PlacedKernel:
         work = None if is_dispatched else node_work(shapes, host_processor(1))
         if work is None:
-            return Placed(_DISPATCH, place.cores, is_host=True)
-        alone = _predicted(site, work, host_processor(1))
+            return PlacedKernel(Placed(_DISPATCH, place.cores, is_host=True), host_processor(1))
+        alone = _predicted(name, work, host_processor(1))
         cores = max(1, min(self._machine.intra_op, int(alone.seconds / SHARE_SECONDS)))
-        found = alone if cores == 1 else min(alone, _predicted(site, work, host_processor(cores)))
+        found = alone if cores == 1 else min(alone, _predicted(name, work, host_processor(cores)))
         predicted = Prediction(*(seconds + DISPATCH_SECONDS for seconds in found))
-        return Placed(predicted, place.cores, cores=cores, is_host=True)
+        return PlacedKernel(Placed(predicted, place.cores, cores=cores, is_host=True), host_processor(cores), work)
 
 
-def _shapes(site: Site, execution: Execution) -> NodeShapes:
+def node_shapes(site: Site, execution: Execution) -> NodeShapes:
+    """What an execution tells of its node's work."""
     instruction = site.instruction
     inputs = tuple(dims for dims, _ in execution.inputs)
     outputs = tuple(dims for dims, _ in execution.outputs)
@@ -171,11 +187,11 @@ def num_bytes(shapes: Sequence[TypedShape]) -> int:
     return found
 
 
-def _predicted(site: Site, work: Work, processor: Processor) -> Prediction:
+def _predicted(name: str, work: Work, processor: Processor) -> Prediction:
     try:
         return predict(work, processor)
     except InvalidArgumentError as error:
-        raise UsageError(f"no time for {site.name}: {error.message}") from None
+        raise NoFiguresError(f"no time for {name}: {error.message}") from None
 
 
 def workload(step: Sequence[Execution], placed: Sequence[Placed]) -> list[Task | Transfer]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -203,14 +203,19 @@ class FoldedPath(NamedTuple):
     seconds: float
 
 
-def folded_path(study: TimeStudy, limit: int) -> list[FoldedPath]:
-    """The critical path by outermost scope and kind, the largest part first; from the limit on, the rest in one row."""
+def path_by_scope(parts: Iterable[PathPart]) -> list[FoldedPath]:
+    """A critical path by outermost scope and kind, the largest part first."""
     found: dict[tuple[str, str], list[float]] = {}
-    for part in study.critical_path:
+    for part in parts:
         scope, slash, _ = part.node.partition("/")
         found.setdefault((scope + slash, part.kind), []).append(part.end - part.start)
     rows = [FoldedPath(*key, len(seconds), sum(seconds)) for key, seconds in found.items()]
-    rows.sort(key=lambda row: -row.seconds)
+    return sorted(rows, key=lambda row: -row.seconds)
+
+
+def folded_path(study: TimeStudy, limit: int) -> list[FoldedPath]:
+    """The critical path by outermost scope and kind, the largest part first; from the limit on, the rest in one row."""
+    rows = path_by_scope(study.critical_path)
     if len(rows) <= limit:
         return rows
     rest = rows[limit - 1 :]

@@ -18,6 +18,7 @@ from placesim.runtime.resources import ResourceHandle, Variable, value_dims
 if TYPE_CHECKING:
     from placesim.runtime.accounting.ledger import Ledger
     from placesim.runtime.accounting.sites import Site
+    from placesim.runtime.prepared import PreparedStep
 
 TypedShape = tuple[tuple[int, ...], DType]
 
@@ -48,7 +49,8 @@ class Recorder:
     """What each step of a session executed, in `steps`: equal to an earlier one's where it was not walked through again.
 
     Each execution is a moment of the session's clock, and a moment lies between the steps: `moments` has for each step that of
-    its execution 0.  `reads` and `journals`, one for each device's memory, are about all steps.
+    its execution 0.  `reads` and `journals`, one for each device's memory, are about all steps; `prepared` are those that were
+    walked through.
     """
 
     def __init__(self) -> None:
@@ -57,6 +59,7 @@ class Recorder:
         self.reads: list[Read] = []
         self.journals: dict[str, Sequence[Entry]] = {}
         self.clock = Clock()
+        self.prepared: list[PreparedStep] = []
         self._calls: list[_Call] = []
         self._latest: dict[Hashable, tuple[list[Execution], int]] = {}
         self._depth = 0

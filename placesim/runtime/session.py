@@ -266,6 +266,7 @@ class Session:
         ledger.begin_step()
         if ledger.recorder is not None:
             ledger.recorder.begin_step(id(prepared))
+            ledger.recorder.prepared.append(prepared.step)
         try:
             results = prepared.executor.run(arguments, progress)
         finally:

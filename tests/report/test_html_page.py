@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from placesim.cli.graph_arguments import MemoryWish, open_subject
+from placesim.cli.graph_arguments import Wish, Wishes, open_subject
 from placesim.inspection.baseline import baseline_snapshot
 from placesim.inspection.explaining.paragraphs import NODE, Paragraphs
 from placesim.inspection.picturing.picture import Picture, picture_of
@@ -96,7 +96,7 @@ MIB = 1 << 20
 def with_memory(tmp_path: Path, batch: int | None = None) -> Picture:
     (tmp_path / "m.yaml").write_text(MEMORY)
     sizes = {} if batch is None else {"batch": batch}
-    return picture_of(open_subject(str(tmp_path / "m.yaml"), sizes, memory=MemoryWish.KNOWN))
+    return picture_of(open_subject(str(tmp_path / "m.yaml"), sizes, wishes=Wishes(memory=Wish.KNOWN)))
 
 
 def test_what_is_held_at_a_peak_adds_up_to_it(tmp_path: Path) -> None:
