@@ -22,6 +22,7 @@ from placesim.cli.options import (
     source_options,
     top_option,
 )
+from placesim.errors import UsageError
 
 if TYPE_CHECKING:
     from placesim.prediction.study import TimeStudy
@@ -44,7 +45,17 @@ def _json(study: TimeStudy, top: int) -> str:
     return json_line(time_document(study))
 
 
-FORMS = (Form("text", _text), Form("json", _json, (".json",)))
+def _html(study: TimeStudy, top: int) -> str:
+    from placesim.report.pictures.timing_page import timing_page
+
+    return timing_page(study, top)
+
+
+FORMS = (
+    Form("text", _text),
+    Form("json", _json, (".json",)),
+    Form("html", _html, (".html", ".htm")),
+)
 _EPILOG = (
     "Exit code: 0 simulated, 1 a device runs out of memory, or TensorFlow would refuse the graph, 2 sizes or options are wrong."
 )
@@ -70,12 +81,14 @@ def simulate_command(
 
     GRAPH is whatever `run` takes.  The steps are walked through and nothing is computed, so that sizes have to be known:
     `--batch` or `--shape` settle what placeholders leave open.  Each node takes what its shapes cost on its device, transfers
-    share links, and the report says what bounds the step.
+    share links, and the report says what bounds the step.  `html` is one page that needs no network: what ran when on each
+    device, down to single nodes.
 
     \b
     Examples:
       placesim simulate graphs/cifar10-towers.yaml
       placesim simulate model.pb --fetch logits --batch 64 --gpu 1 --gpu-model 'Tesla T4'
+      placesim simulate graphs/alexnet.yaml --output alexnet.html
       placesim simulate model.yaml --batch 64 | awk -F'\\t' '$1 == "node" {print $7, $2}'
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
@@ -85,6 +98,8 @@ def simulate_command(
     from placesim.timing import study_time
 
     form = form or form_of_file(FORMS, output or "") or "text"
+    if form == "html" and output is None and sys.stdout.isatty():
+        raise UsageError("a page is not for a terminal: got --format html, expected --output FILE with it")
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = make_options(given(values | known))
     study = study_time(graph_loader(graph, options), options, graph_name(graph), steps)

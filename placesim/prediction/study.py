@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from placesim.errors import PlacesimError
 from placesim.prediction.costs import Prediction
 from placesim.prediction.hosts import DISPATCH_SECONDS, HOST_ASSUMPTION, LAUNCH_SECONDS
 from placesim.prediction.machines import LINK_ASSUMPTION, SimulatedMachine
+from placesim.prediction.spans import StepSpans, step_spans
 from placesim.prediction.steps import Placed, StepCosts, workload
 from placesim.runtime.recording import Execution
 from placesim.timelines.bounds import bounds
@@ -128,6 +129,8 @@ class TimeStudy:
     critical_path: tuple[PathPart, ...]
     assumptions: tuple[str, ...]
     error: PlacesimError | None = None
+    spans: Callable[[], StepSpans] | None = field(default=None, compare=False, repr=False)
+    """Gives what can be drawn of the step, when it is asked for."""
 
     @property
     def step(self) -> StepTime:
@@ -195,6 +198,7 @@ def study_steps(
         tuple(reading.path()),
         _assumptions(last, machine),
         error,
+        spans=reading.spans,
     )
 
 
@@ -250,6 +254,9 @@ class _Reading:
         self._machine = machine
         self._tasks = tasks
         self._timeline = timeline
+
+    def spans(self) -> StepSpans:
+        return step_spans(self._step, self.placed, self._machine, self._tasks, self._timeline, _key)
 
     def nodes(self) -> Iterator[NodeRun]:
         resources = self._machine.resources
