@@ -18,9 +18,15 @@ const LEAST_BOX = 2;
 const LABELLED_BOX = 24;
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif';
 const MAX_ARROWS = 300;
+/** Arrows of all transfers are drawn where no more are seen, each at least so wide. */
+const MAX_TRANSFERS = 60;
+const LEAST_TRANSFER = 4;
 /** Of so many boxes that share a column the colours are looked at. */
 const SAMPLED = 12;
 const REACH = 4;
+/** How pale a box is that is not on the critical path, and the name in it, which has to be read. */
+const FAINT = 0.34;
+const FAINT_TEXT = 0.72;
 
 class LanesView {
   /** `actions`: `select(span)`, `zoomTo(span)`, `hover(hit, event)`. */
@@ -294,14 +300,14 @@ class LanesView {
     const isLit = this.isLit && !strip.isPath && this.onPath.size > 0;
     this.pen.fillStyle = this.colours.lane;
     this.pen.fillRect(this.left, y, this.width + 1, height);
-    this.pen.globalAlpha = isLit ? 0.34 : 1;
-    this.boxes(strip.row, y, height, !isLit);
+    this.pen.globalAlpha = isLit ? FAINT : 1;
+    this.boxes(strip.row, y, height);
     this.pen.globalAlpha = 1;
-    if (isLit) this.boxes(this.litRow(strip), y, height, true, true);
+    if (isLit) this.boxes(this.litRow(strip), y, height, true);
   }
 
   /** The boxes of a row: those that are wide enough each by itself, the others a column at a time. */
-  boxes(row, y, height, isNamed, isLit = false) {
+  boxes(row, y, height, isLit = false) {
     const { axis } = this;
     const seconds = axis.length / this.width;
     const end = placeOf(row.starts, axis.to);
@@ -312,7 +318,7 @@ class LanesView {
       const column = Math.floor(row.starts[at] / (LEAST_BOX * seconds));
       const [from, to] = [column * LEAST_BOX * seconds, (column + 1) * LEAST_BOX * seconds];
       if (wide >= LEAST_BOX || ((at + 1 === row.boxes.length || row.starts[at + 1] >= to) && (at === 0 || row.ends[at - 1] <= from))) {
-        this.box(row.boxes[at], row.starts[at], row.ends[at], y, height, isNamed, isLit);
+        this.box(row.boxes[at], row.starts[at], row.ends[at], y, height, isLit);
         at += 1;
       } else {
         const next = Math.max(at + 1, placeOf(row.starts, to));
@@ -339,7 +345,7 @@ class LanesView {
     if (isLit) this.litMark(this.x(from), LEAST_BOX, y, height);
   }
 
-  box(box, start, end, y, height, isNamed, isLit) {
+  box(box, start, end, y, height, isLit) {
     const { pen } = this;
     const paint = this.paints[this.mode.lookOf(box)];
     const x = Math.max(this.left - 2, this.x(start));
@@ -356,7 +362,7 @@ class LanesView {
       this.tile(paint, x + 1, y + 1, band, height - 2);
     }
     if (isLit) this.litMark(x, Math.max(2, wide - 1), y, height);
-    if (isNamed && wide >= LABELLED_BOX && height >= 12) this.text(box, x, wide, y + height / 2 + 0.5);
+    if (wide >= LABELLED_BOX && height >= 12) this.text(box, x, wide, y + height / 2 + 0.5);
   }
 
   /** A look's colour and pattern, which moves with its box. */
@@ -389,8 +395,11 @@ class LanesView {
     const shown = [before + model.name(span), before + model.label(span), model.label(span)].find((text) => text.length * 6.4 <= room || (text.length * 4 <= room && pen.measureText(text).width <= room));
     const text = shown ?? shorten(pen, model.label(span), room);
     if (!text) return;
+    const alpha = pen.globalAlpha;
+    pen.globalAlpha = Math.max(alpha, FAINT_TEXT);
     pen.fillStyle = this.colours.text;
     pen.fillText(text, left, y);
+    pen.globalAlpha = alpha;
   }
 
   /** A device's memory as steps, its limit as a dashed line where it is near enough to be seen beside it. */
@@ -470,23 +479,7 @@ class LanesView {
   /** From what a span waited for to it, and from it to what waits for it; of all transfers that are seen, where they are few. */
   arrows() {
     const { model, colours } = this;
-    if (this.hasArrows) {
-      const seen = [];
-      for (const strip of this.strips) {
-        if (strip.kind !== "row" || strip.isPath || strip.height < ROW) continue;
-        const end = placeOf(strip.row.starts, this.axis.to);
-        for (let i = strip.row.after(this.axis.from); i < end && seen.length <= MAX_ARROWS && end - i < 50 * MAX_ARROWS; i++) {
-          if (!isLaunch(strip.row.boxes[i]) && model.isTransfer(spanOf(strip.row.boxes[i]))) seen.push(spanOf(strip.row.boxes[i]));
-        }
-      }
-      if (seen.length <= MAX_ARROWS) {
-        for (const span of new Set(seen)) {
-          const [source] = model.inputs(span);
-          if (source !== undefined) this.arrow(model.end[source], this.rowMiddle(2 * source), model.start[span], this.rowMiddle(2 * span), colours.copy, 1);
-          for (const reader of model.readers(span).subarray(0, 3)) this.arrow(model.end[span], this.rowMiddle(2 * span), ...this.beginOf(reader), colours.copy, 1);
-        }
-      }
-    }
+    if (this.hasArrows) this.transferArrows();
     if (this.chosen === NONE) return;
     const [time, y] = this.beginOf(this.chosen);
     for (const source of model.inputs(this.chosen).subarray(0, MAX_ARROWS)) {
@@ -496,6 +489,30 @@ class LanesView {
     for (const reader of model.readers(this.chosen).subarray(0, MAX_ARROWS)) {
       this.arrow(model.end[this.chosen], this.rowMiddle(2 * this.chosen), ...this.beginOf(reader), colours.accent, 1.3);
     }
+  }
+
+  /** From what made a tensor to its transfer, and on to the first that waits for it. */
+  transferArrows() {
+    const { model, axis } = this;
+    const seen = new Set();
+    for (const { kind, lane, row } of this.strips) {
+      const label = kind === "row" && lane !== undefined ? model.lanes[lane].label : "";
+      if (!label || label === "host" || label === "compute") continue;
+      const end = placeOf(row.starts, axis.to);
+      for (let i = row.after(axis.from); i < end && seen.size <= MAX_TRANSFERS; i++) {
+        if (((row.ends[i] - row.starts[i]) * this.width) / axis.length >= LEAST_TRANSFER) seen.add(spanOf(row.boxes[i]));
+      }
+    }
+    if (seen.size > MAX_TRANSFERS) return;
+    this.pen.globalAlpha = 0.7;
+    for (const span of seen) {
+      const middle = this.rowMiddle(2 * span);
+      const [source] = model.inputs(span);
+      const [reader] = model.readers(span);
+      if (source !== undefined) this.arrow(model.end[source], this.rowMiddle(2 * source), model.start[span], middle, this.colours.copy, 1);
+      if (reader !== undefined) this.arrow(model.end[span], middle, ...this.beginOf(reader), this.colours.copy, 1);
+    }
+    this.pen.globalAlpha = 1;
   }
 
   /** When a span began, its launch where it has one, and the middle of that row. */

@@ -57,21 +57,7 @@ class TimingTables {
   }
 
   cards() {
-    return [this.bounds(), this.helps(), this.path(), this.nodes(), this.transfers(), this.links(), this.devices(), this.steps(), this.assumptions()].filter(Boolean);
-  }
-
-  bounds() {
-    const { model } = this;
-    const rows = model.bounds.map((bound) => [bound.what, secondsText(bound.seconds), shareText(bound.share ?? 0), { bar: bound.share ?? 0 }]);
-    return cardOf("bounds", "What it is never below", tableOf([["bound"], ["time", true], ["of the step", true], [""]], rows));
-  }
-
-  helps() {
-    const { helps } = this.model;
-    if (!helps?.length) return null;
-    const rows = helps.map((row) => [row.what, secondsText(row.seconds), shareText(row.saved), { bar: row.saved }]);
-    return cardOf("helps", "What would help most", element("p", { className: "sub" }, ["The step's time if this one took none, each found by simulating again."]),
-      tableOf([["if free"], ["step", true], ["saved", true], [""]], rows));
+    return [this.path(), this.nodes(), this.transfers(), this.links(), this.devices(), this.steps(), this.assumptions()].filter(Boolean);
   }
 
   path() {
@@ -153,8 +139,21 @@ class TimingPanel {
       element("p", { className: "sub" }, [`${countText(model.count, "part")} of the step on ${countText(model.devices.length, "device")}`]),
       element("p", {}, ["Select a node or a transfer to see when it ran and what it waited for. ", key("n"), " begins the critical path, ", key("?"), " tells all keys."]),
       this.path(NONE),
-      element("section", {}, [element("h2", {}, ["What bounds the step"]), this.facts(model.bounds.map((bound) => [bound.what, `${secondsText(bound.seconds)}, ${shareText(bound.share ?? 0)}`]))]),
+      this.bounds(),
+      this.helps(),
     ];
+  }
+
+  bounds() {
+    const rows = this.model.bounds.map((bound) => [bound.what, secondsText(bound.seconds), shareText(bound.share ?? 0), { bar: bound.share ?? 0 }]);
+    return element("section", { id: "bounds" }, [element("h2", {}, ["What the step is never below"]), tableOf([["bound"], ["time", true], ["share", true], [""]], rows)]);
+  }
+
+  helps() {
+    const { helps } = this.model;
+    if (!helps?.length) return null;
+    const rows = helps.map((row) => [row.what, secondsText(row.seconds), shareText(row.saved), { bar: row.saved }]);
+    return element("section", { id: "helps" }, [element("h2", {}, ["The step if this took no time"]), tableOf([["what"], ["step", true], ["saved", true], [""]], rows)]);
   }
 
   facts(pairs) {
@@ -184,6 +183,7 @@ class TimingPanel {
     } else {
       const [seconds, low, high] = model.cost(span);
       facts.push(["Predicted", `${secondsText(seconds)}${mark} (${secondsText(low)} – ${secondsText(high)})`]);
+      if (took > 1.005 * seconds && seconds) facts.push(["Slowed", `${(took / seconds).toFixed(2)} times as long, with what else ran there`]);
       if (mark) facts.push(["Host", "assumed, not measured"]);
     }
     if (model.hasLaunch(span)) facts.push(["Launched", `${secondsText(model.launchStart[span], 6)} – ${secondsText(model.launchEnd[span], 6)}`]);
@@ -212,8 +212,8 @@ class TimingPanel {
       found.addEventListener("click", () => this.actions.along(by));
       return found;
     };
-    const texts = span === NONE ? ["Last on path", "First on path"] : ["◀ Path", "Path ▶"];
-    return element("div", { className: "path" }, [button(texts[0], -1, "p"), button(texts[1], 1, "n"), ...more]);
+    const buttons = span === NONE ? [button("First on path", 1, "n"), button("Last on path", -1, "p")] : [button("◀ Path", -1, "p"), button("Path ▶", 1, "n")];
+    return element("div", { className: "path" }, [...buttons, ...more]);
   }
 
   /** Why it began no earlier: its launch and what that waited for, an input, or its turn. */
