@@ -260,7 +260,8 @@ class _Simulation:
         )
         if self._tells_memory:
             record(ledger)
-        ledger.recorder = self._recorder
+        if self._recorder is not None:
+            self._recorder.attach(ledger)
         return ledger
 
     def _memory(self) -> tuple[DeviceUsage, ...]:

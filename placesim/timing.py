@@ -11,6 +11,7 @@ from placesim.errors import InvalidArgumentError, PlacesimError, ResourceExhaust
 from placesim.graph.steps import Step
 from placesim.prediction.machines import SimulatedMachine, Threads
 from placesim.prediction.study import Memory, TimeStudy, WalkedStep, study_steps
+from placesim.runtime.accounting.lifetimes import lifetimes
 from placesim.runtime.kernels.sketch import SketchedValueError
 from placesim.runtime.recording import Recorder
 from placesim.runtime.walking import check_batch
@@ -50,7 +51,7 @@ def study_time(load: Callable[[], Loaded], options: Options, name: str, steps: i
             machine = SimulatedMachine(report.devices, threads)
         except InvalidArgumentError as lack:
             raise UsageError(lack.message) from None
-        return study_steps(name, _by_step(recorder, repeats), machine, _memory(report), error)
+        return study_steps(name, _by_step(recorder, repeats), machine, _memory(report, recorder), error)
 
 
 def _loaded(load: Callable[[], Loaded], options: Options, steps: int | None) -> tuple[Loaded, list[int]]:
@@ -95,6 +96,10 @@ def _by_step(recorder: Recorder, repeats: list[int]) -> list[WalkedStep]:
     return found
 
 
-def _memory(report: Report) -> dict[str, Memory]:
+def _memory(report: Report, recorder: Recorder) -> dict[str, Memory]:
     peaks = {usage.device: usage.peak for usage in report.memory}
-    return {device.name: Memory(peaks.get(device.name), device.allocation_limit) for device in report.devices}
+    buffers = lifetimes(recorder)
+    return {
+        device.name: Memory(peaks.get(device.name), device.allocation_limit, buffers.get(device.name, ()))
+        for device in report.devices
+    }

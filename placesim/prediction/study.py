@@ -11,8 +11,10 @@ from placesim.errors import PlacesimError
 from placesim.prediction.costs import Prediction
 from placesim.prediction.hosts import DISPATCH_SECONDS, HOST_ASSUMPTION, LAUNCH_SECONDS
 from placesim.prediction.machines import LINK_ASSUMPTION, SimulatedMachine
+from placesim.prediction.memory_curves import MemoryCurve, memory_curve
 from placesim.prediction.spans import StepSpans, step_spans
 from placesim.prediction.steps import Placed, StepCosts, workload
+from placesim.runtime.accounting.lifetimes import Lifetime
 from placesim.runtime.recording import Execution
 from placesim.timelines.bounds import bounds
 from placesim.timelines.events import simulate
@@ -116,7 +118,7 @@ class PathPart(NamedTuple):
 class TimeStudy:
     """How long the steps of a graph take; all but `steps` is of the last one, in its steady state.
 
-    `error` is TensorFlow's, where a device runs out of memory.
+    `error` is TensorFlow's, where a device runs out of memory.  `memory` has each device that held anything.
     """
 
     name: str
@@ -129,6 +131,7 @@ class TimeStudy:
     critical_path: tuple[PathPart, ...]
     assumptions: tuple[str, ...]
     error: PlacesimError | None = None
+    memory: tuple[MemoryCurve, ...] = ()
     spans: Callable[[], StepSpans] | None = field(default=None, compare=False, repr=False)
     """Gives what can be drawn of the step, when it is asked for."""
 
@@ -152,10 +155,11 @@ class WalkedStep(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """A device's peak and limit in bytes, None where nothing was used and where there is no limit."""
+    """A device's peak and limit in bytes, None where nothing was used and where there is none; `buffers` of the last step."""
 
     peak: int | None
     limit: int | None
+    buffers: Sequence[Lifetime] = ()
 
 
 def study_steps(
@@ -198,6 +202,7 @@ def study_steps(
         tuple(reading.path()),
         _assumptions(last, machine),
         error,
+        tuple(reading.memory(memory)),
         spans=reading.spans,
     )
 
@@ -306,6 +311,11 @@ class _Reading:
             held = memory.get(name, Memory(None, None))
             moved = bytes_in.get(name, 0), bytes_out.get(name, 0)
             yield DeviceTime(name, place.name, counts.get(name, 0), busy, copies, *moved, held.peak, held.limit)
+
+    def memory(self, memory: dict[str, Memory]) -> Iterator[MemoryCurve]:
+        for name in self._machine.places:
+            if name in memory and memory[name].buffers:
+                yield memory_curve(name, memory[name].buffers, self._timeline, memory[name].limit)
 
     def path(self) -> Iterator[PathPart]:
         for part in critical_path(self._tasks, self._timeline):

@@ -254,6 +254,7 @@ class Session:
             if ledger.recorder is not None:
                 ledger.recorder.repeat_step(id(prepared))
             return prepared.executor.run(arguments, progress, is_accounted=False)
+        kept = ledger.kept_bytes
         ledger.begin_step()
         if ledger.recorder is not None:
             ledger.recorder.begin_step(id(prepared))
@@ -261,7 +262,9 @@ class Session:
             results = prepared.executor.run(arguments, progress)
         finally:
             ledger.end_step()
-        if prepared.open != shapes and ledger.has_room_for_all():
+        # whoever records a step wants that one which the others are like: not the first, where that makes what outlives it
+        is_steady = ledger.recorder is None or ledger.kept_bytes == kept
+        if prepared.open != shapes and is_steady and ledger.has_room_for_all():
             if has_fixed_shapes(prepared, shapes):
                 prepared.settled = shapes
             else:

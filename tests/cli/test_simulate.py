@@ -69,7 +69,7 @@ def test_a_faster_machine_takes_less(shell: Shell) -> None:
 
 def test_json_has_each_execution(shell: Shell, graph: str) -> None:
     document = json.loads(shell("simulate", graph, "--batch", "256", "--steps", "10", "--format", "json").output)
-    keys = {"steps", "devices", "links", "nodes", "transfers", "critical_path", "bounds", "assumptions"}
+    keys = {"steps", "devices", "links", "nodes", "transfers", "critical_path", "bounds", "assumptions", "memory"}
     assert document.keys() == keys | {"graph", "seconds", "low", "high", "error"}
     assert document["steps"][-1]["repeat"] == 10
     assert document["steps"][-1]["total_seconds"] == pytest.approx(10 * document["seconds"])
@@ -80,6 +80,10 @@ def test_json_has_each_execution(shell: Shell, graph: str) -> None:
     assert 0 < gpu["peak_bytes"] < gpu["limit_bytes"]
     assert document["critical_path"][-1]["end"] == pytest.approx(document["seconds"])
     assert document["error"] is None
+    (memory,) = [memory for memory in document["memory"] if memory["device"] == gpu["device"]]
+    assert memory["limit_bytes"] == gpu["limit_bytes"]
+    assert memory["changes"][0] == [0.0, memory["changes"][-1][1]]
+    assert memory["changes"][-1][0] == document["seconds"]
 
 
 def test_the_ending_of_the_output_file_tells_the_form(shell: Shell, graph: str, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """A study of time -> what its page draws from: columns of whole numbers, each distinct text kept once.
 
 Spans are in the order in which they begin, and a span's number is its place in it; -1 stands for none.  Times are counted in
-`tick`s of the step, each from the one before, which keeps the columns small: a ten-thousandth of a millionth of the step or less.
+`tick`s, each from the one before, which keeps the columns small; a tick is
+less than a ten-thousandth of a millionth of the step.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
+from placesim.dtypes import DType
 from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_names
 from placesim.prediction.spans import Span, StepSpans
@@ -65,7 +67,7 @@ def timing_document(study: TimeStudy, top: int) -> dict[str, Any]:
                 "bytes": [held for _, held in curve.changes],
                 "limit": curve.limit,
             }
-            for curve in getattr(study, 'memory', ())
+            for curve in study.memory
         ],
     }
 
@@ -123,8 +125,12 @@ def _cost(span: Span, devices: dict[str, int]) -> tuple[Any, ...]:
 
 
 def _shapes(span: Span) -> str:
-    taken, made = (", ".join(f"{dtype.name}[{','.join(map(str, dims))}]" for dims, dtype in side) for side in (span.taken, span.made))
+    taken, made = (", ".join(_tensor(*shape) for shape in side) for side in (span.taken, span.made))
     return f"{taken} → {made}" if span.op and taken else made
+
+
+def _tensor(dims: Sequence[int], dtype: DType) -> str:
+    return f"{dtype.name}[{','.join(map(str, dims))}]"
 
 
 def _relative(spans: Iterable[int], numbers: Sequence[int]) -> list[int | None]:

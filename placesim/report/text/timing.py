@@ -95,6 +95,10 @@ def time_document(study: TimeStudy) -> dict[str, Any]:
     return time_summary(study) | {
         "nodes": [node._asdict() for node in study.nodes],
         "transfers": [transfer._asdict() for transfer in study.transfers],
+        "memory": [
+            {"device": curve.device, "limit_bytes": curve.limit, "changes": list(map(list, curve.changes))}
+            for curve in study.memory
+        ],
         "critical_path": [part._asdict() for part in study.critical_path],
         "assumptions": list(study.assumptions),
         "error": None if study.error is None else error_document(study.error) | {"device": study.error.device},

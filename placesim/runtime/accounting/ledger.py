@@ -266,6 +266,12 @@ class Ledger:
 
     # --- steps
 
+    @property
+    def kept_bytes(self) -> int:
+        """What is in use between steps, but for the GPUs' scratch buffers."""
+        in_use = sum(source.in_use for source in self.all_sources())
+        return in_use - sum(buffer.allocated for buffer in self._scratch.values())
+
     def begin_step(self) -> None:
         """From here on it is counted what one step asks for."""
         self.failure = None
@@ -308,6 +314,7 @@ class Ledger:
 
     def close(self) -> None:
         """The session ends: all that was its own is given back, to allocators that may live longer."""
+        self.clock.moment += 1  # this is no longer the end of its last step
         for buffer in self._live():
             if buffer not in self._of_others:
                 assert buffer.source is not None
