@@ -40,8 +40,8 @@ class Begin(NamedTuple):
 class Span(NamedTuple):
     """A part of the step on its lanes, by their numbers: a node that ran, or a tensor on its way, in seconds.
 
-    `launch_start` and `launch_end` are `start` where the host launched nothing; `launch` says why that began no earlier.  `inputs`
-    are the spans that it waited for.  A tensor has no `op`; its `device` is the receiver, and `sender` and `bytes` are its own.
+    `launch_start` and `launch_end` are `start` where the host launched nothing; `launch` says why that began no earlier.
+    `inputs` are the spans that it waited for.  A tensor has no `op`; its `device` is the receiver, and `sender` and `bytes` are its own.
     `host_lane` is that of its device's host, on which it was launched.
     """
 

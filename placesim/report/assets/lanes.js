@@ -87,7 +87,7 @@ class LanesView {
       return found;
     };
     const label = ({ label: text, y: top, height, curve }) => {
-      const found = element("div", { className: "lane-label", title: text }, [text, ...(curve ? [element("small", {}, [this.curveText(curve)])] : [])]);
+      const found = element("div", { className: curve ? "lane-label curve" : "lane-label", title: text }, [text, ...(curve ? [element("small", {}, [this.curveText(curve)])] : [])]);
       found.style.top = `${top}px`;
       found.style.height = `${Math.max(height, ROW)}px`;
       return found;
@@ -321,7 +321,9 @@ class LanesView {
         this.box(row.boxes[at], row.starts[at], row.ends[at], y, height, isLit);
         at += 1;
       } else {
-        const next = Math.max(at + 1, placeOf(row.starts, to));
+        let next = Math.max(at + 1, placeOf(row.starts, to));
+        // only the last one that begins in a column can be a wide one
+        if (next - 1 > at && row.ends[next - 1] - row.starts[next - 1] >= LEAST_BOX * seconds) next -= 1;
         this.column(row, at, next, from, to, y, height, isLit);
         at = next;
       }

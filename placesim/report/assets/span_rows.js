@@ -98,14 +98,17 @@ class TimeAxis {
     this.show(this.from + seconds, this.to + seconds);
   }
 
-  /** So that a stretch is seen: moved where it is outside, and nearer where it would be narrower than `share` of the picture. */
+  /** So that a stretch is seen: moved where it is outside, and, with a `share`, never narrower than that, nor wider than the picture. */
   reveal(start, end, share = 0) {
-    const length = Math.min(this.length, Math.max((end - start) / (share || 1), this.least));
-    if (share && (end - start) / this.length < share) this.show((start + end - length) / 2, (start + end + length) / 2);
-    else if (end < this.from || start > this.to) this.show((start + end - this.length) / 2, (start + end + this.length) / 2);
+    const length = end - start;
+    const isApart = share && (length < share * this.length || length > this.length);
+    const shown = isApart ? length / (length > this.length ? ROOMY : share) : this.length;
+    if (isApart || end < this.from || start > this.to) this.show((start + end - shown) / 2, (start + end + shown) / 2);
   }
 }
 
+/** How much of the picture is taken by what would not fit in it. */
+const ROOMY = 0.6;
 const NICE = [1, 2, 5, 10];
 
 /** The times that a ruler names, about `wanted` of them, each with its text. */

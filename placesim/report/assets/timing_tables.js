@@ -98,15 +98,15 @@ class TimingTables {
   devices() {
     const { model } = this;
     const rows = model.devices.map((device, number) => {
-      const isOver = device.limit_bytes !== null && (device.peak_bytes ?? 0) > device.limit_bytes;
-      const peak = device.peak_bytes === null ? "–" : bytesText(device.peak_bytes);
+      const { peak_bytes: peak, limit_bytes: limit } = device;
+      const isOver = limit !== null && (peak ?? 0) > limit;
+      const memory = [peak === null ? "–" : bytesText(peak), ...(limit === null ? [] : [element("div", { className: isOver ? "over" : "sub" }, [`${isOver ? "too much for" : "of"} ${bytesText(limit)}`])])];
       return [
-        [model.short[number], element("div", { className: "sub" }, [device.processor])], device.nodes.toLocaleString("en"), shareText(device.busy),
-        device.copies_seconds ? secondsText(device.copies_seconds) : "–", bytesText(device.bytes_in), bytesText(device.bytes_out),
-        isOver ? element("span", { className: "over" }, [`${peak}, too much`]) : peak, device.limit_bytes === null ? "–" : bytesText(device.limit_bytes),
+        [model.short[number], element("div", { className: "sub" }, [`${device.processor} · ${countText(device.nodes, "node")}`])], shareText(device.busy),
+        device.copies_seconds ? secondsText(device.copies_seconds) : "–", bytesText(device.bytes_in), bytesText(device.bytes_out), memory,
       ];
     });
-    return cardOf("devices", "Devices", tableOf([["device"], ["nodes", true], ["busy", true], ["copies", true], ["in", true], ["out", true], ["memory", true], ["limit", true]], rows));
+    return cardOf("devices", "Devices", tableOf([["device"], ["busy", true], ["copies", true], ["in", true], ["out", true], ["memory", true]], rows));
   }
 
   steps() {

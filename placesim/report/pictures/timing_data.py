@@ -1,8 +1,7 @@
 """A study of time -> what its page draws from: columns of whole numbers, each distinct text kept once.
 
 Spans are in the order in which they begin, and a span's number is its place in it; -1 stands for none.  Times are counted in
-`tick`s, each from the one before, which keeps the columns small; a tick is
-less than a ten-thousandth of a millionth of the step.
+`tick`s, each from the one before, which keeps the columns small; a tick is at most a ten-thousandth of a millionth of the step.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from itertools import chain
 from typing import Any
 
 from placesim.dtypes import DType
+from placesim.errors import UsageError
 from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_names
 from placesim.prediction.spans import Span, StepSpans
@@ -22,6 +22,8 @@ from placesim.report.text.timing import time_summary
 
 DIGITS = 10
 """So many digits of the step's time has one tick."""
+MAX_SPANS = 1_000_000
+"""So many can be drawn: a page of some 15 MB, which a browser opens within seconds."""
 WAITS = ("nothing", "input", "launch", "turn")
 
 
@@ -33,8 +35,16 @@ class Table(dict[Hashable, int]):
 
 
 def timing_document(study: TimeStudy, top: int) -> dict[str, Any]:
-    """Everything that the page shows: the report's own facts, its tables with `top` rows at most, and the lanes."""
+    """Everything that the page shows: the report's own facts, its tables with `top` rows at most, and the lanes.
+
+    Raises UsageError where there is too much to draw.
+    """
     assert study.spans is not None
+    count = len(study.nodes) + len(study.transfers)
+    if count > MAX_SPANS:
+        error = UsageError(f"too much for a page: got {count:,} nodes and transfers in a step, expected at most {MAX_SPANS:,}")
+        error.help = ("`--format json` has them all",)
+        raise error
     drawn = study.spans()
     names = [device.device for device in study.devices]
     devices = {name: number for number, name in enumerate(names)}
