@@ -26,11 +26,14 @@ WALKED = 2
 """Of a step that is repeated, its first repetition and one of the others: the rest run as that."""
 
 
-def study_time(load: Callable[[], Loaded], options: Options, name: str, steps: int | None = None) -> TimeStudy:
+def study_time(
+    load: Callable[[], Loaded], options: Options, name: str, steps: int | None = None, *, is_traced: bool = False
+) -> TimeStudy:
     """How long a graph's steps take; the last one `steps` times, where that is given.
 
-    `load` gives the graph anew each time.  Raises what is wrong with the graph or the options, and what TensorFlow would raise
-    but for a device that runs out of memory: that is in the study, whose times are those without a limit.
+    `load` gives the graph anew each time.  With `is_traced` the study keeps what its trace is made from.  Raises what is wrong
+    with the graph or the options, and what TensorFlow would raise but for a device that runs out of memory: that is in the
+    study, whose times are those without a limit.
     """
     loaded, repeats = _loaded(load, options, steps)
     assert loaded.file is not None
@@ -51,7 +54,7 @@ def study_time(load: Callable[[], Loaded], options: Options, name: str, steps: i
             machine = SimulatedMachine(report.devices, threads)
         except InvalidArgumentError as lack:
             raise UsageError(lack.message) from None
-        return study_steps(name, _by_step(recorder, repeats), machine, _memory(report, recorder), error)
+        return study_steps(name, _by_step(recorder, repeats), machine, _memory(report, recorder), error, is_traced=is_traced)
 
 
 def _loaded(load: Callable[[], Loaded], options: Options, steps: int | None) -> tuple[Loaded, list[int]]:

@@ -25,6 +25,7 @@ ROOMS = {
     "devices": "byte_counts errors",
     "memory": "byte_counts errors",
     "timelines": "collector errors",
+    "traces": "",
     "ops": "dtypes errors",
     "graph": "ops devices dtypes errors",
     "formats": "escapes files suggestions tensor_fields wire checkpoints collector graph ops devices dtypes errors",
@@ -32,11 +33,11 @@ ROOMS = {
     "checkpoints": "files wire dtypes errors",
     "runtime": (
         "byte_counts deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices memory ops "
-        "dtypes errors"
+        "dtypes errors traces"
     ),
-    "prediction": "timelines runtime devices ops dtypes errors",
+    "prediction": "timelines traces runtime devices ops dtypes errors",
     "inspection": "escapes files marked suggestions formats runtime placement graph devices ops dtypes errors",
-    "report": "escapes marked inspection prediction runtime placement graph devices ops dtypes errors",
+    "report": "traces escapes marked inspection prediction runtime placement graph devices ops dtypes errors",
     "timing": "collector simulation loading options prediction runtime graph errors",
     "sizing": "simulation loading options inspection runtime devices errors",
     "manual": "",

@@ -159,6 +159,12 @@ output_option = click.option(
 )
 
 
+def trace_option(what: str) -> Callable[[Command], Command]:
+    """`--trace`; `what` says what is in it."""
+    text = f"Write a trace of the {what} for Perfetto or chrome://tracing."
+    return click.option("--trace", type=click.Path(dir_okay=False), metavar="FILE", help=text)
+
+
 def memory_option(text: str) -> Callable[[Command], Command]:
     """`--memory`, `--no-memory`."""
     return click.option("--memory/--no-memory", "memory", default=None, help=text)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.forms import Form, find_form, form_of_file, form_option
+from placesim.cli.forms import Form, check_page_target, find_form, form_of_file, form_option
 from placesim.cli.options import (
     debug_option,
     feed_option,
@@ -21,8 +22,8 @@ from placesim.cli.options import (
     size_options,
     source_options,
     top_option,
+    trace_option,
 )
-from placesim.errors import UsageError
 
 if TYPE_CHECKING:
     from placesim.prediction.study import TimeStudy
@@ -73,9 +74,17 @@ _EPILOG = (
 @file_access_options
 @form_option(FORMS, "The form of the report.")
 @output_option
+@trace_option("simulated step")
 @debug_option
 def simulate_command(
-    graph: str, feeds: tuple[str, ...], steps: int | None, top: int, form: str | None, output: str | None, **values: Any
+    graph: str,
+    feeds: tuple[str, ...],
+    steps: int | None,
+    top: int,
+    form: str | None,
+    output: str | None,
+    trace: str | None,
+    **values: Any,
 ) -> int:
     """Tell how long a graph's step would take on the machine, and where the time goes.
 
@@ -98,11 +107,14 @@ def simulate_command(
     from placesim.timing import study_time
 
     form = form or form_of_file(FORMS, output or "") or "text"
-    if form == "html" and output is None and sys.stdout.isatty():
-        raise UsageError("a page is not for a terminal: got --format html, expected --output FILE with it")
+    check_page_target(form, output)
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = make_options(given(values | known))
-    study = study_time(graph_loader(graph, options), options, graph_name(graph), steps)
+    study = study_time(
+        graph_loader(graph, options), options, graph_name(graph), steps, is_traced=trace is not None or form == "html"
+    )
+    if trace is not None:
+        write_files({Path(trace): _trace_pieces(study)})
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(study, top), is_styled=True)
     else:
@@ -114,6 +126,13 @@ def simulate_command(
             write_error_text(report.error_text())
         return study.error.exit_code
     return 0
+
+
+def _trace_pieces(study: TimeStudy) -> Iterator[bytes]:
+    from placesim.cli.output import gathered
+    from placesim.report.trace import trace_events, trace_text
+
+    return (text.encode() for text in gathered(trace_text(trace_events(study))))
 
 
 def _styled(study: TimeStudy, top: int) -> str:

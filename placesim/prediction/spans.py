@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from placesim.prediction.machines import SimulatedMachine
-from placesim.prediction.steps import Placed
+from placesim.prediction.machines import BETWEEN_GPUS, FROM_HOST, TO_HOST, SimulatedMachine
+from placesim.prediction.step_trace import StepTrace
+from placesim.prediction.steps import Placed, transfer_ends
 from placesim.runtime.recording import Execution, TypedShape
-from placesim.timelines.timeline import Timeline, critical_path
-from placesim.timelines.workload import NOWHERE, Task, Transfer
+from placesim.timelines.timeline import Timeline
+from placesim.timelines.workload import NOWHERE
 
 
 class Lane(NamedTuple):
@@ -37,12 +38,15 @@ class Begin(NamedTuple):
     span: int
 
 
+NO_CAUSE = Begin("nothing", NOWHERE)
+
+
 class Span(NamedTuple):
     """A part of the step on its lanes, by their numbers: a node that ran, or a tensor on its way, in seconds.
 
     `launch_start` and `launch_end` are `start` where the host launched nothing; `launch` says why that began no earlier.
-    `inputs` are the spans that it waited for.  A tensor has no `op`; its `device` is the receiver, and `sender` and `bytes` are its own.
-    `host_lane` is that of its device's host, on which it was launched.
+    `inputs` are the spans that it waited for.  A tensor has no `op`; its `device` is the receiver, and `sender` and `bytes` are
+    its own.  `host_lane` is that of its device's host, on which it was launched.
     """
 
     name: str
@@ -83,19 +87,13 @@ class StepSpans(NamedTuple):
     path: tuple[PathSpan, ...]
 
 
-def step_spans(
-    step: Sequence[Execution],
-    placed: Sequence[Placed],
-    machine: SimulatedMachine,
-    tasks: Sequence[Task | Transfer],
-    timeline: Timeline,
-    transfer_key: Callable[[Execution], tuple[str, str, str]],
-) -> StepSpans:
-    """What ran, in the order in which it was walked; `transfer_key` gives a transfer's sender, receiver and tensor."""
+def step_spans(trace: StepTrace) -> StepSpans:
+    """What ran, in the order in which it was walked."""
+    step, placed, machine, timeline = trace.step, trace.placed, trace.machine, trace.timeline
     lanes = _Lanes(machine)
     shown = [n for n, (execution, cost) in enumerate(zip(step, placed, strict=True)) if _is_shown(execution, cost)]
     numbers = {task: number for number, task in enumerate(shown)}
-    causes = _Causes(step, tasks, timeline, numbers)
+    causes = _Causes(step, timeline, numbers)
     found = []
     for task in shown:
         execution, cost = step[task], placed[task]
@@ -103,7 +101,7 @@ def step_spans(
         assert site is not None
         name, op, device, sender = site.name, site.instruction.node.op, site.program.state.device.name, ""
         if cost.route is not None:
-            sender, device, name = transfer_key(execution)
+            sender, device, name = transfer_ends(execution)
             op, on = "", lanes.of_route(cost.route.streams, device)
         else:
             on = (lanes.numbers[cost.resource],)
@@ -114,15 +112,28 @@ def step_spans(
         seconds = cost.predicted if cost.route is None else (end - start,) * 3
         found.append(
             Span(
-                *(name, op, device, on, lanes.numbers[machine.places[device].cores]),
-                *(start, end, *seconds, cost.is_host, *launch),
-                *(causes.of(task), causes.of(task + len(tasks)) if launch[1] > launch[0] else Begin("nothing", NOWHERE)),
-                *(causes.inputs(task), execution.inputs, execution.outputs, sender, cost.num_bytes),
+                name,
+                op,
+                device,
+                on,
+                lanes.numbers[machine.places[device].cores],
+                start,
+                end,
+                *seconds,
+                cost.is_host,
+                *launch,
+                causes.of(task),
+                causes.of(task + len(step)) if launch[1] > launch[0] else NO_CAUSE,
+                causes.inputs(task),
+                execution.inputs,
+                execution.outputs,
+                sender,
+                cost.num_bytes,
             )
         )
     path = tuple(
         PathSpan(numbers[part.task], part.is_launch, part.wait.value)
-        for part in critical_path(tasks, timeline)
+        for part in trace.path
         if part.task in numbers and part.end > part.start
     )
     return StepSpans(lanes.groups, tuple(found), path)
@@ -162,7 +173,7 @@ class _Lanes:
                 processor = gpu.processor.name
                 streams = zip(
                     (compute, gpu.from_host, gpu.to_host, gpu.to_others),
-                    ("compute", "from host", "to host", "between GPUs"),
+                    ("compute", FROM_HOST, TO_HOST, BETWEEN_GPUS),
                     strict=True,
                 )
                 lanes += [(stream, Lane(machine.resources[stream].name, label)) for stream, label in streams]
@@ -183,30 +194,27 @@ class _Lanes:
 class _Causes:
     """What let each phase of a timeline begin, and what a task waited for, among the tasks that are shown."""
 
-    def __init__(
-        self, step: Sequence[Execution], tasks: Sequence[Task | Transfer], timeline: Timeline, numbers: dict[int, int]
-    ) -> None:
+    def __init__(self, step: Sequence[Execution], timeline: Timeline, numbers: dict[int, int]) -> None:
         self._step = step
-        self._tasks = tasks
         self._waited_for = timeline.waited_for
         self._numbers = numbers
         self._seen: dict[int, int] = {}
 
     def of(self, phase: int) -> Begin:
         """Why a phase began no earlier; sends and other things that take nothing are looked through."""
-        count = len(self._tasks)
+        count = len(self._step)
         task, before = phase % count, self._waited_for[phase]
         if before == NOWHERE:
-            return Begin("nothing", NOWHERE)
+            return NO_CAUSE
         if before == task + count:
             return Begin("launch", NOWHERE)
-        wait = "input" if before % count in self._tasks[task].inputs else "turn"
+        wait = "input" if before % count in self._step[task].sources else "turn"
         span = self._shown(before)
         return Begin(wait if span != NOWHERE else "nothing", span)
 
     def _shown(self, phase: int) -> int:
         """The span of a phase, or of the last one before it that is shown."""
-        count, passed = len(self._tasks), []
+        count, passed = len(self._step), []
         while phase != NOWHERE and phase % count not in self._numbers:
             if phase in self._seen:
                 phase = self._seen[phase]

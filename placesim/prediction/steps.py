@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from placesim.runtime.accounting.sites import Site
 from placesim.runtime.recording import Execution, TypedShape
 from placesim.timelines.workload import NOWHERE, Task, Transfer
 
+_EDGE = re.compile(r"^edge_\d+_")
 NOTHING = Prediction(0.0, 0.0, 0.0)
 
 
@@ -109,6 +111,14 @@ def _shapes(site: Site, execution: Execution) -> NodeShapes:
     made = (*execution.outputs, *execution.inputs)
     dtype = made[0][1] if made else FLOAT
     return NodeShapes(op, instruction.attrs, inputs, outputs, dtype, operations, num_bytes(made))
+
+
+def transfer_ends(execution: Execution) -> tuple[str, str, str]:
+    """A transfer's sender, receiver and the tensor, without what the partitioner puts before its name."""
+    assert execution.site is not None
+    key = execution.site.instruction.key
+    assert key is not None
+    return key[0], key[1], _EDGE.sub("", key[2])
 
 
 def num_bytes(shapes: Sequence[TypedShape]) -> int:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from placesim.errors import PlacesimError
 from placesim.prediction.costs import Prediction
 from placesim.prediction.hosts import DISPATCH_SECONDS, HOST_ASSUMPTION, LAUNCH_SECONDS
-from placesim.prediction.machines import LINK_ASSUMPTION, SimulatedMachine
+from placesim.prediction.machines import BETWEEN_GPUS, FROM_HOST, LINK_ASSUMPTION, TO_HOST, SimulatedMachine
 from placesim.prediction.memory_curves import MemoryCurve, memory_curve
-from placesim.prediction.spans import StepSpans, step_spans
-from placesim.prediction.steps import Placed, StepCosts, workload
+from placesim.prediction.step_trace import StepTrace
+from placesim.prediction.steps import Placed, StepCosts, transfer_ends, workload
 from placesim.runtime.accounting.lifetimes import Lifetime
 from placesim.runtime.recording import Execution
 from placesim.timelines.bounds import bounds
@@ -22,7 +21,6 @@ from placesim.timelines.timeline import Timeline, critical_path
 from placesim.timelines.workload import NOWHERE, Task, Transfer
 
 COMPUTE, LAUNCH, TRANSFER = "compute", "launch", "transfer"
-_EDGE = re.compile(r"^edge_\d+_")
 
 
 class StepTime(NamedTuple):
@@ -93,7 +91,7 @@ class NodeRun(NamedTuple):
 
 
 class TransferRun(NamedTuple):
-    """One tensor on its way."""
+    """One tensor on its way, on the copy streams of GPUs that it takes."""
 
     tensor: str
     sender: str
@@ -101,6 +99,7 @@ class TransferRun(NamedTuple):
     bytes: int
     start: float
     end: float
+    streams: tuple[str, ...] = ()
 
 
 class PathPart(NamedTuple):
@@ -118,7 +117,8 @@ class PathPart(NamedTuple):
 class TimeStudy:
     """How long the steps of a graph take; all but `steps` is of the last one, in its steady state.
 
-    `error` is TensorFlow's, where a device runs out of memory.  `memory` has each device that held anything.
+    `error` is TensorFlow's, where a device runs out of memory.  `memory` has each device that held anything, `trace`, where
+    it was asked for, what the last step's trace is made from.
     """
 
     name: str
@@ -132,8 +132,7 @@ class TimeStudy:
     assumptions: tuple[str, ...]
     error: PlacesimError | None = None
     memory: tuple[MemoryCurve, ...] = ()
-    spans: Callable[[], StepSpans] | None = field(default=None, compare=False, repr=False)
-    """Gives what can be drawn of the step, when it is asked for."""
+    trace: StepTrace | None = field(default=None, repr=False, compare=False)
 
     @property
     def step(self) -> StepTime:
@@ -168,6 +167,8 @@ def study_steps(
     machine: SimulatedMachine,
     memory: dict[str, Memory],
     error: PlacesimError | None = None,
+    *,
+    is_traced: bool = False,
 ) -> TimeStudy:
     """What the steps take on the machine; raises what `StepCosts.placed` raises."""
     costs = StepCosts(machine)
@@ -191,6 +192,7 @@ def study_steps(
     )
     last = steps[-1].steady
     reading = read(last)
+    curves = tuple(reading.memory(memory))
     return TimeStudy(
         name,
         rows,
@@ -202,8 +204,8 @@ def study_steps(
         tuple(reading.path()),
         _assumptions(last, machine),
         error,
-        tuple(reading.memory(memory)),
-        spans=reading.spans,
+        curves,
+        reading.trace(len(steps) - 1, curves) if is_traced else None,
     )
 
 
@@ -260,9 +262,6 @@ class _Reading:
         self._tasks = tasks
         self._timeline = timeline
 
-    def spans(self) -> StepSpans:
-        return step_spans(self._step, self.placed, self._machine, self._tasks, self._timeline, _key)
-
     def nodes(self) -> Iterator[NodeRun]:
         resources = self._machine.resources
         spans = zip(self._step, self.placed, self._timeline.starts, self._timeline.ends, strict=True)
@@ -276,8 +275,9 @@ class _Reading:
         spans = zip(self._step, self.placed, self._timeline.starts, self._timeline.ends, strict=True)
         for execution, cost, start, end in spans:
             if cost.route is not None and cost.route.links:
-                sender, receiver, tensor = _key(execution)
-                yield TransferRun(tensor, sender, receiver, cost.num_bytes, start, end)
+                sender, receiver, tensor = transfer_ends(execution)
+                streams = tuple(dict.fromkeys(self._machine.resources[stream].name for stream in cost.route.streams))
+                yield TransferRun(tensor, sender, receiver, cost.num_bytes, start, end, streams)
 
     def links(self) -> Iterator[LinkTime]:
         for link, traffic in zip(self._machine.links, self._timeline.traffic, strict=True):
@@ -298,7 +298,7 @@ class _Reading:
         bytes_out: dict[str, int] = {}
         for execution, cost in zip(self._step, self.placed, strict=True):
             if cost.route is not None:
-                sender, receiver, _ = _key(execution)
+                sender, receiver, _ = transfer_ends(execution)
                 bytes_out[sender] = bytes_out.get(sender, 0) + cost.num_bytes
                 bytes_in[receiver] = bytes_in.get(receiver, 0) + cost.num_bytes
             elif execution.site is not None and cost.resource != NOWHERE:
@@ -317,6 +317,10 @@ class _Reading:
             if name in memory and memory[name].buffers:
                 yield memory_curve(name, memory[name].buffers, self._timeline, memory[name].limit)
 
+    def trace(self, number: int, memory: Sequence[MemoryCurve]) -> StepTrace:
+        path = critical_path(self._tasks, self._timeline)
+        return StepTrace(number, self._step, self.placed, self._machine, self._timeline, path, memory)
+
     def path(self) -> Iterator[PathPart]:
         for part in critical_path(self._tasks, self._timeline):
             execution, cost = self._step[part.task], self.placed[part.task]
@@ -324,19 +328,11 @@ class _Reading:
                 continue
             node, device, kind = execution.site.name, execution.site.program.state.device.name, COMPUTE
             if cost.route is not None:
-                _, device, node = _key(execution)
+                _, device, node = transfer_ends(execution)
                 kind = TRANSFER
             elif part.is_launch:
                 kind = LAUNCH
             yield PathPart(node, device, kind, part.start, part.end, part.wait.value)
-
-
-def _key(execution: Execution) -> tuple[str, str, str]:
-    """A transfer's sender, receiver and the tensor, without what the partitioner puts before its name."""
-    assert execution.site is not None
-    key = execution.site.instruction.key
-    assert key is not None
-    return key[0], key[1], _EDGE.sub("", key[2])
 
 
 # --- where the time goes ----------------------------------------------------------------------------------------------
@@ -405,18 +401,36 @@ def folded_path(study: TimeStudy, limit: int) -> list[FoldedPath]:
 
 def lane(study: TimeStudy, device: str, cells: int) -> list[float]:
     """For each part of the step, for what share of it any of the device's nodes ran."""
+    return _shares(study, ((run.start, run.end) for run in study.nodes if run.device == device), cells)
+
+
+def copies_lane(study: TimeStudy, device: str, cells: int) -> list[float]:
+    """For each part of the step, for what share of it any of the device's copy streams was in use."""
+    return _shares(study, ((run.start, run.end) for run in study.transfers if _copies(run, device)), cells)
+
+
+def _copies(run: TransferRun, device: str) -> bool:
+    """Whether a transfer takes a copy stream at a device's end; a tensor in host memory takes none there."""
+    ways = ({FROM_HOST, BETWEEN_GPUS} if run.receiver == device else set()) | (
+        {TO_HOST, BETWEEN_GPUS} if run.sender == device else set()
+    )
+    return any(stream.endswith(tuple(ways)) for stream in run.streams)
+
+
+def _shares(study: TimeStudy, spans: Iterable[tuple[float, float]], cells: int) -> list[float]:
     width = study.step.seconds / cells
     shares = [0.0] * cells
     until = 0.0
     if not width:
         return shares
-    for start, end in sorted((run.start, run.end) for run in study.nodes if run.device == device):
+    for start, end in sorted(spans):
         at = max(start, until)
         until = max(end, until)
+        cell = min(cells - 1, int(at / width))
         while at < end:
-            cell = min(cells - 1, int(at / width))
+            # rounding may put a time into the cell that ends there
             stop = end if cell == cells - 1 else min(end, (cell + 1) * width)
             shares[cell] += max(0.0, stop - at) / width
-            # a cell that rounding makes end where it begins must not hold it up
-            at = stop if stop > at else end if cell == cells - 1 else at + width / 2
+            at = max(at, stop)
+            cell += 1
     return [min(1.0, share) for share in shares]

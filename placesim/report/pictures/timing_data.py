@@ -15,7 +15,7 @@ from placesim.dtypes import DType
 from placesim.errors import UsageError
 from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_names
-from placesim.prediction.spans import Span, StepSpans
+from placesim.prediction.spans import Span, StepSpans, step_spans
 from placesim.prediction.study import TimeStudy, dearest_nodes, dearest_transfers, folded_path
 from placesim.report.document import error_document
 from placesim.report.text.timing import time_summary
@@ -37,15 +37,15 @@ class Table(dict[Hashable, int]):
 def timing_document(study: TimeStudy, top: int) -> dict[str, Any]:
     """Everything that the page shows: the report's own facts, its tables with `top` rows at most, and the lanes.
 
-    Raises UsageError where there is too much to draw.
+    `study` has its trace.  Raises UsageError where there is too much to draw.
     """
-    assert study.spans is not None
+    assert study.trace is not None
     count = len(study.nodes) + len(study.transfers)
     if count > MAX_SPANS:
         error = UsageError(f"too much for a page: got {count:,} nodes and transfers in a step, expected at most {MAX_SPANS:,}")
         error.help = ("`--format json` has them all",)
         raise error
-    drawn = study.spans()
+    drawn = step_spans(study.trace)
     names = [device.device for device in study.devices]
     devices = {name: number for number, name in enumerate(names)}
     groups = [
