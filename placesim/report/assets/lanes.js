@@ -25,7 +25,7 @@ const LEAST_TRANSFER = 4;
 const SAMPLED = 12;
 const REACH = 4;
 /** How pale a box is that is not on the critical path, and the name in it, which has to be read. */
-const FAINT = 0.34;
+const FAINT = 0.45;
 const FAINT_TEXT = 0.72;
 
 class LanesView {
@@ -170,12 +170,11 @@ class LanesView {
   setLooks(mode, colours) {
     this.mode = mode;
     this.colours = colours;
-    this.paints = mode.looks.map((look) => ({
-      solid: look.colour,
-      fill: mix(look.colour, colours.surface, colours.isDark ? 0.46 : 0.36),
-      edge: mix(look.colour, colours.text, 0.72),
-      pattern: this.patternOf(look),
-    }));
+    this.paints = mode.looks.map((look) => {
+      const full = { solid: look.colour, fill: mix(look.colour, colours.surface, colours.isDark ? 0.46 : 0.36), edge: mix(look.colour, colours.text, 0.72), alpha: 1 };
+      const pale = (colour) => mix(colour, colours.lane, FAINT);
+      return { full, pale: { solid: pale(full.solid), fill: pale(full.fill), edge: pale(full.edge), alpha: FAINT }, pattern: this.patternOf(look) };
+    });
     this.draw();
   }
 
@@ -300,9 +299,9 @@ class LanesView {
     const isLit = this.isLit && !strip.isPath && this.onPath.size > 0;
     this.pen.fillStyle = this.colours.lane;
     this.pen.fillRect(this.left, y, this.width + 1, height);
-    this.pen.globalAlpha = isLit ? FAINT : 1;
+    this.tone = isLit ? "pale" : "full";
     this.boxes(strip.row, y, height);
-    this.pen.globalAlpha = 1;
+    this.tone = "full";
     if (isLit) this.boxes(this.litRow(strip), y, height, true);
   }
 
@@ -342,7 +341,7 @@ class LanesView {
     }
     let best = mode.lookOf(row.boxes[first]);
     for (const [look, seconds] of counts) if (seconds > counts.get(best)) best = look;
-    pen.fillStyle = this.paints[best].solid;
+    pen.fillStyle = this.paints[best][this.tone].solid;
     pen.fillRect(this.x(from), y + height - high, LEAST_BOX, high);
     if (isLit) this.litMark(this.x(from), LEAST_BOX, y, height);
   }
@@ -350,15 +349,16 @@ class LanesView {
   box(box, start, end, y, height, isLit) {
     const { pen } = this;
     const paint = this.paints[this.mode.lookOf(box)];
+    const tone = paint[this.tone];
     const x = Math.max(this.left - 2, this.x(start));
     const wide = Math.min(this.right + 2, this.x(end)) - x;
     if (wide < 5) {
-      pen.fillStyle = paint.solid;
+      pen.fillStyle = tone.solid;
       pen.fillRect(x, y, Math.max(1, wide - (wide > 3 ? 1 : 0)), height);
     } else {
-      pen.fillStyle = paint.edge;
+      pen.fillStyle = tone.edge;
       pen.fillRect(x, y, wide - 1, height);
-      pen.fillStyle = paint.fill;
+      pen.fillStyle = tone.fill;
       pen.fillRect(x + 1, y + 1, wide - 3, height - 2);
       const band = wide > 16 ? 7 : Math.min(3, wide - 3);
       this.tile(paint, x + 1, y + 1, band, height - 2);
@@ -374,6 +374,7 @@ class LanesView {
     paint.fillPattern ??= pen.createPattern(paint.pattern, "repeat");
     pen.save();
     pen.translate(x, y);
+    pen.globalAlpha = paint[this.tone].alpha;
     pen.fillStyle = paint.fillPattern;
     pen.fillRect(0, 0, width, height);
     pen.restore();
@@ -397,11 +398,10 @@ class LanesView {
     const shown = [before + model.name(span), before + model.label(span), model.label(span)].find((text) => text.length * 6.4 <= room || (text.length * 4 <= room && pen.measureText(text).width <= room));
     const text = shown ?? shorten(pen, model.label(span), room);
     if (!text) return;
-    const alpha = pen.globalAlpha;
-    pen.globalAlpha = Math.max(alpha, FAINT_TEXT);
+    pen.globalAlpha = this.tone === "pale" ? FAINT_TEXT : 1;
     pen.fillStyle = this.colours.text;
     pen.fillText(text, left, y);
-    pen.globalAlpha = alpha;
+    pen.globalAlpha = 1;
   }
 
   /** A device's memory as steps, its limit as a dashed line where it is near enough to be seen beside it. */
