@@ -152,7 +152,7 @@ class TimingPanel {
   helps() {
     const { helps } = this.model;
     if (!helps?.length) return null;
-    const rows = helps.map((row) => [row.what, secondsText(row.seconds), shareText(row.saved), { bar: row.saved }]);
+    const rows = helps.map((row) => [[row.what, " ", element("small", { className: "sub" }, [row.kind])], secondsText(row.seconds), shareText(row.share ?? 0), { bar: Math.max(0, row.share ?? 0) }]);
     return element("section", { id: "helps" }, [element("h2", {}, ["The step if this took no time"]), tableOf([["what"], ["step", true], ["saved", true], [""]], rows)]);
   }
 
