@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from placesim.runtime.accounting.ledger import Ledger
     from placesim.runtime.accounting.usage import DeviceUsage
     from placesim.runtime.graph_shapes import GraphShapes
+    from placesim.runtime.measuring import Measurements
     from placesim.runtime.prepared import PreparedStep
     from placesim.runtime.recording import Recorder
     from placesim.runtime.session import Session
@@ -120,6 +121,13 @@ def devices(
     return _session_devices(loaded.file, session_config(loaded.file, options), options, log)
 
 
+def open_measurements() -> Measurements:
+    """What `simulate` may be given to be told when what ran."""
+    from placesim.runtime.measuring import Measurements
+
+    return Measurements()
+
+
 def _checked(report: Report) -> Report:
     if report.error is not None:
         raise report.error
@@ -138,14 +146,17 @@ def simulate(
     *,
     tells_memory: bool = False,
     recorder: Recorder | None = None,
+    measurements: Measurements | None = None,
 ) -> Report:
     """Place a graph and, as far as `stage` says, partition and execute its steps.
 
     An error ends it: the report holds it, beside all that was established before.  With a `taker` it holds no results, and
     a step is the last where that wants no more.  With `tells_memory` it says what each device's memory held; a `recorder` is
-    then told what each step executes.
+    then told what each step executes.  `measurements` are told when what ran, and what it held.
     """
-    simulation = _Simulation(loaded, options, stage, progress, taker, tells_memory=tells_memory, recorder=recorder)
+    simulation = _Simulation(
+        loaded, options, stage, progress, taker, tells_memory=tells_memory, recorder=recorder, measurements=measurements
+    )
     error: PlacesimError | None = None
     try:
         with collector_paused() if stage == Stage.WALKED else nullcontext():
@@ -172,6 +183,7 @@ class _Simulation:
         *,
         tells_memory: bool,
         recorder: Recorder | None,
+        measurements: Measurements | None,
     ) -> None:
         self._loaded = loaded
         self._taker = taker
@@ -187,6 +199,7 @@ class _Simulation:
         self._creation_log: list[LogLine] = []
         self._tells_memory = tells_memory
         self._recorder = recorder
+        self._measurements = measurements
         self._ledger: Ledger | None = None
         self._memory_log: list[MemoryLogLine] = []
 
@@ -237,14 +250,17 @@ class _Simulation:
         files = _file_access(self._loaded, self._options)
         self._ledger = self._open_ledger(machine)
         sketched = FeedShapes(self._options.shapes, self._options.batch) if self._stage == Stage.WALKED else None
-        self._session = open_session(file, machine, config, self._loaded.directory, files, self._ledger, sketched)
+        self._session = open_session(
+            file, machine, config, self._loaded.directory, files, self._ledger, sketched, self._measurements
+        )
         self._run_steps(self._session, steps, names_sinks=file.is_raw and self._stage >= Stage.WALKED)
 
     def _open_ledger(self, machine: Sequence[Device]) -> Ledger | None:
         """What accounts for the devices' memory, where one has a limit or it shall be told."""
         if self._stage < Stage.WALKED:
             return None
-        if not self._tells_memory and all(device.allocation_limit is None for device in machine):
+        is_told = self._tells_memory or self._measurements is not None
+        if not is_told and all(device.allocation_limit is None for device in machine):
             return None
         from placesim.runtime.accounting.building import build_ledger
         from placesim.runtime.accounting.errors import ReportOptions
@@ -258,8 +274,10 @@ class _Simulation:
             log=self._memory_log.append,
             process=options.process,
         )
-        if self._tells_memory:
+        if is_told:
             record(ledger)
+        if self._measurements is not None:
+            self._measurements.follow(ledger)
         if self._recorder is not None:
             self._recorder.attach(ledger)
         return ledger
@@ -315,7 +333,8 @@ class _Simulation:
         nodes = sum(len(part.graph) for part in prepared.partitions.parts)
         progress = self._progress
         report = None if progress is None else lambda nodes_done: progress(done, total, nodes_done, nodes)
-        result = session.run(step, progress=report)
+        with nullcontext() if self._measurements is None else self._measurements.step(done):
+            result = session.run(step, progress=report)
         if self._stage < Stage.EXECUTED:
             return True
         rows = [Result(done, value.name, value.dtype, value.value) for value in result.values]

@@ -54,6 +54,16 @@ class Count(NamedTuple):
     value: int
 
 
+def arrow(name: str, source: tuple[Track, int, int], target: tuple[Track, int, int]) -> Arrow:
+    """From one span on a track to another.
+
+    Its ends lie within them, where a viewer can't take a neighbour that ends or begins there for what it touches.
+    """
+    (source_track, began, ended), (target_track, start, end) = source, target
+    reached = max(start, min(start + 1, end - 1))
+    return Arrow(name, source_track, max(began, min(ended - 1, reached)), target_track, reached)
+
+
 TraceRecord: TypeAlias = Track | Slice | Arrow | Count
 
 
@@ -82,7 +92,9 @@ def nanoseconds(seconds: float) -> int:
 
 def memory_counts(device: str, changes: Iterable[tuple[int, int]]) -> Iterator[Count]:
     """The counter of a device's memory: from when on how many bytes were in use."""
-    return (Count(ALLOCATORS, device, IN_USE, time, held) for time, held in changes)
+    task, _, own = device.partition("/device:")
+    name = f"{own} of {task}" if own else device  # viewers cut off the end of what is long
+    return (Count(ALLOCATORS, name, IN_USE, time, held) for time, held in changes)
 
 
 def node_args(name: str, op: str, inputs: Iterable[str]) -> dict[str, Any]:

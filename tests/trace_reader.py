@@ -94,18 +94,20 @@ def _overlaps(row: list[Shown]) -> Iterator[str]:
 
 
 def _connect(found: Trace, number: int, both: dict[str, tuple[Row, int, str]], rows: dict[Row, list[Shown]]) -> Iterator[str]:
-    """Finds the innermost slices that an arrow leaves and reaches."""
+    """Finds the innermost slices that an arrow leaves and reaches; where two adjoin there it may be either."""
     if set(both) != {"s", "f"}:
         yield f"arrow {number} has only {sorted(both)}"
         return
     touched = []
     for phase in ("s", "f"):
         row, time, _ = both[phase]
-        at = [shown for shown in rows.get(row, ()) if shown.start <= time < max(shown.end, shown.start + 1)]
+        at = sorted((shown for shown in rows.get(row, ()) if shown.start <= time <= shown.end), key=lambda shown: shown.start)
         if not at:
             yield f"arrow {number} touches no slice at its {phase}"
             return
-        touched.append(max(at, key=lambda shown: shown.start))
+        if any(inner.end > outer.end or inner.start == outer.end for outer, inner in pairwise(at)):
+            yield f"arrow {number} touches two slices at its {phase}"
+        touched.append(at[-1])
     if both["s"][1] > both["f"][1]:
         yield f"arrow {number} goes back in time"
     found.arrows.append((touched[0], touched[1]))

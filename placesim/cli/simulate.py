@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +100,7 @@ def simulate_command(
       placesim simulate model.yaml --batch 64 | awk -F'\\t' '$1 == "node" {print $7, $2}'
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
-    from placesim.cli.output import is_terminal, write, write_error_text, write_files
+    from placesim.cli.output import is_terminal, write, write_error_text, write_files, write_trace
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.options import make_options
     from placesim.timing import study_time
@@ -114,7 +113,9 @@ def simulate_command(
         graph_loader(graph, options), options, graph_name(graph), steps, is_traced=trace is not None or form == "html"
     )
     if trace is not None:
-        write_files({Path(trace): _trace_pieces(study)})
+        from placesim.report.trace import trace_events
+
+        write_trace(Path(trace), trace_events(study))
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(study, top), is_styled=True)
     else:
@@ -126,13 +127,6 @@ def simulate_command(
             write_error_text(report.error_text())
         return study.error.exit_code
     return 0
-
-
-def _trace_pieces(study: TimeStudy) -> Iterator[bytes]:
-    from placesim.cli.output import gathered
-    from placesim.report.trace import trace_events, trace_text
-
-    return (text.encode() for text in gathered(trace_text(trace_events(study))))
 
 
 def _styled(study: TimeStudy, top: int) -> str:

@@ -19,6 +19,10 @@ class Clock:
         self.node = ""
         self.moment = 0
 
+    def now(self) -> int:
+        """The moment."""
+        return self.moment
+
 
 class Entry(NamedTuple):
     """A buffer was made, or freed, while a node ran, at a moment of its clock's."""
@@ -59,7 +63,7 @@ class DeviceSource:
         del self.live[buffer]
         self.in_use -= buffer.allocated
         if self.journal is not None:
-            self.journal.append(Entry(buffer, False, self.clock.node, self.clock.moment))
+            self.journal.append(Entry(buffer, False, self.clock.node, self.clock.now()))
 
     def _made(self, buffer: Buffer) -> Buffer:
         self.live[buffer] = None
@@ -68,7 +72,7 @@ class DeviceSource:
         if self.in_use > self.peak:
             self.peak = self.in_use
         if self.journal is not None:
-            self.journal.append(Entry(buffer, True, self.clock.node, self.clock.moment))
+            self.journal.append(Entry(buffer, True, self.clock.node, self.clock.now()))
         return buffer
 
     def forget_peak(self) -> None:

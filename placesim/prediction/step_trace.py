@@ -17,18 +17,7 @@ from placesim.prediction.steps import Placed, transfer_ends
 from placesim.runtime.recording import Execution
 from placesim.timelines.timeline import PathStep, Timeline
 from placesim.timelines.workload import NOWHERE, Cores, host_of
-from placesim.traces import (
-    STEPS,
-    Arrow,
-    Count,
-    Lanes,
-    Slice,
-    TraceRecord,
-    Track,
-    memory_counts,
-    nanoseconds,
-    node_args,
-)
+from placesim.traces import STEPS, Arrow, Count, Lanes, Slice, TraceRecord, Track, arrow, memory_counts, nanoseconds, node_args
 
 LINKS = "Links"
 UNDER_WAY = "transfers under way"
@@ -222,13 +211,13 @@ class _Records:
                 rows = self._shown(number)
                 chain = (*made[:1], *rows)
                 for source, target in pairwise(chain):
-                    yield _arrow(tensor, source, target)
+                    yield arrow(tensor, source, target)
             else:
                 for source_number in execution.sources:
                     if source_number in self._ends:
                         tensor = transfer_ends(step[source_number])[2]
                         for target in self._shown(number)[:1]:
-                            yield _arrow(tensor, self._shown(source_number)[-1], target)
+                            yield arrow(tensor, self._shown(source_number)[-1], target)
 
     def _link_counts(self) -> Iterator[Count]:
         machine = self._trace.machine
@@ -245,9 +234,3 @@ class _Records:
             for time in sorted(found):
                 under_way += found[time]
                 yield Count(LINKS, used.name, UNDER_WAY, time, under_way)
-
-
-def _arrow(name: str, source: tuple[Track, int, int], target: tuple[Track, int, int]) -> Arrow:
-    """It leaves in what it comes from, as late as may be, so that a viewer finds that slice there."""
-    track, start, end = source
-    return Arrow(name, track, min(max(start, end - 1), target[1]), target[0], target[1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -16,10 +15,10 @@ from placesim.prediction.node_work import DISPATCHED, NodeShapes, node_work
 from placesim.prediction.processors import Processor
 from placesim.prediction.work import Work
 from placesim.runtime.accounting.sites import Site
+from placesim.runtime.partition import tensor_of
 from placesim.runtime.recording import Execution, TypedShape
 from placesim.timelines.workload import NOWHERE, Task, Transfer
 
-_EDGE = re.compile(r"^edge_\d+_")
 NOTHING = Prediction(0.0, 0.0, 0.0)
 
 
@@ -118,7 +117,7 @@ def transfer_ends(execution: Execution) -> tuple[str, str, str]:
     assert execution.site is not None
     key = execution.site.instruction.key
     assert key is not None
-    return key[0], key[1], _EDGE.sub("", key[2])
+    return key[0], key[1], tensor_of(key[2])
 
 
 def num_bytes(shapes: Sequence[TypedShape]) -> int:

@@ -278,6 +278,8 @@ class _Run:
         self.parked: deque[_Visit] = deque()
         self.sent: dict[Any, Any] = {}
         self.receivers: dict[Any, _Visit] = {}
+        measurements = self.programs[0].state.measurements if self.programs else None
+        self.exchange = None if measurements is None else measurements.exchange(self.programs)
         self.finished: SimpleQueue[tuple[_Visit, Sequence[Any] | BaseException]] = SimpleQueue()
         self.in_flight = 0
         self.done = 0
@@ -460,6 +462,8 @@ class _Run:
         value = DEAD if visit.dead else _read(self._values(visit)[0], visit.node.instruction.reads_ref[0])
         key = self._key(visit)
         receiver = self.receivers.pop(key, None)
+        if self.exchange is not None and not visit.dead:
+            self.exchange.sent(visit.node.instruction.key, key)
         if receiver is None:
             self.sent[key] = value
         else:
@@ -478,6 +482,8 @@ class _Run:
 
     def _deliver(self, visit: _Visit, value: Any) -> None:
         visit.dead = value is DEAD
+        if self.exchange is not None:
+            self.exchange.received(visit.node.instruction.key, self._key(visit))
         self._finish(visit, (DEAD,) if value is DEAD else self._account_for(visit, (value,)))
 
     # --- propagation

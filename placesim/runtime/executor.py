@@ -100,7 +100,8 @@ class Executor:
     def __init__(self, programs: Sequence[Program], ledger: Ledger | None = None) -> None:
         self.schedule = Schedule(programs)
         self._stores = [[None] * program.store_size for program in programs]
-        self._rendezvous: dict[Any, Any] = {}
+        measurements = programs[0].state.measurements if programs else None
+        self._rendezvous: dict[Any, Any] = {} if measurements is None else measurements.rendezvous(programs)
         self._feeds: dict[int, Any] = {}
         self._results: dict[int, Any] = {}
         self._most: list[dict[int, int]] = [{} for _ in programs]

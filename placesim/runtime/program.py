@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from placesim.runtime.process_memory import MAX_ELEMENTS, ProcessMemory, out_of_
 from placesim.runtime.resources import ResourceManager, Variable
 from placesim.runtime.sketches import sketched
 
+if TYPE_CHECKING:
+    from placesim.runtime.measuring import Measurements
+
 TransferKey = tuple[str, str, str]
 """Sending device, receiving device, tensor name: what a send and its receive have in common (8.8)."""
 
@@ -44,7 +47,8 @@ TransferKey = tuple[str, str, str]
 class DeviceState:
     """What one simulated device keeps from step to step: its resources, each node's own state, and what files it may open.
 
-    `memory` is the session's, of all its devices together.  With `sketches` its kernels only say what shapes come out.
+    `memory` is the session's, of all its devices together.  With `sketches` its kernels only say what shapes come out;
+    `measurements` are told when they ran.
     """
 
     device: Device
@@ -53,6 +57,7 @@ class DeviceState:
     node_states: dict[str, dict[str, Any]] = field(default_factory=dict)
     files: FileAccess = NO_FILES
     sketches: bool = False
+    measurements: Measurements | None = None
 
 
 @dataclass(slots=True)
@@ -209,6 +214,8 @@ def build_program(
         attrs, allocation, kernel = found
         if state.sketches:
             kernel = sketched(kernel, graph, node)
+        if state.measurements is not None:
+            kernel = state.measurements.timed(kernel, graph, node, state.device.name)
         context = _context(graph, node, state, step_resources, call_function) if kernel.needs_context else None
         instructions.append(
             Instruction(

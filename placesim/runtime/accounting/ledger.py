@@ -67,6 +67,8 @@ class Ledger:
         self.failure: OpError | None = None
         self.recorder: Recorder | None = None
         """Is told what each step executes, where somebody wants to know."""
+        self.accounts_always = False
+        """Whether also the repetitions of a step that is known to fit are accounted for."""
         self._log = log
         self._aborts = 0
         self._variables: dict[Variable, VariableMemory] = {}
