@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.forms import Form, find_form, form_of_file, form_option
+from placesim.cli.forms import Form, check_page_target, find_form, form_of_file, form_option
 from placesim.cli.options import (
     debug_option,
     feed_option,
@@ -23,7 +23,6 @@ from placesim.cli.options import (
     source_options,
     top_option,
 )
-from placesim.errors import UsageError
 
 if TYPE_CHECKING:
     from placesim.inspection.memory_study import MemoryStudy
@@ -131,8 +130,7 @@ def memory_command(
     from placesim.sizing import Wanted, study_memory
 
     form = form or form_of_file(FORMS, output or "") or "text"
-    if form == "html" and output is None and sys.stdout.isatty():
-        raise UsageError("a page is not for a terminal: got --format html, expected --output FILE with it")
+    check_page_target(form, output)
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment(), "execute": execute}
     options = make_options(given(values | known | {"batch": None if batch == AUTO else batch}))
     study = study_memory(graph_loader(graph, options), options, graph_name(graph), Wanted(execute, batch == AUTO, dumps))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.forms import Form, find_form, form_of_file, form_option
+from placesim.cli.forms import Form, check_page_target, find_form, form_of_file, form_option
 from placesim.cli.options import (
     debug_option,
     given,
@@ -20,7 +20,6 @@ from placesim.cli.options import (
     size_options,
     source_options,
 )
-from placesim.errors import UsageError
 
 if TYPE_CHECKING:
     from placesim.inspection.picturing.picture import Picture
@@ -100,8 +99,7 @@ def show_command(
     from placesim.inspection.picturing.picture import picture_of
 
     form = form or form_of_file(FORMS, output or "") or "text"
-    if form == "html" and output is None and sys.stdout.isatty():
-        raise UsageError("a page is not for a terminal: got --format html, expected --output FILE with it")
+    check_page_target(form, output)
     wish = Wish.of(memory, values, by_itself=form in ("html", "json"))
     snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish))
     picture = run_within(values["timeout"], lambda: picture_of(snapshot))

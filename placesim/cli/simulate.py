@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.forms import Form, find_form, form_of_file, form_option
+from placesim.cli.forms import Form, check_page_target, find_form, form_of_file, form_option
 from placesim.cli.options import (
     debug_option,
     feed_option,
@@ -47,7 +47,17 @@ def _json(study: TimeStudy, top: int) -> str:
     return json_line(time_document(study))
 
 
-FORMS = (Form("text", _text), Form("json", _json, (".json",)))
+def _html(study: TimeStudy, top: int) -> str:
+    from placesim.report.pictures.timing_page import timing_page
+
+    return timing_page(study, top)
+
+
+FORMS = (
+    Form("text", _text),
+    Form("json", _json, (".json",)),
+    Form("html", _html, (".html", ".htm")),
+)
 _EPILOG = (
     "Exit code: 0 simulated, 1 a device runs out of memory, or TensorFlow would refuse the graph, 2 sizes or options are wrong."
 )
@@ -88,12 +98,14 @@ def simulate_command(
     GRAPH is whatever `run` takes.  The steps are walked through and nothing is computed, so that sizes have to be known:
     `--batch` or `--shape` settle what placeholders leave open.  A loop runs as often as the graph fixes it, else once; of
     branches, where nothing tells which one is taken, the dearest counts.  Each node takes what its shapes cost on its device,
-    transfers share links, and the report says what bounds the step.
+    transfers share links, and the report says what bounds the step.  `html` is one page that needs no network: what ran when
+    on each device, down to single nodes.
 
     \b
     Examples:
       placesim simulate graphs/cifar10-towers.yaml
       placesim simulate model.pb --fetch logits --batch 64 --gpu 1 --gpu-model 'Tesla T4'
+      placesim simulate graphs/alexnet.yaml --output alexnet.html
       placesim simulate model.yaml --batch 64 | awk -F'\\t' '$1 == "node" {print $7, $2}'
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
@@ -103,6 +115,7 @@ def simulate_command(
     from placesim.timing import study_time
 
     form = form or form_of_file(FORMS, output or "") or "text"
+    check_page_target(form, output)
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = make_options(given(values | known))
     load = graph_loader(graph, options)
@@ -113,7 +126,7 @@ def simulate_command(
         steps,
         is_executed=execute,
         tells_helps=True,
-        is_traced=trace is not None,
+        is_traced=trace is not None or form == "html",
         warn=lambda text: complain(f"Warning: {text}\n"),
     )
     if trace is not None:

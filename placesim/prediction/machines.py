@@ -40,6 +40,9 @@ LINK_ASSUMPTION = (
     f"{NETWORK_BYTES * 8 / 1e9:g} Gbit/s and {LATENCIES['network'] * 1e6:g} us; each by itself in both directions"
 )
 
+FROM_HOST, TO_HOST, BETWEEN_GPUS = "from host", "to host", "between GPUs"
+"""How the names of a GPU's copy streams end."""
+
 
 class Threads(NamedTuple):
     """How many nodes a task's CPUs run at once, and how many cores one of them may use; 0: as many as there are."""
@@ -133,9 +136,9 @@ class SimulatedMachine:
             found = self._gpus[task, memory.platform_id] = _Gpu(
                 gpu_processor(memory.model),
                 self._resource(Stream(f"{name} compute", self._cores[task])),
-                self._resource(Stream(f"{name} from host")),
-                self._resource(Stream(f"{name} to host")),
-                self._resource(Stream(f"{name} between GPUs")),
+                self._resource(Stream(f"{name} {FROM_HOST}")),
+                self._resource(Stream(f"{name} {TO_HOST}")),
+                self._resource(Stream(f"{name} {BETWEEN_GPUS}")),
                 vertex,
             )
             if (vertex, "pcie") not in listed.replaced:

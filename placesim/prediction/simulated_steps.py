@@ -143,11 +143,16 @@ class SimulatedStep:
                 yield NodeRun(execution.site.name, op, device, stream, start, end, *cost.predicted, cost.is_host)
 
     def transfers(self) -> Iterator[TransferRun]:
+        resources = self.machine.resources
+        names: dict[tuple[int, ...], tuple[str, ...]] = {}
         spans = zip(self.step, self.placed, self.timeline.starts, self.timeline.ends, strict=True)
         for execution, cost, start, end in spans:
             if cost.route is not None and cost.route.links:
                 sender, receiver, tensor = transfer_ends(execution)
-                yield TransferRun(tensor, sender, receiver, cost.num_bytes, start, end)
+                streams = names.get(cost.route.streams)
+                if streams is None:
+                    streams = names[cost.route.streams] = tuple(dict.fromkeys(resources[n].name for n in cost.route.streams))
+                yield TransferRun(tensor, sender, receiver, cost.num_bytes, start, end, streams)
 
     def links(self) -> Iterator[LinkTime]:
         for link, traffic in zip(self.machine.links, self.timeline.traffic, strict=True):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from placesim.errors import PlacesimError
+from placesim.prediction.machines import BETWEEN_GPUS, FROM_HOST, TO_HOST
 from placesim.prediction.memory_curves import MemoryCurve
 from placesim.prediction.step_trace import StepTrace
 from placesim.runtime.accounting.lifetimes import Lifetime
@@ -83,7 +84,7 @@ class NodeRun(NamedTuple):
 
 
 class TransferRun(NamedTuple):
-    """One tensor on its way."""
+    """One tensor on its way, on the copy streams of GPUs that it takes."""
 
     tensor: str
     sender: str
@@ -91,6 +92,7 @@ class TransferRun(NamedTuple):
     bytes: int
     start: float
     end: float
+    streams: tuple[str, ...] = ()
 
 
 class PathPart(NamedTuple):
@@ -224,18 +226,36 @@ def folded_path(study: TimeStudy, limit: int) -> list[FoldedPath]:
 
 def lane(study: TimeStudy, device: str, cells: int) -> list[float]:
     """For each part of the step, for what share of it any of the device's nodes ran."""
+    return _shares(study, ((run.start, run.end) for run in study.nodes if run.device == device), cells)
+
+
+def copies_lane(study: TimeStudy, device: str, cells: int) -> list[float]:
+    """For each part of the step, for what share of it any of the device's copy streams was in use."""
+    return _shares(study, ((run.start, run.end) for run in study.transfers if _copies(run, device)), cells)
+
+
+def _copies(run: TransferRun, device: str) -> bool:
+    """Whether a transfer takes a copy stream at a device's end; a tensor in host memory takes none there."""
+    ways = ({FROM_HOST, BETWEEN_GPUS} if run.receiver == device else set()) | (
+        {TO_HOST, BETWEEN_GPUS} if run.sender == device else set()
+    )
+    return any(stream.endswith(tuple(ways)) for stream in run.streams)
+
+
+def _shares(study: TimeStudy, spans: Iterable[tuple[float, float]], cells: int) -> list[float]:
     width = study.step.seconds / cells
     shares = [0.0] * cells
     until = 0.0
     if not width:
         return shares
-    for start, end in sorted((run.start, run.end) for run in study.nodes if run.device == device):
+    for start, end in sorted(spans):
         at = max(start, until)
         until = max(end, until)
+        cell = min(cells - 1, int(at / width))
         while at < end:
-            cell = min(cells - 1, int(at / width))
+            # rounding may put a time into the cell that ends there
             stop = end if cell == cells - 1 else min(end, (cell + 1) * width)
             shares[cell] += max(0.0, stop - at) / width
-            # a cell that rounding makes end where it begins must not hold it up
-            at = stop if stop > at else end if cell == cells - 1 else at + width / 2
+            at = max(at, stop)
+            cell += 1
     return [min(1.0, share) for share in shares]

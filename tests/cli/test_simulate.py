@@ -98,10 +98,41 @@ def test_a_terminal_gets_lanes_and_tables(shell: Shell, graph: str, monkeypatch:
     shown = re.sub(r"\x1b\[[0-9;]*m", "", shell("simulate", graph, "--batch", "256").output)
     lines = shown.splitlines()
     assert re.match(r"step [0-9.]+ m?u?s \([0-9.]+ m?u?s to [0-9.]+ m?u?s\)   never below .*%\): ", lines[0])
-    (lane,) = [line for line in lines if line.startswith("GPU:0 Tesla K80")]
-    assert re.search("[▁▂▃▄▅▆▇█]", lane)
-    for heading in ("device ", "link ", "critical path ", "node ", "transfer "):
+    at = next(number for number, line in enumerate(lines) if line.startswith("GPU:0  Tesla K80   busy "))
+    assert re.fullmatch("  computes [·▁▂▃▄▅▆▇█]+", lines[at + 1])
+    assert re.fullmatch("  copies   [·░▒▓]+", lines[at + 2])
+    assert re.search("[▁▂▃▄▅▆▇█]", lines[at + 1])
+    assert re.search("[░▒▓]", lines[at + 2])
+    host = next(number for number, line in enumerate(lines) if line.startswith("CPU:0  host "))
+    assert at == host + 2  # a host has no copy streams
+    for heading in ("link ", "critical path ", "node ", "transfer "):
         assert any(line.startswith(heading) for line in lines), heading
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120, 200])
+def test_lanes_are_as_wide_as_the_window(shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", shell("simulate", graph, "--batch", "256").output)
+    lanes = [line for line in shown.splitlines() if line.startswith(("  computes ", "  copies   "))]
+    assert len(lanes) == 5
+    assert {len(line) for line in lanes} == {min(columns, 161)}
+    (scale,) = [line for line in shown.splitlines() if re.match(" +0 +[0-9.]", line)]
+    assert len(scale) == len(lanes[0])
+
+
+def test_a_page_is_written_to_a_file(shell: Shell, graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "o.html"
+    assert shell("simulate", graph, "--batch", "2", "--output", str(target)) == (0, "", "")
+    page = target.read_text("utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert shell("simulate", graph, "--batch", "2", "--format", "html").output == page
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert shell("simulate", graph, "--batch", "2", "--format", "html") == (
+        2,
+        "",
+        "UsageError: a page is not for a terminal: got --format html, expected --output FILE with it\n",
+    )
 
 
 # --- how it ends otherwise ------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from placesim.inspection.explaining.paragraphs import NODE, Paragraphs
 from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.report.pictures.html_page import LIBRARIES, SCRIPTS, html_page
 from placesim.report.pictures.page_data import page_document
+from placesim.report.pictures.timing_page import SCRIPTS as TIMING_SCRIPTS
 from tests.browser.chromium import Browser, Page, open_browser
 from tests.inspection.pictures import picture, snapshot, towers_text
 
@@ -64,6 +65,7 @@ def test_every_vendored_library_has_its_licence_and_every_asset_is_used() -> Non
     assert {path.name for path in ASSETS.iterdir()} == {
         *(*SCRIPTS, *LIBRARIES.values(), *licences, "page.html", "page.css"),
         *("memory.html", "memory.css", "memory.js"),
+        *(*TIMING_SCRIPTS, "timing.html", "timing.css"),
     }
 
 
