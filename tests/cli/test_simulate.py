@@ -69,7 +69,7 @@ def test_a_faster_machine_takes_less(shell: Shell) -> None:
 
 def test_json_has_each_execution(shell: Shell, graph: str) -> None:
     document = json.loads(shell("simulate", graph, "--batch", "256", "--steps", "10", "--format", "json").output)
-    keys = {"steps", "devices", "links", "nodes", "transfers", "critical_path", "bounds", "assumptions", "memory"}
+    keys = {"steps", "devices", "links", "nodes", "transfers", "critical_path", "bounds", "assumptions", "memory", "helps"}
     assert document.keys() == keys | {"graph", "seconds", "low", "high", "error"}
     assert document["steps"][-1]["repeat"] == 10
     assert document["steps"][-1]["total_seconds"] == pytest.approx(10 * document["seconds"])

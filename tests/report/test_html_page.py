@@ -66,6 +66,7 @@ def test_every_vendored_library_has_its_licence_and_every_asset_is_used() -> Non
         *(*SCRIPTS, *LIBRARIES.values(), *licences, "page.html", "page.css"),
         *("memory.html", "memory.css", "memory.js"),
         *(*TIMING_SCRIPTS, "timing.html", "timing.css"),
+        *("sweep.html", "sweep.css", "sweep.js"),
     }
 
 
