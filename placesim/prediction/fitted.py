@@ -13,7 +13,7 @@ from placesim.prediction.constants import RowsConstants, Spread, StepsConstants,
 
 SUSTAINED_OPERATIONS_PER_JOULE_NM = 7.953e11
 """Float32 operations per joule that boards short of power reach, times the nanometres of their process."""
-BANDWIDTH_SHARE = {"stacked": 0.8262, "planar": 0.7495, "processor": 0.8}
+BANDWIDTH_SHARE = {"stacked": 0.8262, "planar": 0.85, "checked": 0.7495, "processor": 0.8}
 """Of the sheet; a processor has an assumed one: no published rows stream on it."""
 TILED: Mapping[str, TiledConstants] = {
     "product": TiledConstants(  # 11787 rows
@@ -208,7 +208,7 @@ STREAMS: Mapping[str, StreamConstants] = {
     ),
     "batch normalization gradient": StreamConstants(  # 611 rows
         start_seconds=3.432e-05,
-        passes=1,
+        passes=1.333,
     ),
     "pooling": StreamConstants(  # 116 rows
         start_seconds=7.598e-06,

@@ -66,7 +66,8 @@ _DIRECTIONS: Mapping[str, tuple[Direction, ...]] = {
 _ARITHMETICS: Mapping[str, Arithmetic] = {"f32": "float32", "f16*f32+": "float16", "i32": "int8"}
 _SIZES = {"f32": 4, "f16": 2, "i8": 1}
 _GRADIENT_TENSORS = 3 / 4
-"""An elementwise gradient moves three tensors (two in, one out); the table counts twice the two of the op itself."""
+"""The gradient of an elementwise op, or of batch normalization, moves three tensors (two in, one out); the table counts twice the
+two of the op itself."""
 _DOT_PRODUCT_GAIN = 4
 """Int8 products without the layouts of tensor cores take four multiplications in a lane (dp4a)."""
 
@@ -166,7 +167,9 @@ def _work(row: Mapping[str, str]) -> Iterator[Work]:
     elif op in _ELEMENTWISE:
         yield Stream("elementwise", float(row["bytes"]) * (_GRADIENT_TENSORS if row["phase"] == "bwd_total" else 1))
     elif op in _STREAMED:
-        yield Stream(_STREAMED[op] + (" gradient" if row["phase"] != "fwd" else ""), float(row["bytes"]))
+        is_gradient = row["phase"] != "fwd"
+        share = _GRADIENT_TENSORS if is_gradient and op == "batchnorm" else 1
+        yield Stream(_STREAMED[op] + (" gradient" if is_gradient else ""), float(row["bytes"]) * share)
     elif op in {"softmax", "layernorm"}:
         yield Rows("softmax" if op == "softmax" else "layer normalization", dims["rows"], dims["cols"], size)
     elif op.startswith("rnn_"):
