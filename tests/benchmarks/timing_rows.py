@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import gzip
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from placesim.devices.catalogue import GPU_MODELS, GpuFigures
-from placesim.prediction.processors import Arithmetic, Memory, Processor
+from placesim.devices.catalogue import GPU_MODELS
+from placesim.prediction.processors import Arithmetic, Memory, Processor, gpu_processor
 from placesim.prediction.work import Convolution, Direction, Recurrent, Rows, Stream, Work, matrix_product
 
 DATA = Path(__file__).parents[3] / "shared" / "corpus" / "timing"
@@ -65,6 +66,8 @@ _DIRECTIONS: Mapping[str, tuple[Direction, ...]] = {
 }
 _ARITHMETICS: Mapping[str, Arithmetic] = {"f32": "float32", "f16*f32+": "float16", "i32": "int8"}
 _SIZES = {"f32": 4, "f16": 2, "i8": 1}
+_REACHED_OF_AMD = 0.75
+"""What AMD's products of 2017 reach of the sheet at best (0.69 to 0.74 of it in DeepBench's rows): the libraries were young."""
 _GRADIENT_TENSORS = 3 / 4
 """The gradient of an elementwise op, or of batch normalization, moves three tensors (two in, one out); the table counts twice the
 two of the op itself."""
@@ -98,7 +101,7 @@ def read_table(path: Path) -> Iterator[dict[str, str]]:
 
 
 def read_processors(path: Path) -> dict[str, Processor]:
-    """Each device of a table; rates, bandwidth, units and clock are the table's, the rest the catalogue's, where it has it."""
+    """Each device of a table: the catalogue's, where it has it, else of the table's figures."""
     return {row["device"]: found for row in read_table(path) if (found := _processor(row)) is not None}
 
 
@@ -107,22 +110,24 @@ def _processor(row: Mapping[str, str]) -> Processor | None:
     if not (units and clock and float32):
         return None
     model = GPU_MODELS.get(SAME_BOARD.get(row["device"], row["device"]))
-    figures = model.figures if model else GpuFigures()
+    if model is not None:
+        known = gpu_processor(model)
+        # the tables' int8 products are not laid out for tensor cores
+        rates = {**known.rates, "int8": _DOT_PRODUCT_GAIN * known.rate("float32")}
+        return replace(known, name=row["device"], rates=rates)
+    reached = float32 * (_REACHED_OF_AMD if row["device"].startswith("AMD") else 1)
     half = float(row["tensor_f16_tflops"] or 0) * 1e12
     has_tensor_cores = half > 3 * float32
     cores = sum(int(part.strip("PE+")) for part in units.split("+") if part.strip("PE+").isdigit())
     return Processor(
         name=row["device"],
-        rates={"float32": float32, "float16": half or float32, "int8": _DOT_PRODUCT_GAIN * float32},
+        rates={"float32": reached, "float16": half or reached, "int8": _DOT_PRODUCT_GAIN * reached},
         bandwidth=float(row["mem_GBps"]) * 1e9,
         units=cores,
         clock_hz=float(clock) * 1e6,
-        memory="processor" if row["kind"] == "cpu" else figures.memory_kind if model else _kind_by_width(row),
+        memory="processor" if row["kind"] == "cpu" else _kind_by_width(row),
         tensor=frozenset(("float16",) if has_tensor_cores else ()),
-        watts=figures.watts or float("inf"),
-        process_nm=figures.process_nm or 1.0,
-        cache_bytes=figures.cache or cores * 64 * 1024,
-        has_short_reach=model is not None and float(model.compute_capability) < 7,
+        cache_bytes=cores * 64 * 1024,
     )
 
 
