@@ -23,8 +23,8 @@ SPLITS = (1, 4, 16, 64)
 PAGE_BYTES = 65536
 """What a GPU's memory is mapped in."""
 REARRANGED_PASSES = 1.0
-"""How often images and results pass on their way to channels side by side and back: a read and a write each would be 2, of which
-libraries spare some.  From ResNets of both layouts on an RTX 3090 (timm's inference, PyTorch 1.13 and 2.4)."""
+"""How often images and results pass on their way to channels side by side and back: a read and a write each would be 2, of
+which libraries spare some.  From ResNets of both layouts on an RTX 3090 (timm's inference, PyTorch 1.13 and 2.4)."""
 _CHOICE_SHARPNESS = 12
 _LIMIT_SHARPNESS = 8
 

@@ -132,9 +132,7 @@ def _convolution(direction: Direction, *, is_depthwise: bool = False) -> Callabl
         sizes = (extent, width[0], made, taps, width[1], stride, width[2], outputs, width[3], groups)
         arithmetic = arithmetic_of(node.dtype, processor)
         apart = layout.channel == 1
-        return Convolution(images[0], channels, *sizes).work(
-            direction, arithmetic, node.dtype.size, has_channels_apart=apart
-        )
+        return Convolution(images[0], channels, *sizes).work(direction, arithmetic, node.dtype.size, has_channels_apart=apart)
 
     return work
 

@@ -199,10 +199,7 @@ class Tape:
 
     def normalization(self, x: Tensor) -> Tensor:
         """Batch normalization, of its statistics in training; scale and offset stay float32 beside narrower images."""
-        if self.layout == "NHWC" or len(x.dims) != _IMAGE_RANK:
-            layout = "NHWC"
-        else:
-            layout = self.layout
+        layout = self.layout if len(x.dims) == _IMAGE_RANK else "NHWC"
         kept = "float32"
         (scale, scale_update), (offset, offset_update) = (
             self._weights(x.dims[-1:], stem, kept) for stem in ("scale", "offset")
@@ -283,7 +280,7 @@ class Tape:
 
     def mean(self, x: Tensor, *, keeps_dims: bool = False) -> Tensor:
         """The mean of each channel of each image, `[images, channels]`."""
-        images, height, width, channels = x.dims
+        images, _, _, channels = x.dims
         axes = [2, 3] if self.layout == "NCHW" else [1, 2]
         dims = (images, 1, 1, channels) if keeps_dims else (images, channels)
         made = Tensor(self._add("Mean", "mean", [x.name, axes], {"keep_dims": keeps_dims}), dims, x.dtype)

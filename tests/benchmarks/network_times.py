@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 from placesim.devices.catalogue import GpuModel
@@ -36,8 +36,8 @@ class NetworkTime(NamedTuple):
     high: float
 
     @property
-    def error(self) -> float:
-        return abs(self.seconds - self.row.seconds) / self.row.seconds
+    def measured(self) -> float:
+        return self.row.seconds
 
     @property
     def is_within(self) -> bool:
@@ -105,8 +105,8 @@ class ScaledTime(NamedTuple):
     ideal: float
 
     @property
-    def error(self) -> float:
-        return abs(self.seconds - self.row.seconds) / self.row.seconds
+    def measured(self) -> float:
+        return self.row.seconds
 
     @property
     def ideal_error(self) -> float:
@@ -147,7 +147,7 @@ _SHARING_WORDS: Sequence[tuple[str, Sharing]] = (
 )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _scaled_step(
     run: NetworkRun, model: GpuModel, machine: str, sharing: Sharing, measured: float
 ) -> tuple[TrainingStep, float]:
@@ -155,7 +155,7 @@ def _scaled_step(
     return step, scale_of(step, machine, model.name, sharing, measured)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _training_step(run: NetworkRun, model: GpuModel) -> TrainingStep:
     step = recorded_step(run)
     return training_step(step, placed_on(step, model)[1])

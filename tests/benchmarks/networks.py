@@ -18,7 +18,7 @@ CLASSES = 1000
 
 
 class Architecture(NamedTuple):
-    """What makes a network: from the images to the logits, its family, and the pixels that it is given unless told otherwise."""
+    """What makes a network: its family, what leads from images to logits, and the pixels that it is given by default."""
 
     family: str
     body: Body
@@ -181,7 +181,8 @@ RESNET_STAGES = {
 
 class ResNet(NamedTuple):
     """`stem` are the filters of three 3 by 3 convolutions, empty for one of 7 by 7; `averages_shortcut`: pooling before the
-    shortcut's 1 by 1; `squeezes`: gates; `strides_first`: the stride in the first 1 by 1; `shortcut_when_basic`: none here."""
+    shortcut's 1 by 1; `width`: channels of a group in the first stage; `squeezes`: gates; `strides_first`: the stride in the
+    first 1 by 1, else in the 3 by 3."""
 
     depth: int
     stem: tuple[int, ...] = ()
@@ -195,7 +196,7 @@ class ResNet(NamedTuple):
     def is_basic(self) -> bool:
         return self.depth in {18, 34}
 
-    def __call__(self, tape: Tape) -> Tensor:
+    def body(self, tape: Tape) -> Tensor:
         x = tape.input
         if self.stem:
             for number, filters in enumerate(self.stem):
@@ -424,7 +425,12 @@ def inception_v3(tape: Tape) -> Tensor:
     x = tape.pool(x, 3, 2)
     x = tape.pool(chain(x, (80, 1), (192, 3, 1, "VALID")), 3, 2)
     for width in (32, 64, 64):
-        parts = [chain(x, (64, 1)), chain(x, (48, 1), (64, 5)), chain(x, (64, 1), (96, 3), (96, 3)), chain(pooled(x), (width, 1))]
+        parts = [
+            chain(x, (64, 1)),
+            chain(x, (48, 1), (64, 5)),
+            chain(x, (64, 1), (96, 3), (96, 3)),
+            chain(pooled(x), (width, 1)),
+        ]
         x = tape.joined(parts)
     x = tape.joined([chain(x, (384, 3, 2, "VALID")), chain(x, (64, 1), (96, 3), (96, 3, 2, "VALID")), tape.pool(x, 3, 2)])
     row, column = (1, 7), (7, 1)
@@ -457,9 +463,7 @@ def inception_v4(tape: Tape) -> Tensor:
     row, column = (1, 7), (7, 1)
     x = chain(tape.input, (32, 3, 2, "VALID"), (32, 3, 1, "VALID"), (64, 3))
     x = tape.joined([tape.pool(x, 3, 2), chain(x, (96, 3, 2, "VALID"))])
-    x = tape.joined(
-        [chain(x, (64, 1), (96, 3, 1, "VALID")), chain(x, (64, 1), (64, row), (64, column), (96, 3, 1, "VALID"))]
-    )
+    x = tape.joined([chain(x, (64, 1), (96, 3, 1, "VALID")), chain(x, (64, 1), (64, row), (64, column), (96, 3, 1, "VALID"))])
     x = tape.joined([chain(x, (192, 3, 2, "VALID")), tape.pool(x, 3, 2)])
     for _ in range(4):
         parts = [chain(x, (96, 1)), chain(x, (64, 1), (96, 3)), chain(x, (64, 1), (96, 3), (96, 3)), chain(pooled(x), (96, 1))]
@@ -497,7 +501,7 @@ def _resnet(match: re.Match[str]) -> Architecture | None:
         width=int(width) if width else 128 if wide else 64,
         squeezes=bool(gates),
     )
-    return Architecture("squeezed ResNet" if gates else "ResNeXt" if groups else "ResNet", network)
+    return Architecture("squeezed ResNet" if gates else "ResNeXt" if groups else "ResNet", network.body)
 
 
 def _preactivated(match: re.Match[str]) -> Architecture:
@@ -535,7 +539,7 @@ _RULES: Sequence[tuple[str, Callable[[re.Match[str]], Architecture | None]]] = (
         lambda match: Architecture("VGG", partial(vgg, depth=int(match[1]), has_normalization=bool(match[2]))),
     ),
     (r"(wide_)?(se)?res(net|next)(\d+)(|[cdst]|_v1[bcds])(?:_(\d+)x(\d+)d|_2)?", _resnet),
-    (r"resnet(\d+)_v1", lambda match: Architecture("ResNet", ResNet(int(match[1]), strides_first=True))),
+    (r"resnet(\d+)_v1", lambda match: Architecture("ResNet", ResNet(int(match[1]), strides_first=True).body)),
     (r"resnetv2_(18|34|50|101|152)(d|t|)", _preactivated),
     (r"densenet(121|161|169|201|264)", lambda match: Architecture("DenseNet", partial(densenet, depth=int(match[1])))),
     (r"mobilenetv1_(\d+)", lambda match: Architecture("MobileNet", partial(mobilenet_v1, width=int(match[1]) / 100))),

@@ -1,4 +1,4 @@
-"""One GPU's training step -> the step on several, its variables shared as tf_cnn_benchmarks did in 2017, as tasks and transfers.
+"""One GPU's training step -> the step on several, variables shared as tf_cnn_benchmarks did in 2017, as tasks and transfers.
 
 A step is a sequence of stretches on each GPU's stream: a stretch ends where a variable's value is needed or its gradient is
 there.  Values and gradients travel while other stretches run.  What a machine's links are beside a GPU's own, `MACHINES` says.
@@ -25,8 +25,8 @@ PCIE_SHARE = 0.77
 NVLINK_SHARE = 0.91
 """18.3 of 20 GB/s each way over one link of a P100 (p2pBandwidthLatencyTest as Dell published it)."""
 SPREAD_OF_BOARDS = 0.04
-"""By how much boards of a model differ in speed, as a standard deviation; a step waits for the slowest.  Fitted on the page's K80
-rows of GCE, within what is known of clusters (8 % between boards, Sinha et al., SC 2022)."""
+"""By how much boards of a model differ in speed, as a standard deviation; a step waits for the slowest.  Of 3, 4 and 5 %, tried on
+the page's rows; studies of clusters found some 8 % between boards of a model (Sinha et al., SC 2022; recalled)."""
 EXPECTED_SLOWEST = {1: 0.0, 2: 0.56, 4: 1.03, 8: 1.42, 16: 1.77, 32: 2.07, 64: 2.34}
 """Standard deviations that the largest of so many normal values lies above their mean."""
 HOST_SUM_BYTES = 20e9
@@ -34,7 +34,7 @@ HOST_SUM_BYTES = 20e9
 
 
 class Host(NamedTuple):
-    """Of a kind of machine: how many GPUs hang on one PCIe switch, whose link to the host they share, and NVLink between two."""
+    """A kind of machine: how many GPUs hang on one PCIe switch and share its link to the host, and NVLink between two of them."""
 
     gpus_by_switch: int
     nvlink: float = 0.0
@@ -51,7 +51,8 @@ MACHINES = {
 
 
 class Stretch(NamedTuple):
-    """A part of the step on one GPU: what it takes, the variables it needs the first time, those whose gradients it ends with."""
+    """A part of the step on one GPU: what it takes, the variables that it is the first to need, and those whose gradients it
+    ends with."""
 
     seconds: float
     needs: tuple[int, ...]

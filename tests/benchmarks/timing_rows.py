@@ -69,8 +69,8 @@ _SIZES = {"f32": 4, "f16": 2, "i8": 1}
 _REACHED_OF_AMD = 0.75
 """What AMD's products of 2017 reach of the sheet at best (0.69 to 0.74 of it in DeepBench's rows): the libraries were young."""
 _GRADIENT_TENSORS = 3 / 4
-"""The gradient of an elementwise op, or of batch normalization, moves three tensors (two in, one out); the table counts twice the
-two of the op itself."""
+"""The gradient of an elementwise op, or of batch normalization, moves three tensors (two in, one out); the table counts twice
+the two of the op itself."""
 _DOT_PRODUCT_GAIN = 4
 """Int8 products without the layouts of tensor cores take four multiplications in a lane (dp4a)."""
 
