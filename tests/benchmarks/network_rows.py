@@ -54,7 +54,7 @@ class LeftOut(NamedTuple):
 
 
 class ScaledRow(NamedTuple):
-    """A training step on several GPUs, of TensorFlow's own page; `variant` is the machine, the input and the variables' place."""
+    """A training step on several GPUs, of TensorFlow's own page; `variant`: the machine, its input, where variables are."""
 
     run: NetworkRun
     device: str

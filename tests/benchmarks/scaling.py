@@ -25,7 +25,7 @@ PCIE_SHARE = 0.77
 NVLINK_SHARE = 0.91
 """18.3 of 20 GB/s each way over one link of a P100 (p2pBandwidthLatencyTest as Dell published it)."""
 SPREAD_OF_BOARDS = 0.04
-"""By how much boards of a model differ in speed, as a standard deviation; a step waits for the slowest.  Of 3, 4 and 5 %, tried on
+"""By how much boards of a model differ in speed, as a standard deviation; a step waits for the slowest.  Of 3, 4, 5 %, tried on
 the page's rows; studies of clusters found some 8 % between boards of a model (Sinha et al., SC 2022; recalled)."""
 EXPECTED_SLOWEST = {1: 0.0, 2: 0.56, 4: 1.03, 8: 1.42, 16: 1.77, 32: 2.07, 64: 2.34}
 """Standard deviations that the largest of so many normal values lies above their mean."""
@@ -34,7 +34,7 @@ HOST_SUM_BYTES = 20e9
 
 
 class Host(NamedTuple):
-    """A kind of machine: how many GPUs hang on one PCIe switch and share its link to the host, and NVLink between two of them."""
+    """A kind of machine: how many GPUs share a PCIe switch and its link to the host, and NVLink between two of them."""
 
     gpus_by_switch: int
     nvlink: float = 0.0

@@ -43,6 +43,7 @@ SAME_BOARD = {
     "RTX 3090": "GeForce RTX 3090",
     "RTX 4090": "GeForce RTX 4090",
     "RTX 5090": "GeForce RTX 5090",
+    "RTX PRO 6000 Blackwell Max-Q": "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
 }
 """The catalogue's name of a device of the tables, from which come watts, process, cache and kind of memory."""
 LAUNCHES = {
