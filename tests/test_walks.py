@@ -66,8 +66,8 @@ def rows_of(recorder: Recorder) -> list[list[tuple[Any, ...]]]:
 
 def study(source: Source, *, is_executed: bool = False, warned: list[str] | None = None, **values: Any) -> TimeStudy:
     options = make_options(values)
-    warn = [].append if warned is None else warned.append
-    return study_time(lambda: load(source, None, options), options, "graph", is_executed=is_executed, warn=warn)
+    said: list[str] = [] if warned is None else warned
+    return study_time(lambda: load(source, None, options), options, "graph", is_executed=is_executed, warn=said.append)
 
 
 # --- as numpy executes it ------------------------------------------------------------------------------------------
