@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -348,6 +349,21 @@ def test_a_frame_runs_as_often_as_is_said(times: int, device: str) -> None:
     graph = {"nodes": loop(device), "devices": {"cpu": 2, "gpu": 1}, "fetch": ["out"]}
     found = study(graph, shape={"x": ()}, iterations={"w": times})
     assert sum(node.node == "twice" for node in found.nodes) == times
+
+
+def test_a_loop_of_a_function_that_was_put_in_is_called_as_the_warning_says() -> None:
+    graph = counted_loop("called")
+    graph["nodes"][-1]["attrs"]["_lower_as_multi_device_function"] = True
+    for node in graph["functions"][-1]["nodes"]:
+        if node["op"] == "While":
+            node["attrs"]["_lower_using_switch_merge"] = True
+    warned: list[str] = []
+    study(graph, warned=warned)
+    (name,) = re.findall("--iterations (.*)=N", warned[0])
+    assert name.endswith("/turns")
+    one, other = study(graph, iterations=[f"{name}=3"]), study(graph, iterations={"turns": 3})
+    assert sum(node.op == "MatMul" for node in one.nodes) == 3
+    assert one.nodes == other.nodes
 
 
 def test_an_upper_bound_that_is_known_ends_a_loop() -> None:
