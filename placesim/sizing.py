@@ -44,13 +44,24 @@ class Wanted(NamedTuple):
     dumps: bool = False
 
 
-def study_memory(load: Callable[[], Loaded], options: Options, name: str, wanted: Wanted | None = None) -> MemoryStudy:
+def study_memory(
+    load: Callable[[], Loaded],
+    options: Options,
+    name: str,
+    wanted: Wanted | None = None,
+    warn: Callable[[str], object] = lambda text: None,
+) -> MemoryStudy:
     """What a graph needs, and what it would take to fit.
 
-    `load` gives the graph anew each time.  Raises what is wrong with the graph or the options, and what TensorFlow would raise
+    `load` gives the graph anew each time; `warn` is told of each loop that is taken to run once because nothing says how often.
+    Raises what is wrong with the graph or the options, and what TensorFlow would raise
     but for a device that runs out of memory: that is in the study.
     """
-    return _Study(load, options, name, wanted or Wanted()).study()
+    study = _Study(load, options, name, wanted or Wanted())
+    found = study.study()
+    for text in study.guesses.warnings():
+        warn(text)
+    return found
 
 
 def find_peaks(load: Callable[[], Loaded], loaded: Loaded, options: Options) -> tuple[DeviceUsage, ...]:
@@ -73,7 +84,7 @@ class _Study:
         self._name = name
         self._wanted = wanted
         self._stage = Stage.EXECUTED if wanted.is_executed else Stage.WALKED
-        self._guesses = Guesses()
+        self.guesses = Guesses()
 
     def study(self) -> MemoryStudy:
         self._check()
@@ -97,7 +108,7 @@ class _Study:
             self._smallest_gpu(gpus) if self._may_change_model(gpus) else None,
             _other_growth(gpus, fits=error is None),
             () if error is None or self._wanted.is_executed else self._order(options, needed, error),
-            self._guesses.sentences(),
+            self.guesses.sentences(),
         )
 
     def _check(self) -> None:
@@ -115,8 +126,8 @@ class _Study:
         if self._wanted.is_executed:
             report = simulate(self._fresh(), options, self._stage, tells_memory=tells_memory)
         else:
-            walked = walk(self._fresh, options, _held, self._guesses.chosen, tells_memory=tells_memory)
-            report, self._guesses = walked.report, walked.guesses
+            walked = walk(self._fresh, options, _held, self.guesses.chosen, tells_memory=tells_memory)
+            report, self.guesses = walked.report, walked.guesses
         if report.error is None:
             return report, None
         if options.no_memory_limit or not isinstance(report.error, ResourceExhaustedError):
@@ -176,7 +187,7 @@ class _Study:
         if graph is None:
             return ()
         ordered = replace(loaded, file=replace(loaded.file, graph=graph))
-        return towers if walk_once(ordered, options, self._guesses.chosen, tells_memory=False).report.error is None else ()
+        return towers if walk_once(ordered, options, self.guesses.chosen, tells_memory=False).report.error is None else ()
 
     def _devices(self, report: Report, needed: Report) -> Iterator[DeviceMemory]:
         reached = {usage.device: usage for usage in report.memory}

@@ -57,8 +57,8 @@ def study_time(
         walked = walks.without_limit(walked, is_executed=is_executed)
     if walked.report.error is not None:
         raise walked.report.error
-    for loop in walked.guesses.unsaid_loops():
-        warn(f"loop {loop} is simulated with one iteration, since nothing fixes how many: `--iterations {loop}=N` says it")
+    for text in walked.guesses.warnings():
+        warn(text)
     with collector_paused():
         machine = walks.machine(walked.report)
         recorded = _by_step(walked.recorder, walks.repeats)

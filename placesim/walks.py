@@ -146,7 +146,8 @@ def _check_loops(loaded: Loaded, options: Options) -> None:
     steps = loaded.file.steps or ()
     frames = loop_frames(loaded.file.graph, chain.from_iterable(step.nodes for step in steps))
     for name in given:
-        if not any(is_loop_name(name, frame) for frame in frames):
+        # a function's loop is called by its own name, or with those of its callers before it
+        if not any(is_loop_name(name, frame) or is_loop_name(frame.removesuffix(CONTEXT), name) for frame in frames):
             known = _names(frames)
             expected = (
                 f"one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,8 @@ def rows_of(recorder: Recorder) -> list[list[tuple[Any, ...]]]:
 
 def study(source: Source, *, is_executed: bool = False, warned: list[str] | None = None, **values: Any) -> TimeStudy:
     options = make_options(values)
-    warn = [].append if warned is None else warned.append
-    return study_time(lambda: load(source, None, options), options, "graph", is_executed=is_executed, warn=warn)
+    said: list[str] = [] if warned is None else warned
+    return study_time(lambda: load(source, None, options), options, "graph", is_executed=is_executed, warn=said.append)
 
 
 # --- as numpy executes it ------------------------------------------------------------------------------------------
@@ -327,7 +328,7 @@ def test_a_loop_that_nothing_counts_runs_once_and_is_warned_of(form: str) -> Non
     found = study(counted_loop(form), warned=warned)
     assert sum(node.op == "MatMul" for node in found.nodes) == 1
     (line,) = warned
-    assert line.startswith("loop turns is simulated with one iteration")
+    assert line.startswith("loop turns is taken to run once, since nothing fixes how often")
     assert any(sentence.startswith("loop turns is taken to run once") for sentence in found.assumptions)
 
 
@@ -348,6 +349,21 @@ def test_a_frame_runs_as_often_as_is_said(times: int, device: str) -> None:
     graph = {"nodes": loop(device), "devices": {"cpu": 2, "gpu": 1}, "fetch": ["out"]}
     found = study(graph, shape={"x": ()}, iterations={"w": times})
     assert sum(node.node == "twice" for node in found.nodes) == times
+
+
+def test_a_loop_of_a_function_that_was_put_in_is_called_as_the_warning_says() -> None:
+    graph = counted_loop("called")
+    graph["nodes"][-1]["attrs"]["_lower_as_multi_device_function"] = True
+    for node in graph["functions"][-1]["nodes"]:
+        if node["op"] == "While":
+            node["attrs"]["_lower_using_switch_merge"] = True
+    warned: list[str] = []
+    study(graph, warned=warned)
+    (name,) = re.findall("--iterations (.*)=N", warned[0])
+    assert name.endswith("/turns")
+    one, other = study(graph, iterations=[f"{name}=3"]), study(graph, iterations={"turns": 3})
+    assert sum(node.op == "MatMul" for node in one.nodes) == 3
+    assert one.nodes == other.nodes
 
 
 def test_an_upper_bound_that_is_known_ends_a_loop() -> None:
@@ -403,8 +419,8 @@ def test_an_error_names_what_settles_most_first() -> None:
     assert raised.value.help == (
         "`--batch N` says the first dimension of all: it settles 4 of 6 open tensors",
         "`--shape z=3,N` says that of z: it settles 2 of 6 open tensors",
-        "`--feed n=VALUE` tells 2 of 3 open shapes",
-        "`--feed k=VALUE` tells 1 of 3 open shapes",
+        "`--feed n=VALUE` tells 2 of 3 shapes that depend on values",
+        "`--feed k=VALUE` tells 1 of 3 shapes that depend on values",
         "`--execute` runs the graph with numpy, and takes what comes",
         "`--assume-unknown N` takes N for each open dimension",
     )
@@ -443,16 +459,29 @@ def test_a_value_inside_a_function_is_traced_to_its_feed() -> None:
     assert not walked(graph, feed={"k": [2, 3]}).guesses.sentences()
 
 
+def test_what_is_known_of_a_shape_stays_known() -> None:
+    nodes: Nodes = [
+        {"op": "Placeholder", "name": "n", "dtype": "int32", "shape": []},
+        {"op": "Pack", "name": "d", "inputs": ["n", 64]},
+        {"op": "Concat", "name": "e", "inputs": [0, "d", [3]]},
+        {"op": "Fill", "name": "f", "inputs": ["e", 1.0]},
+        {"op": "Fill", "name": "x", "inputs": [[8, 64], 1.0]},
+        {"op": "Reshape", "name": "r", "inputs": ["x", "d"]},
+    ]
+    # one of a reshaped tensor's dimensions follows from the others
+    assert not walked({"nodes": nodes, "fetch": ["r"]}).guesses.sentences()
+    found = walked({"nodes": nodes, "fetch": ["f"]}, assume_unknown=5)
+    shapes = {e.site.name: e.outputs for e in found.recorder.executions if e.site is not None}
+    assert shapes["f"][0][0] == (5, 64, 3)
+
+
 @given(st.integers(1, 50))
 @settings(max_examples=8, deadline=None)
 def test_assumed_dimensions_are_as_those_that_are_said(count: int) -> None:
     found = walked(open_sizes(), assume_unknown=count)
     assert found.guesses.sentences() == (f"open dimensions of 5 tensors are taken as {count}",)
     said = walked(open_sizes(), batch=count, shape={"z": [3, count]}, feed={"n": count, "k": [count, count]})
-    shapes = [{e.site.name: e.outputs for e in w.recorder.executions if e.site is not None} for w in (found, said)]
-    assert {name: shapes[0][name] for name in ("rx", "ry", "rz", "h")} == {
-        name: shapes[1][name] for name in ("rx", "ry", "rz", "h")
-    }
+    assert rows_of(found.recorder) == rows_of(said.recorder)
 
 
 def test_a_rank_that_is_not_known_is_no_dimension_to_assume() -> None:

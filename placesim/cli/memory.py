@@ -124,7 +124,7 @@ def memory_command(
       placesim memory model.yaml --batch 64 | awk -F'\\t' '$1 == "device" {print $2, $5}'
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
-    from placesim.cli.output import is_terminal, write, write_error_text, write_files
+    from placesim.cli.output import complain, is_terminal, write, write_error_text, write_files
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.options import make_options
     from placesim.sizing import Wanted, study_memory
@@ -133,7 +133,9 @@ def memory_command(
     check_page_target(form, output)
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment(), "execute": execute}
     options = make_options(given(values | known | {"batch": None if batch == AUTO else batch}))
-    study = study_memory(graph_loader(graph, options), options, graph_name(graph), Wanted(execute, batch == AUTO, dumps))
+    found = Wanted(execute, batch == AUTO, dumps)
+    load = graph_loader(graph, options)
+    study = study_memory(load, options, graph_name(graph), found, lambda text: complain(f"Warning: {text}\n"))
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(study, top), is_styled=True)
     else:

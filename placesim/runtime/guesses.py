@@ -103,6 +103,13 @@ class Guesses:
         used = {find_loop(self.iterations, loop) for loop in self.loops}
         return [name for name in self.iterations if name not in used]
 
+    def warnings(self) -> list[str]:
+        """What of it is likely to be wrong."""
+        return [
+            f"loop {loop} is taken to run once, since nothing fixes how often: `--iterations {loop}=N` says it"
+            for loop in self.unsaid_loops()
+        ]
+
     def sentences(self) -> tuple[str, ...]:
         """What was assumed, and what was given to no end."""
         said = [

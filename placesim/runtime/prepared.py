@@ -77,13 +77,14 @@ class PreparedStep(NamedTuple):
 class Prepared:
     """A prepared step and, from its first run on, what runs it; kept for all steps that feed and fetch the same.
 
-    `step_resources` are emptied before each run.  Where memory is accounted for, `settled` are the shapes of what was fed when
-    it turned out that the step fits whatever its order: nothing is accounted for in further steps of these shapes.  `open` are
-    those with which not all shapes follow from them, so that each step is another.
+    `step_resources` are emptied before each run.  Where memory is accounted for, `fitting` are the shapes of what was fed when
+    it turned out that the step fits whatever its order, and `settled` those with which all others follow from them too: nothing
+    is accounted for in further steps of these shapes.  With `open` they do not, so that each step is another.
     """
 
     step: PreparedStep
     executor: AnyExecutor | None = None
+    fitting: tuple[tuple[int, ...], ...] | None = None
     settled: tuple[tuple[int, ...], ...] | None = None
     open: tuple[tuple[int, ...], ...] | None = None
     step_resources: dict[str, Any] = field(default_factory=dict)

@@ -30,12 +30,13 @@ from placesim.ops.categories import CONTROL_FLOW, RECEIVES, SENDS
 from placesim.ops.kernels import find_kernel, no_kernel_message
 from placesim.runtime.allocation import KEEPING, AllocationCheck, checked_kernel
 from placesim.runtime.boxes import with_boxes
-from placesim.runtime.guesses import Guesses
 from placesim.runtime.int32_attrs import int32_problem
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.process_memory import MAX_ELEMENTS, ProcessMemory, out_of_memory, tensor_bytes
 from placesim.runtime.resources import ResourceManager, Variable
-from placesim.runtime.sketches import sketched
+
+if TYPE_CHECKING:
+    from placesim.runtime.guesses import Guesses
 
 if TYPE_CHECKING:
     from placesim.runtime.measuring import Measurements
@@ -214,6 +215,8 @@ def build_program(
             found = full[alike] = _prepared(graph, node, kernel, state)
         attrs, allocation, kernel = found
         if state.guesses is not None:
+            from placesim.runtime.sketches import sketched
+
             kernel = sketched(kernel, graph, node, state.guesses)
         if state.measurements is not None:
             kernel = state.measurements.timed(kernel, graph, node, state.device.name)

@@ -22,7 +22,6 @@ from placesim.ops.categories import FUNCTION_ENDS
 from placesim.placement.placer import Placement
 from placesim.placement.rewrites import rewrite
 from placesim.placement.session_placer import SessionPlacer
-from placesim.runtime.accounting.fixed_shapes import has_fixed_shapes
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.denormals import flushed_denormals
 from placesim.runtime.executors import AnyExecutor, build_executor
@@ -258,6 +257,13 @@ class Session:
         """A step whose memory is accounted for; one that is known to fit whatever its order needs that only once."""
         assert prepared.executor is not None
         shapes = tuple(value_dims(value) for value in arguments.values())
+        if prepared.fitting == shapes and shapes not in (prepared.settled, prepared.open):
+            from placesim.runtime.accounting.fixed_shapes import has_fixed_shapes
+
+            if has_fixed_shapes(prepared, shapes):
+                prepared.settled = shapes
+            else:
+                prepared.open = shapes
         if prepared.settled == shapes:
             if ledger.recorder is not None:
                 ledger.recorder.repeat_step(id(prepared))
@@ -274,10 +280,7 @@ class Session:
         # whoever records a step wants that one which the others are like: not the first, where that makes what outlives it
         is_steady = ledger.recorder is None or ledger.kept_bytes == kept
         if prepared.open != shapes and is_steady and not ledger.accounts_always and ledger.has_room_for_all():
-            if has_fixed_shapes(prepared, shapes):
-                prepared.settled = shapes
-            else:
-                prepared.open = shapes
+            prepared.fitting = shapes
         return results
 
     def _build_executor(self, prepared: Prepared) -> AnyExecutor:

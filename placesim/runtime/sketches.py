@@ -21,6 +21,7 @@ from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import Attrs, Shape, names_functions
 from placesim.ops.categories import CASES, IFS, WHILES
+from placesim.runtime.graph_shapes import MAX_VALUE_ELEMENTS, MOVING_OPS
 from placesim.runtime.guesses import TWO_WAYS, Guesses, Open
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.kernels.sketch import NOTHING, UNTOLD, Sketch, SketchedValueError
@@ -99,6 +100,8 @@ def sketched(kernel: Kernel, graph: Graph, node: Node, guesses: Guesses) -> Kern
                 made.opened_by = causes
                 guesses.causes[id(graph), node.name, slot] = causes
             outputs.append(made)
+        if node.op in MOVING_OPS and not is_known:
+            _know_some(outputs, compute, values, attrs)
         return outputs
 
     return kernel._replace(compute=walk, direct=None)
@@ -180,6 +183,27 @@ def _opened_by(values: Sequence[Any]) -> frozenset[str]:
     return found
 
 
+def _know_some(outputs: Sequence[Any], compute: Callable[..., Sequence[Any]], values: Sequence[Any], attrs: Attrs) -> None:
+    """Of what moves elements of small tensors of integers: those that come from known ones."""
+    if any(made.dtype.kind not in "iu" or made.size > MAX_VALUE_ELEMENTS for made in outputs):
+        return
+    given = [_partly(value) for value in values]
+    if any(value is None for value in given):
+        return
+    with suppress(InvalidArgumentError, *_NOT_FOR_SKETCHES):
+        for made, array in zip(outputs, compute(given, attrs), strict=True):
+            made.known = np.asarray(array)
+
+
+def _partly(value: Any) -> Any:
+    """A value with -1 for what is not known of it; None where that is all, or too much."""
+    if not isinstance(value, Sketch):
+        return value
+    if value.known is not None:
+        return value.known
+    return np.full(value.shape, -1, value.dtype) if value.dtype.kind == "i" and value.size <= MAX_VALUE_ELEMENTS else None
+
+
 def _roots(values: Sequence[Any]) -> frozenset[str] | None:
     """The feeds that together would tell these values, None where no feed does."""
     found: frozenset[str] = frozenset()
@@ -227,14 +251,21 @@ def _shapes(
 
 def _known_of(
     values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext]
-) -> tuple[list[Dims], Attrs, list[Any], list[HandleShape | None]]:
+) -> tuple[list[Dims], Attrs, list[Any], list[HandleShape | None], list[Dims]]:
     """What a shape function is told of a node's inputs."""
     return (
         [value_dims(value.value if isinstance(value, Variable) else value) for value in values],
         attrs,
         [np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None for value in values],
         [_handle(value, context) if isinstance(value, ResourceHandle) else None for value in values],
+        [_spelled(value) for value in values],
     )
+
+
+def _spelled(value: Any) -> Dims:
+    """The shape that a value spells as far as it is known."""
+    known = value.known if isinstance(value, Sketch) else None
+    return None if known is None or known.ndim != 1 else tuple(map(int, known))
 
 
 class _Asking(ShapeContext):

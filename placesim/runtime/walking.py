@@ -123,7 +123,8 @@ def ways_to_know(error: SketchedValueError, opened: Sequence[frozenset[str]] = (
     for names, count in cover(sets, {names: names for names in together})[:MAX_NAMED]:
         ways = " and ".join(f"`--feed {name}=VALUE`" for name in names)
         tells = "tell" if len(names) > 1 else "tells"
-        said.append(f"{ways} {tells} it" if len(opened) < 2 else f"{ways} {tells} {count} of {len(opened)} open shapes")
+        is_all = error.node is not None and len(opened) <= 1
+        said.append(f"{ways} {tells} it" if is_all else f"{ways} {tells} {count} of {len(opened)} shapes that depend on values")
     return (*said, "`--execute` runs the graph with numpy, and takes what comes")
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.cli.shell import ROOT, Shell, rows
@@ -186,3 +187,91 @@ def test_a_graph_that_tensorflow_refuses(shell: Shell) -> None:
     ended = shell("simulate", str(ROOT / "graphs" / "missing-gpu.yaml"))
     assert (ended.code, ended.output) == (1, "")
     assert ended.complaint.startswith("InvalidArgumentError: ")
+
+
+# --- what is not known ----------------------------------------------------------------------------------------------
+
+LOOP = """
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [64, 64]}
+  - {op: Placeholder, name: bound, dtype: float32, shape: []}
+  - {op: Enter, name: enter, inputs: [x], attrs: {frame_name: power/while_context}}
+  - {op: Enter, name: limit, inputs: [bound], attrs: {frame_name: power/while_context, is_constant: true}}
+  - {op: Merge, name: merge, inputs: [enter, next]}
+  - {op: Const, name: axes, value: [0, 1], dtype: int32, inputs: [^merge]}
+  - {op: Max, name: largest, inputs: [merge, axes]}
+  - {op: Less, name: less, inputs: [largest, limit]}
+  - {op: LoopCond, name: goes_on, inputs: [less]}
+  - {op: Switch, name: switch, inputs: [merge, goes_on]}
+  - {op: MatMul, name: product, inputs: ["switch:1", "switch:1"]}
+  - {op: NextIteration, name: next, inputs: [product]}
+  - {op: Exit, name: out, inputs: ["switch:0"]}
+run:
+  - {fetch: [out]}
+"""
+
+
+def products(output: str) -> int:
+    return sum(int(row[4]) for row in rows(output, "node") if row[0] == "product")
+
+
+@pytest.mark.parametrize("command", ["simulate", "memory"])
+def test_a_loop_that_nothing_counts_is_warned_of(shell: Shell, command: str) -> None:
+    graph = shell.write("loop.yaml", LOOP)
+    ended = shell(command, graph)
+    assert ended.code == 0
+    assert ended.complaint == (
+        "Warning: loop power/while_context is taken to run once, since nothing fixes how often: "
+        "`--iterations power/while_context=N` says it\n"
+    )
+    assert any(
+        sentence.startswith("loop power/while_context is taken to run once") for (sentence,) in rows(ended.output, "assumption")
+    )
+    said = shell(command, graph, "--iterations", "power=7")
+    assert (said.code, said.complaint) == (0, "")
+    assert ["loop power/while_context is taken to run 7 times, as given"] in rows(said.output, "assumption")
+    if command == "simulate":
+        assert (products(ended.output), products(said.output)) == (1, 7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (
+            ["--iterations", "powre=3"],
+            "no such loop: got 'powre' as the name of one, expected one of power; did you mean 'power'?",
+        ),
+        (["--iterations", "power"], "wrong iterations: got 'power', expected NAME=N"),
+        (["--iterations", "power=-1"], "wrong iterations of power: got '-1', expected a number from 0 to 1048576"),
+        (["--iterations", "power=two"], "wrong iterations of power: got 'two'"),
+        (["--assume-unknown", "-1"], "-1 is not in the range x>=0"),
+        (["--execute", "--iterations", "power=3"], "sizes for what is computed: got --iterations with --execute"),
+    ],
+)
+@pytest.mark.parametrize("command", ["simulate", "memory"])
+def test_wrong_guesses_end_with_2(shell: Shell, command: str, arguments: list[str], complaint: str) -> None:
+    ended = shell(command, shell.write("loop.yaml", LOOP), *arguments)
+    assert (ended.code, ended.output) == (2, "")
+    assert complaint in ended.complaint
+
+
+def test_iterations_are_as_they_really_come_where_it_is_executed(shell: Shell) -> None:
+    graph = shell.write("loop.yaml", LOOP.replace("{fetch: [out]}", "{fetch: [out], feed: {x: {file: x.npy}, bound: 40.0}}"))
+    np.save(shell.directory / "x.npy", np.full((64, 64), 1 / 64 + 1e-2, np.float32))
+    matrix, times = np.full((64, 64), 1 / 64 + 1e-2, np.float32), 0
+    while matrix.max() < 40 and times < 100:
+        matrix, times = matrix @ matrix, times + 1
+    ended = shell("simulate", graph, "--execute")
+    assert (ended.code, ended.complaint) == (0, "")
+    assert products(ended.output) == times > 1
+    assert not any("loop" in sentence for (sentence,) in rows(ended.output, "assumption"))
+    told = shell("simulate", graph, "--iterations", f"power={times}")
+    assert rows(told.output, "time") == rows(ended.output, "time")
+
+
+def test_the_report_says_for_how_many_tensors_a_number_was_taken(shell: Shell, graph: str) -> None:
+    ended = shell("simulate", graph, "--assume-unknown", "16", "--format", "json")
+    assert ended.code == 0
+    assert "open dimensions of 1 tensor are taken as 16" in json.loads(ended.output)["assumptions"]
+    both = shell("simulate", graph, "--assume-unknown", "16", "--fetch", "r", "--fetch", "tower/b")
+    assert ["open dimensions of 2 tensors are taken as 16"] in rows(both.output, "assumption")

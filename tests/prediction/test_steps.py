@@ -170,7 +170,7 @@ def test_on_a_gpu_what_reads_a_call_waits_for_the_streams_order_alone() -> None:
     """As many launches go ahead of the kernels as without a call."""
     whole = called(1)
     nodes: Nodes = [whole["nodes"][0], {"op": "MatMul", "name": "c1", "inputs": ["c0", "c0"], "device": "/gpu:0"}]
-    plain = {"nodes": nodes, "fetch": ["after3"]}
+    plain: dict[str, Any] = {"nodes": nodes, "fetch": ["after3"]}
     whole["nodes"][1]["device"] = "/gpu:0"
     found = []
     for graph in (whole, plain):

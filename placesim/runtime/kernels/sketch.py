@@ -34,10 +34,11 @@ class Sketch:
 
     `origin` names the node that made it, and `roots` the feeds whose values together would tell it: None where no feed does.
     `opened_by` are those whose values would have told its shape where that is assumed, `UNTOLD` among them where none does.
+    `known` are its elements where it is small and some of them are known: those that are not are -1.
     Its rows and other parts are sketches too.
     """
 
-    __slots__ = ("dtype", "opened_by", "origin", "roots", "shape")
+    __slots__ = ("dtype", "known", "opened_by", "origin", "roots", "shape")
 
     def __init__(self, shape: tuple[int, ...], dtype: DType, origin: str = "", roots: frozenset[str] | None = None) -> None:
         self.shape = shape
@@ -45,12 +46,13 @@ class Sketch:
         self.origin = origin
         self.roots = roots
         self.opened_by = NOTHING
+        self.known: np.ndarray[Any, Any] | None = None
 
     def with_shape(self, shape: tuple[int, ...]) -> Sketch:
         """Elements of this tensor in another shape."""
         found = Sketch.__new__(Sketch)
         found.shape, found.dtype, found.origin = shape, self.dtype, self.origin
-        found.roots, found.opened_by = self.roots, self.opened_by
+        found.roots, found.opened_by, found.known = self.roots, self.opened_by, None
         return found
 
     @property
