@@ -101,7 +101,7 @@ def show_command(
     form = form or form_of_file(FORMS, output or "") or "text"
     check_page_target(form, output)
     wish = Wish.of(memory, values, by_itself=form in ("html", "json"))
-    snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish))
+    snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish, costs=wish if form == "html" else Wish.NONE))
     picture = run_within(values["timeout"], lambda: picture_of(snapshot))
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(picture, depth), is_styled=True)

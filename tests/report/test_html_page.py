@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from placesim.cli.graph_arguments import Wish, Wishes, open_subject
+from placesim.inspection.amounts import readable_seconds
 from placesim.inspection.baseline import baseline_snapshot
 from placesim.inspection.explaining.paragraphs import NODE, Paragraphs
 from placesim.inspection.picturing.picture import Picture, picture_of
@@ -119,6 +120,28 @@ def test_a_picture_without_memory_has_none(tmp_path: Path) -> None:
     memory = page_document(with_memory(tmp_path))["memory"]
     assert (memory["peaks"], memory["held"]) == ([], [])
     assert "x [?,262144]" in memory["note"]
+
+
+def test_a_proof_ends_with_what_the_node_takes(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(MEMORY)
+    found = open_subject(str(tmp_path / "m.yaml"), {"batch": 4}, wishes=Wishes(costs=Wish.KNOWN))
+    assert found.costs is not None
+    seen = picture_of(found)
+    proofs = page_document(seen)["proofs"]
+    last = {
+        node.name: proofs["paragraphs"][proofs["proofs"][proof][-1]]
+        for node, proof in zip(seen.nodes, proofs["of_node"], strict=True)
+    }
+    # x is fed: no step runs it
+    assert {name: paragraph[0] for name, paragraph in last.items()} == {"x": "Chosen"} | dict.fromkeys(
+        ("s/a", "s/b", "c"), "Cost"
+    )
+    for name in ("s/a", "s/b", "c"):
+        cost = found.costs.of(name, ())
+        assert cost is not None
+        assert cost.here is not None
+        assert last[name][1].startswith(f"{readable_seconds(cost.here.seconds)} (")
+        assert f"each time that step 0 runs, bound by {cost.here.bound}." in last[name][1]
 
 
 # --- in the browser -------------------------------------------------------------------------------------------------

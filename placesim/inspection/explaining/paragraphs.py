@@ -1,4 +1,4 @@
-"""The proof of a node's placement -> a few short paragraphs for the page, from the request to the choice.
+"""The proof of a node's placement -> a few short paragraphs for the page, from the request to the choice, and what it costs.
 
 Nodes alike in what decided them get equal paragraphs: kept once each, the proofs of a large graph take little room.
 """
@@ -6,10 +6,11 @@ Nodes alike in what decided them get equal paragraphs: kept once each, the proof
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.devices.names import ANY
 from placesim.graph.graph import Node, Signature
+from placesim.inspection.amounts import readable_seconds
 from placesim.inspection.device_names import short_names
 from placesim.inspection.explaining.annotations import Kind
 from placesim.inspection.explaining.kernel_support import KernelSupport
@@ -19,6 +20,9 @@ from placesim.marked import listed
 from placesim.placement.colocation import Cause, Union
 from placesim.placement.constraints import SoftStep, SupportedTypes
 from placesim.placement.reasons import Choice, Reason
+
+if TYPE_CHECKING:
+    from placesim.prediction.node_costs import DeviceCost, NodeCost, NodeCosts
 
 MAX_SHOWN = 8
 """Of long lists this many are shown, and how many more there are."""
@@ -48,9 +52,13 @@ class Paragraph(NamedTuple):
 
 
 class Paragraphs:
-    """The paragraphs for the nodes of the newest placement; ValueError where there is none."""
+    """The paragraphs for the nodes of the newest placement; ValueError where there is none.
 
-    def __init__(self, live: Live) -> None:
+    With `costs` the last of them says what a node takes, where a step runs it.
+    """
+
+    def __init__(self, live: Live, costs: NodeCosts | None = None) -> None:
+        self._costs = costs
         self._proofs = proofs_of(live)
         devices = self._proofs.placement.device_set.devices
         self._short = dict(zip(devices, short_names([device.name for device in devices]), strict=True))
@@ -82,6 +90,9 @@ class Paragraphs:
         if reason.candidates:
             yield Paragraph("Candidates", listed([self._short[device] for device in reason.candidates], MAX_SHOWN))
         yield self._choice(reason)
+        cost = None if self._costs is None or reason.device is None else self._costs.of(node.name, ())
+        if cost is not None and cost.here is not None:
+            yield Paragraph("Cost", _cost(cost, cost.here))
 
     def _choice(self, reason: Reason) -> Paragraph:
         if reason.device is None:
@@ -112,6 +123,17 @@ def _missing(support: KernelSupport) -> str:
         return f"{support.device_type} has none."
     causes = "; ".join(map(str, support.exclusions)) or "none takes these types"
     return f"{support.device_type} has none that fits: {causes}."
+
+
+def _cost(cost: NodeCost, here: DeviceCost) -> str:
+    when = f"each time that step {cost.step} runs"
+    if not here.family:
+        return f"Its dispatch alone, {when}."
+    interval = f"{readable_seconds(here.low)} to {readable_seconds(here.high)}"
+    runs = "" if cost.runs == 1 else f", {cost.runs} runs together"
+    inputs = f" Inputs from elsewhere take {readable_seconds(here.transfer_seconds)}." if here.transfers else ""
+    host = " Its processor is assumed." if here.is_uncertain else ""
+    return f"{readable_seconds(here.seconds)} ({interval}) {when}{runs}, bound by {here.bound}.{host}{inputs}"
 
 
 # --- groups ---------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from placesim.inspection.snapshot import Live, Snapshot
 
 if TYPE_CHECKING:
     from placesim.placement.placer import Placement
+    from placesim.prediction.node_costs import NodeCosts
     from placesim.runtime.accounting.usage import DeviceUsage
     from placesim.runtime.graph_shapes import GraphShapes
 
@@ -63,7 +64,7 @@ class Picture:
 
     `devices` are full names in device-set order.  `live` holds the reasons; it is None, and nodes have neither inputs nor
     bytes, in a picture of a report that was read back.  `memory` is what devices hold while the steps run, where that was asked
-    for; `memory_note` says why it is not known.
+    for; `memory_note` says why it is not known.  `costs` tells what nodes take in a step, where that is known.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Picture:
     error: str = ""
     memory: tuple[DeviceUsage, ...] = ()
     memory_note: str = ""
+    costs: NodeCosts | None = None
 
     def matrix(self) -> dict[tuple[int, int], Amount]:
         """What passes from one device to another in one run of each step, by source and then target."""
@@ -95,8 +97,8 @@ def picture_of(snapshot: Snapshot) -> Picture:
         copies = _written_copies(snapshot, indices)
     else:
         nodes, copies = tuple(_nodes(placement, indices)), _live_copies(snapshot, live, placement, indices)
-    memory = snapshot.memory, snapshot.memory_note
-    return Picture(snapshot.name, devices, nodes, tuple(copies), live, snapshot.warnings, error, *memory)
+    found = snapshot.memory, snapshot.memory_note, snapshot.costs
+    return Picture(snapshot.name, devices, nodes, tuple(copies), live, snapshot.warnings, error, *found)
 
 
 def _nodes(placement: Placement, indices: Mapping[str, int]) -> Iterator[PictureNode]:

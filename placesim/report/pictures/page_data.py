@@ -118,7 +118,7 @@ def _proofs(picture: Picture) -> dict[str, Any]:
     if picture.live is None or picture.live.placement is None:
         return {"paragraphs": [], "proofs": [], "of_node": []}
     paragraphs, proofs = _Table[Paragraph](), _Table[tuple[int, ...]]()
-    source = Paragraphs(picture.live)
+    source = Paragraphs(picture.live, picture.costs)
     of_node = [
         proofs.number(tuple(paragraphs.number(paragraph) for paragraph in source.of(node_id)))
         for node_id in range(len(picture.nodes))

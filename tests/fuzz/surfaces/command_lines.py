@@ -42,6 +42,7 @@ _RULES = (
     *("no-ignored-colocation", "balance: {of: operations, within: 20%}", "balance: {of: bytes, type: CPU, within: 0}"),
     *("variables-with-consumers", "max-memory: {bytes: 1KiB, device: GPU:0}", "on-device: {ops: [MatMul], device: '/gpu:*'}"),
     *("apart: [a/, b/]", "together: ['*']", "not-on-device: {nodes: ['*'], device: /cpu:0}", "baseline: report.json"),
+    *("max-step-time=1us", "max-step-time: {seconds: 9, step: 4}", "max-link-bytes: {bytes: 1, link: '*'}", "max-step-time=-1"),
     *("no-overridden-request", "max-memory=999999TiB", "x", "balance: {of: operations, within: -1}", "{a: [}"),
 )
 _FEEDS = (
@@ -89,8 +90,14 @@ OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "--inter-op-threads": _NUMBERS,
         "--no-execute": (),
     },
-    "explain": MACHINE | SOURCE | PLACEMENT | {"--edits": _NUMBERS, "--format": ("json", "json", "text")},
-    "check": MACHINE | SOURCE | PLACEMENT | {"--rule": _RULES, "--format": ("json", "sarif", "github", "text")},
+    "explain": MACHINE
+    | SOURCE
+    | PLACEMENT
+    | {"--edits": _NUMBERS, "--cost": (), "--batch": _NUMBERS, "--format": ("json", "json", "text")},
+    "check": MACHINE
+    | SOURCE
+    | PLACEMENT
+    | {"--rule": _RULES, "--batch": _NUMBERS, "--format": ("json", "sarif", "github", "text")},
     "show": MACHINE
     | SOURCE
     | PLACEMENT
@@ -131,7 +138,8 @@ OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "diff": MACHINE
     | SOURCE
     | PLACEMENT
-    | {"--a-gpu": _NUMBERS, "--b-gpu": _NUMBERS, "--b-cpu": _NUMBERS, "--b-soft-placement": (), "--format": ("json", "text")},
+    | {"--a-gpu": _NUMBERS, "--b-gpu": _NUMBERS, "--b-cpu": _NUMBERS, "--b-soft-placement": (), "--format": ("json", "text")}
+    | {"--time": (), "--no-memory": (), "--b-batch": _NUMBERS},
     "devices": MACHINE | {"--format": ("json", "text"), "--gpu-models": ()},
     "ops": {
         "--device": ("CPU", "GPU", "XLA_CPU", "TPU"),

@@ -5,14 +5,18 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from random import Random
 from typing import Any
 
 import numpy as np
 
 from placesim import PlacesimError, place, run
+from placesim.loading import load
+from placesim.options import make_options
 from placesim.report.report import Report
+from placesim.report.text.timing import time_document
+from placesim.timing import study_time
 from tests.fuzz.corpus import examples
 from tests.fuzz.inputs import Input
 from tests.fuzz.mutation import dump, mutate_bytes, mutate_text, mutate_tree, odd_text, odd_value, parse
@@ -40,6 +44,8 @@ _POLICY: dict[str, Any] = {
         {"variables-with-consumers": {"nodes": ["*"]}},
         {"balance": {"of": "operations", "type": "GPU", "within": "20%"}},
         {"max-memory": {"bytes": "1GiB", "device": "GPU:0"}},
+        {"max-step-time": {"seconds": "5ms", "step": 1, "of": "high"}},
+        {"max-link-bytes": {"bytes": "4MiB", "link": ["*PCIe*"], "from": "GPU:0", "to": "CPU:0"}},
         {"baseline": {"file": "report.json"}},
     ],
 }
@@ -68,6 +74,9 @@ _POLICY_KEYS = (
     "count",
     "except",
     "unknown",
+    "seconds",
+    "step",
+    "link",
 )
 _INVENTORY_KEYS = (
     "devices",
@@ -82,6 +91,25 @@ _INVENTORY_KEYS = (
     "pci_bus_id",
     "flops",
     "xla_cpu",
+)
+_PREDICTION_KEYS = (
+    "seconds",
+    "low",
+    "high",
+    "devices",
+    "links",
+    "nodes",
+    "transfers",
+    "critical_path",
+    "node",
+    "op",
+    "device",
+    "name",
+    "bytes",
+    "start",
+    "end",
+    "sender",
+    "receiver",
 )
 _REPORT_KEYS = (
     "devices",
@@ -101,7 +129,7 @@ _REPORT_KEYS = (
 
 def inputs(rng: Random) -> Iterator[Input]:
     """Each kind of file as often as any other."""
-    kinds: tuple[Callable[[Random], Input], ...] = (_report, _report, _policy, _inventory, _feed, _array)
+    kinds: tuple[Callable[[Random], Input], ...] = (_report, _report, _prediction, _policy, _inventory, _feed, _array)
     while True:
         yield rng.choice(kinds)(rng)
 
@@ -132,6 +160,27 @@ def _report(rng: Random) -> Input:
         line = ("diff", *rng.choice((("report.json", "other.json"), ("other.json", "report.json"))), *line[2:])
         line = tuple(word for word in line if word != "missing")
     return Input(line, {"report.json": report, "other.json": other})
+
+
+@cache
+def _predictions() -> tuple[Any, ...]:
+    """Of the graph on two machines, as `simulate --format json` writes them."""
+    graph, found = parse(_GRAPH), []
+    for gpu_model in ("Tesla K80", "Tesla V100-SXM2-16GB"):
+        options = make_options({"gpu_model": gpu_model})
+        study = study_time(partial(load, graph, None, options), options, "g")
+        found.append(json.loads(json.dumps(time_document(study))))
+    return tuple(found)
+
+
+def _prediction(rng: Random) -> Input:
+    prediction = dump(mutate_tree(rng, rng.choice(_predictions()), _PREDICTION_KEYS))
+    if rng.random() < 0.1:
+        prediction = mutate_bytes(rng, prediction)
+    other = dump(rng.choice(_predictions())) if rng.random() < 0.7 else dump(rng.choice(_reports()))
+    line = rng.choice((("diff", "report.json", "other.json"), ("diff", "other.json", "report.json"), ("show", "report.json")))
+    form = ("--format", "json") if rng.random() < 0.5 else ()
+    return Input((*line, *form), {"report.json": prediction, "other.json": other})
 
 
 def _policy(rng: Random) -> Input:
