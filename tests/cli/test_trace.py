@@ -172,7 +172,7 @@ def test_what_ran_before_an_error_is_written(shell: Shell) -> None:
         "  - {op: Fill, name: made, inputs: [[3], 1.0]}\n"
         "  - {op: Neg, name: minus, inputs: [made]}\n"
         "  - {op: Log, name: nan, inputs: [minus]}\n"
-        "  - {op: CheckNumerics, name: bad, inputs: [nan], attrs: {message: no}}\n"
+        "  - {op: CheckNumerics, name: bad, inputs: [nan], attrs: {message: nope}}\n"
         "fetch: [bad]\n",
     )
     ended = shell("run", "g.yaml", "--trace", "t.json")
