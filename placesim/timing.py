@@ -26,6 +26,7 @@ WALKED = 2
 """Of a step that is repeated, its first repetition and one of the others: the rest run as that."""
 
 
+@collector_paused()
 def study_time(
     load: Callable[[], Loaded], options: Options, name: str, steps: int | None = None, *, tells_helps: bool = False
 ) -> TimeStudy:
@@ -50,12 +51,11 @@ def study_time(
     assert loaded.file is not None
     config = session_config(loaded.file, options)
     threads = Threads(config.inter_op_parallelism_threads, config.intra_op_parallelism_threads)
-    with collector_paused():
-        try:
-            machine = SimulatedMachine(report.devices, threads)
-        except InvalidArgumentError as lack:
-            raise UsageError(lack.message) from None
-        return study_steps(name, _by_step(recorder, repeats), machine, _memory(report), error, tells_helps=tells_helps)
+    try:
+        machine = SimulatedMachine(report.devices, threads)
+    except InvalidArgumentError as lack:
+        raise UsageError(lack.message) from None
+    return study_steps(name, _by_step(recorder, repeats), machine, _memory(report), error, tells_helps=tells_helps)
 
 
 def _loaded(load: Callable[[], Loaded], options: Options, steps: int | None) -> tuple[Loaded, list[int]]:

@@ -47,8 +47,8 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "cli": (
-        "escapes files suggestions deadlines interrupts simulation sizing timing loading options manual inspection prediction "
-        "report marked formats devices errors placesim"
+        "collector escapes files suggestions deadlines interrupts simulation sizing timing loading options manual inspection "
+        "prediction report marked formats devices errors placesim"
     ),
     "__init__": "interrupts simulation devices errors",
     "__main__": "cli interrupts",

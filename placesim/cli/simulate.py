@@ -22,6 +22,7 @@ from placesim.cli.options import (
     source_options,
     top_option,
 )
+from placesim.collector import collector_paused
 
 if TYPE_CHECKING:
     from placesim.prediction.study import TimeStudy
@@ -63,6 +64,7 @@ _EPILOG = (
 @form_option(FORMS, "The form of the report.")
 @output_option
 @debug_option
+@collector_paused()
 def simulate_command(
     graph: str, feeds: tuple[str, ...], steps: int | None, top: int, form: str | None, output: str | None, **values: Any
 ) -> int:

@@ -28,7 +28,7 @@ from tests.cli.shell import ROOT
 from tests.runtime.test_dataflow import cond, loop
 
 Nodes = list[dict[str, Any]]
-ONE_THREAD = {"inter_op_threads": 1, "intra_op_threads": 1}
+ONE_THREAD: dict[str, Any] = {"inter_op_threads": 1, "intra_op_threads": 1}
 
 
 def study(source: Any, steps: int | None = None, *, tells_helps: bool = False, **values: Any) -> TimeStudy:
