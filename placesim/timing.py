@@ -31,6 +31,7 @@ WALKED = 2
 """Of a step that is repeated, its first repetition and one of the others: the rest run as that."""
 
 
+@collector_paused()
 def study_time(
     load: Callable[[], Loaded],
     options: Options,
@@ -59,12 +60,11 @@ def study_time(
         raise walked.report.error
     for text in walked.guesses.warnings():
         warn(text)
-    with collector_paused():
-        machine = walks.machine(walked.report)
-        recorded = _by_step(walked.recorder, walks.repeats)
-        memory = _memory(walked.report, walked.recorder)
-        study = study_steps(name, recorded, machine, memory, error, tells_helps=tells_helps, is_traced=is_traced)
-        return replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
+    machine = walks.machine(walked.report)
+    recorded = _by_step(walked.recorder, walks.repeats)
+    memory = _memory(walked.report, walked.recorder)
+    study = study_steps(name, recorded, machine, memory, error, tells_helps=tells_helps, is_traced=is_traced)
+    return replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
 
 
 class _Walks:

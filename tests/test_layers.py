@@ -52,7 +52,7 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "cli": (
-        "escapes files suggestions deadlines interrupts simulation known sizing timing sweeping loading options manual "
+        "collector escapes files suggestions deadlines interrupts simulation known sizing timing sweeping loading options manual "
         "inspection prediction report marked formats devices errors placesim"
     ),
     "__init__": "interrupts forecasts simulation devices errors",

@@ -25,6 +25,7 @@ from placesim.cli.options import (
     top_option,
     trace_option,
 )
+from placesim.collector import collector_paused
 
 if TYPE_CHECKING:
     from placesim.prediction.study import TimeStudy
@@ -82,6 +83,7 @@ _EPILOG = (
 @output_option
 @trace_option("simulated step")
 @debug_option
+@collector_paused()
 def simulate_command(
     graph: str,
     feeds: tuple[str, ...],

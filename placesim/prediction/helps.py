@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -50,7 +50,7 @@ def find_helps(step: SimulatedStep) -> tuple[Help, ...]:
 def _links(step: SimulatedStep) -> Iterator[_Candidate]:
     """Those that anything takes."""
     plan = step.plan
-    on_path: Counter[int] = Counter()
+    on_path: dict[int, float] = defaultdict(float)
     for part in step.critical_path:
         if part.task in plan.streams:
             for link in set(plan.transfer(part.task).route):
@@ -63,7 +63,7 @@ def _links(step: SimulatedStep) -> Iterator[_Candidate]:
 def _resources(step: SimulatedStep) -> Iterator[_Candidate]:
     """Those that nodes run on, or are launched by."""
     plan = step.plan
-    on_path: Counter[int] = Counter()
+    on_path: dict[int, float] = defaultdict(float)
     for part in step.critical_path:
         on_path[plan.places[part.task + plan.count if part.is_launch else part.task]] += part.end - part.start
     used = {cost.resource for cost in step.placed} - {NOWHERE}
@@ -75,7 +75,7 @@ def _resources(step: SimulatedStep) -> Iterator[_Candidate]:
 
 def _nodes(step: SimulatedStep) -> Iterator[_Candidate]:
     """Nodes, and the ops that several nodes have."""
-    seconds: Counter[int] = Counter()
+    seconds: dict[int, float] = defaultdict(float)
     for part in step.critical_path:
         seconds[part.task] += part.end - part.start
     by_node: dict[str, list[int]] = defaultdict(list)

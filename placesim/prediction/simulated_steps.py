@@ -123,10 +123,15 @@ class SimulatedStep:
     @cached_property
     def interval(self) -> tuple[float, float]:
         """How long it takes with all nodes at the low end of their intervals, and at the high end."""
-        low = plan_seconds(self.plan.with_seconds([cost.predicted.low for cost in self.placed]))
-        high = plan_seconds(self.plan.with_seconds([cost.predicted.high for cost in self.placed]))
+        low = self._seconds_with([cost.predicted.low for cost in self.placed])
+        high = self._seconds_with([cost.predicted.high for cost in self.placed])
         # an order that happens to be worse may cost more than shorter nodes save
         return min(low, self.seconds), max(self.seconds, high)
+
+    def _seconds_with(self, runs: list[float]) -> float:
+        """How long it takes with these seconds for each node's run."""
+        plan = self.plan.with_seconds(runs)
+        return self.seconds if plan.seconds == self.plan.seconds else plan_seconds(plan)
 
     @cached_property
     def critical_path(self) -> tuple[PathStep, ...]:

@@ -1,10 +1,14 @@
-"""What an event of the simulation costs, and a transfer among many at once.
+"""What an event of the simulation costs, a transfer among many at once, and a study of a step that was walked through.
 
-    python -m tests.benchmarks.timelines_bench [TASKS ...]
+    python -m tests.benchmarks.timelines_bench [TASKS ...] [--million]
+
+A study goes from what a step executed to the record that reports read: costs, one simulation for the time and two for its
+interval, bounds, critical path and all rows.  `--million` has studies of a million executions alone, for the memory.
 
 Tasks are measured beside `graphlib.TopologicalSorter`, which sorts the same graph, and beside a push and a pop of `heapq` for
 each task, which any loop of events needs; transfers beside a push and a pop for each.  All sides are measured in this run, in
-CPU seconds, the best of three.
+CPU seconds, the best of three.  The graphs of studies are walked through once and laid end to end until they are as many
+executions as asked for.
 """
 
 from __future__ import annotations
@@ -15,8 +19,16 @@ import resource
 import sys
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
+from typing import Any
 
 from placesim.collector import collector_paused
+from placesim.loading import load
+from placesim.options import make_options
+from placesim.prediction.machines import SimulatedMachine
+from placesim.prediction.simulated_steps import WalkedStep, study_steps
+from placesim.runtime.recording import Execution, Recorder
+from placesim.simulation import Stage
+from placesim.simulation import simulate as walk
 from placesim.timelines.events import simulate
 from placesim.timelines.links import Flow, Link, transfer_ends
 from placesim.timelines.workload import Cores, Resource, Stream, Task
@@ -26,6 +38,9 @@ SIZES = (10_000, 100_000)
 TRANSFERS = (100, 1_000, 10_000)
 HOSTS = 8
 DISTINCT = 1_000
+WALKED = 2_000
+"""Nodes of a graph whose executions are laid end to end."""
+MILLION = 1_000_000
 
 Inputs = Sequence[tuple[int, ...]]
 
@@ -93,6 +108,58 @@ def measure_tasks(count: int) -> None:
             )
 
 
+def graph_of(devices: Sequence[str], op: str, inputs: Inputs, model: str | None) -> dict[str, Any]:
+    """Nodes on devices in turn, of what came before them."""
+    gpus = len({device for device in devices if device.startswith("/gpu")})
+    names = [f"n{number}" for number in range(len(inputs) + 1)]
+    nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "n0", "dtype": "float32", "shape": [64, 64]}]
+    for number, before in enumerate(inputs):
+        sources = [f"^{names[it + 1]}" if op == "NoOp" else names[it + 1] for it in before] or [names[0]][op == "NoOp" :]
+        nodes.append({"op": op, "name": names[number + 1], "inputs": sources, "device": devices[number % len(devices)]})
+    gpu = {"count": gpus, "model": model} if model else 0
+    return {"nodes": nodes, "devices": {"cpu": 2, "gpu": gpu}}
+
+
+EIGHT = [f"/gpu:{number}" for number in (0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7, 7, 7)]
+STUDIES: dict[str, tuple[Sequence[str], str, Callable[[int], Inputs], str | None]] = {
+    "a chain on a GPU": (["/gpu:0"], "AddN", chain, "Tesla V100-SXM2-16GB"),
+    "layers on eight GPUs with NVLink": (EIGHT, "AddN", layers, "Tesla V100-SXM2-16GB"),
+    "layers on eight GPUs over PCIe": (EIGHT, "AddN", layers, "Tesla K80"),
+    "layers on two CPUs": (["/cpu:0", "/cpu:1"], "AddN", layers, None),
+    "control edges between two CPUs": (["/cpu:0", "/cpu:1"], "NoOp", layers, None),
+}
+
+
+def executions(source: dict[str, Any], count: int) -> tuple[list[Execution], SimulatedMachine]:
+    """What the graph executes, copy after copy, each waiting for the last execution of the one before."""
+    recorder, options = Recorder(), make_options({})
+    report = walk(load(source, None, options), options, Stage.WALKED, tells_memory=True, recorder=recorder)
+    if report.error is not None:
+        raise report.error
+    one = recorder.executions
+    found: list[Execution] = []
+    while len(found) < count:
+        first = len(found)
+        before = (first - 1,) if first else ()
+        found += [it._replace(sources=tuple(source + first for source in it.sources) or before) for it in one]
+    return found[:count], SimulatedMachine(report.devices)
+
+
+def measure_studies(count: int) -> None:
+    for name, (devices, op, inputs, model) in STUDIES.items():
+        with collector_paused():
+            step, machine = executions(graph_of(devices, op, inputs(WALKED), model), count)
+            sources = [execution.sources for execution in step]
+            walked = [WalkedStep(step, step, 1)]
+            ours = best_of(lambda walked=walked, machine=machine: study_steps("g", walked, machine, {})) / count  # type: ignore[misc]
+            sorting = best_of(lambda sources=sources: sort(sources)) / count  # type: ignore[misc]
+        links = sum(execution.site is not None and execution.site.instruction.node.op == "_Recv" for execution in step)
+        print(
+            f"study of {count:,} executions, {links:,} of them transfers, {name}: {ours * 1e6:.1f} us each, graphlib "
+            f"{sorting * 1e6:.2f} us, ratio {ours / sorting:.1f}"
+        )
+
+
 def measure_transfers(label: str, links: Sequence[Link], flows: Sequence[Flow]) -> None:
     count = len(flows)
     bare = best_of(lambda: push_and_pop(count, count)) / count
@@ -104,8 +171,14 @@ def measure_transfers(label: str, links: Sequence[Link], flows: Sequence[Flow]) 
 
 
 def main() -> None:
-    for count in map(int, sys.argv[1:] or SIZES):
+    arguments = sys.argv[1:]
+    if "--million" in arguments:
+        measure_studies(MILLION)
+        print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB at most")
+        return
+    for count in map(int, arguments or SIZES):
         measure_tasks(count)
+        measure_studies(count)
     print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB at most")
     rng = random.Random(1)
     for count in TRANSFERS:

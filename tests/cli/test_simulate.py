@@ -51,11 +51,15 @@ def test_a_pipe_gets_a_line_for_each_fact(shell: Shell, graph: str) -> None:
     assert ["tower/a", "GPU:0", "GPU:1", str(size)] in [row[:4] for row in rows(ended.output, "transfer")]
     assert "tower/" in {row[0] for row in rows(ended.output, "path")}
     assert any("assumed to have 8 cores" in row[0] for row in rows(ended.output, "assumption"))
+    helps = rows(ended.output, "help")
+    assert {row[0] for row in helps} == {"link", "resource", "node"}
+    assert [float(row[2]) for row in helps] == sorted(float(row[2]) for row in helps)
+    assert all(float(row[3]) == pytest.approx(1 - float(row[2]) / float(seconds), abs=1e-4) for row in helps)
 
 
 def test_top_says_how_many_rows_there_are(shell: Shell) -> None:
     output = shell("simulate", TOWERS, "--top", "2").output
-    assert [len(rows(output, kind)) for kind in ("node", "transfer", "path")] == [2, 2, 2]
+    assert [len(rows(output, kind)) for kind in ("node", "transfer", "path", "help")] == [2, 2, 2, 2]
     (first, second) = (float(row[5]) for row in rows(output, "node"))
     assert first >= second > 0
 
@@ -106,7 +110,7 @@ def test_a_terminal_gets_lanes_and_tables(shell: Shell, graph: str, monkeypatch:
     assert re.search("[░▒▓]", lines[at + 2])
     host = next(number for number, line in enumerate(lines) if line.startswith("CPU:0  host "))
     assert at == host + 2  # a host has no copy streams
-    for heading in ("link ", "critical path ", "node ", "transfer "):
+    for heading in ("link ", "critical path ", "node ", "transfer ", "if this took no time "):
         assert any(line.startswith(heading) for line in lines), heading
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from placesim.devices.inventory import DeviceSet
 from placesim.loading import load
 from placesim.options import make_options
 from placesim.prediction.hosts import DISPATCH_SECONDS, LAUNCH_SECONDS
@@ -19,6 +20,9 @@ from placesim.prediction.machines import SimulatedMachine, Threads
 from placesim.prediction.steps import StepCosts, workload
 from placesim.prediction.study import TimeStudy, folded_path, lane
 from placesim.report.text.timing import time_document
+from placesim.runtime import session
+from placesim.runtime.partition import Partitions, partition
+from placesim.runtime.pruning import ClientGraph
 from placesim.runtime.recording import Execution, Recorder
 from placesim.simulation import Stage, simulate
 from placesim.timelines.events import simulate as run_tasks
@@ -28,7 +32,7 @@ from tests.cli.shell import ROOT
 from tests.runtime.test_dataflow import cond, loop
 
 Nodes = list[dict[str, Any]]
-ONE_THREAD = {"inter_op_threads": 1, "intra_op_threads": 1}
+ONE_THREAD: dict[str, Any] = {"inter_op_threads": 1, "intra_op_threads": 1}
 
 
 def study(source: Any, steps: int | None = None, *, tells_helps: bool = False, **values: Any) -> TimeStudy:
@@ -265,6 +269,19 @@ def test_steps_are_counted_and_walked_at_most_twice() -> None:
     assert (once.step.repeat, often.step.repeat) == (4, 10**9)
     assert often.step.total_seconds == pytest.approx(10**9 * once.step.seconds)
     assert [row.number for row in often.steps] == [0, 1]
+
+
+def test_a_walked_step_is_cut_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a placeholder is fed that the step doesn't feed."""
+    cut: list[ClientGraph] = []
+
+    def counted(client: ClientGraph, devices: DeviceSet) -> Partitions:
+        cut.append(client)
+        return partition(client, devices)
+
+    monkeypatch.setattr(session, "partition", counted)
+    study(layers([[0], [1]], ["/gpu:0", "/gpu:1"]))
+    assert len(cut) == 1
 
 
 def test_a_first_step_that_differs_is_told_apart() -> None:
