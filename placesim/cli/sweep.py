@@ -190,11 +190,13 @@ class _Output:
         self.path = None if output is None else Path(output)
         self.is_table = form == "text" and output is None and is_terminal(sys.stdout)
         self.is_stream = form == "text" and output is None and not self.is_table
+        # what is no ordinary file, such as a pipe, is written once
+        self._is_kept = self.path is not None and form != "text" and (self.path.is_file() or not self.path.exists())
         self._next = time.monotonic() + WRITING_SECONDS
 
     def keep(self) -> None:
         """Writes the file, if it is time to."""
-        if self.path is not None and self._form != "text" and time.monotonic() >= self._next:
+        if self._is_kept and time.monotonic() >= self._next:
             began = time.monotonic()
             self.finish()
             ended = time.monotonic()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from placesim.sweeping import processes
-from placesim.sweeping.simulating import RowOutcome
+from placesim.sweeping.simulating import RowOutcome, simulate_row
 from tests.cli.shell import Shell, rows, start
 
 GRAPH = """
@@ -168,7 +168,7 @@ class Counter:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[Any] = []
-        simulate = processes.simulate_row
+        simulate = simulate_row
 
         def counted(job: Any, values: Any) -> RowOutcome:
             self.seen.append(values)
@@ -274,6 +274,15 @@ def test_a_process_that_dies_is_a_row(shell: Shell, graph: str, monkeypatch: pyt
     ended = shell("sweep", graph, "--jobs", "2", "--batch", "64,128")
     assert ended.code == 1
     assert all("UnavailableError: the process that simulated it has ended with" in row["error"] for row in table(ended.output))
+
+
+def test_a_process_that_cannot_be_started_is_a_row(shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    ended = shell("sweep", graph, "--jobs", "2", "--batch", "64,128,256")
+    assert ended.code == 1
+    errors = [row["error"] for row in table(ended.output)]
+    assert len(errors) == 3
+    assert all("UnavailableError: the process that simulated it could not be started: " in error for error in errors)
 
 
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
