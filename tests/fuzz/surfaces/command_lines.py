@@ -159,7 +159,7 @@ OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
             "=",
         ),
         "--examples": _NUMBERS,
-        "--jobs": ("1", "2", "0"),
+        "--jobs": ("1", "0", "x"),
         "--max-combinations": ("3", "0"),
         "--link": _LINKS,
         "--format": ("json", "csv", "html", "text", "odd"),
@@ -202,6 +202,8 @@ def command_line(rng: Random, graph: str, command: str = "", *, options: int = 2
         words += ["--format", OPTIONS[command]["--format"][0]]
     if command == "run" and "--timeout" not in words:
         words += ["--timeout", STEP_SECONDS]
+    if command == "sweep" and "--jobs" not in words:
+        words += ["--jobs", "1"]  # processes of its own would be out of sight
     return tuple(words)
 
 
