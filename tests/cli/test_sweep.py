@@ -301,3 +301,19 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     assert 0 < len(kept) < 2000
     assert all(row["fits"] == "true" for row in kept)
     assert [name for name in os.listdir(tmp_path) if name.startswith(".placesim")] == []
+
+
+def test_ctrl_c_prints_the_rows_so_far(tmp_path: Path) -> None:
+    (tmp_path / "g.yaml").write_text(GRAPH)
+    output = tmp_path / "table"
+    with output.open("wb") as stream:
+        process = start("sweep", str(tmp_path / "g.yaml"), "--batch", "1..5000", "--jobs", "1", stdout=stream)
+        deadline = time.monotonic() + 60
+        while not output.stat().st_size and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert 0 < len(table(output.read_text())) < 5000
