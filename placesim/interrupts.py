@@ -24,7 +24,8 @@ _unhurried: list[bool] = []
 
 def is_own_process() -> bool:
     """Whether this process was started as the command line, and not by a program that imports the package."""
-    if sys.argv[:1] == ["-m"] and "-m" in sys.orig_argv:
+    # while the package is imported the first word is `-m`, and then the path of `__main__`
+    if "-m" in sys.orig_argv and (sys.argv[:1] == ["-m"] or os.path.basename(sys.argv[0]) == "__main__.py"):
         return sys.orig_argv[sys.orig_argv.index("-m") + 1 :][:1] == ["placesim"]
     return os.path.basename(sys.argv[0] if sys.argv else "") in ("placesim", "placesim.exe")
 

@@ -190,11 +190,14 @@ class _Output:
         self.path = None if output is None else Path(output)
         self.is_table = form == "text" and output is None and is_terminal(sys.stdout)
         self.is_stream = form == "text" and output is None and not self.is_table
+        # what is no ordinary file, such as a pipe, is written once
+        self._is_kept = self.path is not None and form != "text" and (self.path.is_file() or not self.path.exists())
         self._next = time.monotonic() + WRITING_SECONDS
+        self._told()  # what it imports is there before the time is short, at an interrupt
 
     def keep(self) -> None:
         """Writes the file, if it is time to."""
-        if self.path is not None and self._form != "text" and time.monotonic() >= self._next:
+        if self._is_kept and time.monotonic() >= self._next:
             began = time.monotonic()
             self.finish()
             ended = time.monotonic()
@@ -204,14 +207,21 @@ class _Output:
         """Writes all that there is."""
         from placesim.cli.output import write, write_files
 
-        sweep = self._sweep()
-        if self.is_table:
-            from placesim.report.terminal_sweep import styled_sweep
+        if self.is_stream:
+            return
+        text = self._told()
+        if self.path is None:
+            write(text, is_styled=self.is_table)
+        else:
+            write_files({self.path: [text.encode()]})
 
-            write(styled_sweep(sweep, sys.stdout), is_styled=True)
-        elif not self.is_stream:
-            text = find_form(FORMS, self._form).write(sweep)
-            write(text) if self.path is None else write_files({self.path: [text.encode()]})
+    def _told(self) -> str:
+        """All that there is, in its form."""
+        if not self.is_table:
+            return find_form(FORMS, self._form).write(self._sweep())
+        from placesim.report.terminal_sweep import styled_sweep
+
+        return styled_sweep(self._sweep(), sys.stdout)
 
 
 def _run(run: SweepRun, jobs: int | None, output: _Output) -> None:

@@ -20,6 +20,10 @@ from placesim.sweeping.simulating import Job, RowOutcome, simulate_row
 _PACKAGE_PARENT = str(Path(__file__).parents[2])
 
 
+_END_SECONDS = 5.0
+"""A process that answers no more has ended, or ends within this."""
+
+
 class Numbered(NamedTuple):
     """The outcome of a combination, by its place among all."""
 
@@ -74,31 +78,29 @@ class _Crew:
                 process.kill()
 
     def _work(self) -> None:
-        process = None
+        process: subprocess.Popen[bytes] | None = None
         while (index := self._next()) is not None:
-            if process is None:
-                process = self._open()
-            if process is None:
-                return
+            values = self._combinations[index]
             try:
-                outcome = _ask(process, self._combinations[index])
-            except (OSError, EOFError, pickle.UnpicklingError):
-                outcome = _lost(self._combinations[index], process)
+                process = process or self._open()
+                outcome = _ask(process, values)
+            except Exception as error:  # whatever ends a process or keeps it from starting: someone waits for the outcome
+                outcome = _lost(values, process, error)
                 self._close(process)
                 process = None
             self.done.put(Numbered(index, outcome))
-        if process is not None:
-            self._close(process)
+        self._close(process)
 
     def _next(self) -> int | None:
         with self._lock:
             return None if self._has_ended else next(self._waiting, None)
 
-    def _open(self) -> subprocess.Popen[bytes] | None:
+    def _open(self) -> subprocess.Popen[bytes]:
+        """Raises OSError where no process can be started any more."""
         paths = [_PACKAGE_PARENT, *filter(None, [os.environ.get("PYTHONPATH")])]
         with self._lock:
             if self._has_ended:
-                return None
+                raise ChildProcessError("the sweep has ended")
             process = subprocess.Popen(
                 [sys.executable, "-m", "placesim.sweeping.worker"],
                 stdin=subprocess.PIPE,
@@ -109,12 +111,14 @@ class _Crew:
             )
             self._processes.add(process)
         assert process.stdin is not None
-        with suppress(OSError):  # asking it fails as well, and that is a row
+        with suppress(OSError):  # asking it fails as well
             process.stdin.write(self._job)
             process.stdin.flush()
         return process
 
-    def _close(self, process: subprocess.Popen[bytes]) -> None:
+    def _close(self, process: subprocess.Popen[bytes] | None) -> None:
+        if process is None:
+            return
         with self._lock:
             self._processes.discard(process)
         assert process.stdin is not None
@@ -136,8 +140,15 @@ def _ask(process: subprocess.Popen[bytes], values: tuple[Value, ...]) -> RowOutc
     return found
 
 
-def _lost(values: tuple[Value, ...], process: subprocess.Popen[bytes]) -> RowOutcome:
-    code = process.wait()
-    how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    error: PlacesimError = UnavailableError(f"the process that simulated it has ended with {how}, perhaps for want of memory")
-    return RowOutcome(SweepRow(values, error=f"{error.type_name}: {error.message}"), error)
+def _lost(values: tuple[Value, ...], process: subprocess.Popen[bytes] | None, error: Exception) -> RowOutcome:
+    """The row of a combination whose process is no more."""
+    if process is None:
+        how = f"could not be started: {error}"
+    else:
+        try:
+            code = process.wait(_END_SECONDS)
+            how = f"has ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}, perhaps for want of memory"
+        except subprocess.TimeoutExpired:
+            how = f"gave no answer that could be read: {error!r}"
+    found: PlacesimError = UnavailableError(f"the process that simulated it {how}")
+    return RowOutcome(SweepRow(values, error=f"{found.type_name}: {found.message}"), found)

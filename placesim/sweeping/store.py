@@ -74,9 +74,11 @@ def _file_digest(path: str | Path) -> str:
 def read_kept(path: Path, form: str, keys: Sequence[str], identity: SweepIdentity) -> dict[tuple[Value, ...], SweepRow]:
     """The finished rows of a file by their settings; none where there is no file, or one of another release.
 
-    Raises UsageError for a file that holds something else.
+    Raises UsageError for a file that holds something else, and where none can be.
     """
-    if not path.exists():
+    if not path.parent.is_dir() or path.is_dir():
+        raise UsageError(f"cannot write {path}: got no folder {path.parent} or a folder, expected a path that can be written")
+    if not path.is_file():  # none yet, or what keeps nothing, such as /dev/stdout
         return {}
     try:
         data = read_handed(path)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from placesim.sweeping import processes
-from placesim.sweeping.simulating import RowOutcome
+from placesim.sweeping.simulating import RowOutcome, simulate_row
 from tests.cli.shell import Shell, rows, start
 
 GRAPH = """
@@ -168,7 +168,7 @@ class Counter:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[Any] = []
-        simulate = processes.simulate_row
+        simulate = simulate_row
 
         def counted(job: Any, values: Any) -> RowOutcome:
             self.seen.append(values)
@@ -276,6 +276,15 @@ def test_a_process_that_dies_is_a_row(shell: Shell, graph: str, monkeypatch: pyt
     assert all("UnavailableError: the process that simulated it has ended with" in row["error"] for row in table(ended.output))
 
 
+def test_a_process_that_cannot_be_started_is_a_row(shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    ended = shell("sweep", graph, "--jobs", "2", "--batch", "64,128,256")
+    assert ended.code == 1
+    errors = [row["error"] for row in table(ended.output)]
+    assert len(errors) == 3
+    assert all("UnavailableError: the process that simulated it could not be started: " in error for error in errors)
+
+
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     (tmp_path / "g.yaml").write_text(GRAPH)
     output = tmp_path / "s.csv"
@@ -292,3 +301,19 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     assert 0 < len(kept) < 2000
     assert all(row["fits"] == "true" for row in kept)
     assert [name for name in os.listdir(tmp_path) if name.startswith(".placesim")] == []
+
+
+def test_ctrl_c_prints_the_rows_so_far(tmp_path: Path) -> None:
+    (tmp_path / "g.yaml").write_text(GRAPH)
+    output = tmp_path / "table"
+    with output.open("wb") as stream:
+        process = start("sweep", str(tmp_path / "g.yaml"), "--batch", "1..5000", "--jobs", "1", stdout=stream)
+        deadline = time.monotonic() + 60
+        while not output.stat().st_size and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert 0 < len(table(output.read_text())) < 5000

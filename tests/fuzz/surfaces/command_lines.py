@@ -45,6 +45,16 @@ _RULES = (
     *("max-step-time=1us", "max-step-time: {seconds: 9, step: 4}", "max-link-bytes: {bytes: 1, link: '*'}", "max-step-time=-1"),
     *("no-overridden-request", "max-memory=999999TiB", "x", "balance: {of: operations, within: -1}", "{a: [}"),
 )
+_LINKS = (
+    "GPU:0-GPU:1=25GB/s@2us",
+    "GPU:0>host=free",
+    "host-network=none",
+    "GPU:9-host=1",
+    "GPU:0-host=-1",
+    "a-b=1",
+    "=",
+    "\x1b-host=1",
+)
 _FEEDS = (
     "x=1",
     "x=[[1.0, 2.0]]",
@@ -127,9 +137,40 @@ OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "--shape": ("a=1,2", "a=", "a=-1", "a=99999999999999999999", "\x1b=1"),
         "--feed": _FEEDS,
         "--steps": _NUMBERS,
+        "--link": _LINKS,
         "--top": _NUMBERS,
         "--format": ("json", "text", "odd"),
         "--output": ("out.json", "missing/out.json", ""),
+    },
+    "sweep": SOURCE
+    | PLACEMENT
+    | {
+        "--gpu": (*_NUMBERS, "1..3", "0..2/2", "3..1", "1,1,x"),
+        "--gpu-model": ("Tesla K80,Tesla T4", "Tesla", ""),
+        "--batch": (*_NUMBERS, "1..8*2", "1..99999999999999999999", "0..0"),
+        "--cpu": ("1,2", "0"),
+        "--set": (
+            "soft-placement=true,false",
+            "shape:a=1x2,[]",
+            "shape:a=",
+            "feed:a=[1,2],{tensor: 3}",
+            "link:GPU:0-host=1GB/s,0",
+            "link:GPU:0-GPU:1=free,none",
+            "device:*=/gpu:0,/cpu:0,x",
+            "config:allow_growth=true",
+            "config:virtual_devices=[{memory_limit_mb: [1]}]",
+            "config:x=1",
+            "steps=1..2",
+            "inventory=missing.yaml",
+            "\x1b=1",
+            "=",
+        ),
+        "--examples": _NUMBERS,
+        "--jobs": ("1", "0", "x"),
+        "--max-combinations": ("3", "0"),
+        "--link": _LINKS,
+        "--format": ("json", "csv", "html", "text", "odd"),
+        "--output": ("out.csv", "out.json", "out.html", "missing/out.json", ""),
     },
     "convert": MACHINE
     | SOURCE
@@ -150,7 +191,7 @@ OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 """The options of each command, and values for them; none for a flag."""
-GRAPH_COMMANDS = ("run", "run", "run", "place", "explain", "check", "show", "memory", "simulate", "convert", "diff")
+GRAPH_COMMANDS = ("run", "run", "run", "place", "explain", "check", "show", "memory", "simulate", "sweep", "convert", "diff")
 STEP_SECONDS = "3"
 """No step may run longer, so that a graph with an endless loop is no hang."""
 
@@ -169,6 +210,8 @@ def command_line(rng: Random, graph: str, command: str = "", *, options: int = 2
         words += ["--format", OPTIONS[command]["--format"][0]]
     if command == "run" and "--timeout" not in words:
         words += ["--timeout", STEP_SECONDS]
+    if command == "sweep" and "--jobs" not in words:
+        words += ["--jobs", "1"]  # processes of its own would be out of sight
     return tuple(words)
 
 

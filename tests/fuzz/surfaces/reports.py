@@ -57,7 +57,13 @@ _INVENTORY: dict[str, Any] = {
             "gpu": {"model": {"name": "m", "memory": "1GiB", "compute_capability": 3.5, "flops": 1e12, "bandwidth": 1e9}},
         },
         {"job": "w", "gpu": {"model": {"name": "m", "memory": 5, "pci_bus_id": ["0000:02:00.0"]}}, "xla_gpu": 1},
-    ]
+    ],
+    "links": [
+        {"between": ["GPU:0", "switch:a"], "bandwidth": "PCIe 3.0 x16", "latency": "5us", "name": "up"},
+        {"between": ["/job:ps/task:*/host", "network"], "bandwidth": "100Gbit/s", "ways": "one", "kind": "network"},
+        {"shared_by": ["GPU:*", "host", "CPU:0"], "bandwidth": 1e9, "latency": 1e-6},
+        {"between": ["GPU:*", "GPU:*"], "bandwidth": "free"},
+    ],
 }
 _POLICY_KEYS = (
     "rules",
@@ -91,6 +97,12 @@ _INVENTORY_KEYS = (
     "pci_bus_id",
     "flops",
     "xla_cpu",
+    "links",
+    "between",
+    "shared_by",
+    "latency",
+    "ways",
+    "kind",
 )
 _PREDICTION_KEYS = (
     "seconds",
@@ -193,7 +205,7 @@ def _policy(rng: Random) -> Input:
 
 def _inventory(rng: Random) -> Input:
     content = dump(mutate_tree(rng, _INVENTORY, _INVENTORY_KEYS))
-    command = rng.choice(("devices", "devices", "place", "show", "explain", "diff"))
+    command = rng.choice(("devices", "devices", "place", "show", "explain", "diff", "simulate"))
     line = ("devices",) if command == "devices" else command_line(rng, "g.yaml", command, options=1)
     form = ("--format", "json") if command == "devices" and rng.random() < 0.5 else ()
     return Input((*line, "--inventory", "machine.yaml", *form), {"g.yaml": _GRAPH, "machine.yaml": content})
