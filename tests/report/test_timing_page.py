@@ -90,6 +90,12 @@ def test_what_is_too_much_to_draw_is_said(monkeypatch: pytest.MonkeyPatch) -> No
         timing_page(study(), 10)
 
 
+def test_controls_in_a_name_are_seen() -> None:
+    page = timing_page(study(name="a\u202eb\x1b.yaml"), 10)
+    assert "<title>a\\u202eb\\x1b.yaml" in page
+    assert unpacked(page)["graph"] == "a\\u202eb\\x1b.yaml"
+
+
 # --- in the browser -------------------------------------------------------------------------------------------------
 
 
@@ -374,6 +380,30 @@ def test_tables_lead_to_the_lanes(page: Page) -> None:
     assert page.value("document.querySelectorAll('#bounds tbody tr').length") == 0  # the panel tells of the node
     page.press("Escape")
     assert page.value("document.querySelectorAll('#bounds tbody tr').length") == 3
+
+
+@pytest.mark.browser
+def test_what_would_help_most_stands_beside_the_bounds(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = timing_data.time_document
+    helps = [{"kind": "link", "what": "GPU:0 PCIe in", "seconds": 1e-4, "share": 0.75}]
+    monkeypatch.setattr(timing_data, "time_document", lambda seen: told(seen) | {"helps": helps})
+    page = opened(browser, study(), tmp_path)
+    cells = page.value("[...document.querySelectorAll('#helps td')].map(e => e.innerText)")
+    assert cells == ["GPU:0 PCIe in link", "100 µs", "75 %", ""]
+    assert page.complaints() == []
+
+
+@pytest.mark.browser
+def test_a_printed_page_has_the_lanes_and_the_tables_but_no_controls(page: Page) -> None:
+    page.send("Emulation.setEmulatedMedia", media="print")
+    settled(page)
+    seen = "getComputedStyle(document.querySelector('{}')).display !== 'none'"
+    assert page.value(seen.format("#lanes canvas"))
+    assert page.value(seen.format("#cards"))
+    assert not page.value(seen.format(".buttons"))
+    assert not page.value(seen.format("#finder"))
 
 
 @pytest.mark.browser
