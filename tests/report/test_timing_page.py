@@ -259,11 +259,16 @@ def test_a_click_tells_all_of_a_span_and_what_it_waited_for(page: Page) -> None:
         "It waited for its input tower/a.",
         "Its launch waited for its input tower/a.",
     ]
-    assert page.value("location.hash") == "#tower%2Fb"
+    page.wait("location.hash === '#tower%2Fb'")
     page.value("[...document.querySelectorAll('#panel .items a')].find(a => a.textContent === 'tower/a').click()")
     assert chosen(page) == "tower/a"
     page.press("Escape")
-    assert page.value("[timing.chosen, location.hash]") == [-1, ""]
+    assert page.value("timing.chosen") == -1
+    page.wait("location.hash === ''")
+    page.value("location.hash = 'other%2Fc'")
+    page.wait(f"timing.chosen === {run_of('other/c')}")
+    page.value("location.hash = '%E0'")  # no name of any node
+    page.wait("timing.chosen === -1")
 
 
 @pytest.mark.browser

@@ -137,7 +137,7 @@ def _cost(span: Span, devices: dict[str, int]) -> tuple[Any, ...]:
 
 def _shapes(span: Span) -> str:
     taken, made = (", ".join(_tensor(*shape) for shape in side) for side in (span.taken, span.made))
-    return f"{taken} → {made}" if span.op and taken else made
+    return " → ".join(filter(None, (taken if span.op else "", made)))
 
 
 def _tensor(dims: Sequence[int], dtype: DType) -> str:
