@@ -19,6 +19,7 @@ else:
 INTERRUPTED = 130
 GRACE_SECONDS = 0.4
 _seen: list[int] = []
+_unhurried: list[bool] = []
 
 
 def is_own_process() -> bool:
@@ -46,6 +47,16 @@ def interrupt_commands() -> None:
     Thread(target=_watch, args=(reader,), daemon=True).start()
     sys.unraisablehook = _pass_over
     signal.signal(signal.SIGINT, _interrupt)
+
+
+class Unhurried:
+    """A `with` block that an interrupted command may take its time for: it writes what it has; another Ctrl-C ends that too."""
+
+    def __enter__(self) -> None:
+        _unhurried.append(True)
+
+    def __exit__(self, *_: object) -> None:
+        _unhurried.pop()
 
 
 def was_interrupted() -> bool:
@@ -79,6 +90,8 @@ def _watch(reader: int) -> None:
     import time
 
     time.sleep(GRACE_SECONDS)
+    while _unhurried:
+        time.sleep(GRACE_SECONDS)
     os._exit(INTERRUPTED)
 
 

@@ -119,11 +119,12 @@ def run_command(
 
 @contextmanager
 def _traced(path: str | None) -> Iterator[Measurements | None]:
-    """What is told of the run; however that ends, what it was told until then is written."""
+    """What is told of the run; however that ends, what it was told until then is written, from the first step on."""
     if path is None:
         yield None
         return
     from placesim.cli.output import check_writable, write_trace
+    from placesim.interrupts import Unhurried
     from placesim.report.trace import events
     from placesim.simulation import open_measurements
 
@@ -132,7 +133,9 @@ def _traced(path: str | None) -> Iterator[Measurements | None]:
     try:
         yield measurements
     finally:
-        write_trace(Path(path), events(measurements.records()))
+        if measurements.steps:
+            with Unhurried():
+                write_trace(Path(path), events(measurements.records()))
 
 
 def _parse_feeds(texts: tuple[str, ...]) -> dict[str, Any]:

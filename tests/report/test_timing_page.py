@@ -20,6 +20,7 @@ from placesim.prediction.study import TimeStudy, dearest_nodes
 from placesim.report.pictures import timing_data
 from placesim.report.pictures.timing_data import timing_document
 from placesim.report.pictures.timing_page import timing_page
+from placesim.report.text.timing import time_document
 from placesim.timing import study_time
 from tests.browser.chromium import Browser, Page, open_browser
 
@@ -391,9 +392,8 @@ def test_tables_lead_to_the_lanes(page: Page) -> None:
 def test_what_would_help_most_stands_beside_the_bounds(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = timing_data.time_document
     helps = [{"kind": "link", "what": "GPU:0 PCIe in", "seconds": 1e-4, "share": 0.75}]
-    monkeypatch.setattr(timing_data, "time_document", lambda seen: told(seen) | {"helps": helps})
+    monkeypatch.setattr(timing_data, "time_document", lambda seen: time_document(seen) | {"helps": helps})
     page = opened(browser, study(), tmp_path)
     cells = page.value("[...document.querySelectorAll('#helps td')].map(e => e.innerText)")
     assert cells == ["GPU:0 PCIe in link", "100 µs", "75 %", ""]
