@@ -20,6 +20,7 @@ from placesim.prediction.study import TimeStudy, dearest_nodes
 from placesim.report.pictures import timing_data
 from placesim.report.pictures.timing_data import timing_document
 from placesim.report.pictures.timing_page import timing_page
+from placesim.report.text.timing import time_document
 from placesim.timing import study_time
 from tests.browser.chromium import Browser, Page, open_browser
 
@@ -88,6 +89,12 @@ def test_what_is_too_much_to_draw_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(timing_data, "MAX_SPANS", 3)
     with pytest.raises(UsageError, match=r"too much for a page: got [0-9]+ nodes and transfers in a step, expected at most 3"):
         timing_page(study(), 10)
+
+
+def test_controls_in_a_name_are_seen() -> None:
+    page = timing_page(study(name="a\u202eb\x1b.yaml"), 10)
+    assert "<title>a\\u202eb\\x1b.yaml" in page
+    assert unpacked(page)["graph"] == "a\\u202eb\\x1b.yaml"
 
 
 # --- in the browser -------------------------------------------------------------------------------------------------
@@ -253,11 +260,16 @@ def test_a_click_tells_all_of_a_span_and_what_it_waited_for(page: Page) -> None:
         "It waited for its input tower/a.",
         "Its launch waited for its input tower/a.",
     ]
-    assert page.value("location.hash") == "#tower%2Fb"
+    page.wait("location.hash === '#tower%2Fb'")
     page.value("[...document.querySelectorAll('#panel .items a')].find(a => a.textContent === 'tower/a').click()")
     assert chosen(page) == "tower/a"
     page.press("Escape")
-    assert page.value("[timing.chosen, location.hash]") == [-1, ""]
+    assert page.value("timing.chosen") == -1
+    page.wait("location.hash === ''")
+    page.value("location.hash = 'other%2Fc'")
+    page.wait(f"timing.chosen === {run_of('other/c')}")
+    page.value("location.hash = '%E0'")  # no name of any node
+    page.wait("timing.chosen === -1")
 
 
 @pytest.mark.browser
@@ -374,6 +386,29 @@ def test_tables_lead_to_the_lanes(page: Page) -> None:
     assert page.value("document.querySelectorAll('#bounds tbody tr').length") == 0  # the panel tells of the node
     page.press("Escape")
     assert page.value("document.querySelectorAll('#bounds tbody tr').length") == 3
+
+
+@pytest.mark.browser
+def test_what_would_help_most_stands_beside_the_bounds(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helps = [{"kind": "link", "what": "GPU:0 PCIe in", "seconds": 1e-4, "share": 0.75}]
+    monkeypatch.setattr(timing_data, "time_document", lambda seen: time_document(seen) | {"helps": helps})
+    page = opened(browser, study(), tmp_path)
+    cells = page.value("[...document.querySelectorAll('#helps td')].map(e => e.innerText)")
+    assert cells == ["GPU:0 PCIe in link", "100 µs", "75 %", ""]
+    assert page.complaints() == []
+
+
+@pytest.mark.browser
+def test_a_printed_page_has_the_lanes_and_the_tables_but_no_controls(page: Page) -> None:
+    page.send("Emulation.setEmulatedMedia", media="print")
+    settled(page)
+    seen = "getComputedStyle(document.querySelector('{}')).display !== 'none'"
+    assert page.value(seen.format("#lanes canvas"))
+    assert page.value(seen.format("#cards"))
+    assert not page.value(seen.format(".buttons"))
+    assert not page.value(seen.format("#finder"))
 
 
 @pytest.mark.browser

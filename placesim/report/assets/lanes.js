@@ -38,9 +38,10 @@ class LanesView {
     this.hasArrows = true;
     this.inner = element("div", { className: "lanes-inner" });
     this.canvas = element("canvas", { className: "lanes-canvas", tabIndex: 0, role: "application" });
-    this.canvas.setAttribute("aria-label", "What ran when. Arrow keys go from one to the next, Enter shows it in full; the tables below hold the same.");
+    this.canvas.setAttribute("aria-label", "What ran when. Arrow keys go from one to the next, Enter zooms to it; the panel tells of what is selected, and the tables below of what takes most.");
     this.labels = element("div", { className: "lanes-labels" });
-    this.inner.append(this.canvas, this.labels);
+    const corner = element("div", { className: "lanes-corner" }, [element("div", {}, ["time"])]);
+    this.inner.append(corner, this.canvas, this.labels);
     container.append(this.inner);
     this.layOut();
     this.listen();
@@ -629,6 +630,7 @@ class LanesView {
     const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
     const sideways = event.shiftKey && !event.deltaX ? event.deltaY : event.deltaX;
     if (x < this.left) return; // the names scroll
+    if (event.deltaY > 0 && !sideways && this.axis.length === this.axis.seconds) return; // as does the page, where all is seen
     event.preventDefault();
     if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) this.axis.pan((sideways * unit * this.axis.length) / this.width);
     else this.axis.zoom(Math.exp((-event.deltaY * unit) / (event.ctrlKey ? 100 : 400)), this.time(x));

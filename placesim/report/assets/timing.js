@@ -5,6 +5,8 @@ const MAX_FOUND = 50;
 /** A look by itself for the most frequent ops or scopes, one for the others. */
 const MAX_KINDS = 13;
 const ZOOM = 1.5;
+/** How long after the last selection the address follows, in milliseconds. */
+const ADDRESS_MS = 150;
 
 /** A way to colour boxes: looks, and the number of each box's look; launches and transfers have their own in all ways. */
 class BoxMode {
@@ -91,7 +93,9 @@ class TimingPage {
     this.chosen = span;
     this.lanes.choose(span, isNear);
     this.panel.show(span, this.lanes.mode);
-    history.replaceState(null, "", span === NONE ? "#" : "#" + encodeURIComponent(this.model.name(span)));
+    // browsers refuse an address that changes as often as a key that is held repeats
+    clearTimeout(this.addressing);
+    this.addressing = setTimeout(() => history.replaceState(null, "", span === NONE ? "#" : "#" + encodeURIComponent(this.model.name(span))), ADDRESS_MS);
     if (span === NONE) return;
     const { model } = this;
     byId("said").textContent = `${model.name(span)}, ${model.kind(span)}, on ${model.lanes[model.lanesOf(span)[0]].name}, from ${secondsText(model.start[span])}, took ${secondsText(model.end[span] - model.start[span])}`;
@@ -116,7 +120,12 @@ class TimingPage {
   }
 
   followAddress() {
-    const name = decodeURIComponent(location.hash.slice(1));
+    let name = location.hash.slice(1);
+    try {
+      name = decodeURIComponent(name);
+    } catch {
+      // not one of this page's own: taken as it is
+    }
     const number = name ? this.model.names.indexOf(name) : NONE;
     const span = number < 0 ? NONE : this.model.spans.name.indexOf(number);
     if (span !== this.chosen || span === NONE) this.select(span);

@@ -150,9 +150,9 @@ class TimingPanel {
   }
 
   helps() {
-    const { helps } = this.model;
+    const { helps, top } = this.model;
     if (!helps?.length) return null;
-    const rows = helps.map((row) => [[row.what, " ", element("small", { className: "sub" }, [row.kind])], secondsText(row.seconds), shareText(row.share ?? 0), { bar: Math.max(0, row.share ?? 0) }]);
+    const rows = helps.slice(0, top).map((row) => [[row.what, " ", element("small", { className: "sub" }, [row.kind])], secondsText(row.seconds), shareText(row.share ?? 0), { bar: Math.max(0, row.share ?? 0) }]);
     return element("section", { id: "helps" }, [element("h2", {}, ["The step if this took no time"]), tableOf([["what"], ["step", true], ["saved", true], [""]], rows)]);
   }
 

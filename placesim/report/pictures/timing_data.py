@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -17,8 +18,7 @@ from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_names
 from placesim.prediction.spans import Span, StepSpans, step_spans
 from placesim.prediction.study import TimeStudy, dearest_nodes, dearest_transfers, folded_path
-from placesim.report.document import error_document
-from placesim.report.text.timing import time_summary
+from placesim.report.text.timing import time_document
 
 DIGITS = 10
 """So many digits of the step's time has one tick."""
@@ -58,10 +58,11 @@ def timing_document(study: TimeStudy, top: int) -> dict[str, Any]:
     ]
     order = sorted(range(len(drawn.spans)), key=lambda number: (drawn.spans[number].start, number))
     tick = _tick(study.step.seconds)
-    return time_summary(study) | {
+    # what the columns hold needs no rows beside them
+    facts = time_document(replace(study, nodes=(), transfers=(), critical_path=(), memory=()))
+    return facts | {
         "graph": escape_line(study.name),
-        "assumptions": list(study.assumptions),
-        "error": None if study.error is None else error_document(study.error),
+        "top": top,
         "folded_path": [part._asdict() | {"scope": escape_line(part.scope)} for part in folded_path(study, top)],
         "dearest_nodes": [row._asdict() | {"node": escape_line(row.node)} for row in dearest_nodes(study, top)],
         "dearest_transfers": [row._asdict() | {"tensor": escape_line(row.tensor)} for row in dearest_transfers(study, top)],
@@ -136,7 +137,7 @@ def _cost(span: Span, devices: dict[str, int]) -> tuple[Any, ...]:
 
 def _shapes(span: Span) -> str:
     taken, made = (", ".join(_tensor(*shape) for shape in side) for side in (span.taken, span.made))
-    return f"{taken} → {made}" if span.op and taken else made
+    return " → ".join(filter(None, (taken if span.op else "", made)))
 
 
 def _tensor(dims: Sequence[int], dtype: DType) -> str:

@@ -80,8 +80,8 @@ def _share(seconds: float, whole: float) -> str:
     return f"{seconds / whole:.4f}" if whole else NOTHING
 
 
-def time_summary(study: TimeStudy) -> dict[str, Any]:
-    """What the JSON object says of the steps, the devices and the links."""
+def time_document(study: TimeStudy) -> dict[str, Any]:
+    """Everything, with null for what there is not; each execution and each transfer has its row."""
     whole = study.step.seconds
     return {
         "graph": study.name,
@@ -92,13 +92,6 @@ def time_summary(study: TimeStudy) -> dict[str, Any]:
         "bounds": [bound._asdict() | {"share": bound.seconds / whole if whole else None} for bound in study.bounds],
         "devices": [_device_document(device, whole) for device in study.devices],
         "links": [_link_document(link, whole) for link in study.links],
-    }
-
-
-def time_document(study: TimeStudy) -> dict[str, Any]:
-    """Everything, with null for what there is not; each execution and each transfer has its row."""
-    whole = study.step.seconds
-    return time_summary(study) | {
         "nodes": [node._asdict() for node in study.nodes],
         "transfers": [transfer._asdict() for transfer in study.transfers],
         "memory": [
