@@ -209,6 +209,13 @@ def test_a_strided_gradient_has_the_operations_of_its_convolution() -> None:
     assert forward == back == filters
 
 
+def test_each_phase_of_a_stride_takes_the_largest_part_of_the_filter() -> None:
+    """Of 3 by 3 taps, the four phases of a stride of 2 have 4, 2, 2 and 1."""
+    odd = Convolution(4, 64, 56, 56, 128, 3, 3, 2, 2, 28, 28)
+    forward, back = (odd.work(direction, "float32", 4).operations for direction in ("forward", "input gradient"))
+    assert back == pytest.approx(forward * 4 * 4 / 9)
+
+
 def test_a_filter_of_three_by_three_may_take_fewer_multiplications() -> None:
     three = Convolution(16, 256, 28, 28, 256, 3, 3, 1, 1, 28, 28).work("forward", "float32", 4)
     plain = three._replace(is_winograd=False)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from placesim.devices.catalogue import GPU_MODELS
+from placesim.timelines import events
 from placesim.timelines.workload import Transfer
 from tests.benchmarks import scaling
 from tests.benchmarks.collective_times import Fabric, all_reduce_seconds
@@ -166,7 +167,7 @@ def test_sharing_moves_each_variable_so_often(
         moved.append(sum(task.bytes for task in tasks if isinstance(task, Transfer) and task.route))
         return simulate(tasks, resources, links)
 
-    simulate = scaling.simulate
+    simulate = events.simulate
     monkeypatch.setattr(scaling, "simulate", counted)
     step_seconds(STEP, "DGX-1", "Tesla P100-SXM2-16GB", gpus, sharing)
     assert moved == [pytest.approx(times * sum(STEP.variables))]
