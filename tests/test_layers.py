@@ -52,8 +52,8 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "cli": (
-        "collector escapes files suggestions deadlines interrupts simulation known sizing timing sweeping loading options manual "
-        "inspection prediction report marked formats devices errors placesim"
+        "collector escapes files suggestions deadlines interrupts simulation known sizing timing sweeping loading options "
+        "manual inspection prediction report marked formats devices errors placesim"
     ),
     "__init__": "interrupts forecasts simulation devices errors",
     "__main__": "cli interrupts",

@@ -9,8 +9,8 @@ reox007/RightNow-GPU-Database holds them); those of A6000, A100 80GB, H100 PCIe,
 `gpu/target_config/specs`.  Where these differ, the row has the maker's sheet: the base clock of K40c, the boost of one of K80's
 boards, P4, P100-PCIE, V100-SXM2 before its faster variant, 40 MiB of cache of A100 80GB, L4's multiprocessors by its cores,
 350 W of L40S; A10G's 80 multiprocessors are what PyTorch prints of it.  Recalled alone, confirmed by nothing that was read: the
-driver's total memory of what the guides don't show, tensor rates of GeForce RTX (half of what sums in float16 reach), int8 rates
-before Ampere, NVLink, and A10G's 300 W.
+driver's total memory of what the guides don't show, tensor rates of GeForce RTX (half of what sums in float16 reach), int8
+rates before Ampere, NVLink, and A10G's 300 W.
 """
 
 from __future__ import annotations

@@ -14,10 +14,12 @@ Memory = Literal["stacked", "planar", "checked", "early", "processor"]
 """HBM, GDDR, GDDR with its check bits in line, whatever a GPU before Volta has, or a CPU's main memory."""
 _NO_LIMIT = float("inf")
 _VOLTA = 7.0
-_REACHED_SHARES = {3: 0.73, 5: 0.8}
+_REACHED_SHARES = {3: 0.74, 5: 0.8}
 """What products reach at best of the sheet's float32, by compute capability where it is far from all.  Kepler has 192 lanes to
-four schedulers of 32: beyond two thirds, a lane needs a second instruction of its warp in the same cycle (Tesla K20X: 2.90 of
-3.95 TFLOPS, recalled).  Maxwell's boards held less than their boost clock (DeepBench: 0.71 of M40's, 0.78 of Titan X's)."""
+four schedulers of 32; Maxwell's do 1.35 times as much each (GM107's white paper, recalled).  Maxwell's boards held less than
+their boost clock (DeepBench: 0.71 of M40's sheet, 0.78 of Titan X's)."""
+_ENERGIES = {3: 2.0}
+"""Energy for an operation beside that of later chips of the same process: Maxwell was said to need half of it."""
 _USUAL_LANES = 128
 _USUAL_CLOCK_HZ = 1.5e9
 _USUAL_CACHE_BYTES = 64 << 10
@@ -38,7 +40,7 @@ class Processor:
     """What computes: peak operations per second by arithmetic, bytes per second, and what slows a kernel down.
 
     `tensor` names the arithmetics whose rate is that of matrix units (tensor cores); `units` are multiprocessors, or a CPU's
-    cores.  `watts` and `process_nm` bound what can be sustained; without them nothing does.
+    cores.  `watts` and `process_nm`, with which goes the energy for an operation, bound what can be sustained.
     `has_short_reach`: its translation buffer covers too little for rows that lie pages apart.  A rate of 0 is none.
     """
 
@@ -78,7 +80,8 @@ def gpu_processor(model: GpuModel) -> Processor:
     own = model.figures
     clock_hz = own.clock_mhz * 1e6 or _USUAL_CLOCK_HZ
     units = own.multiprocessors or max(1.0, model.flops / (2 * _USUAL_LANES * clock_hz))
-    generation = float(model.compute_capability)
+    # of a model of one's own the compute capability alone says nothing of its speed
+    generation = float(model.compute_capability) if own.multiprocessors else _VOLTA
     float32 = model.flops * _REACHED_SHARES.get(int(generation), 1.0)
     rates: dict[Arithmetic, float] = {
         "float64": own.float64,
@@ -97,7 +100,7 @@ def gpu_processor(model: GpuModel) -> Processor:
         memory="early" if generation < _VOLTA else own.memory_kind,
         tensor=_tensor_arithmetics(model),
         watts=own.watts or _NO_LIMIT,
-        process_nm=own.process_nm or 1.0,
+        process_nm=(own.process_nm or 1.0) * _ENERGIES.get(int(generation), 1.0),
         cache_bytes=own.cache or units * _USUAL_CACHE_BYTES,
         has_short_reach=generation < _VOLTA,
     )

@@ -114,15 +114,17 @@ class Convolution(NamedTuple):
 
         `has_channels_apart`: each channel is a plane of its own in memory (NCHW).
 
-        The gradient of strided images is as many products as there are phases of the stride, of filters thinned alike.
+        The gradient of strided images is as many products as there are phases of the stride; each takes a thinned filter, the
+        smaller ones as much as the largest.
         """
         channels, filters = self.channels // self.groups, self.filters // self.groups
         pixels = self.images * self.out_height * self.out_width
         taps = self.filter_height * self.filter_width
         phases = self.stride_height * self.stride_width
+        phase_taps = -(-self.filter_height // self.stride_height) * -(-self.filter_width // self.stride_width)
         rows, columns, depth = {
             "forward": (pixels, filters, channels * taps),
-            "input gradient": (pixels, channels * phases, max(1, filters * taps // phases)),
+            "input gradient": (pixels, channels * phases, filters * phase_taps),
             "filter gradient": (filters, channels * taps, pixels),
         }[direction]
         images = self.images * self.channels * self.height * self.width

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from placesim.prediction.machines import PCIE_BYTES_PER_LANE, PCIE_SECONDS
+from placesim.devices.links import LATENCIES, PCIE_BYTES_PER_LANE
 from placesim.timelines.events import simulate
 from placesim.timelines.links import Link
 from placesim.timelines.workload import Task, Transfer
@@ -64,7 +64,7 @@ def all_reduce_seconds(ranks: int, num_bytes: float, fabric: Fabric) -> float:
     for rank in range(ranks):
         after = (rank + 1) % ranks
         is_local = fabric.has_gpus and rank // GPUS_OF_HOST == after // GPUS_OF_HOST
-        ends = [Link(f"{rank} to {after}", _PCIE, PCIE_SECONDS)] if fabric.has_gpus else []
+        ends = [Link(f"{rank} to {after}", _PCIE, LATENCIES["pcie"])] if fabric.has_gpus else []
         hop = ends if is_local else [*ends, Link(f"network {rank}", fabric.network, _NETWORK_SECONDS)]
         routes.append(tuple(range(len(links), len(links) + len(hop))))
         links += hop

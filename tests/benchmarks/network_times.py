@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -11,13 +11,12 @@ from placesim.devices.catalogue import GpuModel
 from placesim.devices.inventory import TaskInventory, build_devices
 from placesim.loading import load
 from placesim.options import make_options
-from placesim.prediction.costs import Prediction
 from placesim.prediction.machines import SimulatedMachine, Threads
-from placesim.prediction.steps import Placed, StepCosts, workload
+from placesim.prediction.simulated_steps import SimulatedStep
+from placesim.prediction.steps import Placed, StepCosts
 from placesim.runtime.recording import Execution, Recorder
 from placesim.simulation import Stage
 from placesim.simulation import simulate as walk
-from placesim.timelines.events import simulate
 from tests.benchmarks.network_rows import NetworkRow, NetworkRun, ScaledRow
 from tests.benchmarks.networks import build
 from tests.benchmarks.scaling import Sharing, TrainingStep, scale_of, step_seconds, training_step
@@ -89,9 +88,8 @@ def placed_on(step: Sequence[Execution], model: GpuModel) -> tuple[SimulatedMach
 def network_seconds(step: Sequence[Execution], model: GpuModel) -> tuple[float, float, float]:
     """The step's time, with all nodes at their middle, low and high times."""
     machine, placed = placed_on(step, model)
-    picks: tuple[Callable[[Prediction], float], ...] = (lambda p: p.seconds, lambda p: p.low, lambda p: p.high)
-    middle, low, high = (simulate(workload(step, placed, pick), machine.resources, machine.links).seconds for pick in picks)
-    return middle, low, high
+    simulated = SimulatedStep(step, placed, machine)
+    return simulated.seconds, *simulated.interval
 
 
 # --- TensorFlow's page: several GPUs from one ---------------------------------------------------------------------------

@@ -125,9 +125,13 @@ class _Cluster:
         places = list(machine.places.values())
         self._gpus = [place.gpu for place in places if place.gpu is not None]
         self._cores = [place.cores for place in places if place.gpu is None]
+        hosts = {place.task: place for place in places if place.gpu is None}
+        pairs = [(hosts[place.task], place) for place in places if place.gpu is not None]
+        self._in = [machine.route(host, place, from_host=True, to_host=False).links[0] for host, place in pairs]
+        self._out = [machine.route(place, host, from_host=False, to_host=True).links[0] for host, place in pairs]
         self.links = [link._replace(bandwidth=link.bandwidth * PCIE_SHARE) for link in machine.links]
         switches = -(-self.gpus // self.host.gpus_by_switch)
-        pcie = self.links[self._gpus[0].link_in]
+        pcie = self.links[self._in[0]]
         self._up = [self._link(Link(f"switch {number} to host", pcie.bandwidth, 0.0)) for number in range(switches)]
         self._down = [self._link(Link(f"host to switch {number}", pcie.bandwidth, 0.0)) for number in range(switches)]
         ring = self.host.nvlink * NVLINK_SHARE
@@ -158,18 +162,18 @@ class _Cluster:
 
     def to_host(self, gpu: int, num_bytes: float, inputs: Sequence[int]) -> int:
         own = self._gpus[gpu]
-        return self._put(Transfer(num_bytes, (own.link_out, self._up[self._switch(gpu)]), tuple(inputs), (own.to_host,)))
+        return self._put(Transfer(num_bytes, (self._out[gpu], self._up[self._switch(gpu)]), tuple(inputs), (own.to_host,)))
 
     def from_host(self, gpu: int, num_bytes: float, inputs: Sequence[int] = ()) -> int:
         own = self._gpus[gpu]
-        return self._put(Transfer(num_bytes, (self._down[self._switch(gpu)], own.link_in), tuple(inputs), (own.from_host,)))
+        return self._put(Transfer(num_bytes, (self._down[self._switch(gpu)], self._in[gpu]), tuple(inputs), (own.from_host,)))
 
     def between(self, sender: int, receiver: int, num_bytes: float, inputs: Sequence[int]) -> int:
         """From one GPU's memory to another's over PCIe; by way of the host's root where they hang on two switches."""
         source, target = self._switch(sender), self._switch(receiver)
         middle = () if source == target else (self._up[source], self._down[target])
-        out, into = self._gpus[sender], self._gpus[receiver]
-        return self._put(Transfer(num_bytes, (out.link_out, *middle, into.link_in), tuple(inputs), (out.to_others,)))
+        route = (self._out[sender], *middle, self._in[receiver])
+        return self._put(Transfer(num_bytes, route, tuple(inputs), (self._gpus[sender].to_others,)))
 
     def around(self, gpu: int, num_bytes: float, inputs: Sequence[int]) -> int:
         """One GPU's part of a ring: what it passes to the next, over its NVLink."""

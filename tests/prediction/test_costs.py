@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from placesim.devices.catalogue import GPU_MODELS
 from placesim.errors import InvalidArgumentError
 from placesim.prediction.constants import StreamConstants
-from placesim.prediction.costs import machine_of, power_slowdown, predict, stream_seconds, tiled_seconds, work_family
+from placesim.prediction.costs import (
+    REARRANGED_PASSES,
+    machine_of,
+    power_slowdown,
+    predict,
+    stream_seconds,
+    tiled_seconds,
+    work_family,
+)
 from placesim.prediction.fitted import BANDWIDTH_SHARE, ROWS, SPREAD, STEPS, STREAMS, TILED
 from placesim.prediction.processors import Processor, gpu_processor
 from placesim.prediction.work import Convolution, Direction, Recurrent, Rows, Stream, matrix_product
@@ -136,6 +144,31 @@ def test_a_board_short_of_power_is_slower() -> None:
     assert power_slowdown(card.flops, float("inf"), 5) == 1
 
 
+def test_old_chips_reach_less_of_their_sheet() -> None:
+    for name, share in (("Tesla K80", 0.74), ("Tesla M40", 0.8), ("Tesla P40", 1), ("Tesla T4", 1)):
+        model = GPU_MODELS[name]
+        assert gpu_processor(model).rate("float32") == pytest.approx(share * model.flops)
+    assert gpu_processor(GPU_MODELS["Tesla K80"]).process_nm == 2 * gpu_processor(GPU_MODELS["Tesla M40"]).process_nm
+
+
+def test_memory_is_told_apart_by_kind_checks_and_age() -> None:
+    names = ("Tesla T4", "GeForce RTX 4090", "TITAN V", "Tesla P100-PCIE-16GB")
+    kinds = [gpu_processor(GPU_MODELS[name]).memory for name in names]
+    assert kinds == ["checked", "planar", "stacked", "early"]
+    checked, planar, stacked, early = (BANDWIDTH_SHARE[kind] for kind in kinds)
+    assert max(checked, early) < min(planar, stacked)
+
+
+def test_matrix_units_rearrange_channels_that_lie_apart() -> None:
+    """On an A100, not on a P100; an image and its result pass at the bandwidth of copying."""
+    made = Convolution(8, 64, 28, 28, 64, 3, 3, 1, 1, 28, 28)
+    a100, p100 = (gpu_processor(GPU_MODELS[name]) for name in ("A100-SXM4-40GB", "Tesla P100-PCIE-16GB"))
+    together, apart = (made.work("forward", "float16", 2, has_channels_apart=apart) for apart in (False, True))
+    moved = 2 * 2 * 8 * 64 * 28 * 28 * REARRANGED_PASSES / (a100.bandwidth * BANDWIDTH_SHARE["stacked"])
+    assert predict(apart, a100).seconds - predict(together, a100).seconds == pytest.approx(moved)
+    assert predict(apart, p100) == predict(together, p100)
+
+
 def test_every_model_of_the_catalogue_has_its_figures() -> None:
     for model in GPU_MODELS.values():
         figures = model.figures
@@ -174,6 +207,13 @@ def test_a_strided_gradient_has_the_operations_of_its_convolution() -> None:
         Convolution(4, 64, 56, 56, 128, 4, 4, 2, 2, 28, 28).work(direction, "float32", 4).operations for direction in DIRECTIONS
     )
     assert forward == back == filters
+
+
+def test_each_phase_of_a_stride_takes_the_largest_part_of_the_filter() -> None:
+    """Of 3 by 3 taps, the four phases of a stride of 2 have 4, 2, 2 and 1."""
+    odd = Convolution(4, 64, 56, 56, 128, 3, 3, 2, 2, 28, 28)
+    forward, back = (odd.work(direction, "float32", 4).operations for direction in ("forward", "input gradient"))
+    assert back == pytest.approx(forward * 4 * 4 / 9)
 
 
 def test_a_filter_of_three_by_three_may_take_fewer_multiplications() -> None:

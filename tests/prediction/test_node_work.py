@@ -67,11 +67,24 @@ def test_a_convolution_and_its_gradients(layout: str) -> None:
     images, results, filters = placed(8, 32, 28, 30), placed(8, 64, 14, 15), (5, 3, 32, 64)
     attrs = {"data_format": layout, "strides": placed(1, 1, 2, 2)}
     expected = Convolution(8, 32, 28, 30, 64, 5, 3, 2, 2, 14, 15)
-    assert work_of("Conv2D", [images, filters], [results], attrs) == expected.work("forward", "float32", 4)
+    apart = layout == "NCHW"
+    found = work_of("Conv2D", [images, filters], [results], attrs)
+    assert found == expected.work("forward", "float32", 4, has_channels_apart=apart)
     back = work_of("Conv2DBackpropInput", [(4,), filters, results], [images], attrs)
-    assert back == expected.work("input gradient", "float32", 4)
+    assert back == expected.work("input gradient", "float32", 4, has_channels_apart=apart)
     filter_gradient = work_of("Conv2DBackpropFilter", [images, (4,), results], [filters], attrs)
-    assert filter_gradient == expected.work("filter gradient", "float32", 4)
+    assert filter_gradient == expected.work("filter gradient", "float32", 4, has_channels_apart=apart)
+    assert isinstance(found, Product)
+    assert found.rearranged_bytes == (4 * (8 * 32 * 28 * 30 + 8 * 64 * 14 * 15) if apart else 0)
+
+
+def test_normalization_without_statistics_is_elementwise() -> None:
+    dims: list[Dims] = [(8, 5, 5, 64), (64,), (64,), (64,), (64,)]
+    made = [dims[0], *[(64,)] * 5]
+    for training, family in ((True, "batch normalization"), (False, "elementwise")):
+        found = work_of("FusedBatchNormV3", dims, made, {"is_training": training})
+        assert found is not None
+        assert found.family == family
 
 
 def test_each_channel_of_a_depthwise_convolution_is_a_group() -> None:

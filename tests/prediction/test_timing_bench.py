@@ -9,10 +9,14 @@ import pytest
 from placesim.prediction.costs import predict
 from placesim.prediction.work import Product, Rows, Stream
 from tests.benchmarks import timing_bench
+from tests.benchmarks.collective_times import Fabric, all_reduce_seconds
+from tests.benchmarks.network_rows import NetworkRow, read_networks
+from tests.benchmarks.network_times import network_seconds, recorded_step
 from tests.benchmarks.timing_rows import Measurement, Unmodelled, read_measurements, read_processors
 
 DEVICES = """device,kind,fp32_tflops,tensor_f16_tflops,mem_GBps,units,clock_MHz
 Tesla T4,gpu,8,64,320,40 SM,1590
+Tesla K80,gpu,4.113,,240.6,13 SMX,824
 Some CPU,cpu,1,,50,6P+8E cores,2300
 Nothing known,gpu,,,100,,
 """
@@ -25,22 +29,31 @@ Tesla T4,conv,bwd_total,f32,f32,out_elements=6400;c=8;k=64;fh=3;fw=3;ph=1;pw=1;s
 Tesla T4,sparse_gemm,fwd,f32,f32,m=1;n=1;k=1;sparsity=0.9,0,1,DeepBench inference
 Nothing known,add,fwd,f32,f32,rows=10;cols=10,1200,1,NeuSight test
 """
-MODELS = """device,n_devices,mode,dtype,batch,ms,gmacs
-Tesla T4,1,inference,f32,8,10,4
-Tesla T4,1,training,f32,8,10,4
+MODELS = """device,n_devices,model,mode,dtype,batch,img,ms,framework,variant,suite
+Tesla T4,1,timm/resnet18,inference,f16 amp,8,64,1,PyTorch pt240 nhwc,,timm results
+Tesla T4,1,timm/resnet18,inference,f16 amp,8,64,1,PyTorch pt240 nhwc dynamo,,timm results
+Tesla T4,1,timm/no_such_net,inference,f16 amp,8,64,1,PyTorch pt240 nhwc,,timm results
+Some CPU,1,timm/resnet18,inference,f32,8,64,1,PyTorch pt240 nchw,,timm results
+Tesla T4,1,alexnet,training,f32,2,,1,Torch7 nn,,cnn-benchmarks
+Tesla K80,1,alexnet,training,f32,2,,40,TensorFlow 1.1,GCE; synthetic; ps on cpu,TF benchmarks page
+Tesla K80,8,alexnet,training,f32,2,,60,TensorFlow 1.1,GCE; synthetic; ps on cpu,TF benchmarks page
 """
+COLLECTIVES = """device,bytes,ranks,ms,algorithm
+Tesla M40,100000000,2,16,NCCL 2.0 MPI
+"""
+TABLES = {"devices": DEVICES, "ops": OPS, "models": MODELS, "collectives": COLLECTIVES}
 
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Path:
-    for name, text in (("devices.csv", DEVICES), ("ops.csv", OPS), ("models.csv", MODELS)):
-        (tmp_path / name).write_text(text)
+    for name, text in TABLES.items():
+        (tmp_path / f"{name}.csv").write_text(text)
     return tmp_path
 
 
 def test_rows_become_work(tables: Path) -> None:
     processors = read_processors(tables / "devices.csv")
-    assert list(processors) == ["Tesla T4", "Some CPU"]
+    assert list(processors) == ["Tesla T4", "Tesla K80", "Some CPU"]
     assert (processors["Some CPU"].units, processors["Some CPU"].memory) == (14, "processor")
     assert processors["Tesla T4"].watts == 70
     assert processors["Tesla T4"].tensor == frozenset(("float16",))
@@ -61,7 +74,7 @@ def test_rows_become_work(tables: Path) -> None:
 
 
 def test_the_bench_prints_errors(tables: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = [f"--{name}={tables / name}.csv" for name in ("ops", "models", "devices")]
+    arguments = [f"--{name}={tables / name}.csv" for name in TABLES]
     monkeypatch.setattr("sys.argv", ["timing_bench", *arguments])
     assert timing_bench.main() == 0
     printed = capsys.readouterr().out
@@ -70,7 +83,19 @@ def test_the_bench_prints_errors(tables: Path, monkeypatch: pytest.MonkeyPatch, 
     error = 100 * (1 - predict(Stream("elementwise", 1200.0), processor).seconds / 1e-3)
     assert added.split()[1:3] == ["1", f"{error:.1f}"]
     assert "rows that no formula stands for: 2: add on Nothing known (1), sparse_gemm on Tesla T4 (1)" in printed
-    assert printed.splitlines()[-1].split()[-3:] == ["1", "1.2", "1.2"]
+    lines = [line.split() for line in printed.splitlines()]
+    network = next(row for row in read_networks(tables / "models.csv", tables / "devices.csv") if isinstance(row, NetworkRow))
+    predicted = network_seconds(recorded_step(network.run), network.model)
+    error = 100 * abs(predicted[0] / 1e-3 - 1)
+    assert next(line[2:5] for line in lines if line[:2] == ["timm", "results"]) == ["1", f"{error:.1f}", f"{error:.1f}"]
+    for why in ("compiled: ops are fused", "a network that is not built here", "no GPU of the table", "kernels of its own"):
+        assert printed.count(why) == 1, why
+    # of the eight GPUs' row only the one GPU's tells how long it would be without losses
+    assert next(line for line in lines if line[:2] == ["if", "nothing"])[4:] == ["1", "33.3", "33.3"]
+    assert next(line for line in lines if line[:2] == ["8", "GPUs"])[2] == "1"
+    seconds = all_reduce_seconds(2, 1e8, Fabric(7e9, is_staged=True))
+    error = 100 * abs(seconds / 16e-3 - 1)
+    assert next(line for line in lines if line[:2] == ["2", "ranks"])[2:4] == ["1", f"{error:.1f}"]
 
 
 def test_a_file_that_is_not_there_is_named(

@@ -1,0 +1,173 @@
+"""The benchmark's networks: as large as published, walked through like any graph, and shared by several GPUs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from placesim.devices.catalogue import GPU_MODELS
+from placesim.timelines import events
+from placesim.timelines.workload import Transfer
+from tests.benchmarks import scaling
+from tests.benchmarks.collective_times import Fabric, all_reduce_seconds
+from tests.benchmarks.network_rows import NetworkRun
+from tests.benchmarks.network_tape import Numerics
+from tests.benchmarks.network_times import network_seconds, placed_on, recorded_step
+from tests.benchmarks.networks import architecture, build
+from tests.benchmarks.scaling import Stretch, TrainingStep, scale_of, step_seconds, training_step
+
+PUBLISHED = [
+    # millions of parameters, billions of multiplications, convolutions: the papers' and the models' own tables
+    ("alexnet", 60.97, 0.72, 5),
+    ("alexnet_owt", 61.10, 0.71, 5),
+    ("vgg11", 132.86, 7.61, 8),
+    ("vgg16", 138.36, 15.47, 13),
+    ("vgg19_bn", 143.68, 19.63, 16),
+    ("resnet18", 11.69, 1.82, 20),
+    ("resnet34", 21.80, 3.67, 36),
+    ("resnet50", 25.56, 4.11, 53),
+    ("resnet101", 44.55, 7.83, 104),
+    ("resnet152", 60.19, 11.56, 155),
+    ("timm/gluon_resnet101_v1d", 44.57, 8.08, 106),
+    ("wide_resnet50_2", 68.88, 11.43, 53),
+    ("resnext101_32x8d", 88.79, 16.48, 104),
+    ("seresnet50", 28.09, 4.11, 85),
+    ("resnetv2_101", 44.54, 7.83, 104),
+    ("densenet121", 7.98, 2.87, 120),
+    ("densenet264", 72.69, 12.95, 264),
+    ("mobilenetv1_100", 4.23, 0.58, 27),
+    ("mobilenetv2_100", 3.50, 0.31, 52),
+    ("mobilenetv2_120d", 5.83, 0.69, 79),
+    ("regnetx_032", 15.30, 3.20, 80),
+    ("regnety_032", 19.44, 3.20, 110),
+    ("googlenet", 6.62, 1.50, 57),
+    ("googlenet_plain", 7.00, 1.58, 57),
+    ("inception_v3", 23.83, 5.73, 94),
+    ("inception_v4", 42.68, 12.28, 149),
+]
+STEP = TrainingStep((Stretch(0.01, (0,), ()), Stretch(0.02, (1,), (1,)), Stretch(0.03, (), (0,))), (40 << 20, 10 << 20))
+
+
+@pytest.mark.parametrize(("name", "parameters", "multiply_adds", "convolutions"), PUBLISHED)
+def test_a_network_is_as_large_as_published(name: str, parameters: float, multiply_adds: float, convolutions: int) -> None:
+    built = build(name, 1)
+    assert built is not None
+    assert built.parameters / 1e6 == pytest.approx(parameters, abs=0.006)
+    # most tables count normalization and pooling too
+    assert 0.965 * multiply_adds < built.multiply_adds / 1e9 < multiply_adds + 0.006
+    ops = Counter(node["op"] for node in built.graph["nodes"])
+    assert ops["Conv2D"] + ops["DepthwiseConv2dNative"] == convolutions
+
+
+@pytest.mark.parametrize("name", ["resnet51q", "resnext50", "regnetz_c16", "vit_base_patch16_224", "vgg12", "densenet122"])
+def test_a_network_that_no_rule_makes_is_none(name: str) -> None:
+    assert architecture(name) is None
+    assert build(name, 1) is None
+
+
+def run(name: str, **changes: Any) -> NetworkRun:
+    return NetworkRun(name, 2, True, True, "NCHW", Numerics(), None)._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    "name", ["alexnet", "vgg11_bn", "seresnet18", "resnetv2_18d", "mobilenetv2_050", "googlenet_plain", "densenet121"]
+)
+@pytest.mark.parametrize("numerics", [Numerics(), Numerics("half", "float32")])
+def test_training_gives_every_parameter_its_gradient(name: str, numerics: Numerics) -> None:
+    if name in {"alexnet", "googlenet_plain"} and numerics.compute == "half":
+        numerics = Numerics()  # response normalization has a kernel for float32 alone
+    step = recorded_step(run(name, pixels=64 if "net_plain" not in name and name != "alexnet" else None, numerics=numerics))
+    executed = [execution for execution in step if execution.site is not None]
+    updates = [e for e in executed if e.site is not None and e.site.instruction.node.op == "ResourceApplyMomentum"]
+    reads = [e for e in executed if e.site is not None and e.site.instruction.node.op == "ReadVariableOp"]
+    assert len(updates) == len(reads) - 1  # the images are a variable too
+    for update in updates:
+        # variable, momentum, learning rate, gradient
+        assert update.inputs[0] == update.inputs[1] == update.inputs[3]
+
+
+def test_layouts_hold_the_same_numbers() -> None:
+    steps = [recorded_step(run("resnet18", layout=layout, is_training=False)) for layout in ("NHWC", "NCHW")]
+    counts = [Counter(e.site.instruction.node.op for e in step if e.site is not None) for step in steps]
+    assert counts[0] == counts[1]
+    model = GPU_MODELS["TITAN Xp"]
+    assert network_seconds(steps[0], model) == pytest.approx(network_seconds(steps[1], model))
+    # matrix units want the channels side by side
+    half = [recorded_step(run("resnet18", layout=layout, is_training=False, numerics=Numerics("half", "half"), batch=64))
+            for layout in ("NHWC", "NCHW")]  # fmt: skip
+    model = GPU_MODELS["A100-SXM4-40GB"]
+    assert network_seconds(half[0], model)[0] < network_seconds(half[1], model)[0]
+
+
+def test_a_training_step_is_cut_where_variables_are_read_and_gradients_made() -> None:
+    step = recorded_step(run("vgg11"))
+    machine, placed = placed_on(step, GPU_MODELS["Tesla K80"])
+    found = training_step(step, placed)
+    assert sum(found.variables) == 4 * 132_863_336
+    assert sorted(number for stretch in found.stretches for number in stretch.needs) == list(range(22))
+    assert sorted(number for stretch in found.stretches for number in stretch.gives) == list(range(22))
+    updates = sum(
+        cost.predicted.seconds
+        for execution, cost in zip(step, placed, strict=True)
+        if execution.site is not None and execution.site.instruction.node.op == "ResourceApplyMomentum"
+    )
+    total = sum(cost.predicted.seconds for cost in placed)
+    assert sum(stretch.seconds for stretch in found.stretches) == pytest.approx(total - updates)
+    assert len(machine.places) == 2
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("is_staged", [False, True])
+def test_a_ring_moves_twice_all_but_one_part(ranks: int, is_staged: bool) -> None:
+    size, fabric = 1e9, Fabric(5e9, is_staged=is_staged)
+    passed = 2 * (ranks - 1) / ranks * size * (2 if is_staged else 1)
+    seconds = all_reduce_seconds(ranks, size, fabric)
+    pcie = 16 * 8e9 * 128 / 130 / 8 * scaling.PCIE_SHARE
+    assert seconds == pytest.approx(passed / pcie + 2 * (ranks - 1) * 5e-6)
+
+
+def test_a_ring_over_hosts_is_as_fast_as_its_network() -> None:
+    fabric = Fabric(1e9, has_gpus=False)
+    assert all_reduce_seconds(16, 1e9, fabric) == pytest.approx(2 * 15 / 16 + 30 * 2e-6)
+    # the network's hop begins once a part has come from the GPU before
+    assert all_reduce_seconds(16, 1e9, Fabric(1e9)) == pytest.approx(2 * 15 / 16 + 30 * 7e-6, rel=0.01)
+
+
+SHARINGS: list[scaling.Sharing] = ["ps on cpu", "ps on gpu", "replicated", "nccl", "distributed"]
+
+
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_more_gpus_never_make_a_step_shorter(sharing: scaling.Sharing) -> None:
+    machine = "DGX-1" if sharing == "nccl" else "EC2"
+    times = [step_seconds(STEP, machine, "Tesla K80", gpus, sharing) for gpus in (1, 2, 4, 8)]
+    assert times == sorted(times)
+    assert times[0] >= 0.06
+    scale = scale_of(STEP, machine, "Tesla K80", sharing, 2 * times[0])
+    assert step_seconds(STEP, machine, "Tesla K80", 1, sharing, scale) == pytest.approx(2 * times[0], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("sharing", "gpus", "times"),
+    [
+        ("ps on cpu", 4, 2 * 4),  # each GPU reads every variable and sends every gradient
+        ("ps on gpu", 4, 2 * 3),  # but the one that holds it
+        ("replicated", 4, 2 * 3),
+        ("nccl", 4, 2 * 3),  # 2 (n - 1) / n of the bytes over each of n links
+        ("distributed", 16, 2 * 16 + 2),  # every GPU sends and gets; of two tasks, one sends to the other and gets it back
+    ],
+)
+def test_sharing_moves_each_variable_so_often(
+    monkeypatch: pytest.MonkeyPatch, sharing: scaling.Sharing, gpus: int, times: int
+) -> None:
+    moved: list[float] = []
+
+    def counted(tasks: Any, resources: Any, links: Any) -> Any:
+        moved.append(sum(task.bytes for task in tasks if isinstance(task, Transfer) and task.route))
+        return simulate(tasks, resources, links)
+
+    simulate = events.simulate
+    monkeypatch.setattr(scaling, "simulate", counted)
+    step_seconds(STEP, "DGX-1", "Tesla P100-SXM2-16GB", gpus, sharing)
+    assert moved == [pytest.approx(times * sum(STEP.variables))]
