@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from itertools import pairwise
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cli.shell import ROOT, Shell, start
+from tests.cli.shell import ROOT, Shell
 from tests.runtime.test_dataflow import loop
 from tests.trace_reader import Trace, read_trace
 
@@ -194,12 +195,16 @@ def test_an_interrupted_run_is_written(tmp_path: Path) -> None:
         "run: [{fetch: [b], repeat: 1000000}]\n"
     )
     target = tmp_path / "t.json"
-    process = start("run", str(tmp_path / "g.yaml"), "--trace", str(target), stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    _, complaint = process.communicate(timeout=60)
+    # as a person starts it: `python -m placesim` is ended by Ctrl-C without being asked
+    program = Path(sys.executable).with_name("placesim")
+    with (tmp_path / "out").open("wb") as out:
+        process = subprocess.Popen(
+            [program, "run", str(tmp_path / "g.yaml"), "--trace", str(target)], cwd=ROOT, stdout=out, stderr=subprocess.PIPE
+        )
+        while not (tmp_path / "out").stat().st_size:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=60)
     assert (process.returncode, complaint) == (130, b"")
     trace = read_trace(target)
     assert trace.faults == []
