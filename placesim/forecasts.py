@@ -28,7 +28,8 @@ def simulate(source: Source, *, steps: int | None = None, **options: Unpack[Opti
 
     chosen = make_options(options)
     data = _kept(source)
-    report = TimeReport(study_time(lambda: load(_again(data), None, chosen), chosen, _name(source), steps))
+    study = study_time(lambda: load(_again(data), None, chosen), chosen, _name(source), steps, is_traced=True)
+    report = TimeReport(study)
     if report.error is not None:
         report.error.report = report
         raise report.error

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from placesim.errors import PlacesimError
 from placesim.prediction.study import Bound, DeviceTime, LinkTime, NodeRun, PathPart, StepTime, TimeStudy, TransferRun
 from placesim.report.text.timing import device_labels, format_lines, time_document
+from placesim.report.trace import Event, trace_events
 
 TOP = 10
 """How many rows of the critical path, of nodes and of transfers the text has unless told otherwise."""
@@ -115,3 +116,7 @@ class TimeReport:
     def document(self) -> dict[str, Any]:
         """The JSON object, as plain values."""
         return time_document(self.study)
+
+    def trace(self) -> list[Event]:
+        """The events of the last step in Chrome's trace event format; `json.dump({"traceEvents": ...})` opens in Perfetto."""
+        return list(trace_events(self.study))

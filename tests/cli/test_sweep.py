@@ -86,6 +86,7 @@ def test_what_is_wrong_with_all_is_an_error(shell: Shell, graph: str) -> None:
     assert (ended.code, ended.output) == (2, "")
     assert ended.complaint == (
         "UsageError: the shapes of placeholders are open: x [?,1024]\n  `--batch N` says the first dimension of all\n"
+        "  `--assume-unknown N` takes N for each open dimension\n"
     )
     wrong = shell.write("wrong.yaml", "nodes: [{op: MatMull}]")
     assert shell("sweep", wrong, "--gpu", "1,2", "--format", "json").complaint.startswith(
