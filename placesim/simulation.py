@@ -447,7 +447,12 @@ def _machine(file: GraphFile | None, options: Options) -> _Machine:
     if options.gpu_model is not None:
         given["gpu_model"] = find_gpu_model(options.gpu_model)
     values = {name: value for name, value in given.items() if value is not None}
-    return _Machine(tuple(task._replace(**values) for task in tasks), links)
+    tasks = tuple(task._replace(**values) for task in tasks)
+    if options.link:
+        from placesim.formats.graph_file.links import check_given
+
+        check_given(links.given, tasks)
+    return _Machine(tasks, links)
 
 
 def _read_inventory(source: Any) -> tuple[tuple[TaskInventory, ...], MachineLinks]:

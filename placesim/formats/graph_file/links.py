@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -27,6 +27,7 @@ from placesim.devices.links import (
     missing_ends,
     parse_end,
 )
+from placesim.errors import UsageError
 from placesim.formats.graph_file.plain_values import INT64_END, number_value, text_value
 from placesim.formats.problems import WRONG, Problems, Wrong, one_of, own_position, shown, value_position
 from placesim.suggestions import did_you_mean
@@ -108,11 +109,22 @@ def _read_entry(tree: Any, position: int, tasks: dict[Task, TaskDevices], proble
     found = LinkEntry(ends, bandwidth, latency, kind, ways if key == "between" else "shared", key == "shared_by", name)
     for end in missing_ends(found, tasks):
         place = next(i for i, other in enumerate(ends) if other == end)
-        had = f"expected one of 'devices': {_listed(tasks)}"
-        message = f"a link to what the machine has not: got {shown(end.text)}, {had}"
-        problems.add(value_position(entry[key], place), message)
+        problems.add(value_position(entry[key], place), _leads_nowhere(end, tasks))
         return None
     return found
+
+
+def check_given(links: Iterable[LinkEntry], inventory: Sequence[TaskInventory]) -> None:
+    """Raises UsageError for a link of a command line to what the machine has not."""
+    tasks = inventory_tasks(inventory)
+    for entry in links:
+        for end in missing_ends(entry, tasks):
+            raise UsageError(_leads_nowhere(end, tasks))
+
+
+def _leads_nowhere(end: LinkEnd, tasks: dict[Task, TaskDevices]) -> str:
+    had = f"expected one of 'devices': {_listed(tasks)}"
+    return f"a link to what the machine has not: got {shown(end.text)}, {had}"
 
 
 def _read_ends(tree: Any, position: int, key: str, problems: Problems) -> tuple[LinkEnd, ...] | None:
