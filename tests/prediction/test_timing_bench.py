@@ -69,7 +69,7 @@ def test_rows_become_work(tables: Path) -> None:
     assert isinstance(rows, Measurement)
     assert rows.work == (Rows("softmax", 10, 20, 4),)
     assert isinstance(both, Measurement)
-    assert [(type(work), work[1:5]) for work in both.work] == [(Product, (1, 100, 32, 144)), (Product, (1, 64, 72, 100))]
+    assert [(type(work), work[1:5]) for work in both.work] == [(Product, (1, 100, 32, 256)), (Product, (1, 64, 72, 100))]
     assert [sparse, unknown] == [Unmodelled("Tesla T4", "sparse_gemm"), Unmodelled("Nothing known", "add")]
 
 
