@@ -22,7 +22,8 @@ Paths = str | PurePath | Sequence[str | PurePath]
 class Options:
     """Options by the names of the command line's flags; None leaves what the file says.
 
-    `inventory` is a file with a `devices:` document or that document itself; `timeout` is in seconds, `memory_limit` in bytes
+    `inventory` is a file with a `devices:` document or that document itself, `profile` one such or several, of which the host
+    and the GPUs' figures are taken; `timeout` is in seconds, `memory_limit` in bytes
     or a text with a unit; `no_memory_limit` lets devices hold more than they have, and `report_tensor_allocations_upon_oom`
     has TensorFlow list what they hold when they can't.  `shape` and `batch` settle open dimensions of placeholders where
     nothing is computed: shapes by name, as a mapping or as `NAME=1,2,3`, and the first dimension of all others.  `tag`,
@@ -38,6 +39,7 @@ class Options:
     gpu: int | None = None
     gpu_model: str | None = None
     inventory: Any = None
+    profile: Any = ()
     soft_placement: bool | None = None
     fetch: str | Sequence[str] | None = None
     feed: Mapping[str, Any] = field(default_factory=dict)
@@ -73,6 +75,11 @@ class Options:
         return _paths("allow_write", self.allow_write)
 
     @property
+    def profiles(self) -> tuple[Any, ...]:
+        """`profile` as a tuple."""
+        return tuple(self.profile) if isinstance(self.profile, list | tuple) else (self.profile,)
+
+    @property
     def tags(self) -> tuple[str, ...]:
         """`tag` as a tuple."""
         return (self.tag,) if isinstance(self.tag, str) else tuple(self.tag)
@@ -99,6 +106,7 @@ class OptionValues(TypedDict, total=False):
     gpu: int | None
     gpu_model: str | None
     inventory: Any
+    profile: Any
     soft_placement: bool | None
     fetch: str | Sequence[str] | None
     feed: Mapping[str, Any]

@@ -384,7 +384,19 @@ def _inventory(file: GraphFile | None, options: Options) -> tuple[TaskInventory,
     given: dict[str, Any] = {"cpu": options.cpu, "gpu": options.gpu}
     if options.gpu_model is not None:
         given["gpu_model"] = find_gpu_model(options.gpu_model)
-    return tuple(task._replace(**{name: value for name, value in given.items() if value is not None}) for task in tasks)
+    tasks = tuple(task._replace(**{name: value for name, value in given.items() if value is not None}) for task in tasks)
+    for profile in options.profiles:
+        for known in _read_inventory(profile):
+            tasks = tuple(_with_profile(task, known) for task in tasks)
+    return tasks
+
+
+def _with_profile(task: TaskInventory, known: TaskInventory) -> TaskInventory:
+    """The task with another's host, and with the figures of its GPUs' model where that is the same."""
+    own, other = task.gpu_model, known.gpu_model
+    if own.name == other.name:
+        own = own._replace(flops=other.flops, bandwidth=other.bandwidth, figures=other.figures)
+    return task._replace(host=known.host or task.host, gpu_model=own)
 
 
 def _read_inventory(source: Any) -> tuple[TaskInventory, ...]:

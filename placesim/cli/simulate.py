@@ -17,6 +17,7 @@ from placesim.cli.options import (
     machine_options,
     output_option,
     placement_options,
+    profile_option,
     shell_environment,
     size_options,
     source_options,
@@ -54,6 +55,7 @@ _EPILOG = (
 @click.argument("graph")
 @size_options()
 @feed_option
+@profile_option
 @click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.")
 @top_option(TOP, "nodes, transfers and parts of the critical path to list")
 @machine_options

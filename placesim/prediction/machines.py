@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from placesim.devices.host_models import HostModel
 from placesim.devices.inventory import Device
 from placesim.devices.names import DeviceSpec
-from placesim.prediction.hosts import HOST_CORES
+from placesim.prediction.hosts import Host
 from placesim.prediction.processors import Processor, gpu_processor
 from placesim.timelines.links import Link
 from placesim.timelines.workload import Cores, Resource, Stream
@@ -38,7 +39,7 @@ class Threads(NamedTuple):
 
 
 class _Gpu(NamedTuple):
-    """Places of a GPU's streams and links; NVLinks are -1 where it has none."""
+    """Places of a GPU's streams and links; NVLinks are -1 where it has none, `launch` is 0 where it is not known."""
 
     processor: Processor
     compute: int
@@ -49,6 +50,7 @@ class _Gpu(NamedTuple):
     link_out: int
     nvlink_in: int
     nvlink_out: int
+    launch: float = 0.0
 
 
 class Place(NamedTuple):
@@ -58,6 +60,7 @@ class Place(NamedTuple):
     task: DeviceSpec
     cores: int
     gpu: _Gpu | None
+    host: Host
 
     @property
     def name(self) -> str:
@@ -84,16 +87,19 @@ class SimulatedMachine:
         self.resources: list[Resource] = []
         self.links: list[Link] = []
         self.places: dict[str, Place] = {}
-        self.intra_op = min(threads.intra_op, HOST_CORES) if threads.intra_op > 0 else HOST_CORES
+        self.threads = threads
+        self.hosts: dict[DeviceSpec, Host] = {}
         self._cores: dict[DeviceSpec, int] = {}
         self._network: dict[DeviceSpec, tuple[int, int]] = {}
         self._gpus: dict[tuple[DeviceSpec, int], _Gpu] = {}
-        # a pool of negative size has the caller's thread alone
-        inter_op = threads.inter_op if threads.inter_op > 0 else HOST_CORES if threads.inter_op == 0 else 1
         tasks = list(dict.fromkeys(device.spec.address_space for device in devices))
         for task in tasks:
             name = f"{task.job}:{task.task}/" if len(tasks) > 1 else ""
-            self._cores[task] = self._resource(Cores(f"{name}host", HOST_CORES, inter_op))
+            model = next((device.host for device in devices if device.host and device.spec.address_space == task), HostModel())
+            host = self.hosts[task] = Host(model)
+            # a pool of negative size has the caller's thread alone
+            inter_op = threads.inter_op if threads.inter_op > 0 else host.inter_op_threads if threads.inter_op == 0 else 1
+            self._cores[task] = self._resource(Cores(f"{name}host", host.cores, inter_op))
             if len(tasks) > 1:
                 self._network[task] = (
                     self._link(Link(f"{name}network in", NETWORK_BYTES, NETWORK_SECONDS / 2)),
@@ -102,7 +108,7 @@ class SimulatedMachine:
         for device in devices:
             task = device.spec.address_space
             gpu = None if device.gpu is None else self._gpu(device, task, f"{task.job}:{task.task}/" if len(tasks) > 1 else "")
-            self.places[device.name] = Place(device, task, self._cores[task], gpu)
+            self.places[device.name] = Place(device, task, self._cores[task], gpu, self.hosts[task])
 
     def _gpu(self, device: Device, task: DeviceSpec, prefix: str) -> _Gpu:
         memory = device.gpu
@@ -121,6 +127,7 @@ class SimulatedMachine:
                 self._link(Link(f"{name} PCIe out", pcie, PCIE_SECONDS)),
                 self._link(Link(f"{name} NVLink in", own.nvlink, NVLINK_SECONDS / 2)) if own.nvlink else -1,
                 self._link(Link(f"{name} NVLink out", own.nvlink, NVLINK_SECONDS / 2)) if own.nvlink else -1,
+                own.launch,
             )
         return found
 
@@ -131,6 +138,10 @@ class SimulatedMachine:
     def _link(self, link: Link) -> int:
         self.links.append(link)
         return len(self.links) - 1
+
+    def intra_op(self, host: Host) -> int:
+        """How many cores of a host one node may use."""
+        return min(self.threads.intra_op, host.cores) if self.threads.intra_op > 0 else host.cores
 
     def route(self, sender: Place, receiver: Place, *, from_host: bool, to_host: bool) -> Route:
         """The way between two devices' memories; `from_host` and `to_host` say that a GPU's end is in host memory."""

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from placesim.devices.host_models import HostProfile
 from placesim.dtypes import FLOAT
 from placesim.errors import InvalidArgumentError, UsageError
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.prediction.costs import Prediction, predict
-from placesim.prediction.hosts import DISPATCH_SECONDS, LAUNCH_SECONDS, SHARE_SECONDS, host_processor
+from placesim.prediction.host_costs import kernel_prediction
+from placesim.prediction.host_loads import host_load
+from placesim.prediction.hosts import SHARE_SECONDS
 from placesim.prediction.machines import Place, Route, SimulatedMachine
 from placesim.prediction.node_work import DISPATCHED, NodeShapes, node_work
 from placesim.prediction.processors import Processor
 from placesim.prediction.work import Work
 from placesim.runtime.accounting.sites import Site
+from placesim.runtime.dataflow import LARGE_INPUT_BYTES
+from placesim.runtime.kernels.kernel import is_expensive
+from placesim.runtime.program import needs_dataflow
 from placesim.runtime.recording import Execution, TypedShape
 from placesim.timelines.workload import NOWHERE, Task, Transfer
 
@@ -24,20 +30,19 @@ NOTHING = Prediction(0.0, 0.0, 0.0)
 class Placed(NamedTuple):
     """What an execution takes and where: on `resource`, after `launch` seconds on the host where that is a stream.
 
-    `is_host` tells what runs on the host's cores.  Transfers have a `route` and `num_bytes`.
+    `is_assumed` tells what runs on a host's cores of which nothing is known.  Transfers have a `route` and `num_bytes`.
     """
 
     predicted: Prediction
     resource: int = NOWHERE
     launch: float = 0.0
     cores: int = 1
-    is_host: bool = False
+    is_assumed: bool = False
     route: Route | None = None
     num_bytes: int = 0
 
 
 _NOWHERE = Placed(NOTHING)
-_DISPATCH = Prediction(DISPATCH_SECONDS, DISPATCH_SECONDS, DISPATCH_SECONDS)
 
 
 class StepCosts:
@@ -79,27 +84,49 @@ class StepCosts:
         place = self._machine.places[site.program.state.device.name]
         # what lives in host memory is computed on the host, unless it is read off a tensor of the GPU's
         on_host = place.gpu is None or (any(site.output_on_host) and all(site.output_on_host))
-        shapes = _shapes(site, execution)
+        shapes = node_shapes(site, execution)
         is_dispatched = shapes.op in DISPATCHED or site.calls or not shapes.moved_bytes
         if place.gpu is not None and (is_dispatched or not on_host):
             work = None if is_dispatched else node_work(shapes, place.gpu.processor)
             if work is None:
-                return Placed(NOTHING, place.gpu.compute, DISPATCH_SECONDS)
-            return Placed(_predicted(site, work, place.gpu.processor), place.gpu.compute, LAUNCH_SECONDS)
+                return Placed(NOTHING, place.gpu.compute, place.host.dispatch)
+            return Placed(_predicted(site, work, place.gpu.processor), place.gpu.compute, place.gpu.launch or place.host.launch)
         return self._on_host(site, shapes, place, is_dispatched=is_dispatched)
 
     def _on_host(self, site: Site, shapes: NodeShapes, place: Place, *, is_dispatched: bool) -> Placed:
-        work = None if is_dispatched else node_work(shapes, host_processor(1))
+        host, threads = place.host, self._machine.intra_op(place.host)
+        if host.profile is not None:
+            return self._on_measured_host(site, shapes, place, host.profile, is_dispatched=is_dispatched)
+        work = None if is_dispatched else node_work(shapes, host.processor(1))
         if work is None:
-            return Placed(_DISPATCH, place.cores, is_host=True)
-        alone = _predicted(site, work, host_processor(1))
-        cores = max(1, min(self._machine.intra_op, int(alone.seconds / SHARE_SECONDS)))
-        found = alone if cores == 1 else min(alone, _predicted(site, work, host_processor(cores)))
-        predicted = Prediction(*(seconds + DISPATCH_SECONDS for seconds in found))
-        return Placed(predicted, place.cores, cores=cores, is_host=True)
+            return Placed(_exactly(host.dispatch), place.cores, is_assumed=host.is_assumed)
+        alone = _predicted(site, work, host.processor(1))
+        cores = max(1, min(threads, int(alone.seconds / SHARE_SECONDS)))
+        found = alone if cores == 1 else min(alone, _predicted(site, work, host.processor(cores)))
+        predicted = Prediction(*(seconds + host.dispatch for seconds in found))
+        return Placed(predicted, place.cores, cores=cores, is_assumed=host.is_assumed)
+
+    def _on_measured_host(
+        self, site: Site, shapes: NodeShapes, place: Place, profile: HostProfile, *, is_dispatched: bool
+    ) -> Placed:
+        in_parallel = self._machine.threads.inter_op > 1
+        key = "dataflow" if in_parallel or needs_dataflow((site.program,)) else "dispatch"
+        dispatch = profile.seconds[key]
+        load = None if is_dispatched else host_load(shapes)
+        if load is None:
+            return Placed(_exactly(dispatch), place.cores)
+        if in_parallel and is_expensive(site.instruction.kernel) and shapes.read_bytes > LARGE_INPUT_BYTES:
+            dispatch += profile.seconds["handed"]
+        threads = min(self._machine.intra_op(place.host), load.parts)
+        found = kernel_prediction(load, profile, threads)
+        return Placed(Prediction(*(seconds + dispatch for seconds in found)), place.cores, cores=max(1, threads))
 
 
-def _shapes(site: Site, execution: Execution) -> NodeShapes:
+def _exactly(seconds: float) -> Prediction:
+    return Prediction(seconds, seconds, seconds)
+
+
+def node_shapes(site: Site, execution: Execution) -> NodeShapes:
     instruction = site.instruction
     inputs = tuple(dims for dims, _ in execution.inputs)
     outputs = tuple(dims for dims, _ in execution.outputs)
@@ -108,7 +135,9 @@ def _shapes(site: Site, execution: Execution) -> NodeShapes:
     operations = int(flops(inputs, outputs, instruction.attrs)) if computes and flops is not None else 0
     made = (*execution.outputs, *execution.inputs)
     dtype = made[0][1] if made else FLOAT
-    return NodeShapes(op, instruction.attrs, inputs, outputs, dtype, operations, num_bytes(made))
+    return NodeShapes(
+        op, instruction.attrs, inputs, outputs, dtype, operations, num_bytes(made), num_bytes(execution.inputs)
+    )
 
 
 def num_bytes(shapes: Sequence[TypedShape]) -> int:

@@ -1,0 +1,206 @@
+"""What is measured: steps that run one op again and again, each with the figures that it tells about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+Dims = tuple[int, ...]
+
+
+class Case(NamedTuple):
+    """`copies` nodes of one op over tensors of such shapes; a list, or a number, is a constant of that value.
+
+    `share` is how much larger the figures that it tells about weigh in a fit.
+    """
+
+    op: str
+    inputs: tuple[Dims | list[Any] | int, ...]
+    attrs: Mapping[str, Any] = {}
+    copies: int = 8
+
+    @property
+    def name(self) -> str:
+        """The op and its shapes."""
+        return f"{self.op} " + " ".join("x".join(map(str, dims)) for dims in self.inputs if isinstance(dims, tuple))
+
+
+class Group(NamedTuple):
+    """Cases that tell about `figures`, of which those of groups before are known."""
+
+    figures: tuple[str, ...]
+    cases: tuple[Case, ...]
+
+
+_COPIED_ELEMENTS = 2_000_000
+"""A case has so many copies that they have about so many elements, or multiplications a thousand times as many."""
+_MOST_COPIES, _FEWEST_COPIES = 40, 2
+
+
+def _copies(elements: float) -> int:
+    return int(max(_FEWEST_COPIES, min(_MOST_COPIES, _COPIED_ELEMENTS / elements)))
+
+
+def _flat(op: str, *sizes: int, inputs: int = 1) -> tuple[Case, ...]:
+    return tuple(Case(op, ((size,),) * inputs, copies=_copies(size)) for size in sizes)
+
+
+def _product(rows: int, columns: int, depth: int) -> Case:
+    work = rows * columns * depth / 1000 + columns * depth
+    return Case("MatMul", ((rows, depth), (depth, columns)), copies=max(1, _copies(work) // _FEWEST_COPIES))
+
+
+def _windows(sizes: Dims, stride: int, padding: str, images: Dims) -> tuple[dict[str, Any], Dims]:
+    """(attrs, the rows and columns of the result)."""
+    made = tuple((n + stride - 1) // stride if padding == "SAME" else (n - k) // stride + 1 for n, k in zip(images[1:3], sizes))
+    return {"strides": [1, stride, stride, 1], "padding": padding}, made
+
+
+def _convolutions(images: Dims, filters: Dims, stride: int = 1, padding: str = "SAME") -> tuple[Case, Case, Case]:
+    """Forward, the gradient of the images, that of the filters."""
+    attrs, made = _windows(filters[:2], stride, padding, images)
+    results = (images[0], *made, filters[-1])
+    copies = max(1, _copies(prod(results) * prod(filters[:-1]) / 100) // 4)
+    return (
+        Case("Conv2D", (images, filters), attrs, copies),
+        Case("Conv2DBackpropInput", (list(images), filters, results), attrs, copies),
+        Case("Conv2DBackpropFilter", (images, list(filters), results), attrs, copies),
+    )
+
+
+def _depthwise(*images: Dims) -> tuple[Case, ...]:
+    attrs = {"strides": [1, 1, 1, 1], "padding": "SAME"}
+    return tuple(Case("DepthwiseConv2dNative", (dims, (3, 3, dims[-1], 1)), attrs, 2) for dims in images)
+
+
+def _pooling(images: Dims, size: int) -> tuple[Case, Case, Case]:
+    attrs, made = _windows((size, size), 2, "VALID", images)
+    attrs["ksize"] = [1, size, size, 1]
+    results = (images[0], *made, images[-1])
+    return (
+        Case("MaxPool", (images,), attrs, 4),
+        Case("AvgPool", (images,), attrs, 4),
+        Case("MaxPoolGrad", (images, results, results), attrs, 1),
+    )
+
+
+def _normalized(rows: int, channels: int, *, is_training: bool) -> Case:
+    attrs = {"is_training": is_training, "epsilon": 0.001}
+    return Case("FusedBatchNormV3", ((1, rows, 1, channels), *((channels,),) * 4), attrs, _copies(rows * channels * 4))
+
+
+_LRN = {"depth_radius": 2, "alpha": 1e-4, "beta": 0.75, "bias": 1.0}
+_FORWARD, _BACK_INPUT, _BACK_FILTER = zip(
+    *(
+        _convolutions((8, 14, 14, 256), (3, 3, 256, 256)),
+        _convolutions((4, 111, 111, 3), (7, 7, 3, 64), 2, "VALID"),
+        _convolutions((4, 28, 28, 96), (5, 5, 96, 128)),
+        _convolutions((1, 56, 56, 64), (3, 3, 64, 64)),
+        _convolutions((1, 28, 28, 128), (3, 3, 128, 128)),
+        _convolutions((16, 32, 32, 3), (5, 5, 3, 64)),
+    ),
+    strict=True,
+)
+_POINTWISE = zip(
+    *(_convolutions((1, 56, 56, 64), (1, 1, 64, 256)), _convolutions((8, 14, 14, 512), (1, 1, 512, 128))), strict=True
+)
+_POOLED = (_pooling((8, 55, 55, 96), 3), _pooling((8, 13, 13, 256), 3), _pooling((8, 32, 32, 64), 2))
+
+GROUPS = (
+    Group(
+        ("call", "plain", "far", "distant", "new", "checked", "asked"),
+        (
+            Case("Relu", ((64,),), copies=200),
+            Case("AddV2", ((64,), (64,)), copies=200),
+            *_flat("Relu", 5_000, 20_000, 65_536, 150_000, 300_000, 1_000_000, 4_000_000, 7_000_000, 12_000_000),
+            *_flat("AddV2", 5_000, 16_384, 50_000, 150_000, 300_000, 1_000_000, 4_000_000, 7_000_000, 12_000_000, inputs=2),
+            Case("Slice", ((1000, 2000), [0, 0], [1000, 1999]), copies=20),
+            Case("Slice", ((100, 200), [0, 0], [100, 199]), copies=40),
+        ),
+    ),
+    Group(("divided",), (*_flat("RealDiv", 20_000, 300_000, inputs=2), *_flat("Sqrt", 20_000, 300_000))),
+    Group(("exponential",), tuple(case for op in ("Exp", "Log", "Tanh") for case in _flat(op, 20_000, 300_000))),
+    Group(("special",), _flat("Erf", 20_000, 300_000)),
+    Group(("chosen",), _flat("Sigmoid", 20_000, 65_536, 300_000)),
+    Group(
+        ("run",),
+        tuple(Case("AddV2", (dims, dims[-1:]), copies=_copies(prod(dims))) for dims in ((1000, 32), (3136, 64), (196, 1024))),
+    ),
+    Group(("reduced", "row"), tuple(Case("Sum", (dims, [axis])) for dims in ((1000, 128), (64, 1000)) for axis in (0, 1))),
+    Group(("random",), (Case("RandomUniform", ([64, 1000],), {"dtype": "float32"}),)),
+    Group(("gathered",), (Case("GatherV2", ((20_000, 64), [number * 7919 % 20_000 for number in range(4000)], 0)),)),
+    Group(
+        ("multiplied", "packed", "accumulated", "packed_far", "packed_distant"),
+        (
+            *(_product(rows, 256, 256) for rows in (8, 64)),
+            *(_product(rows, 512, 512) for rows in (8, 32, 128)),
+            *(_product(rows, 2048, 1024) for rows in (16, 32, 128)),
+            *(_product(rows, 1000, 4096) for rows in (1, 16, 64)),
+            _product(16, 4096, 4096),
+            _product(1000, 512, 512),
+            _product(1000, 1000, 1000),
+            _product(2000, 64, 64),
+            _product(1024, 2048, 64),
+            Case("BatchMatMulV2", ((64, 128, 64), (64, 64, 128)), copies=4),
+            Case("BatchMatMulV2", ((64, 128, 128), (64, 128, 64)), copies=4),
+        ),
+    ),
+    Group(("copied", "piece"), _FORWARD),
+    Group(("added", "added_piece"), _BACK_INPUT),
+)
+"""In the order in which figures become known."""
+CHECKED: tuple[Case, ...] = (
+    *_BACK_FILTER,
+    *(case for cases in _POINTWISE for case in cases),
+    *_depthwise((1, 56, 56, 144), (1, 14, 14, 576), (1, 7, 7, 960), (4, 28, 28, 192)),
+    *(case for cases in _POOLED for case in cases),
+    *(Case("Softmax", (dims,)) for dims in ((1024, 128), (64, 1000), (4096, 128))),
+    *(Case("BiasAddGrad", (dims,)) for dims in ((1000, 128), (64, 1000))),
+    *(_normalized(rows, 64, is_training=is_training) for rows in (784, 12544) for is_training in (False, True)),
+    Case("LRN", ((4, 27, 27, 96),), _LRN, 2),
+    Case("LRNGrad", ((4, 27, 27, 96),) * 3, _LRN, 2),
+    Case("ConcatV2", ((32, 500), (32, 500), 1)),
+    Case("ConcatV2", ((256, 1000), (256, 1000), 0)),
+    Case("Pad", ((1, 56, 56, 144), [[0, 0], [0, 1], [0, 1], [0, 0]])),
+    Case("ResourceApplyMomentum", ((1_000_000,),), copies=1),
+)
+"""Kernels that are made of what the groups tell: they say by how much their families differ from the sum of it."""
+
+
+def graph_of(case: Case, copies: int) -> dict[str, Any]:
+    """So many nodes of the op that read the same tensors, and `all`, which waits for them."""
+    nodes: list[dict[str, Any]] = []
+    if case.op.startswith("ResourceApply"):
+        return _training_graph(case, copies)
+    for i, dims in enumerate(case.inputs):
+        if isinstance(dims, tuple):
+            nodes.append({"op": "Placeholder", "name": f"x{i}", "dtype": "float32", "shape": list(dims)})
+        else:
+            nodes.append({"op": "Const", "name": f"x{i}", "value": dims, "dtype": "int32"})
+    inputs = [f"x{i}" for i in range(len(case.inputs))]
+    for number in range(copies):
+        nodes.append({"op": case.op, "name": f"n{number}", "inputs": inputs, "attrs": dict(case.attrs)})
+    return _waited_for(nodes, [f"n{number}" for number in range(copies)])
+
+
+def _training_graph(case: Case, copies: int) -> dict[str, Any]:
+    """An update of variables of these shapes, by momentum."""
+    (dims,) = case.inputs
+    assert isinstance(dims, tuple)
+    nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x0", "dtype": "float32", "shape": list(dims)}]
+    attrs = {"dtype": "float32", "shape": list(dims)}
+    made = []
+    for number in range(copies):
+        names = [f"v{number}", f"m{number}"]
+        nodes += [{"op": "VarHandleOp", "name": name, "attrs": {**attrs, "shared_name": name}} for name in names]
+        nodes += [{"op": "AssignVariableOp", "name": f"set_{name}", "inputs": [name, "x0"]} for name in names]
+        made += [f"set_{name}" for name in names]
+        nodes.append({"op": case.op, "name": f"n{number}", "inputs": [*names, 0.1, "x0", 0.9]})
+    nodes.append({"op": "NoOp", "name": "init", "inputs": [f"^{name}" for name in made]})
+    return _waited_for(nodes, [f"n{number}" for number in range(copies)])
+
+
+def _waited_for(nodes: list[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+    nodes.append({"op": "NoOp", "name": "all", "inputs": [f"^{name}" for name in names]})
+    return {"devices": {"cpu": 1}, "nodes": nodes}

@@ -1,0 +1,105 @@
+"""Measured cases -> a host's profile: each group's figures by least squares of relative errors, none of them negative."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median, quantiles
+from typing import NamedTuple
+
+import numpy as np
+
+from placesim.calibration.measuring import Timing
+from placesim.devices.host_models import HostProfile, Measured
+from placesim.prediction.host_costs import load_seconds, spelled_out
+from placesim.prediction.host_loads import Load
+
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+_FIRST_CACHES = [2.0**power for power in np.arange(17, 24.5, 0.5)]
+_LAST_CACHES = [2.0**power for power in np.arange(24, 29.5, 0.5)]
+_DECILES = 10
+
+
+class Sample(NamedTuple):
+    """A case's load, and the seconds of a node with it."""
+
+    load: Load
+    timing: Timing
+
+
+def fit_caches(samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float]) -> tuple[float, float]:
+    """The two sizes with which the figures fit the samples best, of powers of the root of two."""
+    return min(
+        itertools.product(_FIRST_CACHES, _LAST_CACHES), key=lambda caches: _fitted(samples, figures, known, caches)[0]
+    )
+
+
+def fit_figures(
+    samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float], caches: tuple[float, float]
+) -> dict[str, float]:
+    """The seconds of each, where those in `known` are given."""
+    return _fitted(samples, figures, known, caches)[1]
+
+
+def _fitted(
+    samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float], caches: tuple[float, float]
+) -> tuple[float, dict[str, float]]:
+    """(the sum of squares that is left, the figures)"""
+    counts = [_counts(sample.load, caches) for sample in samples]
+    seconds = np.array([sample.timing.seconds for sample in samples])
+    given = np.array([sum(count * known[name] for name, count in row.items() if name in known) for row in counts])
+    matrix = np.array([[row.get(name, 0.0) for name in figures] for row in counts]) / seconds[:, None]
+    scale = np.abs(matrix).max(axis=0)
+    scale[scale == 0] = 1
+    left, found = _not_negative(matrix / scale, 1 - given / seconds)
+    return left, dict(zip(figures, (found / scale).tolist(), strict=True))
+
+
+def _counts(load: Load, caches: tuple[float, float]) -> dict[str, float]:
+    """All that one thread does for a node, and the node itself."""
+    found = spelled_out(load.alone, caches) | {"dispatch": 1.0}
+    for name, count in spelled_out(load.shared, caches).items():
+        found[name] = found.get(name, 0.0) + count
+    return found
+
+
+def _not_negative(matrix: Matrix, wanted: np.ndarray[tuple[int], np.dtype[np.float64]]) -> tuple[float, Matrix]:
+    """Least squares where nothing is negative, by trying which columns take part: there are few."""
+    width = matrix.shape[1]
+    best: tuple[float, Matrix] = (float(wanted @ wanted), np.zeros(width))
+    square, side = matrix.T @ matrix, matrix.T @ wanted
+    for columns in map(list, _subsets(width)):
+        try:
+            found = np.linalg.solve(square[np.ix_(columns, columns)], side[columns])
+        except np.linalg.LinAlgError:  # two columns tell the same
+            continue
+        if (found < 0).any():
+            continue
+        left = float(wanted @ wanted - side[columns] @ found)
+        if left < best[0]:
+            full = np.zeros(width)
+            full[columns] = found
+            best = left, full
+    return best
+
+
+def _subsets(width: int) -> Iterator[tuple[int, ...]]:
+    for count in range(1, width + 1):
+        yield from itertools.combinations(range(width), count)
+
+
+def family_factors(samples: Sequence[Sample], profile: HostProfile) -> dict[str, Measured]:
+    """How many times longer each family takes than its figures say, with the 10th and 90th percentile around that."""
+    ratios: dict[str, list[float]] = {}
+    dispatch = profile.seconds["dispatch"]
+    for load, timing in samples:
+        ratios.setdefault(load.family, []).append(timing.seconds / (load_seconds(load, profile, 1) + dispatch))
+    return {family: _measured(found) for family, found in ratios.items()}
+
+
+def _measured(ratios: Sequence[float]) -> Measured:
+    middle = median(ratios)
+    low, high = min(ratios), max(ratios)
+    if len(ratios) >= _DECILES:
+        low, *_, high = quantiles(ratios, n=_DECILES)
+    return Measured(middle, min(1.0, low / middle), max(1.0, high / middle))

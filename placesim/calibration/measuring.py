@@ -1,0 +1,101 @@
+"""A case -> the seconds that one of its nodes takes here, as users' steps run it."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.calibration.cases import Case, graph_of
+from placesim.devices.inventory import build_devices
+from placesim.formats.graph_file.reader import graph_file_from_mapping
+from placesim.graph.steps import Config, Feed, Fetch, Step
+from placesim.loading import load
+from placesim.options import Options
+from placesim.prediction.host_loads import Load, host_load
+from placesim.prediction.steps import node_shapes
+from placesim.runtime.recording import Recorder
+from placesim.runtime.session import Session
+from placesim.runtime.threads import ThreadPools
+from placesim.simulation import Stage, simulate
+
+SEED = 0
+
+
+class Timing(NamedTuple):
+    """Seconds of the quickest run, and how many times longer the middle one took."""
+
+    seconds: float
+    spread: float = 1.0
+
+
+def load_of(case: Case) -> Load:
+    """What a simulation would say that the case's op does; raises what the graph's walk raises."""
+    recorder = Recorder()
+    graph = graph_of(case, 1)
+    names = [node["name"] for node in graph["nodes"]]
+    graph["run"] = [{"fetch": [name]} for name in ("init", "all") if name in names]
+    report = simulate(load(graph), Options(), Stage.WALKED, tells_memory=True, recorder=recorder)
+    if report.error is not None:
+        raise report.error
+    (found,) = (e for e in recorder.steps[-1] if e.site is not None and e.site.instruction.node.name == "n0")
+    assert found.site is not None
+    counted = host_load(node_shapes(found.site, found))
+    assert counted is not None  # a case's op does something
+    return counted
+
+
+class StepTimer:
+    """Runs a graph's step; the first time, what it needs is prepared."""
+
+    def __init__(self, graph: dict[str, Any], pools: ThreadPools, feeds: Sequence[Feed] = (), **config: Any) -> None:
+        file = graph_file_from_mapping(graph, "calibration")
+        settings = replace(Config(), **config)
+        self._session = Session(file.graph, build_devices(file.inventory or ()), settings, pools=pools)
+        self._step = Step((Fetch("all"),), tuple(feeds))
+        if any(node["name"] == "init" for node in graph["nodes"]):
+            self._session.run(Step((Fetch("init"),), tuple(feeds)))
+        self.run()
+
+    def run(self) -> float:
+        """Seconds of one run."""
+        start = time.perf_counter()
+        self._session.run(self._step)
+        return time.perf_counter() - start
+
+
+def random_feeds(case: Case) -> list[Feed]:
+    """Numbers of both signs, so that no branch is guessed."""
+    rng = np.random.default_rng(SEED)
+    return [
+        Feed(f"x{i}", rng.standard_normal(dims).astype(np.float32))
+        for i, dims in enumerate(case.inputs)
+        if isinstance(dims, tuple)
+    ]
+
+
+def quickest(run: Callable[[], float], seconds: float, fewest: int = 3) -> Timing:
+    """Of as many runs as fit the time, and of so many at least.
+
+    What else the machine does makes a run slower and never quicker, so that the quickest one repeats best.
+    """
+    found: list[float] = []
+    end = time.perf_counter() + seconds
+    gc.collect()
+    while len(found) < fewest or time.perf_counter() < end:
+        found.append(run())
+    return Timing(min(found), median(found) / min(found))
+
+
+def time_case(case: Case, pools: ThreadPools, seconds: float, **config: Any) -> Timing:
+    """Of one node: what a step of several takes longer than one of one."""
+    feeds = random_feeds(case)
+    one, all_of_them = (StepTimer(graph_of(case, copies), pools, feeds, **config) for copies in (1, 1 + case.copies))
+    low = quickest(one.run, seconds / (2 + case.copies))
+    high = quickest(all_of_them.run, seconds)
+    return Timing(max(0.0, high.seconds - low.seconds) / case.copies, high.spread)
