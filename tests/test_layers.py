@@ -38,6 +38,7 @@ ROOMS = {
     "inspection": "escapes files marked suggestions formats runtime placement graph devices ops dtypes errors",
     "report": "escapes marked inspection prediction runtime placement graph devices ops dtypes errors",
     "timing": "collector simulation loading options prediction runtime graph errors",
+    "calibration": "simulation loading options formats prediction runtime graph devices errors",
     "sizing": "simulation loading options inspection runtime devices errors",
     "manual": "",
     "options": "suggestions devices errors",
@@ -47,7 +48,7 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "cli": (
-        "escapes files suggestions deadlines interrupts simulation sizing timing loading options manual inspection prediction "
+        "escapes files suggestions deadlines interrupts simulation calibration sizing timing loading options manual inspection prediction "
         "report marked formats devices errors placesim"
     ),
     "__init__": "interrupts simulation devices errors",
@@ -58,7 +59,7 @@ THIRD_PARTY = {
     "yaml": ("formats/graph_file/yaml_tree", "formats/graph_file/writer"),
     "click": ("cli/",),
     "rich": ("cli/", "report/terminal"),
-    "numpy": ("dtypes", "tensor_fields", "ops/attributes", "graph/", "formats/", "checkpoints/", "placement/", "runtime/"),
+    "numpy": ("dtypes", "tensor_fields", "ops/attributes", "graph/", "formats/", "checkpoints/", "placement/", "runtime/", "calibration/"),
     "ml_dtypes": ("dtypes", "runtime/"),
     "scipy": ("runtime/kernels/",),
     "re2": ("runtime/kernels/string/matching",),

@@ -11,12 +11,12 @@ import numpy as np
 
 from placesim.calibration.measuring import Timing
 from placesim.devices.host_models import HostProfile, Measured
-from placesim.prediction.host_costs import load_seconds, spelled_out
+from placesim.prediction.host_costs import load_seconds, shared_costs, spelled_out
 from placesim.prediction.host_loads import Load
 
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
-_FIRST_CACHES = [2.0**power for power in np.arange(17, 24.5, 0.5)]
-_LAST_CACHES = [2.0**power for power in np.arange(24, 29.5, 0.5)]
+_FIRST_CACHES = [2.0 ** (half / 2) for half in range(34, 49)]
+_LAST_CACHES = [2.0 ** (half / 2) for half in range(49, 59)]
 _DECILES = 10
 
 
@@ -55,9 +55,23 @@ def _fitted(
     return left, dict(zip(figures, (found / scale).tolist(), strict=True))
 
 
+def fit_threads(samples: Sequence[Sample], profile: HostProfile, cores: int) -> dict[str, float]:
+    """What sharing an op's work costs, from kernels that all cores ran: `profile` has what one thread takes."""
+    figures = ("slowed_products", "slowed_passes", "shared", "contended_call")
+    if not samples:
+        return dict.fromkeys(figures, 0.0)
+    rows, wanted = [], []
+    for load, (seconds, _) in samples:
+        bare, counts = shared_costs(load, profile, cores)
+        factor = profile.families[load.family].value
+        rows.append([factor * counts.get(name, 0.0) / seconds for name in figures])
+        wanted.append(1 - factor * bare / seconds)
+    return dict(zip(figures, _not_negative(np.array(rows), np.array(wanted))[1].tolist(), strict=True))
+
+
 def _counts(load: Load, caches: tuple[float, float]) -> dict[str, float]:
-    """All that one thread does for a node, and the node itself."""
-    found = spelled_out(load.alone, caches) | {"dispatch": 1.0}
+    """All that one thread does for a node."""
+    found = spelled_out(load.alone, caches)
     for name, count in spelled_out(load.shared, caches).items():
         found[name] = found.get(name, 0.0) + count
     return found
@@ -91,9 +105,8 @@ def _subsets(width: int) -> Iterator[tuple[int, ...]]:
 def family_factors(samples: Sequence[Sample], profile: HostProfile) -> dict[str, Measured]:
     """How many times longer each family takes than its figures say, with the 10th and 90th percentile around that."""
     ratios: dict[str, list[float]] = {}
-    dispatch = profile.seconds["dispatch"]
     for load, timing in samples:
-        ratios.setdefault(load.family, []).append(timing.seconds / (load_seconds(load, profile, 1) + dispatch))
+        ratios.setdefault(load.family, []).append(timing.seconds / load_seconds(load, profile, 1))
     return {family: _measured(found) for family, found in ratios.items()}
 
 

@@ -13,9 +13,10 @@ PATIENCE_SECONDS = 0.5
 
 
 class TerminalProgress:
-    """Shows steps, and the nodes of the step that runs; it erases itself at the end."""
+    """Shows how far each of some things is, such as steps and the nodes of the one that runs; it erases itself at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: tuple[str, ...] = ("steps", "nodes")) -> None:
+        self._names = names
         self._started: float | None = None
         self._is_shown = sys.stderr.isatty()
         self._bar: Progress | None = None
@@ -34,25 +35,28 @@ class TerminalProgress:
 
     def update(self, steps_done: int, steps: int, nodes_done: int, nodes: int) -> None:
         """Called by the simulation now and then."""
+        self.show((steps_done, steps), (nodes_done, nodes))
+
+    def show(self, *counts: tuple[int, int]) -> None:
+        """Of each thing how many are done, and of how many."""
         if not self._is_shown or not self._is_worth_it():
             return
         if self._bar is None:
-            self._bar = self._start(steps, nodes)
-        step_task, node_task = self._bar.task_ids
-        self._bar.update(step_task, completed=steps_done, total=steps)
-        self._bar.update(node_task, completed=nodes_done, total=nodes)
+            self._bar = self._start(counts)
+        for task, (done, total) in zip(self._bar.task_ids, counts, strict=True):
+            self._bar.update(task, completed=done, total=total)
 
     def _is_worth_it(self) -> bool:
-        """Whether executing has taken longer than a moment."""
+        """Whether it has taken longer than a moment."""
         now = time.monotonic()
         self._started = now if self._started is None else self._started
         return now - self._started >= PATIENCE_SECONDS
 
-    def _start(self, steps: int, nodes: int) -> Progress:
+    def _start(self, counts: tuple[tuple[int, int], ...]) -> Progress:
         from placesim.report.terminal import progress_bar
 
         bar = progress_bar(sys.stderr)
-        bar.add_task("steps", total=steps)
-        bar.add_task("nodes", total=nodes)
+        for name, (_, total) in zip(self._names, counts, strict=True):
+            bar.add_task(name, total=total)
         bar.start()
         return bar

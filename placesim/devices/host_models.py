@@ -12,15 +12,17 @@ RATES = ("float64", "tf32", "float16", "bfloat16", "int8")
 """Types whose operations per second may stand beside those of float32, which are `flops`."""
 COUNTED = (
     "call", "run", "plain", "divided", "exponential", "chosen", "special", "reduced", "row", "copied", "piece", "added",
-    "added_piece", "gathered", "random", "new", "multiplied", "packed", "accumulated", "checked", "asked",
+    "added_piece", "gathered", "random", "new", "multiplied", "packed", "aliased", "accumulated", "checked", "asked",
 )  # fmt: skip
 """What kernels do, one by one: `prediction.host_loads` counts it."""
-SECONDS = (*COUNTED, "far", "distant", "packed_far", "packed_distant", "dispatch", "dataflow", "handed", "shared", "contended_call", "step")
+SECONDS = (*COUNTED, "far", "distant", "packed_far", "packed_distant", "dispatch", "dataflow", "handed", "shared", "contended_call")
 """What a profile has seconds for: each count; a byte from beyond the first cache, and what it takes longer from beyond the last;
 a node in a fixed order, one that is run as its inputs arrive, and one that is handed to a pool; an op's work that is shared, and
-each call of numpy's in it while others run; a step."""
+each call of numpy's in it while others run."""
+BASIC = ("dispatch", "plain", "multiplied")
+"""Those that no machine does in no time."""
 SHARES = ("slowed_products", "slowed_passes")
-"""By what share of its time a part takes longer while all cores are busy."""
+"""By what share of its time a part takes longer for each other core that is busy with the same op."""
 FAMILIES = (
     "elementwise", "copy", "reduction", "gather", "random", "softmax", "batch normalization", "local normalization",
     "optimizer", "product", "convolution", "convolution filter gradient", "convolution input gradient", "depthwise", "pooling",

@@ -37,14 +37,20 @@ def amount_seconds(amounts: Amounts, profile: HostProfile) -> float:
 
 def load_seconds(load: Load, profile: HostProfile, threads: int) -> float:
     """What a kernel takes whose op may use so many threads, before its family's factor."""
+    seconds, counts = shared_costs(load, profile, threads)
+    return seconds + sum(count * profile.seconds[name] for name, count in counts.items())
+
+
+def shared_costs(load: Load, profile: HostProfile, threads: int) -> tuple[float, dict[str, float]]:
+    """(what it takes where sharing costs nothing, how much there is of each cost of sharing)."""
     alone, shared = amount_seconds(load.alone, profile), amount_seconds(load.shared, profile)
     helping = min(threads, load.parts)
     if helping < 2:
-        return alone + shared
-    seconds, rounds = profile.seconds, ceil(load.parts / helping) / load.parts
-    slowed = seconds["slowed_products" if load.family in _PRODUCTS else "slowed_passes"]
-    contended = load.shared.counts.get("call", 0.0) * seconds["contended_call"]
-    return alone + seconds["shared"] + shared * rounds * (1 + slowed) + contended
+        return alone + shared, {}
+    longest = shared * ceil(load.parts / helping) / load.parts
+    slowed = "slowed_products" if load.family in _PRODUCTS else "slowed_passes"
+    calls = load.shared.counts.get("call", 0.0)
+    return alone + longest, {slowed: longest * (helping - 1), "shared": 1.0, "contended_call": calls}
 
 
 def kernel_prediction(load: Load, profile: HostProfile, threads: int) -> Prediction:

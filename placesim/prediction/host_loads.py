@@ -12,6 +12,7 @@ from math import ceil, prod
 from typing import NamedTuple
 
 from placesim.prediction.node_work import DISPATCHED, NodeShapes
+from placesim.runtime.allocation import KEEPING
 from placesim.runtime.kernels.linalg.products import SUMMED, cut_of
 from placesim.runtime.kernels.nn.correlation import (
     LONG_BLOCK,
@@ -28,6 +29,8 @@ from placesim.runtime.kernels.parts import BLOCK_BYTES, shares
 from placesim.runtime.kernels.state.optimizers import PART_BYTES
 from placesim.runtime.process_memory import FEW_ELEMENTS
 
+ALIASED_BYTES = 4096
+"""Rows of a multiple of so many bytes lie in the same few places of a cache, and drive each other out of it."""
 PRODUCT_DEPTH = 384
 """Terms of a sum that a BLAS adds before it writes the result back: between 256 and 512 in those of today."""
 STREAM, PACK = "stream", "pack"
@@ -167,7 +170,7 @@ def _with_check(node: NodeShapes, load: Load) -> Load:
     """With the executor's look at how large the outputs become, and at what the machine has free, where they are large."""
     sizes = [prod(dims) for dims in node.inputs]
     is_unary = rule_of(node.op) is _elementwise and len(sizes) == 1
-    if (sizes[0] if is_unary else sum(sizes) ** 2) > FEW_ELEMENTS:
+    if node.op not in KEEPING and (sizes[0] if is_unary else sum(sizes) ** 2) > FEW_ELEMENTS:
         large = max((prod(dims) * node.dtype.size for dims in node.outputs), default=0) > FEW_ELEMENTS
         load.alone.add(checked=1, asked=float(large))
     return load
@@ -303,7 +306,7 @@ def _local_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
             amounts.add(run=sums * elements / channels)
         else:
             amounts = _passes(Passes(plain=5, exponential=3), elements, node)
-            amounts.join(_one_product(elements // channels, channels, channels, node.dtype.size))
+            amounts.join(_product_parts((elements // channels, channels), channels, node.dtype.size, is_flat=False)[0])
         return Load("local normalization", amounts, Amounts())
 
     return load
@@ -312,31 +315,33 @@ def _local_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
 # --- products ---------------------------------------------------------------------------------------------------------
 
 
-def _one_product(rows: float, columns: float, depth: float, item: int) -> Amounts:
-    """`[rows, depth]` times `[depth, columns]` as one call of BLAS: both packed, the result written for each piece of depth."""
-    amounts = Amounts(
-        call=1,
-        multiplied=rows * columns * depth,
-        packed=depth * (rows + columns),
-        accumulated=rows * columns * ceil(depth / PRODUCT_DEPTH),
-    )
-    return amounts.stream(depth * rows * item, kind=PACK).stream(depth * columns * item, kind=PACK)
+def _product_parts(
+    shape: Sequence[int], depth: int, item: int, is_flat: bool, batch: int = 1, lengths: tuple[int, int] | None = None
+) -> tuple[Amounts, int]:
+    """Products `[..., rows, columns]` with so many terms a sum, in the parts that each is cut into: (all of them, their number).
 
-
-def _product_parts(shape: Sequence[int], depth: int, item: int, is_flat: bool, batch: int = 1) -> tuple[Amounts, int]:
-    """A product in the parts that it is cut into: (all of them together, their number)."""
+    BLAS packs both operands and writes the result for each piece of depth; a part packs its share of the one that is cut, and
+    all of the other.  `lengths` are those of the operands' rows as they lie in memory, where they lie transposed.
+    """
     parts, axis = cut_of(shape, depth, is_flat)
     rows, columns = shape[-2], shape[-1]
-    amounts = Amounts()
+    left, right = rows * depth, depth * columns
+    pieces = ceil(depth / PRODUCT_DEPTH) if axis != SUMMED else parts * ceil(depth / parts / PRODUCT_DEPTH)
+    is_cut = axis in (-2, -1, SUMMED)
+    lefts, rights = (parts if axis == -1 else 1), (parts if axis == -2 else 1)
+    amounts = Amounts(
+        call=batch * (parts if is_cut else 1),
+        multiplied=float(batch * rows * columns * depth),
+        packed=batch * (left * lefts + right * rights),
+        accumulated=batch * rows * columns * pieces,
+    )
+    lengths = lengths or (depth, columns)
+    for elements, times, length in ((left, lefts, lengths[0]), (right, rights, lengths[1])):
+        amounts.stream(batch * times * elements * item, elements * item, PACK)
+        if not length * item % ALIASED_BYTES and elements > length:
+            amounts.add(aliased=batch * times * elements)
     if axis == SUMMED:
-        amounts.join(_one_product(rows, columns, depth / parts, item), batch * parts)
-        amounts.add(plain=(parts - 1) * rows * columns)
-    elif axis == -2:
-        amounts.join(_one_product(rows / parts, columns, depth, item), batch * parts)
-    elif axis == -1:
-        amounts.join(_one_product(rows, columns / parts, depth, item), batch * parts)
-    else:
-        amounts.join(_one_product(rows, columns, depth, item), batch)
+        amounts.add(plain=batch * (parts - 1) * rows * columns)
     return amounts, parts
 
 
@@ -347,7 +352,8 @@ def _matrices(first: str, second: str) -> Callable[[NodeShapes], Load]:
         left, shape = node.inputs[0], node.outputs[0]
         depth = left[-2] if node.attrs.get(first) else left[-1]
         batch = prod(shape[:-2])
-        shared, parts = _product_parts(shape, depth, node.dtype.size, len(shape) == 2, batch)
+        lengths = left[-1], node.inputs[1][-1]
+        shared, parts = _product_parts(shape, depth, node.dtype.size, len(shape) == 2, batch, lengths)
         shared.stream(node.moved_bytes)
         return Load("product", Amounts(call=2), shared, parts)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from placesim.devices.host_models import (
+    BASIC,
     FAMILIES,
     PROFILE_VERSION,
     RATES,
@@ -131,8 +133,8 @@ def _figure(value: Any, key: str, problems: Problems) -> Measured:
         problems.unknown_keys(value, _FIGURE_KEYS, f"'{key}'")
         spread = _number(value.get("spread", 0), "'spread'", 0.0, is_open=False)
         value = value.get("seconds")
-    # a share may be nothing: two busy cores need not disturb each other; a kernel's second may not
-    return Measured(_number(value, f"'{key}'", 0.0, is_open=key not in SHARES), 1.0, 1 + spread)
+    # what a machine does beside something else may be found to take no time of its own
+    return Measured(_number(value, f"'{key}'", 0.0, is_open=key in BASIC), 1.0, 1 + spread)
 
 
 def _caches(value: Any) -> tuple[float, float]:
@@ -155,25 +157,43 @@ def _family(families: dict[Any, Any], key: str, problems: Problems) -> Measured:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def host_document(host: HostModel) -> dict[str, Any]:
-    """The inventory that holds this host and nothing else, as YAML's tree."""
-    found: dict[str, Any] = {"name": host.name, "cores": host.cores, "flops": host.flops, "bandwidth": host.bandwidth}
+def host_text(host: HostModel) -> str:
+    """The inventory that holds this host and nothing else, in figures of four digits."""
+    return "\n".join(_lines(host)) + "\n"
+
+
+def _lines(host: HostModel) -> Iterator[str]:
+    yield "devices:"
+    yield "  host:"
+    yield f"    name: {json.dumps(host.name)}"
+    yield f"    cores: {host.cores}"
+    for key, value in (("flops", host.flops), ("bandwidth", host.bandwidth), ("dispatch", host.dispatch), ("launch", host.launch)):
+        if value:
+            yield f"    {key}: {_digits(value)}"
     if host.rates:
-        found["rates"] = dict(host.rates)
-    found |= {"launch": host.launch} if host.launch else {}
-    found["inter_op_threads"] = host.inter_op_threads
-    profile = host.profile
-    if profile is not None:
-        found["profile"] = {
-            "version": PROFILE_VERSION,
-            "about": dict(profile.about),
-            "caches": list(profile.caches),
-            "seconds": {key: _spread_out(profile, key) for key in profile.seconds},
-            "families": {key: dict(zip(_FAMILY_KEYS, value, strict=True)) for key, value in profile.families.items()},
-        }
-    return {"devices": {"host": found}}
+        yield f"    rates: {_flow(host.rates)}"
+    yield f"    inter_op_threads: {host.inter_op_threads}"
+    if host.profile is not None:
+        yield "    profile:"
+        yield from (f"      {line}" for line in _profile_lines(host.profile))
 
 
-def _spread_out(profile: HostProfile, key: str) -> float | Mapping[str, float]:
-    spread = profile.spreads.get(key)
-    return profile.seconds[key] if spread is None else {"seconds": profile.seconds[key], "spread": spread}
+def _profile_lines(profile: HostProfile) -> Iterator[str]:
+    yield f"version: {PROFILE_VERSION}"
+    yield "about:"
+    yield from (f"  {key}: {json.dumps(text)}" for key, text in profile.about.items())
+    yield f"caches: [{', '.join(map(_digits, profile.caches))}]"
+    yield "seconds:"
+    for key, value in profile.seconds.items():
+        yield f"  {key}: {_flow({'seconds': value, 'spread': profile.spreads.get(key, 0.0)})}"
+    yield "families:"
+    for key, (factor, low, high) in profile.families.items():
+        yield f"  {key}: {_flow({'factor': factor, 'low': low, 'high': high})}"
+
+
+def _flow(values: Mapping[str, float]) -> str:
+    return "{" + ", ".join(f"{key}: {_digits(value)}" for key, value in values.items()) + "}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.4g}"
