@@ -29,8 +29,9 @@ Progress = Callable[[int, int], None]
 
 
 def calibrate(progress: Progress = lambda done, total: None, *, is_quick: bool = False) -> HostModel:
-    """What this machine's numpy takes, as placesim's steps use it; `progress` is told how many measurements are done.  `is_quick` leaves
-    out all that takes long: so little is measured that no prediction should be made of it.
+    """What this machine's numpy takes, as placesim's steps use it; `progress` is told how many measurements are done.
+
+    `is_quick` leaves out all that takes long: so little is measured that no prediction should be made of it.
 
     Each figure is from the quickest of several runs, since what else a machine does only ever makes one slower.
     """
@@ -69,7 +70,9 @@ class _Calibration:
         seconds |= fit_threads(shared, profile, self._cores)
         spreads |= dict.fromkeys(_THREADS, _spread(sample.timing for sample in shared))
         ordered = {name: seconds[name] for name in (*SECONDS, *SHARES)}
-        profile = replace(profile, seconds=ordered, spreads={name: spreads[name] for name in ordered}, about=_about(self._cores))
+        profile = replace(
+            profile, seconds=ordered, spreads={name: spreads[name] for name in ordered}, about=_about(self._cores)
+        )
         flops = 2 * self._cores / seconds["multiplied"] / (1 + seconds["slowed_products"] * (self._cores - 1))
         passes = seconds["plain"] + 3 * _ITEM * (seconds["far"] + seconds["distant"])
         bandwidth = 3 * _ITEM * self._cores / passes / (1 + seconds["slowed_passes"] * (self._cores - 1))
@@ -117,7 +120,7 @@ class _Calibration:
         return seconds, dict(zip(_DISPATCHES, (t.spread - 1 for t in (fixed, arriving, handed)), strict=True))
 
     def _slope(self, graph: Callable[[int], dict[str, Any]], budget: float, **config: int) -> Timing:
-        few, many = (StepTimer(graph(count), self._pools, random_feeds(graph(count)), **config) for count in (2, 2 + _NODES))
+        few, many = (StepTimer(made, self._pools, random_feeds(made), **config) for made in (graph(2), graph(2 + _NODES)))
         low, high = quickest(few.run, budget / 4), quickest(many.run, budget)
         return Timing((high.seconds - low.seconds) / _NODES, high.spread)
 

@@ -10,23 +10,31 @@ Dims = tuple[int, ...]
 
 
 class Case(NamedTuple):
-    """`copies` nodes of one op over tensors of such shapes; a list, or a number, is a constant of that value."""
+    """Nodes of one op over tensors of such shapes; a list, or a number, is a constant of that value.
+
+    `work` is about how many multiplications one of them has, where it is many for its elements.
+    """
 
     op: str
     inputs: tuple[Dims | list[Any] | int, ...]
     attrs: Mapping[str, Any] = {}
-    copies: int = 8
+    work: float = 0.0
 
     @property
     def name(self) -> str:
         """The op and its shapes."""
         return f"{self.op} " + " ".join("x".join(map(str, dims)) for dims in self.inputs if isinstance(dims, tuple))
 
-
     @property
     def elements(self) -> int:
         """Of all its tensors."""
         return sum(prod(dims) for dims in self.inputs if isinstance(dims, tuple))
+
+    @property
+    def copies(self) -> int:
+        """How many nodes are timed together."""
+        by_bytes = _CASE_BYTES // (4 * self.elements or 1)
+        return int(max(1, min(_MOST_COPIES, by_bytes, _CASE_WORK / max(1.0, self.work))))
 
     @property
     def is_small(self) -> bool:
@@ -47,27 +55,25 @@ class Group(NamedTuple):
 
 
 _SMALL = 60_000
-_COPIED_ELEMENTS = 2_000_000
-"""A case has so many copies that they have about so many elements, or multiplications a thousand times as many."""
-_MOST_COPIES, _FEWEST_COPIES = 40, 2
-
-
-def _copies(elements: float) -> int:
-    return int(max(_FEWEST_COPIES, min(_MOST_COPIES, _COPIED_ELEMENTS / elements)))
+_CASE_BYTES = 16 << 20
+"""The tensors of a case's copies are of so many bytes together, more than a core's own caches hold."""
+_CASE_WORK = 300_000_000
+"""The copies have about so many multiplications, or a thousandth of it elements."""
+_MOST_COPIES = 200
 
 
 def _flat(op: str, *sizes: int, inputs: int = 1) -> tuple[Case, ...]:
-    return tuple(Case(op, ((size,),) * inputs, copies=_copies(size)) for size in sizes)
+    return tuple(Case(op, ((size,),) * inputs) for size in sizes)
 
 
 def _product(rows: int, columns: int, depth: int) -> Case:
-    work = rows * columns * depth / 1000 + columns * depth
-    return Case("MatMul", ((rows, depth), (depth, columns)), copies=max(1, _copies(work) // _FEWEST_COPIES))
+    return Case("MatMul", ((rows, depth), (depth, columns)), work=rows * columns * depth)
 
 
 def _windows(sizes: Dims, stride: int, padding: str, images: Dims) -> tuple[dict[str, Any], Dims]:
     """(attrs, the rows and columns of the result)."""
-    made = tuple((n + stride - 1) // stride if padding == "SAME" else (n - k) // stride + 1 for n, k in zip(images[1:3], sizes))
+    pairs = zip(images[1:3], sizes, strict=True)
+    made = tuple((n + stride - 1) // stride if padding == "SAME" else (n - k) // stride + 1 for n, k in pairs)
     return {"strides": [1, stride, stride, 1], "padding": padding}, made
 
 
@@ -75,17 +81,17 @@ def _convolutions(images: Dims, filters: Dims, stride: int = 1, padding: str = "
     """Forward, the gradient of the images, that of the filters."""
     attrs, made = _windows(filters[:2], stride, padding, images)
     results = (images[0], *made, filters[-1])
-    copies = max(1, _copies(prod(results) * prod(filters[:-1]) / 100) // 4)
+    work = prod(results) * prod(filters[:-1])
     return (
-        Case("Conv2D", (images, filters), attrs, copies),
-        Case("Conv2DBackpropInput", (list(images), filters, results), attrs, copies),
-        Case("Conv2DBackpropFilter", (images, list(filters), results), attrs, copies),
+        Case("Conv2D", (images, filters), attrs, work),
+        Case("Conv2DBackpropInput", (list(images), filters, results), attrs, work),
+        Case("Conv2DBackpropFilter", (images, list(filters), results), attrs, work),
     )
 
 
 def _depthwise(*images: Dims) -> tuple[Case, ...]:
     attrs = {"strides": [1, 1, 1, 1], "padding": "SAME"}
-    return tuple(Case("DepthwiseConv2dNative", (dims, (3, 3, dims[-1], 1)), attrs, 2) for dims in images)
+    return tuple(Case("DepthwiseConv2dNative", (dims, (3, 3, dims[-1], 1)), attrs) for dims in images)
 
 
 def _pooling(images: Dims, size: int) -> tuple[Case, Case, Case]:
@@ -93,15 +99,15 @@ def _pooling(images: Dims, size: int) -> tuple[Case, Case, Case]:
     attrs["ksize"] = [1, size, size, 1]
     results = (images[0], *made, images[-1])
     return (
-        Case("MaxPool", (images,), attrs, 4),
-        Case("AvgPool", (images,), attrs, 4),
-        Case("MaxPoolGrad", (images, results, results), attrs, 1),
+        Case("MaxPool", (images,), attrs),
+        Case("AvgPool", (images,), attrs),
+        Case("MaxPoolGrad", (images, results, results), attrs),
     )
 
 
 def _normalized(rows: int, channels: int, *, is_training: bool) -> Case:
     attrs = {"is_training": is_training, "epsilon": 0.001}
-    return Case("FusedBatchNormV3", ((1, rows, 1, channels), *((channels,),) * 4), attrs, _copies(rows * channels * 4))
+    return Case("FusedBatchNormV3", ((1, rows, 1, channels), *((channels,),) * 4), attrs)
 
 
 _LRN = {"depth_radius": 2, "alpha": 1e-4, "beta": 0.75, "bias": 1.0}
@@ -125,8 +131,8 @@ GROUPS = (
     Group(
         ("call", "plain", "far", "distant", "new", "checked", "asked"),
         (
-            Case("Relu", ((64,),), copies=200),
-            Case("AddV2", ((64,), (64,)), copies=200),
+            Case("Relu", ((64,),)),
+            Case("AddV2", ((64,), (64,))),
             *_flat("Relu", 5_000, 20_000, 65_536, 150_000, 300_000, 1_000_000, 4_000_000, 7_000_000, 12_000_000),
             *_flat("AddV2", 5_000, 16_384, 50_000, 150_000, 300_000, 1_000_000, 4_000_000, 7_000_000, 12_000_000, inputs=2),
         ),
@@ -137,7 +143,7 @@ GROUPS = (
     Group(("chosen",), _flat("Sigmoid", 20_000, 65_536, 300_000)),
     Group(
         ("run",),
-        tuple(Case("AddV2", (dims, dims[-1:]), copies=_copies(prod(dims))) for dims in ((1000, 32), (3136, 64), (196, 1024))),
+        tuple(Case("AddV2", (dims, dims[-1:])) for dims in ((1000, 32), (3136, 64), (196, 1024))),
     ),
     Group(("reduced", "row"), tuple(Case("Sum", (dims, [axis])) for dims in ((1000, 128), (64, 1000)) for axis in (0, 1))),
     Group(("random",), (Case("RandomUniform", ([64, 1000],), {"dtype": "float32"}),)),
@@ -155,8 +161,8 @@ GROUPS = (
             _product(1000, 1000, 1000),
             _product(2000, 64, 64),
             _product(1024, 2048, 64),
-            Case("BatchMatMulV2", ((64, 128, 64), (64, 64, 128)), copies=4),
-            Case("BatchMatMulV2", ((64, 128, 128), (64, 128, 64)), copies=4),
+            Case("BatchMatMulV2", ((64, 128, 64), (64, 64, 128)), work=64 * 128 * 64 * 128),
+            Case("BatchMatMulV2", ((64, 128, 128), (64, 128, 64)), work=64 * 128 * 64 * 128),
         ),
     ),
     Group(("copied", "piece"), _FORWARD),
@@ -171,28 +177,32 @@ CHECKED: tuple[Case, ...] = (
     *(Case("Softmax", (dims,)) for dims in ((1024, 128), (64, 1000), (4096, 128))),
     *(Case("BiasAddGrad", (dims,)) for dims in ((1000, 128), (64, 1000))),
     *(_normalized(rows, 64, is_training=is_training) for rows in (784, 12544) for is_training in (False, True)),
-    Case("LRN", ((4, 27, 27, 96),), _LRN, 2),
-    Case("LRNGrad", ((4, 27, 27, 96),) * 3, _LRN, 2),
+    Case("LRN", ((4, 27, 27, 96),), _LRN),
+    Case("LRNGrad", ((4, 27, 27, 96),) * 3, _LRN),
     Case("ConcatV2", ((32, 500), (32, 500), 1)),
     Case("ConcatV2", ((256, 1000), (256, 1000), 0)),
     Case("Pad", ((1, 56, 56, 144), [[0, 0], [0, 1], [0, 1], [0, 0]])),
-    Case("ResourceApplyMomentum", ((1_000_000,),), copies=1),
+    Case("ResourceApplyMomentum", ((1_000_000,),)),
 )
 """Kernels that are made of what the groups tell: they say by how much their families differ from the sum of it."""
 
 
 def graph_of(case: Case, copies: int) -> dict[str, Any]:
-    """So many nodes of the op that read the same tensors, and `all`, which waits for them."""
+    """So many nodes of the op, each over tensors of its own, and `all`, which waits for them.
+
+    In a network what a node reads has seldom been read a moment before; so copies share no tensors.
+    """
     nodes: list[dict[str, Any]] = []
     if case.op.startswith("ResourceApply"):
         return _training_graph(case, copies)
     for i, dims in enumerate(case.inputs):
         if isinstance(dims, tuple):
-            nodes.append({"op": "Placeholder", "name": f"x{i}", "dtype": "float32", "shape": list(dims)})
+            nodes.append({"op": "Placeholder", "name": f"x{i}", "dtype": "float32", "shape": [copies, *dims]})
+            nodes.append({"op": "Unpack", "name": f"u{i}", "inputs": [f"x{i}"], "attrs": {"num": copies, "axis": 0}})
         else:
             nodes.append({"op": "Const", "name": f"x{i}", "value": dims, "dtype": "int32"})
-    inputs = [f"x{i}" for i in range(len(case.inputs))]
     for number in range(copies):
+        inputs = [f"u{i}:{number}" if isinstance(dims, tuple) else f"x{i}" for i, dims in enumerate(case.inputs)]
         nodes.append({"op": case.op, "name": f"n{number}", "inputs": inputs, "attrs": dict(case.attrs)})
     return _waited_for(nodes, [f"n{number}" for number in range(copies)])
 
@@ -201,7 +211,9 @@ def chain_graph(count: int) -> dict[str, Any]:
     """So many nodes that only pass their input on, beside two that a session with threads runs in a pool."""
     nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x0", "dtype": "float32", "shape": [4, 4]}]
     nodes += [{"op": "MatMul", "name": f"m{number}", "inputs": ["x0", "x0"]} for number in range(2)]
-    nodes += [{"op": "Identity", "name": f"n{number}", "inputs": [f"n{number - 1}" if number else "m0"]} for number in range(count)]
+    nodes += [
+        {"op": "Identity", "name": f"n{number}", "inputs": [f"n{number - 1}" if number else "m0"]} for number in range(count)
+    ]
     return _waited_for(nodes, ["m1", f"n{count - 1}"])
 
 

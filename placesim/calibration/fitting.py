@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import median, quantiles
-from typing import NamedTuple
+from statistics import quantiles
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from placesim.devices.host_models import HostProfile, Measured
 from placesim.prediction.host_costs import load_seconds, shared_costs, spelled_out
 from placesim.prediction.host_loads import Load
 
-Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
 _FIRST_CACHES = [2.0 ** (half / 2) for half in range(34, 49)]
 _LAST_CACHES = [2.0 ** (half / 2) for half in range(49, 59)]
 _DECILES = 10
@@ -29,9 +29,7 @@ class Sample(NamedTuple):
 
 def fit_caches(samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float]) -> tuple[float, float]:
     """The two sizes with which the figures fit the samples best, of powers of the root of two."""
-    return min(
-        itertools.product(_FIRST_CACHES, _LAST_CACHES), key=lambda caches: _fitted(samples, figures, known, caches)[0]
-    )
+    return min(itertools.product(_FIRST_CACHES, _LAST_CACHES), key=lambda caches: _fitted(samples, figures, known, caches)[0])
 
 
 def fit_figures(
@@ -77,10 +75,10 @@ def _counts(load: Load, caches: tuple[float, float]) -> dict[str, float]:
     return found
 
 
-def _not_negative(matrix: Matrix, wanted: np.ndarray[tuple[int], np.dtype[np.float64]]) -> tuple[float, Matrix]:
+def _not_negative(matrix: Numbers, wanted: Numbers) -> tuple[float, Numbers]:
     """Least squares where nothing is negative, by trying which columns take part: there are few."""
     width = matrix.shape[1]
-    best: tuple[float, Matrix] = (float(wanted @ wanted), np.zeros(width))
+    best: tuple[float, Numbers] = (float(wanted @ wanted), np.zeros(width))
     square, side = matrix.T @ matrix, matrix.T @ wanted
     for columns in map(list, _subsets(width)):
         try:
@@ -102,16 +100,19 @@ def _subsets(width: int) -> Iterator[tuple[int, ...]]:
         yield from itertools.combinations(range(width), count)
 
 
-def family_factors(samples: Sequence[Sample], profile: HostProfile) -> dict[str, Measured]:
+def family_factors(samples: Sequence[Sample], profile: HostProfile, threads: int = 1) -> dict[str, Measured]:
     """How many times longer each family takes than its figures say, with the 10th and 90th percentile around that."""
-    ratios: dict[str, list[float]] = {}
+    found: dict[str, list[tuple[float, float]]] = {}
     for load, timing in samples:
-        ratios.setdefault(load.family, []).append(timing.seconds / load_seconds(load, profile, 1))
-    return {family: _measured(found) for family, found in ratios.items()}
+        found.setdefault(load.family, []).append((timing.seconds, load_seconds(load, profile, threads)))
+    return {family: _measured(pairs) for family, pairs in found.items()}
 
 
-def _measured(ratios: Sequence[float]) -> Measured:
-    middle = median(ratios)
+def _measured(pairs: Sequence[tuple[float, float]]) -> Measured:
+    """Of seconds that were measured and that the figures say: what all take together counts, not how many they are."""
+    measured, told = (sum(column) for column in zip(*pairs, strict=True))
+    middle = measured / told
+    ratios = [one / other for one, other in pairs]
     low, high = min(ratios), max(ratios)
     if len(ratios) >= _DECILES:
         low, *_, high = quantiles(ratios, n=_DECILES)

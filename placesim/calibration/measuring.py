@@ -18,6 +18,8 @@ from placesim.loading import load
 from placesim.options import Options
 from placesim.prediction.host_loads import Load, host_load
 from placesim.prediction.steps import node_shapes
+from placesim.runtime.executor import Executor
+from placesim.runtime.program import Instruction
 from placesim.runtime.recording import Recorder
 from placesim.runtime.session import Session
 from placesim.runtime.threads import ThreadPools
@@ -35,20 +37,26 @@ class Timing(NamedTuple):
     spread: float = 1.0
 
 
-def load_of(case: Case) -> Load:
-    """What a simulation would say that the case's op does; raises what the graph's walk raises."""
+def loads_of(graph: dict[str, Any]) -> dict[str, Load]:
+    """What a simulation would say that the kernels of `all`'s step do, by node; raises what the graph's walk raises."""
     recorder = Recorder()
-    graph = graph_of(case, 1)
-    names = [node["name"] for node in graph["nodes"]]
-    graph["run"] = [{"fetch": [name]} for name in ("init", "all") if name in names]
-    report = simulate(load(graph), Options(), Stage.WALKED, tells_memory=True, recorder=recorder)
+    names = {node["name"] for node in graph["nodes"]}
+    run = [{"fetch": [name]} for name in ("init", "all") if name in names]
+    report = simulate(load(graph | {"run": run}), Options(), Stage.WALKED, tells_memory=True, recorder=recorder)
     if report.error is not None:
         raise report.error
-    (found,) = (e for e in recorder.steps[-1] if e.site is not None and e.site.instruction.node.name == "n0")
-    assert found.site is not None
-    counted = host_load(node_shapes(found.site, found))
-    assert counted is not None  # a case's op does something
-    return counted
+    found = {}
+    for execution in recorder.steps[-1]:
+        site = execution.site
+        counted = None if site is None or execution.is_dead else host_load(node_shapes(site, execution))
+        if site is not None and counted is not None:
+            found[site.instruction.node.name] = counted
+    return found
+
+
+def load_of(case: Case) -> Load:
+    """What a simulation would say that the case's op does; raises what the graph's walk raises."""
+    return loads_of(graph_of(case, 1))["n0"]
 
 
 class StepTimer:
@@ -63,6 +71,19 @@ class StepTimer:
             self._session.run(Step((Fetch("init"),), tuple(feeds)))
         self.run()
 
+    def time_nodes(self, runs: int) -> dict[str, Timing]:
+        """Of each node with a kernel the middle of so many runs."""
+        prepared = self._session.prepared(self._step)
+        assert isinstance(prepared.executor, Executor)  # a calibration's graphs have no control flow
+        seconds: dict[str, list[float]] = {}
+        for program in prepared.executor.programs:
+            for instruction in program.instructions:
+                _time_kernel(instruction, seconds.setdefault(instruction.node.name, []))
+        prepared.executor = Executor(prepared.executor.programs)
+        for _ in range(1 + runs):
+            self._session.run(self._step)
+        return {name: Timing(median(found[1:]), 1.0) for name, found in seconds.items() if len(found) > 1}
+
     def run(self) -> float:
         """Seconds of one run."""
         start = time.perf_counter()
@@ -70,14 +91,27 @@ class StepTimer:
         return time.perf_counter() - start
 
 
+def _time_kernel(instruction: Instruction, seconds: list[float]) -> None:
+    """Has a node's kernel tell what it takes each time."""
+    kernel = instruction.kernel
+
+    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            start = time.perf_counter()
+            result = function(*args)
+            seconds.append(time.perf_counter() - start)
+            return result
+
+        return call
+
+    direct = None if kernel.direct is None else timed(kernel.direct)
+    instruction.kernel = kernel._replace(compute=timed(kernel.compute), direct=direct)
+
+
 def random_feeds(graph: dict[str, Any]) -> list[Feed]:
     """Numbers of both signs for its placeholders, so that no branch is guessed."""
     numbers = np.random.default_rng(SEED).standard_normal(NUMBERS, np.float32)
-    return [
-        Feed(node["name"], np.resize(numbers, node["shape"]))
-        for node in graph["nodes"]
-        if node["op"] == "Placeholder"
-    ]
+    return [Feed(node["name"], np.resize(numbers, node["shape"])) for node in graph["nodes"] if node["op"] == "Placeholder"]
 
 
 def quickest(run: Callable[[], float], seconds: float, fewest: int = 3) -> Timing:
@@ -94,8 +128,8 @@ def quickest(run: Callable[[], float], seconds: float, fewest: int = 3) -> Timin
 
 def time_case(case: Case, pools: ThreadPools, seconds: float, **config: Any) -> Timing:
     """Of one node: what a step of several takes longer than one of one."""
-    feeds = random_feeds(graph_of(case, 1))
-    one, all_of_them = (StepTimer(graph_of(case, copies), pools, feeds, **config) for copies in (1, 1 + case.copies))
+    graphs = [graph_of(case, copies) for copies in (1, 1 + case.copies)]
+    one, all_of_them = (StepTimer(graph, pools, random_feeds(graph), **config) for graph in graphs)
     low = quickest(one.run, seconds / (2 + case.copies))
     high = quickest(all_of_them.run, seconds)
     found = (high.seconds - low.seconds) / case.copies

@@ -15,10 +15,21 @@ COUNTED = (
     "added_piece", "gathered", "random", "new", "multiplied", "packed", "aliased", "accumulated", "checked", "asked",
 )  # fmt: skip
 """What kernels do, one by one: `prediction.host_loads` counts it."""
-SECONDS = (*COUNTED, "far", "distant", "packed_far", "packed_distant", "dispatch", "dataflow", "handed", "shared", "contended_call")
-"""What a profile has seconds for: each count; a byte from beyond the first cache, and what it takes longer from beyond the last;
-a node in a fixed order, one that is run as its inputs arrive, and one that is handed to a pool; an op's work that is shared, and
-each call of numpy's in it while others run."""
+SECONDS = (
+    *COUNTED,
+    "far",
+    "distant",
+    "packed_far",
+    "packed_distant",
+    "dispatch",
+    "dataflow",
+    "handed",
+    "shared",
+    "contended_call",
+)
+"""What a profile has seconds for: each count; a byte from beyond the first cache, and what it takes longer from beyond the
+last; a node in a fixed order, one that is run as its inputs arrive, and one that is handed to a pool; an op's work that is
+shared, and each call of numpy's in it while others run."""
 BASIC = ("dispatch", "plain", "multiplied")
 """Those that no machine does in no time."""
 SHARES = ("slowed_products", "slowed_passes")

@@ -6,7 +6,6 @@ runs it is copied, is asked of the kernels themselves.  What a count costs is th
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil, prod
 from typing import NamedTuple
@@ -255,7 +254,6 @@ def _reduction(node: NodeShapes) -> Load:
 
 def _bias_gradient(node: NodeShapes) -> Load:
     """The sums of columns, as a product with ones."""
-    *_, columns = node.inputs[0]
     elements = prod(node.inputs[0])
     return Load("reduction", Amounts(call=3, plain=elements / 3).stream(node.moved_bytes), Amounts())
 
@@ -271,7 +269,9 @@ def _gather(node: NodeShapes) -> Load:
     made = prod(node.outputs[0])
     row = max(1, prod(node.inputs[0][1:]))
     amounts = Amounts(call=4, plain=made, gathered=made / row)
-    return Load("gather", amounts.stream(2.0 * made * node.dtype.size, float(prod(node.inputs[0]) * node.dtype.size)), Amounts())
+    return Load(
+        "gather", amounts.stream(2.0 * made * node.dtype.size, float(prod(node.inputs[0]) * node.dtype.size)), Amounts()
+    )
 
 
 def _random(node: NodeShapes) -> Load:
@@ -318,7 +318,7 @@ def _local_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
 def _product_parts(
     shape: Sequence[int], depth: int, item: int, is_flat: bool, batch: int = 1, lengths: tuple[int, int] | None = None
 ) -> tuple[Amounts, int]:
-    """Products `[..., rows, columns]` with so many terms a sum, in the parts that each is cut into: (all of them, their number).
+    """Products `[..., rows, columns]` of so many terms a sum, in the parts that each is cut into: (all of them, their number).
 
     BLAS packs both operands and writes the result for each piece of depth; a part packs its share of the one that is cut, and
     all of the other.  `lengths` are those of the operands' rows as they lie in memory, where they lie transposed.
@@ -559,7 +559,9 @@ _RULES: Mapping[str, Callable[[NodeShapes], Load]] = {
     "LRN": _local_normalization(is_gradient=False),
     "LRNGrad": _local_normalization(is_gradient=True),
     **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
-    **dict.fromkeys(("Sum", "Mean", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm", "ArgMax", "ArgMin", "L2Loss"), _reduction),
+    **dict.fromkeys(
+        ("Sum", "Mean", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm", "ArgMax", "ArgMin", "L2Loss"), _reduction
+    ),
     "BiasAddGrad": _bias_gradient,
     **dict.fromkeys(("Transpose", "ConjugateTranspose"), _transpose),
     **dict.fromkeys(("Gather", "GatherV2", "ResourceGather", "GatherNd"), _gather),

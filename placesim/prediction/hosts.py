@@ -48,7 +48,7 @@ class Host:
         model, share = self.model, cores / self.cores
         float32 = model.flops * share or _FLOAT32 * cores
         rates: dict[Arithmetic, float] = {"float32": float32, "float64": float32 / 2, **dict.fromkeys(_RATES, float32)}
-        rates |= {name: rate * share for name, rate in model.rates.items() if name in rates}  # type: ignore[misc]
+        rates |= {name: rate * share for name, rate in model.rates.items() if name in rates}
         return Processor(
             model.name or ("assumed host" if self.is_assumed else "host"),
             rates,

@@ -136,9 +136,7 @@ def node_shapes(site: Site, execution: Execution) -> NodeShapes:
     operations = int(flops(inputs, outputs, instruction.attrs)) if computes and flops is not None else 0
     made = (*execution.outputs, *execution.inputs)
     dtype = made[0][1] if made else FLOAT
-    return NodeShapes(
-        op, instruction.attrs, inputs, outputs, dtype, operations, num_bytes(made), num_bytes(execution.inputs)
-    )
+    return NodeShapes(op, instruction.attrs, inputs, outputs, dtype, operations, num_bytes(made), num_bytes(execution.inputs))
 
 
 def num_bytes(shapes: Sequence[TypedShape]) -> int:

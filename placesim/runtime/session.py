@@ -158,8 +158,12 @@ class Session:
 
         Raises what TensorFlow raises while it places, prunes and partitions.
         """
+        return self.prepared(step).step
+
+    def prepared(self, step: Step) -> Prepared:
+        """The same with its executor, once it has run; raises what `prepare` raises."""
         feeds = [resolve_fed_tensor(self.graph, feed) for feed in step.feeds]
-        return self._prepare(wanted_of(feeds, self.resolve_fetches(step))).step
+        return self._prepare(wanted_of(feeds, self.resolve_fetches(step)))
 
     def _prepare(self, wanted: Wanted) -> Prepared:
         found = self._prepared.get(wanted)

@@ -107,11 +107,14 @@ def _read_model(tree: dict[Any, Any], position: int, problems: Problems) -> GpuM
         pci_bus_ids=_read(tree, "pci_bus_id", _bus_ids, known.pci_bus_ids, problems),
         flops=_read(tree, "flops", lambda value: _rate(value, "'flops'"), known.flops, problems),
         bandwidth=_read(tree, "bandwidth", lambda value: _rate(value, "'bandwidth'"), known.bandwidth, problems),
-        figures=known.figures._replace(
+        figures=_figures(known.figures, read_rates(tree, problems))._replace(
             launch=_read(tree, "launch", lambda value: positive_rate(value, "'launch'"), known.figures.launch, problems),
-            **read_rates(tree, problems),
         ),
     )
+
+
+def _figures(known: GpuFigures, rates: dict[str, Any]) -> GpuFigures:
+    return known._replace(**rates)
 
 
 def _capability(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -29,7 +29,7 @@ _MAX_CORES = 1 << 12
 _CACHES = 2
 
 
-def read_value(tree: dict[Any, Any], key: str, read: Callable[[Any], Any], default: Any, problems: Problems) -> Any:
+def read_value(tree: dict[Any, Any], key: str, read: Any, default: Any, problems: Problems) -> Any:
     """What `read` makes of a key's value; the default where there is none, and where it is wrong, which is reported."""
     if key not in tree:
         return default
@@ -95,7 +95,9 @@ def _read_profile(tree: Any, position: int, problems: Problems) -> HostProfile |
     if version != PROFILE_VERSION:
         place = value_position(profile, "version") if "version" in profile else position
         got = "no version" if version is None else f"version {shown(version)}"
-        problems.add(place, f"profile of another version: got {got}, expected {PROFILE_VERSION}; `placesim calibrate` measures anew")
+        problems.add(
+            place, f"profile of another version: got {got}, expected {PROFILE_VERSION}; `placesim calibrate` measures anew"
+        )
         return None
     about = problems.mapping(profile.get("about", {}), position, "'about'")
     seconds = _mapping(profile, "seconds", SECONDS + SHARES, position, problems)
@@ -167,7 +169,12 @@ def _lines(host: HostModel) -> Iterator[str]:
     yield "  host:"
     yield f"    name: {json.dumps(host.name)}"
     yield f"    cores: {host.cores}"
-    for key, value in (("flops", host.flops), ("bandwidth", host.bandwidth), ("dispatch", host.dispatch), ("launch", host.launch)):
+    for key, value in (
+        ("flops", host.flops),
+        ("bandwidth", host.bandwidth),
+        ("dispatch", host.dispatch),
+        ("launch", host.launch),
+    ):
         if value:
             yield f"    {key}: {_digits(value)}"
     if host.rates:
