@@ -14,7 +14,8 @@ from typing import Any
 
 from placesim.calibration.cases import CHECKED, GROUPS, Case, chain_graph, handed_graph
 from placesim.calibration.fitting import Sample, family_factors, fit_caches, fit_figures, fit_threads
-from placesim.calibration.measuring import StepTimer, Timing, load_of, quickest, random_feeds, time_case
+from placesim.calibration.measuring import StepTimer, Timing, load_of, loads_of, quickest, random_feeds, time_case
+from placesim.calibration.networks import networks
 from placesim.devices.host_models import FAMILIES, SECONDS, SHARES, HostModel, HostProfile, Measured
 from placesim.runtime.intra_op import blas_text
 from placesim.runtime.threads import ThreadPools, available_processors
@@ -22,6 +23,8 @@ from placesim.runtime.threads import ThreadPools, available_processors
 CASE_SECONDS = 0.2
 """What is spent on each case, beside what making its tensors takes."""
 _NODES = 200
+_MANY_NODES = 100
+_NETWORK_RUNS = 7
 _THREADS = ("slowed_products", "slowed_passes", "shared", "contended_call")
 _DISPATCHES = ("dispatch", "dataflow", "handed")
 _ITEM = 4
@@ -47,6 +50,7 @@ class _Calibration:
         self._cores = available_processors()
         self._pools = ThreadPools()
         self._all_cores = ThreadPools()
+        self._networks = networks(is_quick=is_quick)
         self._cases: dict[int, Sample] = {}
         everything = [case for group in self._groups for case in group.cases] + self._checked
         self._total = len(everything) + len(_DISPATCHES)
@@ -69,10 +73,13 @@ class _Calibration:
         shared = self._shared_samples()
         seconds |= fit_threads(shared, profile, self._cores)
         spreads |= dict.fromkeys(_THREADS, _spread(sample.timing for sample in shared))
+        found, overhead = self._among_others()
+        overhead = max(overhead, seconds["dispatch"])
+        among = family_factors(found, replace(profile, seconds=seconds), self._cores)
+        seconds["dataflow"] += overhead - seconds["dispatch"]
+        seconds["dispatch"] = overhead
         ordered = {name: seconds[name] for name in (*SECONDS, *SHARES)}
-        profile = replace(
-            profile, seconds=ordered, spreads={name: spreads[name] for name in ordered}, about=_about(self._cores)
-        )
+        profile = HostProfile(ordered, caches, families | among, {name: spreads[name] for name in ordered}, _about(self._cores))
         flops = 2 * self._cores / seconds["multiplied"] / (1 + seconds["slowed_products"] * (self._cores - 1))
         passes = seconds["plain"] + 3 * _ITEM * (seconds["far"] + seconds["distant"])
         bandwidth = 3 * _ITEM * self._cores / passes / (1 + seconds["slowed_passes"] * (self._cores - 1))
@@ -101,6 +108,23 @@ class _Calibration:
             found.append(Sample(self._cases[id(case)].load, timing))
             self._tick()
         return found
+
+    def _among_others(self) -> tuple[list[Sample], float]:
+        """(kernels in networks, with all cores, what a node takes beside its kernel there)
+
+        There none finds in the caches what it was given, nor a helper awake.
+        """
+        self._total += len(self._networks)
+        found, overheads = [], []
+        for graph in self._networks:
+            loads = loads_of(graph)
+            timer = StepTimer(graph, self._all_cores, random_feeds(graph), intra_op_parallelism_threads=self._cores)
+            timings, overhead = timer.time_nodes(_NETWORK_RUNS)
+            if len(timings) >= _MANY_NODES:  # so that what the step itself takes is little for each
+                overheads.append(overhead)
+            found += [Sample(load, timings[name]) for name, load in loads.items() if name in timings]
+            self._tick()
+        return found, median(overheads or [0.0])
 
     def _dispatches(self) -> tuple[dict[str, float], dict[str, float]]:
         """What the executors take for a node: in a fixed order, as inputs arrive, and for one that goes to a thread."""

@@ -71,8 +71,9 @@ class StepTimer:
             self._session.run(Step((Fetch("init"),), tuple(feeds)))
         self.run()
 
-    def time_nodes(self, runs: int) -> dict[str, Timing]:
-        """Of each node with a kernel the middle of so many runs."""
+    def time_nodes(self, runs: int) -> tuple[dict[str, Timing], float]:
+        """(of each node the middle of so many runs of its kernel, what a node takes of a step beside that)"""
+        whole = median(self.run() for _ in range(runs))
         prepared = self._session.prepared(self._step)
         assert isinstance(prepared.executor, Executor)  # a calibration's graphs have no control flow
         seconds: dict[str, list[float]] = {}
@@ -82,7 +83,8 @@ class StepTimer:
         prepared.executor = Executor(prepared.executor.programs)
         for _ in range(1 + runs):
             self._session.run(self._step)
-        return {name: Timing(median(found[1:]), 1.0) for name, found in seconds.items() if len(found) > 1}
+        timings = {name: Timing(median(found[1:])) for name, found in seconds.items() if len(found) > 1}
+        return timings, (whole - sum(timing.seconds for timing in timings.values())) / len(seconds)
 
     def run(self) -> float:
         """Seconds of one run."""

@@ -82,11 +82,10 @@ def _training(batch: int) -> dict[str, Any]:
         weights = net.given(*filters)
         made = net.add("Conv2D", x, weights, strides=[1, stride, stride, 1], **_WINDOW)
         side = dims[1] // stride
-        results = (batch, side, side, outside)
         active = net.add("Relu", net.add("BiasAdd", made, net.given(outside)))
         normal = net.add("LRN", active, depth_radius=2, alpha=1e-4, beta=0.75, bias=1.0) if inside == 3 else active
         pooled = net.add("MaxPool", normal, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], **_WINDOW)
-        kept.append((x, dims, weights, filters, stride, results, active, normal, pooled))
+        kept.append((x, dims, weights, filters, stride, active, normal, pooled))
         x, dims = pooled, (batch, side // 2, side // 2, outside)
     length = prod(dims[1:])
     flat = net.add("Reshape", x, [batch, length])
@@ -94,7 +93,7 @@ def _training(batch: int) -> dict[str, Any]:
     grads = net.add("ReluGrad", *(net.add("Relu", net.add("MatMul", flat, dense)),) * 2)
     updates = [((length, 1000), net.add("MatMul", flat, grads, transpose_a=True))]
     back = net.add("Reshape", net.add("MatMul", grads, dense, transpose_b=True), list(dims))
-    for x, dims, weights, filters, stride, results, active, normal, pooled in reversed(kept):
+    for x, dims, weights, filters, stride, active, normal, pooled in reversed(kept):
         back = net.add("MaxPoolGrad", normal, pooled, back, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], **_WINDOW)
         if normal != active:
             back = net.add("LRNGrad", back, active, normal, depth_radius=2, alpha=1e-4, beta=0.75, bias=1.0)
@@ -153,4 +152,4 @@ def networks(*, is_quick: bool = False) -> list[dict[str, Any]]:
     """Graphs with a node `all`, and where they have variables `init`."""
     if is_quick:
         return [_sequence(2, 4, 32)]
-    return [_images(1), _images(4), _training(8), _sequence(12, 24, 384)]
+    return [_images(1), _images(2), _training(8), _sequence(12, 24, 384)]

@@ -114,8 +114,7 @@ class StepCosts:
         load = None if is_dispatched else host_load(shapes)
         if load is None:
             return Placed(_exactly(profile.seconds[key]), place.cores)
-        # a kernel's own calls have the dispatch of a fixed order in them
-        dispatch = profile.seconds[key] - profile.seconds["dispatch"]
+        dispatch = profile.seconds[key]
         if in_parallel and is_expensive(site.instruction.kernel) and shapes.read_bytes > LARGE_INPUT_BYTES:
             dispatch += profile.seconds["handed"]
         threads = min(self._machine.intra_op(place.host), load.parts)

@@ -85,9 +85,8 @@ def test_a_profile_that_is_wrong_is_refused_with_its_line(old: str, new: str, pr
     text = host_text(HOST)
     assert old in text
     wrong = text.replace(old, new)
-    found = problems(wrong)
-    line, message = found[0].split(": ", 1)
-    assert message.startswith(problem)
+    found = [text.split(": ", 1) for text in problems(wrong)]
+    (line,) = (line for line, message in found if message.startswith(problem))
     assert 2 < int(line) <= wrong.count("\n")
 
 
