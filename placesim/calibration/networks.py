@@ -91,7 +91,7 @@ def _training(batch: int) -> dict[str, Any]:
     flat = net.add("Reshape", x, [batch, length])
     dense = net.given(length, 1000)
     grads = net.add("ReluGrad", *(net.add("Relu", net.add("MatMul", flat, dense)),) * 2)
-    updates = [((length, 1000), net.add("MatMul", flat, grads, transpose_a=True))]
+    updates: list[tuple[Sequence[int], str]] = [((length, 1000), net.add("MatMul", flat, grads, transpose_a=True))]
     back = net.add("Reshape", net.add("MatMul", grads, dense, transpose_b=True), list(dims))
     for x, dims, weights, filters, stride, active, normal, pooled in reversed(kept):
         back = net.add("MaxPoolGrad", normal, pooled, back, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], **_WINDOW)

@@ -36,6 +36,8 @@ STREAM, PACK = "stream", "pack"
 """Bytes that are read one after the other, and those of a matrix, of which a product takes narrow columns."""
 MAPPED_BYTES = 32 << 20
 """Arrays of more are given to the process page by page each time that one is made: the most that glibc's malloc keeps."""
+_ITEM_BYTES = 4
+_COMPUTED = frozenset(("plain", "divided", "exponential", "special", "reduced", "multiplied", "packed", "accumulated"))
 Dims = tuple[int, ...]
 
 
@@ -162,7 +164,25 @@ def host_load(node: NodeShapes) -> Load | None:
             size = prod(dims) * node.dtype.size
             if size > MAPPED_BYTES:
                 load.alone.add(new=size)
+    _take_type(node, load)
     return _with_check(node, load)
+
+
+def _take_type(node: NodeShapes, load: Load) -> None:
+    """What another type than float32 makes of the counts, which are those of float32.
+
+    A processor computes half as many of twice the size at once; halves are widened first, and rounded at the end; BLAS has no
+    integers, which numpy multiplies one by one.
+    """
+    wider = node.dtype.size / _ITEM_BYTES
+    for amounts in (load.alone, load.shared):
+        if node.dtype.is_floating or node.dtype.is_complex:
+            for name in _COMPUTED & amounts.counts.keys():
+                amounts.counts[name] *= max(1.0, wider)
+        elif "multiplied" in amounts.counts:
+            amounts.add(plain=amounts.counts.pop("multiplied"))
+    if node.dtype.is_floating and wider < 1:
+        load.alone.add(plain=sum(prod(dims) for dims in (*node.inputs, *node.outputs)))
 
 
 def _with_check(node: NodeShapes, load: Load) -> Load:

@@ -379,3 +379,16 @@ def test_a_profile_gives_the_figures_of_a_gpu() -> None:
     assert seconds_by_node(found)["r"] > 100 * seconds_by_node(other)["r"]
     assert all(node.seconds >= 1e-5 for node in found.nodes if node.node in ("c", "r", "m") and "GPU" in node.device)
     assert not any("launch" in line for line in study(graph, profile={"devices": {"host": {"launch": 1e-5}}}).assumptions)
+
+
+@pytest.mark.parametrize(("dtype", "least", "most"), [("float64", 1.9, 2.1), ("int32", 10.0, 1e6), ("float16", 1.0, 10.0)])
+def test_a_measured_host_takes_longer_for_other_types(dtype: str, least: float, most: float) -> None:
+    def seconds(name: str, multiplied: float) -> float:
+        nodes = [
+            {"op": "Placeholder", "name": "a", "dtype": name, "shape": [256, 256]},
+            {"op": "MatMul", "name": "m", "inputs": ["a", "a"]},
+        ]
+        profile = changed(profile_of(cores=1), multiplied=multiplied)
+        return seconds_by_node(study({"nodes": nodes, "devices": {"cpu": 1}, "fetch": ["m:0"]}, profile=profile))["m"]
+
+    assert least < seconds(dtype, 1e-11) / seconds("float32", 1e-11) < most
