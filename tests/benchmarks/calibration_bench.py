@@ -1,8 +1,8 @@
 """Predicted steps beside measured ones, on this machine: `python -m tests.benchmarks.calibration_bench [--profile FILE]`.
 
 Without a profile the machine is calibrated first.  Each network is simulated with that and then run, with one and with two
-threads between ops; the measured time is the median of steady steps.  Errors are |predicted - measured| / measured.  `--nodes N`
-shows for each network the ops whose predicted times differ most from the measured ones.
+threads between ops; the measured time is the median of steady steps.  Errors are |predicted - measured| / measured.
+`--nodes N` shows for each network the ops whose predicted times differ most from the measured ones.
 """
 
 from __future__ import annotations
