@@ -24,7 +24,7 @@ CASE_SECONDS = 0.2
 """What is spent on each case, beside what making its tensors takes."""
 _NODES = 200
 _MANY_NODES = 100
-_NETWORK_RUNS = 7
+_NETWORK_RUNS = 9
 _THREADS = ("slowed_products", "slowed_passes", "shared", "contended_call")
 _DISPATCHES = ("dispatch", "dataflow", "handed")
 _ITEM = 4

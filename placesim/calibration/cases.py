@@ -148,8 +148,9 @@ GROUPS = (
     Group(("reduced", "row"), tuple(Case("Sum", (dims, [axis])) for dims in ((1000, 128), (64, 1000)) for axis in (0, 1))),
     Group(("random",), (Case("RandomUniform", ([64, 1000],), {"dtype": "float32"}),)),
     Group(("gathered",), (Case("GatherV2", ((20_000, 64), [number * 7919 % 20_000 for number in range(4000)], 0)),)),
+    Group(("multiplied",), (_product(700, 700, 700), _product(1000, 1000, 1000), _product(500, 1000, 1500))),
     Group(
-        ("multiplied", "packed", "aliased", "accumulated", "packed_far", "packed_distant"),
+        ("packed", "aliased", "accumulated", "packed_far", "packed_distant"),
         (
             *(_product(rows, 256, 256) for rows in (8, 64)),
             *(_product(rows, 512, 512) for rows in (8, 32, 128)),
@@ -158,7 +159,6 @@ GROUPS = (
             *(_product(rows, 1000, 4096) for rows in (1, 16, 64)),
             _product(16, 4096, 4096),
             _product(1000, 512, 512),
-            _product(1000, 1000, 1000),
             _product(2000, 64, 64),
             _product(1024, 2048, 64),
             Case("BatchMatMulV2", ((64, 128, 64), (64, 64, 128)), work=64 * 128 * 64 * 128),

@@ -16,7 +16,8 @@ from placesim.prediction.host_loads import Load
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 _FIRST_CACHES = [2.0 ** (half / 2) for half in range(34, 49)]
-_LAST_CACHES = [2.0 ** (half / 2) for half in range(49, 59)]
+_LAST_CACHES = [2.0 ** (half / 2) for half in range(49, 54)]
+"""Of no more bytes than the largest cases touch: what lies beyond would be guessed."""
 _DECILES = 10
 
 

@@ -381,7 +381,7 @@ def test_a_profile_gives_the_figures_of_a_gpu() -> None:
     assert not any("launch" in line for line in study(graph, profile={"devices": {"host": {"launch": 1e-5}}}).assumptions)
 
 
-@pytest.mark.parametrize(("dtype", "least", "most"), [("float64", 2.0, 4.0), ("int32", 10.0, 1e6), ("float16", 1.0, 10.0)])
+@pytest.mark.parametrize(("dtype", "least", "most"), [("float64", 2.0, 4.0), ("int32", 10.0, 1e6)])
 def test_a_measured_host_takes_longer_for_other_types(dtype: str, least: float, most: float) -> None:
     def seconds(name: str, multiplied: float) -> float:
         nodes = [
