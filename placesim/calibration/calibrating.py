@@ -23,6 +23,7 @@ from placesim.runtime.threads import ThreadPools, available_processors
 CASE_SECONDS = 0.2
 """What is spent on each case, beside what making its tensors takes."""
 _NODES = 200
+_FEWER_NODES = 30
 _MANY_NODES = 100
 _NETWORK_RUNS = 9
 _THREADS = ("slowed_products", "slowed_passes", "shared", "contended_call")
@@ -129,12 +130,12 @@ class _Calibration:
     def _dispatches(self) -> tuple[dict[str, float], dict[str, float]]:
         """What the executors take for a node: in a fixed order, as inputs arrive, and for one that goes to a thread."""
         budget = 2 * self._case_seconds
-        fixed = self._slope(chain_graph, budget)
+        fixed = self._slope(chain_graph, budget, _NODES)
         self._tick()
-        arriving = self._slope(chain_graph, budget, inter_op_parallelism_threads=2)
+        arriving = self._slope(chain_graph, budget, _NODES, inter_op_parallelism_threads=2)
         self._tick()
-        alone = self._slope(handed_graph, budget, intra_op_parallelism_threads=1)
-        handed = self._slope(handed_graph, budget, inter_op_parallelism_threads=2, intra_op_parallelism_threads=1)
+        alone = self._slope(handed_graph, budget, _FEWER_NODES)
+        handed = self._slope(handed_graph, budget, _FEWER_NODES, inter_op_parallelism_threads=2)
         self._tick()
         seconds = {
             "dispatch": fixed.seconds,
@@ -143,10 +144,10 @@ class _Calibration:
         }
         return seconds, dict(zip(_DISPATCHES, (t.spread - 1 for t in (fixed, arriving, handed)), strict=True))
 
-    def _slope(self, graph: Callable[[int], dict[str, Any]], budget: float, **config: int) -> Timing:
-        few, many = (StepTimer(made, self._pools, random_feeds(made), **config) for made in (graph(2), graph(2 + _NODES)))
+    def _slope(self, graph: Callable[[int], dict[str, Any]], budget: float, nodes: int, **config: int) -> Timing:
+        few, many = (StepTimer(made, self._all_cores, random_feeds(made), **config) for made in (graph(2), graph(2 + nodes)))
         low, high = quickest(few.run, budget / 4), quickest(many.run, budget)
-        return Timing((high.seconds - low.seconds) / _NODES, high.spread)
+        return Timing((high.seconds - low.seconds) / nodes, high.spread)
 
 
 def _spread(timings: Iterable[Timing]) -> float:

@@ -219,7 +219,7 @@ def chain_graph(count: int) -> dict[str, Any]:
 
 def handed_graph(count: int) -> dict[str, Any]:
     """So many nodes, one after the other, that a session with threads hands to its pool."""
-    shape = [96, 96]  # of more bytes than the executor keeps to itself, and little to compute
+    shape = [400, 400]  # of more bytes than the executor keeps to itself, and work that its threads share
     nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x0", "dtype": "float32", "shape": shape}]
     for number in range(count):
         inputs = [f"n{number - 1}" if number else "x0", "x0"]
