@@ -73,7 +73,6 @@ class StepTimer:
 
     def time_nodes(self, runs: int) -> tuple[dict[str, Timing], float]:
         """(of each node the quickest of so many runs of its kernel, what a node takes of a step beside that)"""
-        whole = min(self.run() for _ in range(runs))
         prepared = self._session.prepared(self._step)
         assert isinstance(prepared.executor, Executor)  # a calibration's graphs have no control flow
         seconds: dict[str, list[float]] = {}
@@ -81,10 +80,14 @@ class StepTimer:
             for instruction in program.instructions:
                 _time_kernel(instruction, seconds.setdefault(instruction.node.name, []))
         prepared.executor = Executor(prepared.executor.programs)
-        for _ in range(1 + runs):
-            self._session.run(self._step)
+        self.run()
+        beside = []
+        for _ in range(runs):
+            whole = self.run()
+            # of the same run: what disturbs a kernel is in both
+            beside.append(whole - sum(found[-1] for found in seconds.values() if found))
         timings = {name: Timing(min(found), median(found) / min(found)) for name, found in seconds.items() if found}
-        return timings, (whole - sum(timing.seconds for timing in timings.values())) / len(seconds)
+        return timings, min(beside) / len(seconds)
 
     def run(self) -> float:
         """Seconds of one run."""
