@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from placesim.devices.host_models import FAMILIES, PROFILE_VERSION, SECONDS, SHARES, HostModel, HostProfile, Measured
@@ -40,6 +42,11 @@ def test_what_is_written_is_read_again() -> None:
     assert found.profile.spreads == pytest.approx(PROFILE.spreads)
     assert found.profile.families == PROFILE.families
     assert found.profile.about == PROFILE.about
+
+
+def test_a_profile_need_not_say_how_it_came_about() -> None:
+    silent = replace(HOST, profile=replace(PROFILE, about={}))
+    assert host_text(read(host_text(silent))) == host_text(silent)
 
 
 def test_a_data_sheet_s_figures_suffice() -> None:

@@ -187,7 +187,7 @@ def _lines(host: HostModel) -> Iterator[str]:
 
 def _profile_lines(profile: HostProfile) -> Iterator[str]:
     yield f"version: {PROFILE_VERSION}"
-    yield "about:"
+    yield "about:" if profile.about else "about: {}"
     yield from (f"  {key}: {json.dumps(text)}" for key, text in profile.about.items())
     yield f"caches: [{', '.join(map(_digits, profile.caches))}]"
     yield "seconds:"
