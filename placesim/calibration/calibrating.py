@@ -16,7 +16,7 @@ from placesim.calibration.cases import CHECKED, GROUPS, Case, chain_graph, hande
 from placesim.calibration.fitting import Sample, family_factors, fit_caches, fit_figures, fit_threads
 from placesim.calibration.measuring import StepTimer, Timing, load_of, loads_of, quickest, random_feeds, time_case
 from placesim.calibration.networks import networks
-from placesim.devices.host_models import FAMILIES, SECONDS, SHARES, HostModel, HostProfile, Measured
+from placesim.devices.host_models import BASIC, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, Measured
 from placesim.runtime.intra_op import blas_text
 from placesim.runtime.threads import ThreadPools, available_processors
 
@@ -65,6 +65,9 @@ class _Calibration:
             if group is self._groups[0]:
                 caches = fit_caches(samples, group.figures, seconds)
             seconds |= fit_figures(samples, group.figures, seconds, caches)
+            for name in group.figures:
+                if name in BASIC and not seconds[name]:  # so little was measured that what else is in it is all of it
+                    seconds |= fit_figures(samples, (name,), {}, caches)
             spreads |= dict.fromkeys(group.figures, _spread(sample.timing for sample in samples))
         for case in self._checked:
             self._sample(case)
@@ -73,12 +76,10 @@ class _Calibration:
         profile = replace(profile, families=families)
         shared = self._shared_samples()
         seconds |= fit_threads(shared, profile, self._cores)
+        spreads["beside"] = spreads["dispatch"]
         spreads |= dict.fromkeys(_THREADS, _spread(sample.timing for sample in shared))
-        found, overhead = self._among_others()
-        overhead = max(overhead, seconds["dispatch"])
+        found, seconds["beside"] = self._among_others()
         among = family_factors(found, replace(profile, seconds=seconds), self._cores)
-        seconds["dataflow"] += overhead - seconds["dispatch"]
-        seconds["dispatch"] = overhead
         ordered = {name: seconds[name] for name in (*SECONDS, *SHARES)}
         profile = HostProfile(ordered, caches, families | among, {name: spreads[name] for name in ordered}, _about(self._cores))
         flops = 2 * self._cores / seconds["multiplied"] / (1 + seconds["slowed_products"] * (self._cores - 1))
@@ -111,7 +112,7 @@ class _Calibration:
         return found
 
     def _among_others(self) -> tuple[list[Sample], float]:
-        """(kernels in networks, with all cores, what a node takes beside its kernel there)
+        """(kernels in networks, with all cores, what a node with a kernel takes beside it there)
 
         There none finds in the caches what it was given, nor a helper awake.
         """
@@ -121,8 +122,8 @@ class _Calibration:
             loads = loads_of(graph)
             timer = StepTimer(graph, self._all_cores, random_feeds(graph), intra_op_parallelism_threads=self._cores)
             timings, overhead = timer.time_nodes(_NETWORK_RUNS)
-            if len(timings) >= _MANY_NODES:  # so that what the step itself takes is little for each
-                overheads.append(overhead)
+            if len(loads) >= _MANY_NODES:  # so that what the step itself takes is little for each
+                overheads.append(overhead / len(loads))
             found += [Sample(load, timings[name]) for name, load in loads.items() if name in timings]
             self._tick()
         return found, median(overheads or [0.0])

@@ -72,7 +72,7 @@ class StepTimer:
         self.run()
 
     def time_nodes(self, runs: int) -> tuple[dict[str, Timing], float]:
-        """(of each node the quickest of so many runs of its kernel, what a node takes of a step beside that)"""
+        """(of each node the quickest of so many runs of its kernel, what a step takes beside all of them)"""
         prepared = self._session.prepared(self._step)
         assert isinstance(prepared.executor, Executor)  # a calibration's graphs have no control flow
         seconds: dict[str, list[float]] = {}
@@ -87,7 +87,7 @@ class StepTimer:
             # of the same run: what disturbs a kernel is in both
             beside.append(whole - sum(found[-1] for found in seconds.values() if found))
         timings = {name: Timing(min(found), median(found) / min(found)) for name, found in seconds.items() if found}
-        return timings, min(beside) / len(seconds)
+        return timings, min(beside)
 
     def run(self) -> float:
         """Seconds of one run."""

@@ -24,11 +24,13 @@ SECONDS = (
     "dispatch",
     "dataflow",
     "handed",
+    "beside",
     "shared",
     "contended_call",
 )
 """What a profile has seconds for: each count; a byte from beyond the first cache, and what it takes longer from beyond the
-last; a node in a fixed order, one that is run as its inputs arrive, and one that is handed to a pool; an op's work that is
+last; a node in a fixed order, one that is run as its inputs arrive, and one that is handed to a pool; what one with a
+kernel takes beside that; an op's work that is
 shared, and each call of numpy's in it while others run."""
 BASIC = ("dispatch", "plain", "multiplied")
 """Those that no machine does in no time."""

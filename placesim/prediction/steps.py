@@ -114,7 +114,7 @@ class StepCosts:
         load = None if is_dispatched else host_load(shapes)
         if load is None:
             return Placed(_exactly(profile.seconds[key]), place.cores)
-        dispatch = profile.seconds[key]
+        dispatch = profile.seconds["beside"] + profile.seconds[key] - profile.seconds["dispatch"]
         if in_parallel and is_expensive(site.instruction.kernel) and shapes.read_bytes > LARGE_INPUT_BYTES:
             dispatch += profile.seconds["handed"]
         threads = min(self._machine.intra_op(place.host), load.parts)

@@ -276,7 +276,7 @@ def test_a_lane_has_the_share_of_each_part() -> None:
 # --- hosts ------------------------------------------------------------------------------------------------------------
 
 FAMILY = {"factor": 1.25, "low": 0.5, "high": 2.0}
-EXECUTORS = ("dispatch", "dataflow", "handed", "shared", "contended_call")
+EXECUTORS = ("dispatch", "dataflow", "handed", "beside", "shared", "contended_call")
 
 
 def profile_of(scale: float = 1.0, cores: int = 2) -> dict[str, Any]:
