@@ -10,11 +10,10 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from typing import Any
 
-from placesim.calibration.cases import CHECKED, GROUPS, Case, chain_graph, handed_graph
+from placesim.calibration.cases import CHECKED, GROUPS, Case, chain_graph
 from placesim.calibration.fitting import Sample, family_factors, fit_caches, fit_figures, fit_threads
-from placesim.calibration.measuring import StepTimer, Timing, load_of, loads_of, quickest, random_feeds, time_case
+from placesim.calibration.measuring import StepTimer, Timing, load_of, quickest, random_feeds, time_case, walked
 from placesim.calibration.networks import networks
 from placesim.devices.host_models import BASIC, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, Measured
 from placesim.runtime.intra_op import blas_text
@@ -23,11 +22,10 @@ from placesim.runtime.threads import ThreadPools, available_processors
 CASE_SECONDS = 0.2
 """What is spent on each case, beside what making its tensors takes."""
 _NODES = 200
-_FEWER_NODES = 30
 _MANY_NODES = 100
 _NETWORK_RUNS = 9
 _THREADS = ("slowed_products", "slowed_passes", "shared", "contended_call")
-_DISPATCHES = ("dispatch", "dataflow", "handed")
+_DISPATCHES = ("dispatch", "dataflow")
 _ITEM = 4
 Progress = Callable[[int, int], None]
 
@@ -76,9 +74,8 @@ class _Calibration:
         profile = replace(profile, families=families)
         shared = self._shared_samples()
         seconds |= fit_threads(shared, profile, self._cores)
-        spreads["beside"] = spreads["dispatch"]
         spreads |= dict.fromkeys(_THREADS, _spread(sample.timing for sample in shared))
-        found, seconds["beside"] = self._among_others()
+        found = self._among_others(seconds)
         among = family_factors(found, replace(profile, seconds=seconds), self._cores)
         ordered = {name: seconds[name] for name in (*SECONDS, *SHARES)}
         profile = HostProfile(ordered, caches, families | among, {name: spreads[name] for name in ordered}, _about(self._cores))
@@ -111,44 +108,46 @@ class _Calibration:
             self._tick()
         return found
 
-    def _among_others(self) -> tuple[list[Sample], float]:
-        """(kernels in networks, with all cores, what a node with a kernel takes beside it there)
+    def _among_others(self, seconds: dict[str, float]) -> list[Sample]:
+        """Kernels in networks, with all cores, where none finds in the caches what it was given, nor a helper awake.
 
-        There none finds in the caches what it was given, nor a helper awake.
+        Adds to `seconds` what a node with a kernel takes beside it there, and one that goes to a thread of the pool.
         """
         self._total += len(self._networks)
-        found, overheads = [], []
+        found, beside, handed = [], [0.0], [0.0]
         for graph in self._networks:
-            loads = loads_of(graph)
-            timer = StepTimer(graph, self._all_cores, random_feeds(graph), intra_op_parallelism_threads=self._cores)
-            timings, overhead = timer.time_nodes(_NETWORK_RUNS)
+            loads, number = walked(graph)
+            feeds = random_feeds(graph)
+            timer = StepTimer(graph, self._all_cores, feeds)
+            parallel = StepTimer(graph, self._all_cores, feeds, inter_op_parallelism_threads=2)
+            fixed, arriving = (min(it.run() for _ in range(_NETWORK_RUNS)) for it in (timer, parallel))
+            timings, rest = timer.time_nodes(_NETWORK_RUNS)
             if len(loads) >= _MANY_NODES:  # so that what the step itself takes is little for each
-                overheads.append(overhead / len(loads))
+                beside.append(rest / len(loads))
+                arriving -= len(graph["nodes"]) * (seconds["dataflow"] - seconds["dispatch"])
+                handed.append((arriving - fixed) / number if number else 0.0)
             found += [Sample(load, timings[name]) for name, load in loads.items() if name in timings]
             self._tick()
-        return found, median(overheads or [0.0])
+        seconds |= {"beside": median(beside[1:] or beside), "handed": max(0.0, median(handed[1:] or handed))}
+        return found
 
     def _dispatches(self) -> tuple[dict[str, float], dict[str, float]]:
-        """What the executors take for a node: in a fixed order, as inputs arrive, and for one that goes to a thread."""
+        """What the executors take for a node: in a fixed order, and as inputs arrive."""
         budget = 2 * self._case_seconds
-        fixed = self._slope(chain_graph, budget, _NODES)
+        fixed = self._slope(budget)
         self._tick()
-        arriving = self._slope(chain_graph, budget, _NODES, inter_op_parallelism_threads=2)
+        arriving = self._slope(budget, inter_op_parallelism_threads=2)
         self._tick()
-        alone = self._slope(handed_graph, budget, _FEWER_NODES)
-        handed = self._slope(handed_graph, budget, _FEWER_NODES, inter_op_parallelism_threads=2)
-        self._tick()
-        seconds = {
-            "dispatch": fixed.seconds,
-            "dataflow": max(fixed.seconds, arriving.seconds),
-            "handed": max(0.0, handed.seconds - alone.seconds - max(0.0, arriving.seconds - fixed.seconds)),
-        }
-        return seconds, dict(zip(_DISPATCHES, (t.spread - 1 for t in (fixed, arriving, handed)), strict=True))
+        spreads = {"dispatch": fixed.spread - 1} | dict.fromkeys(("dataflow", "handed", "beside"), arriving.spread - 1)
+        return {"dispatch": fixed.seconds, "dataflow": max(fixed.seconds, arriving.seconds)}, spreads
 
-    def _slope(self, graph: Callable[[int], dict[str, Any]], budget: float, nodes: int, **config: int) -> Timing:
-        few, many = (StepTimer(made, self._all_cores, random_feeds(made), **config) for made in (graph(2), graph(2 + nodes)))
+    def _slope(self, budget: float, **config: int) -> Timing:
+        graphs = [chain_graph(count) for count in (2, 2 + _NODES)]
+        few, many = (StepTimer(graph, self._all_cores, random_feeds(graph), **config) for graph in graphs)
         low, high = quickest(few.run, budget / 4), quickest(many.run, budget)
-        return Timing((high.seconds - low.seconds) / nodes, high.spread)
+        found = (high.seconds - low.seconds) / _NODES
+        # two runs that were disturbed may come out the wrong way round
+        return Timing(found if found > 0 else high.seconds / _NODES, high.spread)
 
 
 def _spread(timings: Iterable[Timing]) -> float:

@@ -217,16 +217,6 @@ def chain_graph(count: int) -> dict[str, Any]:
     return _waited_for(nodes, ["m1", f"n{count - 1}"])
 
 
-def handed_graph(count: int) -> dict[str, Any]:
-    """So many nodes, one after the other, that a session with threads hands to its pool."""
-    shape = [400, 400]  # of more bytes than the executor keeps to itself, and work that its threads share
-    nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x0", "dtype": "float32", "shape": shape}]
-    for number in range(count):
-        inputs = [f"n{number - 1}" if number else "x0", "x0"]
-        nodes.append({"op": "MatMul", "name": f"n{number}", "inputs": inputs})
-    return _waited_for(nodes, [f"n{count - 1}"])
-
-
 def _training_graph(case: Case, copies: int) -> dict[str, Any]:
     """An update of variables of these shapes, by momentum."""
     (dims,) = case.inputs

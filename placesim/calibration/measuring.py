@@ -17,7 +17,7 @@ from placesim.graph.steps import Config, Feed, Fetch, Step
 from placesim.loading import load
 from placesim.options import Options
 from placesim.prediction.host_loads import Load, host_load
-from placesim.prediction.steps import node_shapes
+from placesim.prediction.steps import is_handed_over, node_shapes
 from placesim.runtime.executor import Executor
 from placesim.runtime.program import Instruction
 from placesim.runtime.recording import Recorder
@@ -37,26 +37,37 @@ class Timing(NamedTuple):
     spread: float = 1.0
 
 
-def loads_of(graph: dict[str, Any]) -> dict[str, Load]:
-    """What a simulation would say that the kernels of `all`'s step do, by node; raises what the graph's walk raises."""
+class Walked(NamedTuple):
+    """What a simulation would say that a step's kernels do, by node, and how many of them a pool would run."""
+
+    loads: dict[str, Load]
+    handed: int
+
+
+def walked(graph: dict[str, Any]) -> Walked:
+    """What `all`'s step does; raises what the graph's walk raises."""
     recorder = Recorder()
     names = {node["name"] for node in graph["nodes"]}
     run = [{"fetch": [name]} for name in ("init", "all") if name in names]
     report = simulate(load(graph | {"run": run}), Options(), Stage.WALKED, tells_memory=True, recorder=recorder)
     if report.error is not None:
         raise report.error
-    found = {}
+    found, handed = {}, 0
     for execution in recorder.steps[-1]:
         site = execution.site
-        counted = None if site is None or execution.is_dead else host_load(node_shapes(site, execution))
-        if site is not None and counted is not None:
+        if site is None or execution.is_dead:
+            continue
+        shapes = node_shapes(site, execution)
+        counted = host_load(shapes)
+        if counted is not None:
             found[site.instruction.node.name] = counted
-    return found
+            handed += is_handed_over(site, shapes)
+    return Walked(found, handed)
 
 
 def load_of(case: Case) -> Load:
     """What a simulation would say that the case's op does; raises what the graph's walk raises."""
-    return loads_of(graph_of(case, 1))["n0"]
+    return walked(graph_of(case, 1)).loads["n0"]
 
 
 class StepTimer:

@@ -115,7 +115,7 @@ class StepCosts:
         if load is None:
             return Placed(_exactly(profile.seconds[key]), place.cores)
         dispatch = profile.seconds["beside"] + profile.seconds[key] - profile.seconds["dispatch"]
-        if in_parallel and is_expensive(site.instruction.kernel) and shapes.read_bytes > LARGE_INPUT_BYTES:
+        if in_parallel and is_handed_over(site, shapes):
             dispatch += profile.seconds["handed"]
         threads = min(self._machine.intra_op(place.host), load.parts)
         found = kernel_prediction(load, profile, threads)
@@ -124,6 +124,11 @@ class StepCosts:
 
 def _exactly(seconds: float) -> Prediction:
     return Prediction(seconds, seconds, seconds)
+
+
+def is_handed_over(site: Site, shapes: NodeShapes) -> bool:
+    """Whether a session with threads between ops runs the node in one of them."""
+    return is_expensive(site.instruction.kernel) and shapes.read_bytes > LARGE_INPUT_BYTES
 
 
 def node_shapes(site: Site, execution: Execution) -> NodeShapes:
