@@ -48,8 +48,8 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "cli": (
-        "escapes files suggestions deadlines interrupts simulation calibration sizing timing loading options manual inspection prediction "
-        "report marked formats devices errors placesim"
+        "escapes files suggestions deadlines interrupts simulation calibration sizing timing loading options manual inspection "
+        "prediction report marked formats devices errors placesim"
     ),
     "__init__": "interrupts simulation devices errors",
     "__main__": "cli interrupts",
