@@ -19,7 +19,7 @@ from placesim.devices.host_models import BASIC, FAMILIES, SECONDS, SHARES, HostM
 from placesim.runtime.intra_op import blas_text
 from placesim.runtime.threads import ThreadPools, available_processors
 
-CASE_SECONDS = 0.2
+CASE_SECONDS = 0.25
 """What is spent on each case, beside what making its tensors takes."""
 _NODES = 200
 _MANY_NODES = 100
@@ -49,6 +49,7 @@ class _Calibration:
         self._cores = available_processors()
         self._pools = ThreadPools()
         self._all_cores = ThreadPools()
+        self._step_seconds = 0.0
         self._networks = networks(is_quick=is_quick)
         self._cases: dict[int, Sample] = {}
         everything = [case for group in self._groups for case in group.cases] + self._checked
@@ -89,7 +90,7 @@ class _Calibration:
         self._progress(self._done, self._total)
 
     def _sample(self, case: Case) -> Sample:
-        timing = time_case(case, self._pools, self._case_seconds, intra_op_parallelism_threads=1)
+        timing = time_case(case, self._pools, self._case_seconds, self._step_seconds, intra_op_parallelism_threads=1)
         found = self._cases[id(case)] = Sample(load_of(case), timing)
         self._tick()
         return found
@@ -103,7 +104,9 @@ class _Calibration:
         self._total += len(shared)
         found = []
         for case in shared:
-            timing = time_case(case, self._all_cores, self._case_seconds, intra_op_parallelism_threads=self._cores)
+            timing = time_case(
+                case, self._all_cores, self._case_seconds, self._step_seconds, intra_op_parallelism_threads=self._cores
+            )
             found.append(Sample(self._cases[id(case)].load, timing))
             self._tick()
         return found
@@ -145,6 +148,8 @@ class _Calibration:
         graphs = [chain_graph(count) for count in (2, 2 + _NODES)]
         few, many = (StepTimer(graph, self._all_cores, random_feeds(graph), **config) for graph in graphs)
         low, high = quickest(few.run, budget / 4), quickest(many.run, budget)
+        if not config:
+            self._step_seconds = low.seconds
         found = (high.seconds - low.seconds) / _NODES
         # two runs that were disturbed may come out the wrong way round
         return Timing(found if found > 0 else high.seconds / _NODES, high.spread)
