@@ -24,17 +24,18 @@ Paths = str | PurePath | Sequence[str | PurePath]
 class Options:
     """Options by the names of the command line's flags; None leaves what the file says.
 
-    `inventory` is a file with a `devices:` document or that document itself, `link` are links as `A-B=25GB/s@2us`; `timeout` is
-    in seconds, `memory_limit` in bytes or a text with a unit; `no_memory_limit` lets devices hold more than they have, and
-    `report_tensor_allocations_upon_oom` has TensorFlow list what they hold when they can't.  `shape` and `batch` settle open
-    dimensions of placeholders where nothing is computed: shapes by name, as a mapping or as `NAME=1,2,3`, and the first
-    dimension of all others.  There `iterations` says how often loops run that nothing else fixes, as a mapping or as `NAME=N`,
-    and `assume_unknown` is taken for each dimension that stays open.  `tag`, `signature` and `checkpoint` choose among what a
-    file of TensorFlow's offers; `clear_devices` drops the devices that its nodes ask for, then `device` sets them: patterns
-    over node names to devices, as a mapping or as `PATTERN=DEVICE`.  Beside its own folder the graph may read what lies in
-    `allow_read`, and write what lies in `allow_write`; `allow_all_files` leaves nothing out.  `environment` are the environment
-    variables of the simulated process, which is a new one unless `process` holds one in which sessions were before; neither has
-    a flag, and the command line gives the first.
+    `inventory` is a file with a `devices:` document or that document itself, `profile` one such or several, of which the host
+    and the GPUs' figures are taken, `link` are links as `A-B=25GB/s@2us`; `timeout` is in seconds, `memory_limit` in bytes or a
+    text with a unit; `no_memory_limit` lets devices hold more than they have, and `report_tensor_allocations_upon_oom` has
+    TensorFlow list what they hold when they can't.  `shape` and `batch` settle open dimensions of placeholders where nothing is
+    computed: shapes by name, as a mapping or as `NAME=1,2,3`, and the first dimension of all others.  There `iterations` says
+    how often loops run that nothing else fixes, as a mapping or as `NAME=N`, and `assume_unknown` is taken for each dimension
+    that stays open.  `tag`, `signature` and `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops
+    the devices that its nodes ask for, then `device` sets them: patterns over node names to devices, as a mapping or as
+    `PATTERN=DEVICE`.  Beside its own folder the graph may read what lies in `allow_read`, and write what lies in
+    `allow_write`; `allow_all_files` leaves nothing out.  `environment` are the environment variables of the simulated process,
+    which is a new one unless `process` holds one in which sessions were before; neither has a flag, and the command line gives
+    the first.
     """
 
     log_placement: bool | None = None
@@ -43,6 +44,7 @@ class Options:
     gpu_model: str | None = None
     inventory: Any = None
     link: Sequence[str] = ()
+    profile: Any = ()
     soft_placement: bool | None = None
     fetch: str | Sequence[str] | None = None
     feed: Mapping[str, Any] = field(default_factory=dict)
@@ -80,6 +82,11 @@ class Options:
         return _paths("allow_write", self.allow_write)
 
     @property
+    def profiles(self) -> tuple[Any, ...]:
+        """`profile` as a tuple."""
+        return tuple(self.profile) if isinstance(self.profile, list | tuple) else (self.profile,)
+
+    @property
     def tags(self) -> tuple[str, ...]:
         """`tag` as a tuple."""
         return (self.tag,) if isinstance(self.tag, str) else tuple(self.tag)
@@ -113,6 +120,7 @@ class OptionValues(TypedDict, total=False):
     gpu_model: str | None
     inventory: Any
     link: Sequence[str]
+    profile: Any
     soft_placement: bool | None
     fetch: str | Sequence[str] | None
     feed: Mapping[str, Any]

@@ -448,11 +448,22 @@ def _machine(file: GraphFile | None, options: Options) -> _Machine:
         given["gpu_model"] = find_gpu_model(options.gpu_model)
     values = {name: value for name, value in given.items() if value is not None}
     tasks = tuple(task._replace(**values) for task in tasks)
+    for profile in options.profiles:
+        for known in _read_inventory(profile)[0]:
+            tasks = tuple(_with_profile(task, known) for task in tasks)
     if options.link:
         from placesim.formats.graph_file.links import check_given
 
         check_given(links.given, tasks)
     return _Machine(tasks, links)
+
+
+def _with_profile(task: TaskInventory, known: TaskInventory) -> TaskInventory:
+    """The task with another's host, and with the figures of its GPUs' model where that is the same."""
+    own, other = task.gpu_model, known.gpu_model
+    if own.name == other.name:
+        own = own._replace(flops=other.flops, bandwidth=other.bandwidth, figures=other.figures)
+    return task._replace(host=known.host or task.host, gpu_model=own)
 
 
 def _read_inventory(source: Any) -> tuple[tuple[TaskInventory, ...], MachineLinks]:

@@ -40,6 +40,7 @@ ROOMS = {
     "report": "traces escapes marked inspection prediction runtime placement graph devices ops dtypes errors",
     "walks": "suggestions simulation loading options report runtime errors",
     "timing": "collector walks simulation loading options prediction runtime graph errors",
+    "calibration": "simulation loading options formats prediction runtime graph devices errors",
     "known": "loading options inspection prediction runtime graph errors",
     "sizing": "known walks simulation loading options inspection runtime devices errors",
     "sweeping": "files suggestions timing simulation loading options report formats graph prediction devices errors",
@@ -52,8 +53,8 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "cli": (
-        "collector escapes files suggestions deadlines interrupts simulation known sizing timing sweeping loading options "
-        "manual inspection prediction report marked formats devices errors placesim"
+        "collector escapes files suggestions deadlines interrupts simulation calibration known sizing timing sweeping loading "
+        "options manual inspection prediction report marked formats devices errors placesim"
     ),
     "__init__": "interrupts forecasts simulation devices errors",
     "__main__": "cli interrupts",
@@ -63,7 +64,17 @@ THIRD_PARTY = {
     "yaml": ("formats/graph_file/yaml_tree", "formats/graph_file/writer"),
     "click": ("cli/",),
     "rich": ("cli/", "report/terminal"),
-    "numpy": ("dtypes", "tensor_fields", "ops/attributes", "graph/", "formats/", "checkpoints/", "placement/", "runtime/"),
+    "numpy": (
+        "dtypes",
+        "tensor_fields",
+        "ops/attributes",
+        "graph/",
+        "formats/",
+        "checkpoints/",
+        "placement/",
+        "runtime/",
+        "calibration/",
+    ),
     "ml_dtypes": ("dtypes", "runtime/"),
     "scipy": ("runtime/kernels/",),
     "re2": ("runtime/kernels/string/matching",),

@@ -21,6 +21,7 @@ COMMANDS = {
     "memory": "Tell what a graph needs of its devices' memory, and what would fit.",
     "simulate": "Tell how long a step would take, and where the time goes.",
     "sweep": "Simulate a graph under many combinations of options.",
+    "calibrate": "Measure this machine, for predictions of its time.",
     "convert": "Convert a graph between YAML, JSON and TensorFlow's GraphDef.",
     "manual": "Read the manual.",
 }

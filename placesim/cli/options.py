@@ -178,6 +178,12 @@ def top_option(default: int, what: str) -> Callable[[Command], Command]:
     return click.option("--top", type=click.IntRange(1), metavar="N", default=default, show_default=True, help=text)
 
 
+profile_option = click.option(
+    "--profile",
+    multiple=True,
+    metavar="FILE",
+    help="What `calibrate` wrote of a host, or the figures of a GPU's model; may be repeated.",
+)
 output_option = click.option(
     "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file; its ending tells the form."
 )

@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 0.5
 
 
 class TerminalProgress:
-    """Shows steps, and the nodes of the step that runs; it erases itself at the end."""
+    """Shows how far each of some things is, such as steps and the nodes of the one that runs; it erases itself at the end."""
 
     def __init__(self) -> None:
         self._started: float | None = None
@@ -47,7 +47,7 @@ class TerminalProgress:
             self._bar.update(task, completed=done, total=total)
 
     def _is_worth_it(self) -> bool:
-        """Whether executing has taken longer than a moment."""
+        """Whether it has taken longer than a moment."""
         now = time.monotonic()
         self._started = now if self._started is None else self._started
         return now - self._started >= PATIENCE_SECONDS

@@ -19,6 +19,7 @@ from placesim.cli.options import (
     machine_options,
     output_option,
     placement_options,
+    profile_option,
     shell_environment,
     size_options,
     source_options,
@@ -72,6 +73,7 @@ _EPILOG = (
     "--execute", is_flag=True, help="Execute the graph with numpy, and take the sizes, iterations and branches that come."
 )
 @feed_option
+@profile_option
 @click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.")
 @top_option(TOP, "nodes, transfers and parts of the critical path to list")
 @machine_options

@@ -29,7 +29,8 @@ class GpuFigures(NamedTuple):
     """What a model computes beside float32, and how it is attached; 0 is none, or not known.
 
     Rates in operations per second; float16 and bfloat16 of 0 are computed as float32.  `process_nm` is the foundry's name for
-    the process, `cache` the last level's bytes, `watts` what the board may draw, `nvlink` bytes per second each way.
+    the process, `cache` the last level's bytes, `watts` what the board may draw, `nvlink` bytes per second each way,
+    `launch` the seconds in which a thread of the host launches a kernel.
     """
 
     float64: float = 0.0
@@ -46,6 +47,7 @@ class GpuFigures(NamedTuple):
     pcie_generation: int = 3
     pcie_lanes: int = 16
     nvlink: float = 0.0
+    launch: float = 0.0
 
 
 class GpuModel(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from placesim.devices.catalogue import DEFAULT_MODEL, GpuModel
 from placesim.devices.gpu_memory import GpuMemory, GpuProcess, LogLine, count_gpus, make_gpus
 from placesim.devices.gpu_options import DeviceOptions
+from placesim.devices.host_models import HostModel
 from placesim.devices.names import ANY, DeviceSpec, parse_runtime_name
 from placesim.errors import NotFoundError, PlacesimError, UsageError
 
@@ -24,7 +25,7 @@ TYPE_PRIORITIES = {"GPU": 210, "CPU": 70, "XLA_CPU": 50, "XLA_GPU": 50}
 class TaskInventory(NamedTuple):
     """What one task, or each of `tasks` tasks of a job, has; `job` None is a single machine.
 
-    `cpu_memory` is how many bytes each CPU device may use, None for no limit.
+    `cpu_memory` is how many bytes each CPU device may use, None for no limit; `host` what is known of the task's host.
     """
 
     cpu: int = 1
@@ -35,12 +36,14 @@ class TaskInventory(NamedTuple):
     job: str | None = None
     tasks: int = 1
     cpu_memory: int | None = None
+    host: HostModel | None = None
 
 
 class Device(NamedTuple):
     """One device: full name, type, memory limit in bytes, and what the driver says of it (empty for a CPU).
 
-    `gpu` is what its allocator is made from, where it is a GPU; `host_limit` the bytes that a CPU was given by the inventory.
+    `gpu` is what its allocator is made from, where it is a GPU; `host_limit` the bytes that a CPU was given by the inventory,
+    `host` what is known of its task's host.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Device(NamedTuple):
     physical_device_desc: str = ""
     gpu: GpuMemory | None = None
     host_limit: int | None = None
+    host: HostModel | None = None
 
     @property
     def allocation_limit(self) -> int | None:
@@ -158,7 +162,8 @@ def build_devices(
     for entry in inventory:
         for task in range(entry.tasks):
             prefix = f"/job:{entry.job or 'localhost'}/replica:0/task:{task}/device:"
-            devices += _task_devices(prefix, entry, options, process, log)
+            made = _task_devices(prefix, entry, options, process, log)
+            devices += made if entry.host is None else [device._replace(host=entry.host) for device in made]
     return tuple(devices)
 
 

@@ -1,10 +1,11 @@
-"""The processor of a simulated machine's host: nothing says which it is, so that one is assumed."""
+"""A task's host as a cost needs it: its cores and their rates; what the inventory does not say of it is assumed."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import lru_cache
 
+from placesim.devices.host_models import HostModel
 from placesim.prediction.processors import Arithmetic, Processor
 
 HOST_CORES = 8
@@ -21,16 +22,58 @@ LAUNCH_SECONDS = 5e-6
 """What a thread of the host takes to launch a kernel on a GPU: assumed."""
 SHARE_SECONDS = 40e-6
 """A node is given another core for so much work each: TensorFlow's pools cut no smaller shares than some ten microseconds."""
-HOST_ASSUMPTION = (
-    f"each task's host is assumed to have {HOST_CORES} cores of {_CLOCK_HZ / 1e9:g} GHz, with {_FLOAT32 / 1e9:g} GFLOPS of "
-    f"float32 and {_BYTES_PER_CORE / 1e9:g} GB/s each: the times of what runs on CPUs are uncertain beyond their intervals"
-)
+_RATES: tuple[Arithmetic, ...] = ("tf32", "float16", "bfloat16", "int8")
+"""What a processor without a rate of its own for it computes as float32."""
 
 
-@lru_cache
-def host_processor(cores: int) -> Processor:
-    """So many cores of the assumed host; rates and bandwidth are in proportion."""
-    rates: dict[Arithmetic, float] = dict.fromkeys(("float32", "tf32", "float16", "bfloat16", "int8"), _FLOAT32 * cores)
-    rates["float64"] = _FLOAT32 * cores / 2
-    one = Processor("assumed host", rates, _BYTES_PER_CORE, 1, _CLOCK_HZ, "processor")
-    return replace(one, units=cores, bandwidth=_BYTES_PER_CORE * cores, cache_bytes=_CACHE_BYTES_PER_CORE * cores)
+class Host:
+    """A host's cores, and the processor that so many of them are."""
+
+    def __init__(self, model: HostModel) -> None:
+        self.model = model
+        self.cores = model.cores or HOST_CORES
+        self.inter_op_threads = model.inter_op_threads or self.cores
+        self.dispatch = model.dispatch or DISPATCH_SECONDS
+        self.launch = model.launch or LAUNCH_SECONDS
+        self.profile = model.profile
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether the rates that times on CPUs follow from are."""
+        return self.profile is None and not (self.model.cores and self.model.flops and self.model.bandwidth)
+
+    @lru_cache  # noqa: B019  # a machine has a few hosts, which live as long as it
+    def processor(self, cores: int) -> Processor:
+        """So many of its cores; rates and bandwidth are in proportion."""
+        model, share = self.model, cores / self.cores
+        float32 = model.flops * share or _FLOAT32 * cores
+        rates: dict[Arithmetic, float] = {"float32": float32, "float64": float32 / 2, **dict.fromkeys(_RATES, float32)}
+        rates |= {name: rate * share for name, rate in model.rates.items() if name in rates}
+        return Processor(
+            model.name or ("assumed host" if self.is_assumed else "host"),
+            rates,
+            model.bandwidth * share or _BYTES_PER_CORE * cores,
+            cores,
+            float32 / cores / _FLOATS_PER_CLOCK,
+            "processor",
+            cache_bytes=_CACHE_BYTES_PER_CORE * cores,
+        )
+
+    def assumptions(self, *, has_gpus: bool) -> Iterator[str]:
+        """What is not said of it."""
+        if self.is_assumed:
+            model = self.model
+            float32 = model.flops / self.cores or _FLOAT32
+            clock = "" if model.flops else f" of {_CLOCK_HZ / 1e9:g} GHz"
+            bandwidth = model.bandwidth / self.cores or _BYTES_PER_CORE
+            yield (
+                f"each task's host is assumed to have {self.cores} cores{clock}, with {float32 / 1e9:g} GFLOPS of float32 and "
+                f"{bandwidth / 1e9:g} GB/s each: the times of what runs on CPUs are uncertain beyond their intervals"
+            )
+        assumed = []
+        if self.profile is None and not self.model.dispatch:
+            assumed.append(f"{self.dispatch * 1e6:g} us for each node")
+        if has_gpus and not self.model.launch:
+            assumed.append(f"{self.launch * 1e6:g} us to launch a kernel on a GPU")
+        if assumed:
+            yield f"a thread of the host is assumed to take {' and '.join(assumed)}"

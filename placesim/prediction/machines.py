@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from placesim.devices.host_models import HostModel
 from placesim.devices.inventory import Device
 from placesim.devices.links import (
     HOST,
@@ -28,7 +29,7 @@ from placesim.devices.links import (
 )
 from placesim.devices.names import DeviceSpec
 from placesim.errors import GraphFileError, Location, Problem
-from placesim.prediction.hosts import HOST_CORES
+from placesim.prediction.hosts import Host
 from placesim.prediction.processors import Processor, gpu_processor
 from placesim.prediction.routes import Routes
 from placesim.timelines.links import Link
@@ -52,7 +53,7 @@ class Threads(NamedTuple):
 
 
 class _Gpu(NamedTuple):
-    """Places of a GPU's streams, and where its links end."""
+    """Places of a GPU's streams, and where its links end; `launch` is 0 where it is not known."""
 
     processor: Processor
     compute: int
@@ -60,6 +61,7 @@ class _Gpu(NamedTuple):
     to_host: int
     to_others: int
     vertex: Vertex
+    launch: float = 0.0
 
 
 class Place(NamedTuple):
@@ -69,6 +71,7 @@ class Place(NamedTuple):
     task: DeviceSpec
     cores: int
     gpu: _Gpu | None
+    host: Host
 
     @property
     def name(self) -> str:
@@ -95,27 +98,30 @@ class SimulatedMachine:
         threads = threads or Threads()
         self.resources: list[Resource] = []
         self.places: dict[str, Place] = {}
-        self.intra_op = min(threads.intra_op, HOST_CORES) if threads.intra_op > 0 else HOST_CORES
+        self.threads = threads
+        self.hosts: dict[DeviceSpec, Host] = {}
         self._cores: dict[DeviceSpec, int] = {}
         self._gpus: dict[tuple[DeviceSpec, int], _Gpu] = {}
         self._location = links.location
         self._routes = Routes()
         self._found: dict[tuple[Vertex, Vertex], Route] = {}
         listed = listed_links(devices, links)
-        # a pool of negative size has the caller's thread alone
-        inter_op = threads.inter_op if threads.inter_op > 0 else HOST_CORES if threads.inter_op == 0 else 1
         tasks = list(dict.fromkeys(device.spec.address_space for device in devices))
         self._names_tasks = len(tasks) > 1
         for task in tasks:
-            host = Vertex(_task(task), HOST)
+            end = Vertex(_task(task), HOST)
             name = f"{task.job}:{task.task}/" if self._names_tasks else ""
-            self._cores[task] = self._resource(Cores(f"{name}host", HOST_CORES, inter_op))
-            if self._names_tasks and (host, "network") not in listed.replaced:
-                self._both_ways(host, Vertex(None, NETWORK), f"{name}network", NETWORK_BYTES, LATENCIES["network"] / 2)
+            model = next((device.host for device in devices if device.host and device.spec.address_space == task), HostModel())
+            host = self.hosts[task] = Host(model)
+            # a pool of negative size has the caller's thread alone
+            inter_op = threads.inter_op if threads.inter_op > 0 else host.inter_op_threads if threads.inter_op == 0 else 1
+            self._cores[task] = self._resource(Cores(f"{name}host", host.cores, inter_op))
+            if self._names_tasks and (end, "network") not in listed.replaced:
+                self._both_ways(end, Vertex(None, NETWORK), f"{name}network", NETWORK_BYTES, LATENCIES["network"] / 2)
         for device in devices:
             task = device.spec.address_space
             gpu = None if device.gpu is None else self._gpu(device, task, listed)
-            self.places[device.name] = Place(device, task, self._cores[task], gpu)
+            self.places[device.name] = Place(device, task, self._cores[task], gpu, self.hosts[task])
         self.assumes_links = bool(self.links)
         for link in listed.links:
             self._listed(link)
@@ -140,6 +146,7 @@ class SimulatedMachine:
                 self._resource(Stream(f"{name} {TO_HOST}")),
                 self._resource(Stream(f"{name} {BETWEEN_GPUS}")),
                 vertex,
+                own.launch,
             )
             if (vertex, "pcie") not in listed.replaced:
                 pcie = PCIE_BYTES_PER_LANE[min(5, max(1, own.pcie_generation))] * own.pcie_lanes
@@ -170,6 +177,10 @@ class SimulatedMachine:
         for way in (0, 1) if entry.ways == "each" else (0,):
             name = f"{label}{names[way]} to {names[1 - way]}"
             self._routes.connect(ends[way], ends[1 - way], self._routes.add(Link(name, entry.bandwidth, entry.latency)))
+
+    def intra_op(self, host: Host) -> int:
+        """How many cores of a host one node may use."""
+        return min(self.threads.intra_op, host.cores) if self.threads.intra_op > 0 else host.cores
 
     def route(self, sender: Place, receiver: Place, *, from_host: bool, to_host: bool) -> Route:
         """The way between two devices' memories; `from_host` and `to_host` say that a GPU's end is in host memory.

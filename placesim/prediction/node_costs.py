@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from placesim.devices.inventory import Device
 from placesim.errors import PlacesimError
 from placesim.prediction.costs import machine_of, start_seconds, work_family
-from placesim.prediction.hosts import DISPATCH_SECONDS
-from placesim.prediction.machines import SimulatedMachine
+from placesim.prediction.machines import Place, SimulatedMachine
 from placesim.prediction.steps import PlacedKernel, StepCosts, node_shapes, num_bytes
 from placesim.prediction.work import Product
 from placesim.runtime.accounting.sites import Site
@@ -170,8 +169,8 @@ class NodeCosts:
         parts = []
         for execution in run.executions:
             site, shapes = _site(execution), _shapes(execution)
-            kernel = self._costs.kernel_on(place, run.node.name, shapes, memory.outputs, calls=site.calls)
-            parts.append((kernel, _bounds(kernel, shapes), tuple(self._transfers(run, execution, device, memory))))
+            kernel = self._costs.kernel_on(place, site, shapes, memory.outputs)
+            parts.append((kernel, _bounds(kernel, shapes, place), tuple(self._transfers(run, execution, device, memory))))
         kernels = [kernel for kernel, _, _ in parts]
         seconds, low, high = map(sum, zip(*(kernel.placed.predicted for kernel in kernels), strict=True))
         compute, moving, launch = map(sum, zip(*(bound for _, bound, _ in parts), strict=True))
@@ -188,7 +187,7 @@ class NodeCosts:
             sum(kernel.placed.launch for kernel in kernels),
             max((compute, COMPUTE), (moving, MEMORY), (launch, LAUNCH))[1],
             "" if work is None else work_family(work, kernels[0].processor),
-            kernels[0].placed.is_host,
+            kernels[0].placed.is_assumed,
             _folded(transfer for _, _, transfers in parts for transfer in transfers),
         )
 
@@ -240,9 +239,9 @@ def _shapes(execution: Execution) -> NodeShapes:
     return node_shapes(_site(execution), execution)
 
 
-def _bounds(kernel: PlacedKernel, shapes: NodeShapes) -> tuple[float, float, float]:
+def _bounds(kernel: PlacedKernel, shapes: NodeShapes, place: Place) -> tuple[float, float, float]:
     """Seconds of the operations, of the bytes, and of what passes whatever the sizes are."""
-    launch = DISPATCH_SECONDS if kernel.placed.is_host else kernel.placed.launch
+    launch = place.host.dispatch if kernel.placed.resource == place.cores else kernel.placed.launch
     if kernel.work is None:
         return 0.0, 0.0, launch
     machine = machine_of(kernel.work, kernel.processor)

@@ -60,7 +60,10 @@ _DENSE_OPERATIONS_PER_BYTE = 8
 
 
 class NodeShapes(NamedTuple):
-    """A node's op, attrs and static shapes, all known, and the operations and bytes that its kernel's cost says."""
+    """A node's op, attrs and static shapes, all known, and the operations and bytes that its kernel's cost says.
+
+    `read_bytes` are those of its inputs.
+    """
 
     op: str
     attrs: Attrs
@@ -69,6 +72,7 @@ class NodeShapes(NamedTuple):
     dtype: DType
     operations: int
     moved_bytes: int
+    read_bytes: int = 0
 
 
 def node_work(node: NodeShapes, processor: Processor) -> Work | None:

@@ -12,6 +12,7 @@ from placesim.errors import InvalidArgumentError, UsageError
 Arithmetic = Literal["float64", "float32", "tf32", "float16", "bfloat16", "int8"]
 Memory = Literal["stacked", "planar", "checked", "early", "processor"]
 """HBM, GDDR, GDDR with its check bits in line, whatever a GPU before Volta has, or a CPU's main memory."""
+_BITS: Mapping[Arithmetic, int] = {"float64": 64, "float32": 32, "tf32": 19, "float16": 16, "bfloat16": 16, "int8": 8}
 _NO_LIMIT = float("inf")
 _VOLTA = 7.0
 _REACHED_SHARES = {3: 0.74, 5: 0.8}
@@ -62,11 +63,13 @@ class Processor:
                 raise InvalidArgumentError(f"{self.name}: its {what} is {value:g}; a cost needs one above 0")
 
     def rate(self, arithmetic: Arithmetic) -> float:
-        """Peak operations per second; InvalidArgumentError names the arithmetics that there is a rate for."""
+        """Peak operations per second; InvalidArgumentError names the arithmetics that there is a rate for, and the nearest."""
         found = self.rates.get(arithmetic, 0.0)
         if not 0 < found < _NO_LIMIT:
-            known = ", ".join(name for name, value in self.rates.items() if value > 0) or "none"
-            raise InvalidArgumentError(f"{self.name} has no rate for {arithmetic}: it has {known}")
+            known = [name for name, value in self.rates.items() if value > 0]
+            nearest = min(known, key=lambda name: abs(_BITS[name] - _BITS[arithmetic]), default=None)
+            has = f"{', '.join(known)}; the nearest is {nearest}" if nearest else "none"
+            raise InvalidArgumentError(f"{self.name} has no rate for {arithmetic}: it has {has}")
         return found
 
 

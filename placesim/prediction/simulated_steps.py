@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from placesim.errors import PlacesimError
 from placesim.prediction.helps import find_helps
-from placesim.prediction.hosts import DISPATCH_SECONDS, HOST_ASSUMPTION, LAUNCH_SECONDS
 from placesim.prediction.machines import LINK_ASSUMPTION, SimulatedMachine
 from placesim.prediction.memory_curves import MemoryCurve, memory_curve
 from placesim.prediction.step_trace import StepTrace
@@ -90,11 +89,8 @@ def study_steps(
 
 
 def _assumptions(step: Sequence[Execution], machine: SimulatedMachine) -> tuple[str, ...]:
-    said = [HOST_ASSUMPTION]
-    launches = (
-        f" and {LAUNCH_SECONDS * 1e6:g} us to launch a kernel on a GPU" if any(p.gpu for p in machine.places.values()) else ""
-    )
-    said.append(f"a thread of the host is assumed to take {DISPATCH_SECONDS * 1e6:g} us for each node{launches}")
+    has_gpus = any(place.gpu for place in machine.places.values())
+    said = list(dict.fromkeys(line for host in machine.hosts.values() for line in host.assumptions(has_gpus=has_gpus)))
     if machine.assumes_links:
         said.append(LINK_ASSUMPTION)
     said.append(
@@ -145,7 +141,7 @@ class SimulatedStep:
             if execution.site is not None and cost.resource != NOWHERE:
                 stream = resources[cost.resource].name
                 op, device = execution.site.instruction.node.op, execution.site.program.state.device.name
-                yield NodeRun(execution.site.name, op, device, stream, start, end, *cost.predicted, cost.is_host)
+                yield NodeRun(execution.site.name, op, device, stream, start, end, *cost.predicted, cost.is_assumed)
 
     def transfers(self) -> Iterator[TransferRun]:
         resources = self.machine.resources

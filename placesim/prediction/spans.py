@@ -120,7 +120,7 @@ def step_spans(trace: StepTrace) -> StepSpans:
                 start,
                 end,
                 *seconds,
-                cost.is_host,
+                cost.is_assumed,
                 *launch,
                 causes.of(task),
                 causes.of(task + len(step)) if launch[1] > launch[0] else NO_CAUSE,

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from placesim.devices.host_models import HostProfile
 from placesim.dtypes import FLOAT
 from placesim.errors import InvalidArgumentError
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.prediction.costs import Prediction, predict
-from placesim.prediction.hosts import DISPATCH_SECONDS, LAUNCH_SECONDS, SHARE_SECONDS, host_processor
+from placesim.prediction.host_costs import kernel_prediction
+from placesim.prediction.host_loads import host_load
+from placesim.prediction.hosts import SHARE_SECONDS
 from placesim.prediction.machines import Place, Route, SimulatedMachine
 from placesim.prediction.node_work import DISPATCHED, NodeShapes, node_work
 from placesim.prediction.processors import NoFiguresError, Processor
 from placesim.prediction.work import Work
 from placesim.runtime.accounting.sites import Site
+from placesim.runtime.dataflow import LARGE_INPUT_BYTES
+from placesim.runtime.kernels.kernel import is_expensive
 from placesim.runtime.partition import tensor_of
-from placesim.runtime.program import TransferKey
+from placesim.runtime.program import TransferKey, needs_dataflow
 from placesim.runtime.recording import Execution, TypedShape
 from placesim.timelines.workload import NOWHERE, Task, Transfer
 
@@ -26,14 +31,14 @@ NOTHING = Prediction(0.0, 0.0, 0.0)
 class Placed(NamedTuple):
     """What an execution takes and where: on `resource`, after `launch` seconds on the host where that is a stream.
 
-    `is_host` tells what runs on the host's cores.  Transfers have a `route` and `num_bytes`.
+    `is_assumed` tells what runs on a host's cores of which nothing is known.  Transfers have a `route` and `num_bytes`.
     """
 
     predicted: Prediction
     resource: int = NOWHERE
     launch: float = 0.0
     cores: int = 1
-    is_host: bool = False
+    is_assumed: bool = False
     route: Route | None = None
     num_bytes: int = 0
 
@@ -47,7 +52,6 @@ class PlacedKernel(NamedTuple):
 
 
 _NOWHERE = Placed(NOTHING)
-_DISPATCH = Prediction(DISPATCH_SECONDS, DISPATCH_SECONDS, DISPATCH_SECONDS)
 
 
 class StepCosts:
@@ -121,32 +125,62 @@ class StepCosts:
     def _kernel(self, site: Site, execution: Execution) -> Placed:
         place = self._machine.places[site.program.state.device.name]
         shapes = node_shapes(site, execution)
-        return self.kernel_on(place, site.name, shapes, site.output_on_host, calls=site.calls).placed
+        return self.kernel_on(place, site, shapes, site.output_on_host).placed
 
-    def kernel_on(
-        self, place: Place, name: str, shapes: NodeShapes, output_on_host: Sequence[bool], *, calls: bool
-    ) -> PlacedKernel:
+    def kernel_on(self, place: Place, site: Site, shapes: NodeShapes, output_on_host: Sequence[bool]) -> PlacedKernel:
         """What a node of such shapes would take at a place; NoFiguresError, with its name, where there is no rate for it."""
         # what lives in host memory is computed on the host, unless it is read off a tensor of the GPU's
         on_host = place.gpu is None or (any(output_on_host) and all(output_on_host))
-        is_dispatched = shapes.op in DISPATCHED or calls or not shapes.moved_bytes
+        is_dispatched = shapes.op in DISPATCHED or site.calls or not shapes.moved_bytes
         if place.gpu is not None and (is_dispatched or not on_host):
             processor = place.gpu.processor
             work = None if is_dispatched else node_work(shapes, processor)
             if work is None:
-                return PlacedKernel(Placed(NOTHING, place.gpu.compute, DISPATCH_SECONDS), processor)
-            return PlacedKernel(Placed(_predicted(name, work, processor), place.gpu.compute, LAUNCH_SECONDS), processor, work)
-        return self._on_host(name, shapes, place, is_dispatched=is_dispatched)
+                return PlacedKernel(Placed(NOTHING, place.gpu.compute, place.host.dispatch), processor)
+            launch = place.gpu.launch or place.host.launch
+            return PlacedKernel(Placed(_predicted(site.name, work, processor), place.gpu.compute, launch), processor, work)
+        return self._on_host(site, shapes, place, is_dispatched=is_dispatched)
 
-    def _on_host(self, name: str, shapes: NodeShapes, place: Place, *, is_dispatched: bool) -> PlacedKernel:
-        work = None if is_dispatched else node_work(shapes, host_processor(1))
+    def _on_host(self, site: Site, shapes: NodeShapes, place: Place, *, is_dispatched: bool) -> PlacedKernel:
+        host, threads = place.host, self._machine.intra_op(place.host)
+        if host.profile is not None:
+            return self._on_measured_host(site, shapes, place, host.profile, is_dispatched=is_dispatched)
+        work = None if is_dispatched else node_work(shapes, host.processor(1))
         if work is None:
-            return PlacedKernel(Placed(_DISPATCH, place.cores, is_host=True), host_processor(1))
-        alone = _predicted(name, work, host_processor(1))
-        cores = max(1, min(self._machine.intra_op, int(alone.seconds / SHARE_SECONDS)))
-        found = alone if cores == 1 else min(alone, _predicted(name, work, host_processor(cores)))
-        predicted = Prediction(*(seconds + DISPATCH_SECONDS for seconds in found))
-        return PlacedKernel(Placed(predicted, place.cores, cores=cores, is_host=True), host_processor(cores), work)
+            placed = Placed(_exactly(host.dispatch), place.cores, is_assumed=host.is_assumed)
+            return PlacedKernel(placed, host.processor(1))
+        alone = _predicted(site.name, work, host.processor(1))
+        cores = max(1, min(threads, int(alone.seconds / SHARE_SECONDS)))
+        found = alone if cores == 1 else min(alone, _predicted(site.name, work, host.processor(cores)))
+        predicted = Prediction(*(seconds + host.dispatch for seconds in found))
+        placed = Placed(predicted, place.cores, cores=cores, is_assumed=host.is_assumed)
+        return PlacedKernel(placed, host.processor(cores), work)
+
+    def _on_measured_host(
+        self, site: Site, shapes: NodeShapes, place: Place, profile: HostProfile, *, is_dispatched: bool
+    ) -> PlacedKernel:
+        in_parallel = self._machine.threads.inter_op > 1
+        key = "dataflow" if in_parallel or needs_dataflow((site.program,)) else "dispatch"
+        load = None if is_dispatched else host_load(shapes)
+        if load is None:
+            return PlacedKernel(Placed(_exactly(profile.seconds[key]), place.cores), place.host.processor(1))
+        dispatch = profile.seconds["beside"] + profile.seconds[key] - profile.seconds["dispatch"]
+        if in_parallel and is_handed_over(site, shapes):
+            dispatch += profile.seconds["handed"]
+        threads = min(self._machine.intra_op(place.host), load.parts)
+        found = kernel_prediction(load, profile, threads)
+        predicted = Prediction(*(seconds + dispatch for seconds in found))
+        placed = Placed(predicted, place.cores, cores=max(1, threads))
+        return PlacedKernel(placed, place.host.processor(max(1, threads)), node_work(shapes, place.host.processor(1)))
+
+
+def _exactly(seconds: float) -> Prediction:
+    return Prediction(seconds, seconds, seconds)
+
+
+def is_handed_over(site: Site, shapes: NodeShapes) -> bool:
+    """Whether a session with threads between ops runs the node in one of them."""
+    return is_expensive(site.instruction.kernel) and shapes.read_bytes > LARGE_INPUT_BYTES
 
 
 def node_shapes(site: Site, execution: Execution) -> NodeShapes:
@@ -159,7 +193,7 @@ def node_shapes(site: Site, execution: Execution) -> NodeShapes:
     operations = int(flops(inputs, outputs, instruction.attrs)) if computes and flops is not None else 0
     made = (*execution.outputs, *execution.inputs)
     dtype = made[0][1] if made else FLOAT
-    return NodeShapes(op, instruction.attrs, inputs, outputs, dtype, operations, num_bytes(made))
+    return NodeShapes(op, instruction.attrs, inputs, outputs, dtype, operations, num_bytes(made), num_bytes(execution.inputs))
 
 
 def transfer_ends(execution: Execution) -> tuple[str, str, str]:

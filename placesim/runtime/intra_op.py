@@ -139,6 +139,12 @@ def _blas() -> Any:
     return _blas_of("scipy.linalg" in sys.modules)
 
 
+def blas_text() -> str:
+    """Which library multiplies numpy's matrices, its version and the kernels that it chose for this processor."""
+    found: dict[str, Any] = next((entry for entry in _blas().info() if entry["user_api"] == "blas"), {})
+    return " ".join(str(found[key]) for key in ("internal_api", "version", "architecture") if found.get(key)) or "none"
+
+
 @lru_cache(maxsize=2)
 def _blas_of(has_scipy: bool) -> Any:
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # it ships no types

@@ -165,12 +165,16 @@ class Session:
 
         Raises what TensorFlow raises while it places, prunes and partitions.
         """
+        return self.prepared(step).step
+
+    def prepared(self, step: Step) -> Prepared:
+        """The same with its executor, once it has run; raises what `prepare` raises."""
         fetched = self.resolve_fetches(step)
         if self._sketched is not None:
             # placeholders are fed that the step doesn't feed, so that other partitions would be run than of its own feeds
             with serving_memory(self._memory):
-                return self._prepare(wanted_of(self._resolve_feeds(step, fetched), fetched)).step
-        return self._prepare(wanted_of([resolve_fed_tensor(self.graph, feed) for feed in step.feeds], fetched)).step
+                return self._prepare(wanted_of(self._resolve_feeds(step, fetched), fetched))
+        return self._prepare(wanted_of([resolve_fed_tensor(self.graph, feed) for feed in step.feeds], fetched))
 
     def _prepare(self, wanted: Wanted) -> Prepared:
         found = self._prepared.get(wanted)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from placesim.devices.host_models import FAMILIES, SECONDS, SHARES
 from placesim.devices.inventory import DeviceSet
 from placesim.loading import load
 from placesim.options import make_options
@@ -305,3 +306,124 @@ def test_a_lane_has_the_share_of_each_part() -> None:
     assert whole == pytest.approx([1.0] * 7)
     empty = lane(replace(found, nodes=()), found.nodes[0].device, 3)
     assert empty == [0.0] * 3
+
+
+# --- hosts ------------------------------------------------------------------------------------------------------------
+
+FAMILY = {"factor": 1.25, "low": 0.5, "high": 2.0}
+EXECUTORS = ("dispatch", "dataflow", "handed", "beside", "shared", "contended_call")
+
+
+def profile_of(scale: float = 1.0, cores: int = 2) -> dict[str, Any]:
+    """A host whose kernels take so many times as long; what its executors take stays."""
+    names = (*SECONDS, *SHARES)
+    seconds = {name: 1e-9 if name in EXECUTORS + SHARES else scale * 1e-9 for name in names}
+    profile = {"version": 1, "caches": [1e6, 1e8], "seconds": seconds, "families": dict.fromkeys(FAMILIES, FAMILY)}
+    return {"devices": {"host": {"cores": cores, "profile": profile}}}
+
+
+MIXED = {
+    "nodes": [
+        {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [8, 32, 32, 16]},
+        {"op": "Placeholder", "name": "w", "dtype": "float32", "shape": [3, 3, 16, 24]},
+        {
+            "op": "Conv2D",
+            "name": "c",
+            "inputs": ["x", "w"],
+            "attrs": {"strides": [1, 1, 1, 1], "padding": "SAME"},
+        },
+        {"op": "Relu", "name": "r", "inputs": ["c"]},
+        {
+            "op": "MaxPool",
+            "name": "p",
+            "inputs": ["r"],
+            "attrs": {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"},
+        },
+        {"op": "Reshape", "name": "flat", "inputs": ["p", [8, 6144]]},
+        {"op": "MatMul", "name": "m", "inputs": ["flat", "flat"], "attrs": {"transpose_b": True}},
+        {"op": "Softmax", "name": "s", "inputs": ["m"]},
+    ],
+    "devices": {"cpu": 1},
+    "fetch": ["s:0"],
+}
+
+
+def seconds_by_node(found: TimeStudy) -> dict[str, float]:
+    return {node.node: node.seconds for node in found.nodes}
+
+
+def test_rates_of_a_profile_times_two_halve_kernels_and_leave_dispatch() -> None:
+    slow, fast = (seconds_by_node(study(MIXED, profile=profile_of(scale, cores=1))) for scale in (2.0, 1.0))
+    dispatched = {name for name in slow if slow[name] == 1e-9}
+    assert {"flat", "x", "w"} & set(slow) <= dispatched
+    assert {"c", "r", "p", "m", "s"} <= set(slow) - dispatched
+    for name in slow:
+        kernel = fast[name] - 1e-9
+        assert slow[name] == pytest.approx(1e-9 + 2 * kernel)
+
+
+def test_times_of_a_profile_are_not_assumed_and_have_its_interval() -> None:
+    found = study(MIXED, profile=profile_of())
+    assert not any(node.is_uncertain for node in found.nodes)
+    assert not any("assumed to have" in line or "for each node" in line for line in found.assumptions)
+    kernels = [node for node in found.nodes if node.node in ("c", "r", "p", "m", "s")]
+    for node in kernels:
+        assert (node.low, node.high) == pytest.approx(((node.seconds + 1e-9) / 2, 2 * node.seconds - 1e-9))
+
+
+def test_another_core_helps_what_is_cut_into_parts() -> None:
+    one, two = (seconds_by_node(study(MIXED, profile=profile_of(cores=cores))) for cores in (1, 2))
+    assert one["c"] > 1.5 * two["c"]
+    assert one["r"] == two["r"]
+
+
+def test_nodes_between_which_threads_go_cost_more() -> None:
+    large = {**MIXED, "nodes": [*MIXED["nodes"]]}
+    straight, parallel = (
+        seconds_by_node(study(large, profile=changed(profile_of(), dataflow=1e-6, handed=1e-4), inter_op_threads=threads))
+        for threads in (1, 2)
+    )
+    assert parallel["flat"] == 1e-6
+    assert parallel["r"] - straight["r"] == pytest.approx(1e-6 - 1e-9)
+    assert parallel["c"] - straight["c"] == pytest.approx(1e-4 + 1e-6 - 1e-9)
+
+
+def changed(profile: dict[str, Any], **seconds: float) -> dict[str, Any]:
+    profile["devices"]["host"]["profile"]["seconds"].update(seconds)
+    return profile
+
+
+def test_a_host_of_the_inventory_is_taken_at_its_figures() -> None:
+    host = {"cores": 4, "flops": 4e11, "bandwidth": 4e10, "dispatch": 2e-6}
+    known = study({**MIXED, "devices": {"cpu": 1, "host": host}})
+    assert not any(node.is_uncertain for node in known.nodes)
+    assert not any("assumed to" in line for line in known.assumptions)
+    assert seconds_by_node(known)["flat"] == 2e-6
+    partly = study({**MIXED, "devices": {"cpu": 1, "host": {"cores": 4}}})
+    assert all(node.is_uncertain for node in partly.nodes)
+    assert any("assumed to have 4 cores" in line for line in partly.assumptions)
+
+
+def test_a_profile_gives_the_figures_of_a_gpu() -> None:
+    graph = {**MIXED, "devices": {"cpu": 1, "gpu": {"count": 1, "model": "Tesla T4"}}}
+    model = {"name": "Tesla T4", "flops": 1e13, "bandwidth": 1e12, "launch": 1e-5, "rates": {"float16": 5e13}}
+    other = study(graph, profile=[{"devices": {"gpu": {"model": {**model, "name": "Acme"}}}}])
+    assert seconds_by_node(other) == seconds_by_node(study(graph))
+    slower = {**model, "bandwidth": 1e9}
+    found = study(graph, profile=[profile_of(), {"devices": {"gpu": {"model": slower}}}])
+    assert seconds_by_node(found)["r"] > 100 * seconds_by_node(other)["r"]
+    assert all(node.seconds >= 1e-5 for node in found.nodes if node.node in ("c", "r", "m") and "GPU" in node.device)
+    assert not any("launch" in line for line in study(graph, profile={"devices": {"host": {"launch": 1e-5}}}).assumptions)
+
+
+@pytest.mark.parametrize(("dtype", "least", "most"), [("float64", 2.0, 4.0), ("int32", 10.0, 1e6)])
+def test_a_measured_host_takes_longer_for_other_types(dtype: str, least: float, most: float) -> None:
+    def seconds(name: str, multiplied: float) -> float:
+        nodes = [
+            {"op": "Placeholder", "name": "a", "dtype": name, "shape": [256, 256]},
+            {"op": "MatMul", "name": "m", "inputs": ["a", "a"]},
+        ]
+        profile = changed(profile_of(cores=1), multiplied=multiplied)
+        return seconds_by_node(study({"nodes": nodes, "devices": {"cpu": 1}, "fetch": ["m:0"]}, profile=profile))["m"]
+
+    assert least < seconds(dtype, 1e-11) / seconds("float32", 1e-11) < most

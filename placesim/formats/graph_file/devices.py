@@ -8,15 +8,17 @@ from typing import Any
 
 from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuFigures, GpuModel
 from placesim.devices.inventory import MAX_COUNT, MAX_DEVICES, TaskInventory, count_devices
+from placesim.formats.graph_file.hosts import positive_rate, read_host, read_rates
+from placesim.formats.graph_file.hosts import read_value as _read
 from placesim.formats.graph_file.plain_values import int_value, number_value, size_value, text_value
 from placesim.formats.problems import Problems, Wrong, shown, value_position
 from placesim.suggestions import did_you_mean
 
-_COUNT_KEYS = ("cpu", "gpu", "xla_cpu", "xla_gpu")
+_COUNT_KEYS = ("cpu", "gpu", "xla_cpu", "xla_gpu", "host")
 _TASK_KEYS = ("job", "tasks", *_COUNT_KEYS)
 _CPU_KEYS = ("count", "memory")
 _GPU_KEYS = ("count", "model", "memory")
-_MODEL_KEYS = ("name", "memory", "compute_capability", "pci_bus_id", "flops", "bandwidth")
+_MODEL_KEYS = ("name", "memory", "compute_capability", "pci_bus_id", "flops", "bandwidth", "rates", "launch")
 _JOB = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _CAPABILITY = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
 
@@ -53,6 +55,8 @@ def _read_counts(tree: dict[Any, Any], known: tuple[str, ...], problems: Problem
         entry = _read_cpus(tree["cpu"], entry, problems)
     for key in ("xla_cpu", "xla_gpu") if isinstance(tree.get("cpu"), dict) else ("cpu", "xla_cpu", "xla_gpu"):
         entry = entry._replace(**{key: _read(tree, key, lambda v, k=key: count_value(v, k), getattr(entry, key), problems)})
+    if "host" in tree:
+        entry = entry._replace(host=read_host(tree["host"], value_position(tree, "host"), problems))
     if isinstance(tree.get("gpu"), dict):
         return _read_gpus(tree["gpu"], entry, problems)
     return entry._replace(gpu=_read(tree, "gpu", lambda value: count_value(value, "gpu"), 0, problems))
@@ -103,7 +107,14 @@ def _read_model(tree: dict[Any, Any], position: int, problems: Problems) -> GpuM
         pci_bus_ids=_read(tree, "pci_bus_id", _bus_ids, known.pci_bus_ids, problems),
         flops=_read(tree, "flops", lambda value: _rate(value, "'flops'"), known.flops, problems),
         bandwidth=_read(tree, "bandwidth", lambda value: _rate(value, "'bandwidth'"), known.bandwidth, problems),
+        figures=_figures(known.figures, read_rates(tree, problems))._replace(
+            launch=_read(tree, "launch", lambda value: positive_rate(value, "'launch'"), known.figures.launch, problems),
+        ),
     )
+
+
+def _figures(known: GpuFigures, rates: dict[str, Any]) -> GpuFigures:
+    return known._replace(**rates)
 
 
 def _capability(value: Any) -> str:
@@ -132,13 +143,3 @@ def _rate(value: Any, what: str) -> float:
     if not 0 <= rate < float("inf"):
         raise Wrong(f"{what} out of range: got {shown(value)}, expected a number from 0")
     return rate
-
-
-def _read(tree: dict[Any, Any], key: str, read: Any, default: Any, problems: Problems) -> Any:
-    if key not in tree:
-        return default
-    try:
-        return read(tree[key])
-    except Wrong as wrong:
-        problems.add(value_position(tree, key), str(wrong))
-        return default

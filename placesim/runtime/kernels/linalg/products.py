@@ -5,7 +5,8 @@ The cuts depend on the shapes alone, so that the rounding is the same for any nu
 
 from __future__ import annotations
 
-from math import ceil
+from collections.abc import Sequence
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ SMALL_PRODUCT = 1_000_000
 """Multiplications that BLAS does without packing the matrices first."""
 THIN_MATRIX = 1 << 14
 """Elements of a right matrix which is so small that packing the left one would be a good part of the work."""
+SUMMED = 0
+"""Stands for the axis that a product sums over, where axes are counted from the end."""
 THIN_OUTPUT = 10_000
 """Elements of an output which is so small that both matrices are long rows of small products to add up."""
 
@@ -44,33 +47,47 @@ def product(left: Tensor, right: Tensor) -> Tensor:
 
 def multiply_into(output: Tensor, left: Tensor, right: Tensor) -> None:
     """The same into `output`, which may lie anywhere but over the others."""
-    count = min(MOST_PARTS, output.size * left.shape[-1] // PART_WORK)
+    count, axis = cut_of(output.shape, left.shape[-1], output.ndim == left.ndim == 2)
     if count < 2:
         _multiply(output, left, right)
-    elif _is_thin(output, left):
-        _add_up(output, left, right, shares_within(count))
+    elif axis == SUMMED:
+        _add_up(output, left, right, count)
     else:
-        _multiply_parts(output, left, right, count)
+        _multiply_parts(output, left, right, count, axis)
 
 
-def _is_thin(output: Tensor, left: Tensor) -> bool:
-    return output.ndim == left.ndim == 2 and 0 < output.size <= THIN_OUTPUT < SMALL_PRODUCT < output.size * left.shape[1]
+def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
+    """(into how many parts a product `[..., rows, columns]` with `depth` terms a sum is cut, along which axis from the end).
 
-
-def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:
-    """At most so many parts along one axis of the output."""
+    The axis is `SUMMED` for that of the terms.  `is_flat`: the product and its left side are matrices.
+    """
+    elements = prod(shape)
+    count = min(MOST_PARTS, elements * depth // PART_WORK)
+    if count < 2:
+        return 1, SUMMED
+    if is_flat and _is_thin(elements, depth):
+        return shares_within(count), SUMMED
     # the longest batch axis, if there is one; else rows or columns, of which each part reads the whole other matrix
-    axis = max(range(-output.ndim, -2), key=lambda a: output.shape[a], default=-2)
-    if output.shape[axis] == 1 or axis == -2:
-        axis = -2 if output.shape[-2] >= output.shape[-1] else -1
-        count = min(count, max(2, output.shape[axis] // PART_LENGTH))
+    axis = max(range(-len(shape), -2), key=lambda a: shape[a], default=-2)
+    if shape[axis] == 1 or axis == -2:
+        axis = -2 if shape[-2] >= shape[-1] else -1
+        count = min(count, max(2, shape[axis] // PART_LENGTH))
+    return min(shares_within(count), shape[axis]), axis
+
+
+def _is_thin(elements: int, depth: int) -> bool:
+    return 0 < elements <= THIN_OUTPUT < SMALL_PRODUCT < elements * depth
+
+
+def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int, axis: int) -> None:
+    """So many parts along one axis of the output."""
 
     def multiply(part: slice) -> None:
         one = left if axis == -1 else _take(left, axis, part)
         other = right if axis == -2 else _take(right, axis, part)
         _multiply(_take(output, axis, part), one, other)
 
-    spread(multiply, list(even_parts(output.shape[axis], shares_within(count))))
+    spread(multiply, list(even_parts(output.shape[axis], count)))
 
 
 def _add_up(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:
@@ -87,7 +104,7 @@ def _add_up(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:
 
 def _multiply(output: Tensor, left: Tensor, right: Tensor) -> None:
     """A part in one thread; long matrices beside a thin one are a row of small products."""
-    if _is_thin(output, left):
+    if output.ndim == left.ndim == 2 and _is_thin(output.size, left.shape[1]):
         length = _piece(len(right), SMALL_PRODUCT // output.size)
         whole = len(right) // length * length
         pieces = left[:, :whole].reshape(len(left), -1, length).swapaxes(0, 1)

@@ -81,11 +81,11 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[Window]) -> Ten
     def fill(block: Block) -> None:
         multiply_into(output[block].reshape(-1, channels), patches_of(tensor, windows, block), matrix)
 
-    spread(fill, _blocks(output.shape, windows, len(matrix), tensor.itemsize))
+    spread(fill, blocks_of(output.shape, windows, len(matrix), tensor.itemsize))
     return output
 
 
-def _blocks(shape: Sequence[int], windows: Sequence[Window], length: int, itemsize: int) -> list[Block]:
+def blocks_of(shape: Sequence[int], windows: Sequence[Window], length: int, itemsize: int) -> list[Block]:
     """The blocks of an output `[batch, outputs..., channels]`: one where there is little to do, else two at least."""
     patches, work = prod(shape[:-1]), prod(shape) * length
     count = ceil(patches / max(LONG_BLOCK, BLOCK_BYTES // (length * itemsize)))
@@ -123,7 +123,7 @@ def correlate_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -
 def _correlate_small_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Window]) -> Tensor:
     """The gradient of a small filter `[taps * channels, output channels]`: each block has a sum of its own."""
     channels, length = grads.shape[-1], prod(window.kernel for window in windows) * tensor.shape[-1]
-    blocks = _blocks(grads.shape, windows, length, tensor.itemsize)
+    blocks = blocks_of(grads.shape, windows, length, tensor.itemsize)
     sums = np.empty((len(blocks), length, channels), tensor.dtype)
 
     def fill(number: int) -> None:
@@ -174,7 +174,7 @@ def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[Window]) ->
     def add(block: Block) -> None:
         add_patches_back(grads[block.images], matrix, windows, output[block.images])
 
-    count = len(_blocks(grads.shape, windows, matrix.shape[1], grads.itemsize))
+    count = len(blocks_of(grads.shape, windows, matrix.shape[1], grads.itemsize))
     # whole images only: windows of neighbouring rows add to the same cells
     spread(add, whole(windows, len(grads)).cut(min(len(grads), count)))
     return output

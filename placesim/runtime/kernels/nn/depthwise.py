@@ -75,12 +75,12 @@ def filled_taps(tensor: Tensor, windows: Sequence[Window], block: Block) -> Taps
     return taps
 
 
-def _blocks(tensor: Tensor, windows: Sequence[Window]) -> list[Block]:
-    """Blocks of all windows, each with about as many bytes of cells as fit in a core's own cache."""
+def blocks_of(shape: Sequence[int], windows: Sequence[Window], itemsize: int) -> list[Block]:
+    """Blocks of all windows over images `[batch, rows, columns, channels]`, each of about as many bytes as a core caches."""
     vertical, horizontal = windows
-    row_bytes = ceil(horizontal.extent / horizontal.stride) * horizontal.stride * tensor.shape[-1] * tensor.itemsize
-    size = len(tensor) * vertical.outputs * vertical.stride * row_bytes
-    return whole(windows, len(tensor)).cut(shares(ceil(size / BLOCK_BYTES)))
+    row_bytes = ceil(horizontal.extent / horizontal.stride) * horizontal.stride * shape[-1] * itemsize
+    size = shape[0] * vertical.outputs * vertical.stride * row_bytes
+    return whole(windows, shape[0]).cut(shares(ceil(size / BLOCK_BYTES)))
 
 
 def _cell_pairs(images: Tensor, cells: Tensor, windows: Sequence[Window], rows: slice) -> Iterator[tuple[Tensor, Tensor]]:
@@ -122,7 +122,7 @@ def correlate_channels(tensor: Tensor, filters: Tensor, windows: Sequence[Window
             if number:
                 np.add(total, product, out=total)
 
-    spread(fill, _blocks(tensor, windows))
+    spread(fill, blocks_of(tensor.shape, windows, tensor.itemsize))
     return output
 
 
@@ -148,7 +148,7 @@ def correlate_channels_back(grads: Tensor, filters: Tensor, windows: Sequence[Wi
             add(block)
 
     # blocks of one image overlap: a thread takes them all
-    blocks = _blocks(output, windows)
+    blocks = blocks_of(output.shape, windows, output.itemsize)
     spread(add_all, [list(group) for _, group in itertools.groupby(blocks, key=lambda block: block.images.start)])
     return output
 
@@ -157,7 +157,7 @@ def correlate_channels_filter(tensor: Tensor, grads: Tensor, windows: Sequence[W
     """The gradient of the filter `[taps, taps, channels]`, from the input and the output's gradient of as many channels."""
     channels, width = tensor.shape[-1], windows[1].outputs
     kernels = (windows[0].kernel, windows[1].kernel)
-    blocks = _blocks(tensor, windows)
+    blocks = blocks_of(tensor.shape, windows, tensor.itemsize)
     sums: Tensor = np.empty((len(blocks), *kernels, width * channels), tensor.dtype)
 
     def fill(number: int) -> None:

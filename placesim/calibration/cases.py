@@ -1,0 +1,239 @@
+"""What is measured: steps that run one op again and again, each with the figures that it tells about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+Dims = tuple[int, ...]
+
+
+class Case(NamedTuple):
+    """Nodes of one op over tensors of such shapes; a list, or a number, is a constant of that value.
+
+    `work` is about how many multiplications one of them has, where it is many for its elements.
+    """
+
+    op: str
+    inputs: tuple[Dims | list[Any] | int, ...]
+    attrs: Mapping[str, Any] = {}
+    work: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The op and its shapes."""
+        return f"{self.op} " + " ".join("x".join(map(str, dims)) for dims in self.inputs if isinstance(dims, tuple))
+
+    @property
+    def elements(self) -> int:
+        """Of all its tensors."""
+        return sum(prod(dims) for dims in self.inputs if isinstance(dims, tuple))
+
+    @property
+    def copies(self) -> int:
+        """How many nodes are timed together."""
+        by_bytes = _CASE_BYTES // (4 * self.elements or 1)
+        return int(max(1, min(_MOST_COPIES, by_bytes, _CASE_WORK / max(1.0, self.work))))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it takes about a millisecond at most."""
+        return self.elements <= _SMALL
+
+
+class Group(NamedTuple):
+    """Cases that tell about `figures`, of which those of groups before are known."""
+
+    figures: tuple[str, ...]
+    cases: tuple[Case, ...]
+
+    def of_small_cases(self) -> Group:
+        """The same without what takes long, but with a case at least."""
+        small = tuple(case for case in self.cases if case.is_small)
+        return self._replace(cases=small or (min(self.cases, key=lambda case: case.elements),))
+
+
+_SMALL = 60_000
+_CASE_BYTES = 16 << 20
+"""The tensors of a case's copies are of so many bytes together, more than a core's own caches hold."""
+_CASE_WORK = 300_000_000
+"""The copies have about so many multiplications, or a thousandth of it elements."""
+_MOST_COPIES = 200
+
+
+def _flat(op: str, *sizes: int, inputs: int = 1) -> tuple[Case, ...]:
+    return tuple(Case(op, ((size,),) * inputs) for size in sizes)
+
+
+def _product(rows: int, columns: int, depth: int) -> Case:
+    return Case("MatMul", ((rows, depth), (depth, columns)), work=rows * columns * depth)
+
+
+def _windows(sizes: Dims, stride: int, padding: str, images: Dims) -> tuple[dict[str, Any], Dims]:
+    """(attrs, the rows and columns of the result)."""
+    pairs = zip(images[1:3], sizes, strict=True)
+    made = tuple((n + stride - 1) // stride if padding == "SAME" else (n - k) // stride + 1 for n, k in pairs)
+    return {"strides": [1, stride, stride, 1], "padding": padding}, made
+
+
+def _convolutions(images: Dims, filters: Dims, stride: int = 1, padding: str = "SAME") -> tuple[Case, Case, Case]:
+    """Forward, the gradient of the images, that of the filters."""
+    attrs, made = _windows(filters[:2], stride, padding, images)
+    results = (images[0], *made, filters[-1])
+    work = prod(results) * prod(filters[:-1])
+    return (
+        Case("Conv2D", (images, filters), attrs, work),
+        Case("Conv2DBackpropInput", (list(images), filters, results), attrs, work),
+        Case("Conv2DBackpropFilter", (images, list(filters), results), attrs, work),
+    )
+
+
+def _depthwise(*images: Dims) -> tuple[Case, ...]:
+    attrs = {"strides": [1, 1, 1, 1], "padding": "SAME"}
+    return tuple(Case("DepthwiseConv2dNative", (dims, (3, 3, dims[-1], 1)), attrs) for dims in images)
+
+
+def _pooling(images: Dims, size: int) -> tuple[Case, Case, Case]:
+    attrs, made = _windows((size, size), 2, "VALID", images)
+    attrs["ksize"] = [1, size, size, 1]
+    results = (images[0], *made, images[-1])
+    return (
+        Case("MaxPool", (images,), attrs),
+        Case("AvgPool", (images,), attrs),
+        Case("MaxPoolGrad", (images, results, results), attrs),
+    )
+
+
+def _normalized(rows: int, channels: int, *, is_training: bool) -> Case:
+    attrs = {"is_training": is_training, "epsilon": 0.001}
+    return Case("FusedBatchNormV3", ((1, rows, 1, channels), *((channels,),) * 4), attrs)
+
+
+_LRN = {"depth_radius": 2, "alpha": 1e-4, "beta": 0.75, "bias": 1.0}
+_FORWARD, _BACK_INPUT, _BACK_FILTER = zip(
+    *(
+        _convolutions((8, 14, 14, 256), (3, 3, 256, 256)),
+        _convolutions((4, 111, 111, 3), (7, 7, 3, 64), 2, "VALID"),
+        _convolutions((4, 28, 28, 96), (5, 5, 96, 128)),
+        _convolutions((1, 56, 56, 64), (3, 3, 64, 64)),
+        _convolutions((1, 28, 28, 128), (3, 3, 128, 128)),
+        _convolutions((16, 32, 32, 3), (5, 5, 3, 64)),
+    ),
+    strict=True,
+)
+_POINTWISE = zip(
+    *(_convolutions((1, 56, 56, 64), (1, 1, 64, 256)), _convolutions((8, 14, 14, 512), (1, 1, 512, 128))), strict=True
+)
+_POOLED = (_pooling((8, 55, 55, 96), 3), _pooling((8, 13, 13, 256), 3), _pooling((8, 32, 32, 64), 2))
+
+GROUPS = (
+    Group(
+        ("call", "plain", "far", "distant", "new", "checked", "asked"),
+        (
+            Case("Relu", ((64,),)),
+            Case("AddV2", ((64,), (64,))),
+            *_flat("Relu", 5_000, 20_000, 65_536, 150_000, 300_000, 1_000_000, 4_000_000, 7_000_000, 12_000_000),
+            *_flat("AddV2", 5_000, 16_384, 50_000, 150_000, 300_000, 1_000_000, 4_000_000, 7_000_000, 12_000_000, inputs=2),
+        ),
+    ),
+    Group(("divided",), (*_flat("RealDiv", 20_000, 300_000, inputs=2), *_flat("Sqrt", 20_000, 300_000))),
+    Group(("exponential",), tuple(case for op in ("Exp", "Log", "Tanh") for case in _flat(op, 20_000, 300_000))),
+    Group(("special",), _flat("Erf", 20_000, 300_000)),
+    Group(("chosen",), _flat("Sigmoid", 20_000, 65_536, 300_000)),
+    Group(
+        ("run",),
+        tuple(Case("AddV2", (dims, dims[-1:])) for dims in ((1000, 32), (3136, 64), (196, 1024))),
+    ),
+    Group(("reduced", "row"), tuple(Case("Sum", (dims, [axis])) for dims in ((1000, 128), (64, 1000)) for axis in (0, 1))),
+    Group(("random",), (Case("RandomUniform", ([64, 1000],), {"dtype": "float32"}),)),
+    Group(("gathered",), (Case("GatherV2", ((20_000, 64), [number * 7919 % 20_000 for number in range(4000)], 0)),)),
+    Group(("multiplied",), (_product(700, 700, 700), _product(1000, 1000, 1000), _product(500, 1000, 1500))),
+    Group(
+        ("packed", "aliased", "accumulated", "packed_far", "packed_distant"),
+        (
+            *(_product(rows, 256, 256) for rows in (8, 64)),
+            *(_product(rows, 512, 512) for rows in (8, 32, 128)),
+            *(_product(rows, 2048, 1024) for rows in (8, 32, 128)),
+            *(_product(rows, 2000, 1000) for rows in (8, 32)),
+            *(_product(rows, 1000, 4096) for rows in (1, 16, 64)),
+            _product(16, 4096, 4096),
+            _product(1000, 512, 512),
+            _product(2000, 64, 64),
+            _product(1024, 2048, 64),
+            Case("BatchMatMulV2", ((64, 128, 64), (64, 64, 128)), work=64 * 128 * 64 * 128),
+            Case("BatchMatMulV2", ((64, 128, 128), (64, 128, 64)), work=64 * 128 * 64 * 128),
+        ),
+    ),
+    Group(("copied", "piece"), _FORWARD),
+    Group(("added", "added_piece"), _BACK_INPUT),
+)
+"""In the order in which figures become known."""
+CHECKED: tuple[Case, ...] = (
+    *_BACK_FILTER,
+    *(case for cases in _POINTWISE for case in cases),
+    *_depthwise((1, 56, 56, 144), (1, 14, 14, 576), (1, 7, 7, 960), (4, 28, 28, 192)),
+    *(case for cases in _POOLED for case in cases),
+    *(Case("Softmax", (dims,)) for dims in ((1024, 128), (64, 1000), (4096, 128))),
+    *(Case("BiasAddGrad", (dims,)) for dims in ((1000, 128), (64, 1000))),
+    *(_normalized(rows, 64, is_training=is_training) for rows in (784, 12544) for is_training in (False, True)),
+    Case("LRN", ((4, 27, 27, 96),), _LRN),
+    Case("LRNGrad", ((4, 27, 27, 96),) * 3, _LRN),
+    Case("ConcatV2", ((32, 500), (32, 500), 1)),
+    Case("ConcatV2", ((256, 1000), (256, 1000), 0)),
+    Case("Pad", ((1, 56, 56, 144), [[0, 0], [0, 1], [0, 1], [0, 0]])),
+    Case("ResourceApplyMomentum", ((1_000_000,),)),
+)
+"""Kernels that are made of what the groups tell: they say by how much their families differ from the sum of it."""
+
+
+def graph_of(case: Case, copies: int) -> dict[str, Any]:
+    """So many nodes of the op, each over tensors of its own, and `all`, which waits for them.
+
+    In a network what a node reads has seldom been read a moment before; so copies share no tensors.
+    """
+    nodes: list[dict[str, Any]] = []
+    if case.op.startswith("ResourceApply"):
+        return _training_graph(case, copies)
+    for i, dims in enumerate(case.inputs):
+        if isinstance(dims, tuple):
+            nodes.append({"op": "Placeholder", "name": f"x{i}", "dtype": "float32", "shape": [copies, *dims]})
+            nodes.append({"op": "Unpack", "name": f"u{i}", "inputs": [f"x{i}"], "attrs": {"num": copies, "axis": 0}})
+        else:
+            nodes.append({"op": "Const", "name": f"x{i}", "value": dims, "dtype": "int32"})
+    for number in range(copies):
+        inputs = [f"u{i}:{number}" if isinstance(dims, tuple) else f"x{i}" for i, dims in enumerate(case.inputs)]
+        nodes.append({"op": case.op, "name": f"n{number}", "inputs": inputs, "attrs": dict(case.attrs)})
+    return _waited_for(nodes, [f"n{number}" for number in range(copies)])
+
+
+def chain_graph(count: int) -> dict[str, Any]:
+    """So many nodes that only pass their input on, beside two that a session with threads runs in a pool."""
+    nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x0", "dtype": "float32", "shape": [4, 4]}]
+    nodes += [{"op": "MatMul", "name": f"m{number}", "inputs": ["x0", "x0"]} for number in range(2)]
+    nodes += [
+        {"op": "Identity", "name": f"n{number}", "inputs": [f"n{number - 1}" if number else "m0"]} for number in range(count)
+    ]
+    return _waited_for(nodes, ["m1", f"n{count - 1}"])
+
+
+def _training_graph(case: Case, copies: int) -> dict[str, Any]:
+    """An update of variables of these shapes, by momentum."""
+    (dims,) = case.inputs
+    assert isinstance(dims, tuple)
+    nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x0", "dtype": "float32", "shape": list(dims)}]
+    attrs = {"dtype": "float32", "shape": list(dims)}
+    made = []
+    for number in range(copies):
+        names = [f"v{number}", f"m{number}"]
+        nodes += [{"op": "VarHandleOp", "name": name, "attrs": {**attrs, "shared_name": name}} for name in names]
+        nodes += [{"op": "AssignVariableOp", "name": f"set_{name}", "inputs": [name, "x0"]} for name in names]
+        made += [f"set_{name}" for name in names]
+        nodes.append({"op": case.op, "name": f"n{number}", "inputs": [*names, 0.1, "x0", 0.9]})
+    nodes.append({"op": "NoOp", "name": "init", "inputs": [f"^{name}" for name in made]})
+    return _waited_for(nodes, [f"n{number}" for number in range(copies)])
+
+
+def _waited_for(nodes: list[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+    nodes.append({"op": "NoOp", "name": "all", "inputs": [f"^{name}" for name in names]})
+    return {"devices": {"cpu": 1}, "nodes": nodes}

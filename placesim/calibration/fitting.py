@@ -1,0 +1,120 @@
+"""Measured cases -> a host's profile: each group's figures by least squares of relative errors, none of them negative."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import quantiles
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.calibration.measuring import Timing
+from placesim.devices.host_models import HostProfile, Measured
+from placesim.prediction.host_costs import load_seconds, shared_costs, spelled_out
+from placesim.prediction.host_loads import Load
+
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
+_FIRST_CACHES = [2.0 ** (half / 2) for half in range(34, 49)]
+_LAST_CACHES = [2.0 ** (half / 2) for half in range(49, 54)]
+"""Of no more bytes than the largest cases touch: what lies beyond would be guessed."""
+_DECILES = 10
+
+
+class Sample(NamedTuple):
+    """A case's load, and the seconds of a node with it."""
+
+    load: Load
+    timing: Timing
+
+
+def fit_caches(samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float]) -> tuple[float, float]:
+    """The two sizes with which the figures fit the samples best, of powers of the root of two."""
+    return min(itertools.product(_FIRST_CACHES, _LAST_CACHES), key=lambda caches: _fitted(samples, figures, known, caches)[0])
+
+
+def fit_figures(
+    samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float], caches: tuple[float, float]
+) -> dict[str, float]:
+    """The seconds of each, where those in `known` are given."""
+    return _fitted(samples, figures, known, caches)[1]
+
+
+def _fitted(
+    samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float], caches: tuple[float, float]
+) -> tuple[float, dict[str, float]]:
+    """(the sum of squares that is left, the figures)"""
+    counts = [_counts(sample.load, caches) for sample in samples]
+    seconds = np.array([sample.timing.seconds for sample in samples])
+    given = np.array([sum(count * known[name] for name, count in row.items() if name in known) for row in counts])
+    matrix = np.array([[row.get(name, 0.0) for name in figures] for row in counts]) / seconds[:, None]
+    scale = np.abs(matrix).max(axis=0)
+    scale[scale == 0] = 1
+    left, found = _not_negative(matrix / scale, 1 - given / seconds)
+    return left, dict(zip(figures, (found / scale).tolist(), strict=True))
+
+
+def fit_threads(samples: Sequence[Sample], profile: HostProfile, cores: int) -> dict[str, float]:
+    """What sharing an op's work costs, from kernels that all cores ran: `profile` has what one thread takes."""
+    figures = ("slowed_products", "slowed_passes", "shared", "contended_call")
+    if not samples:
+        return dict.fromkeys(figures, 0.0)
+    rows, wanted = [], []
+    for load, (seconds, _) in samples:
+        bare, counts = shared_costs(load, profile, cores)
+        factor = profile.families[load.family].value
+        rows.append([factor * counts.get(name, 0.0) / seconds for name in figures])
+        wanted.append(1 - factor * bare / seconds)
+    return dict(zip(figures, _not_negative(np.array(rows), np.array(wanted))[1].tolist(), strict=True))
+
+
+def _counts(load: Load, caches: tuple[float, float]) -> dict[str, float]:
+    """All that one thread does for a node."""
+    found = spelled_out(load.alone, caches)
+    for name, count in spelled_out(load.shared, caches).items():
+        found[name] = found.get(name, 0.0) + count
+    return found
+
+
+def _not_negative(matrix: Numbers, wanted: Numbers) -> tuple[float, Numbers]:
+    """Least squares where nothing is negative, by trying which columns take part: there are few."""
+    width = matrix.shape[1]
+    best: tuple[float, Numbers] = (float(wanted @ wanted), np.zeros(width))
+    square, side = matrix.T @ matrix, matrix.T @ wanted
+    for columns in map(list, _subsets(width)):
+        try:
+            found = np.linalg.solve(square[np.ix_(columns, columns)], side[columns])
+        except np.linalg.LinAlgError:  # two columns tell the same
+            continue
+        if (found < 0).any():
+            continue
+        left = float(wanted @ wanted - side[columns] @ found)
+        if left < best[0]:
+            full = np.zeros(width)
+            full[columns] = found
+            best = left, full
+    return best
+
+
+def _subsets(width: int) -> Iterator[tuple[int, ...]]:
+    for count in range(1, width + 1):
+        yield from itertools.combinations(range(width), count)
+
+
+def family_factors(samples: Sequence[Sample], profile: HostProfile, threads: int = 1) -> dict[str, Measured]:
+    """How many times longer each family takes than its figures say, with the 10th and 90th percentile around that."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for load, timing in samples:
+        found.setdefault(load.family, []).append((timing.seconds, load_seconds(load, profile, threads)))
+    return {family: _measured(pairs) for family, pairs in found.items()}
+
+
+def _measured(pairs: Sequence[tuple[float, float]]) -> Measured:
+    """Of seconds that were measured and that the figures say: what all take together counts, not how many they are."""
+    measured, told = (sum(column) for column in zip(*pairs, strict=True))
+    middle = measured / told
+    ratios = [one / other for one, other in pairs]
+    low, high = min(ratios), max(ratios)
+    if len(ratios) >= _DECILES:
+        low, *_, high = quantiles(ratios, n=_DECILES)
+    return Measured(middle, min(1.0, low / middle), max(1.0, high / middle))

@@ -1,0 +1,149 @@
+"""A case -> the seconds that one of its nodes takes here, as users' steps run it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.calibration.cases import Case, graph_of
+from placesim.devices.inventory import build_devices
+from placesim.formats.graph_file.reader import graph_file_from_mapping
+from placesim.graph.steps import Config, Feed, Fetch, Step
+from placesim.loading import load
+from placesim.options import Options
+from placesim.prediction.host_loads import Load, host_load
+from placesim.prediction.steps import is_handed_over, node_shapes
+from placesim.runtime.executor import Executor
+from placesim.runtime.program import Instruction
+from placesim.runtime.recording import Recorder
+from placesim.runtime.session import Session
+from placesim.runtime.threads import ThreadPools
+from placesim.simulation import Stage, simulate
+
+SEED = 0
+NUMBERS = 100_003
+"""So many different numbers, over and over: more than a processor learns to guess."""
+
+
+class Timing(NamedTuple):
+    """Seconds of the quickest run, and how many times longer the middle one took."""
+
+    seconds: float
+    spread: float = 1.0
+
+
+class Walked(NamedTuple):
+    """What a simulation would say that a step's kernels do, by node, and how many of them a pool would run."""
+
+    loads: dict[str, Load]
+    handed: int
+
+
+def walked(graph: dict[str, Any]) -> Walked:
+    """What `all`'s step does; raises what the graph's walk raises."""
+    recorder = Recorder()
+    names = {node["name"] for node in graph["nodes"]}
+    run = [{"fetch": [name]} for name in ("init", "all") if name in names]
+    report = simulate(load(graph | {"run": run}), Options(), Stage.WALKED, tells_memory=True, recorder=recorder)
+    if report.error is not None:
+        raise report.error
+    found, handed = {}, 0
+    for execution in recorder.steps[-1]:
+        site = execution.site
+        if site is None or execution.is_dead:
+            continue
+        shapes = node_shapes(site, execution)
+        counted = host_load(shapes)
+        if counted is not None:
+            found[site.instruction.node.name] = counted
+            handed += is_handed_over(site, shapes)
+    return Walked(found, handed)
+
+
+def load_of(case: Case) -> Load:
+    """What a simulation would say that the case's op does; raises what the graph's walk raises."""
+    return walked(graph_of(case, 1)).loads["n0"]
+
+
+class StepTimer:
+    """Runs a graph's step; the first time, what it needs is prepared."""
+
+    def __init__(self, graph: dict[str, Any], pools: ThreadPools, feeds: Sequence[Feed] = (), **config: Any) -> None:
+        file = graph_file_from_mapping(graph, "calibration")
+        settings = replace(Config(), **config)
+        self._session = Session(file.graph, build_devices(file.inventory or ()), settings, pools=pools)
+        self._step = Step((Fetch("all"),), tuple(feeds))
+        if any(node["name"] == "init" for node in graph["nodes"]):
+            self._session.run(Step((Fetch("init"),), tuple(feeds)))
+        self.run()
+
+    def time_nodes(self, runs: int) -> tuple[dict[str, Timing], float]:
+        """(of each node the quickest of so many runs of its kernel, what a step takes beside all of them)"""
+        prepared = self._session.prepared(self._step)
+        assert isinstance(prepared.executor, Executor)  # a calibration's graphs have no control flow
+        seconds: dict[str, list[float]] = {}
+        for program in prepared.executor.programs:
+            for instruction in program.instructions:
+                _time_kernel(instruction, seconds.setdefault(instruction.node.name, []))
+        prepared.executor = Executor(prepared.executor.programs)
+        self.run()
+        beside = []
+        for _ in range(runs):
+            whole = self.run()
+            # of the same run: what disturbs a kernel is in both
+            beside.append(whole - sum(found[-1] for found in seconds.values() if found))
+        timings = {name: Timing(min(found), median(found) / min(found)) for name, found in seconds.items() if found}
+        return timings, min(beside)
+
+    def run(self) -> float:
+        """Seconds of one run."""
+        start = time.perf_counter()
+        self._session.run(self._step)
+        return time.perf_counter() - start
+
+
+def _time_kernel(instruction: Instruction, seconds: list[float]) -> None:
+    """Has a node's kernel tell what it takes each time."""
+    kernel = instruction.kernel
+
+    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            start = time.perf_counter()
+            result = function(*args)
+            seconds.append(time.perf_counter() - start)
+            return result
+
+        return call
+
+    direct = None if kernel.direct is None else timed(kernel.direct)
+    instruction.kernel = kernel._replace(compute=timed(kernel.compute), direct=direct)
+
+
+def random_feeds(graph: dict[str, Any]) -> list[Feed]:
+    """Numbers of both signs for its placeholders, so that no branch is guessed."""
+    numbers = np.random.default_rng(SEED).standard_normal(NUMBERS, np.float32)
+    return [Feed(node["name"], np.resize(numbers, node["shape"])) for node in graph["nodes"] if node["op"] == "Placeholder"]
+
+
+def quickest(run: Callable[[], float], seconds: float, fewest: int = 3) -> Timing:
+    """Of as many runs as fit the time, and of so many at least.
+
+    What else the machine does makes a run slower and never quicker, so that the quickest one repeats best.
+    """
+    found: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(found) < fewest or time.perf_counter() < end:
+        found.append(run())
+    return Timing(min(found), median(found) / min(found))
+
+
+def time_case(case: Case, pools: ThreadPools, seconds: float, step_seconds: float, **config: Any) -> Timing:
+    """Of one node, from a step of several, which takes so much beside them."""
+    graph = graph_of(case, case.copies)
+    whole = quickest(StepTimer(graph, pools, random_feeds(graph), **config).run, seconds)
+    return Timing(max(whole.seconds - step_seconds, whole.seconds / 2) / case.copies, whole.spread)

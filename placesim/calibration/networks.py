@@ -1,0 +1,155 @@
+"""Steps in which kernels of all families follow each other, as in a network: there caches, memory and helpers are not at hand.
+
+They are made up of layers that are common, of sizes in between; no network that anybody uses is among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+Node = dict[str, Any]
+_WINDOW = {"padding": "SAME"}
+
+
+class _Network:
+    """A graph in the making; each method adds a node and gives its name."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.targets: list[str] = []
+
+    def add(self, op: str, *inputs: Any, **attrs: Any) -> str:
+        name = f"n{len(self.nodes)}"
+        self.nodes.append({"op": op, "name": name, "inputs": list(inputs), "attrs": attrs})
+        return name
+
+    def given(self, *dims: int) -> str:
+        name = f"x{len(self.nodes)}"
+        self.nodes.append({"op": "Placeholder", "name": name, "dtype": "float32", "shape": list(dims)})
+        return name
+
+    def scaled(self, x: str, channels: int, *, is_bounded: bool = False) -> str:
+        """A bias, a scale for each channel, an activation."""
+        x = self.add("BiasAdd", x, self.given(channels))
+        x = self.add("AddV2", self.add("Mul", x, self.given(channels)), self.given(channels))
+        return self.add("Relu6" if is_bounded else "Relu", x)
+
+    def convolution(self, x: str, size: int, inside: int, outside: int, stride: int = 1) -> str:
+        return self.add("Conv2D", x, self.given(size, size, inside, outside), strides=[1, stride, stride, 1], **_WINDOW)
+
+    def graph(self) -> dict[str, Any]:
+        ends = [f"^{name}" for name in self.targets]
+        return {"devices": {"cpu": 1}, "nodes": [*self.nodes, {"op": "NoOp", "name": "all", "inputs": ends}]}
+
+
+def _images(batch: int) -> dict[str, Any]:
+    """Residual blocks and separable ones over images."""
+    net = _Network()
+    x = net.scaled(net.convolution(net.given(batch, 112, 112, 3), 5, 3, 48, 2), 48)
+    x = net.add("MaxPool", x, ksize=[1, 3, 3, 1], strides=[1, 2, 2, 1], **_WINDOW)
+    side, channels = 28, 48
+    for wide in (96, 160, 320):
+        before = x = net.scaled(net.convolution(x, 1, channels, wide), wide)
+        for _ in range(3):
+            x = net.scaled(net.convolution(before, 1, wide, wide // 2), wide // 2)
+            x = net.scaled(net.convolution(x, 3, wide // 2, wide // 2), wide // 2)
+            x = net.scaled(net.convolution(x, 1, wide // 2, wide), wide)
+            before = net.add("Relu", net.add("AddV2", x, before))
+            inner = net.scaled(net.convolution(before, 1, wide, 2 * wide), 2 * wide, is_bounded=True)
+            filters = net.given(3, 3, 2 * wide, 1)
+            inner = net.add("DepthwiseConv2dNative", inner, filters, strides=[1, 1, 1, 1], **_WINDOW)
+            inner = net.scaled(inner, 2 * wide, is_bounded=True)
+            before = net.add("AddV2", net.convolution(inner, 1, 2 * wide, wide), before)
+        x, channels = before, wide
+        x = net.add("Pad", x, [[0, 0], [0, 1], [0, 1], [0, 0]])
+        x = net.add("AvgPool", x, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="VALID")
+        side = (side + 1 - 2) // 2 + 1
+    means = net.add("Mean", x, [1, 2])
+    net.targets.append(net.add("Softmax", net.add("BiasAdd", net.add("MatMul", means, net.given(320, 1500)), net.given(1500))))
+    return net.graph()
+
+
+def _training(batch: int) -> dict[str, Any]:
+    """A few wide layers, forward and back, and their variables' updates."""
+    net = _Network()
+    images = net.given(batch, 64, 64, 3)
+    sizes = ((7, 3, 64, 2), (5, 64, 128, 1), (3, 128, 192, 1))
+    x, kept, dims = images, [], (batch, 64, 64, 3)
+    for size, inside, outside, stride in sizes:
+        filters = (size, size, inside, outside)
+        weights = net.given(*filters)
+        made = net.add("Conv2D", x, weights, strides=[1, stride, stride, 1], **_WINDOW)
+        side = dims[1] // stride
+        active = net.add("Relu", net.add("BiasAdd", made, net.given(outside)))
+        normal = net.add("LRN", active, depth_radius=2, alpha=1e-4, beta=0.75, bias=1.0) if inside == 3 else active
+        pooled = net.add("MaxPool", normal, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], **_WINDOW)
+        kept.append((x, dims, weights, filters, stride, active, normal, pooled))
+        x, dims = pooled, (batch, side // 2, side // 2, outside)
+    length = prod(dims[1:])
+    flat = net.add("Reshape", x, [batch, length])
+    dense = net.given(length, 1000)
+    grads = net.add("ReluGrad", *(net.add("Relu", net.add("MatMul", flat, dense)),) * 2)
+    updates: list[tuple[Sequence[int], str]] = [((length, 1000), net.add("MatMul", flat, grads, transpose_a=True))]
+    back = net.add("Reshape", net.add("MatMul", grads, dense, transpose_b=True), list(dims))
+    for x, dims, weights, filters, stride, active, normal, pooled in reversed(kept):
+        back = net.add("MaxPoolGrad", normal, pooled, back, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], **_WINDOW)
+        if normal != active:
+            back = net.add("LRNGrad", back, active, normal, depth_radius=2, alpha=1e-4, beta=0.75, bias=1.0)
+        back = net.add("ReluGrad", back, active)
+        net.targets.append(net.add("BiasAddGrad", back))
+        steps = {"strides": [1, stride, stride, 1], **_WINDOW}
+        updates.append((filters, net.add("Conv2DBackpropFilter", x, list(filters), back, **steps)))
+        back = net.add("Conv2DBackpropInput", list(dims), weights, back, **steps)
+    net.targets.append(back)
+    _update(net, updates)
+    return net.graph()
+
+
+def _update(net: _Network, updates: Sequence[tuple[Sequence[int], str]]) -> None:
+    """Variables that take their gradients, and `init`, which gives them their first values."""
+    initialized = []
+    for number, (dims, gradient) in enumerate(updates):
+        names = [f"v{number}", f"m{number}"]
+        zeros = net.add("Fill", list(dims), 0.0)
+        for name in names:
+            attrs = {"dtype": "float32", "shape": list(dims), "shared_name": name}
+            net.nodes.append({"op": "VarHandleOp", "name": name, "attrs": attrs})
+            initialized.append(net.add("AssignVariableOp", name, zeros))
+        net.targets.append(net.add("ResourceApplyMomentum", *names, 0.01, gradient, 0.9))
+    net.nodes.append({"op": "NoOp", "name": "init", "inputs": [f"^{name}" for name in initialized]})
+
+
+def _sequence(steps: int, batch: int, units: int) -> dict[str, Any]:
+    """A recurrent cell with gates, unrolled, and attention over what it gave."""
+    net = _Network()
+    weights, hidden, cell = net.given(2 * units, 4 * units), net.given(batch, units), net.given(batch, units)
+    x = net.given(batch, units)
+    for _ in range(steps):
+        gates = net.add("MatMul", net.add("ConcatV2", x, hidden, 1), weights)
+        gates = net.add("Split", 1, gates, num_split=4)
+        opened = [net.add("Sigmoid", f"{gates}:{number}") for number in range(3)]
+        new = net.add("Mul", opened[0], net.add("Tanh", f"{gates}:3"))
+        cell = net.add("AddV2", net.add("Mul", cell, opened[1]), new)
+        hidden = net.add("Mul", net.add("Tanh", cell), opened[2])
+    net.targets.append(hidden)
+    length, width, heads = 96, 384, 6
+    rows = net.given(4 * length, width)
+    parts = []
+    for _ in range(3):
+        part = net.add("Reshape", net.add("MatMul", rows, net.given(width, width)), [4, length, heads, width // heads])
+        parts.append(net.add("Transpose", part, [0, 2, 1, 3]))
+    scores = net.add("Mul", net.add("BatchMatMulV2", parts[0], parts[1], adj_y=True), 0.125)
+    mixed = net.add("Transpose", net.add("BatchMatMulV2", net.add("Softmax", scores), parts[2]), [0, 2, 1, 3])
+    joined = net.add("AddV2", rows, net.add("MatMul", net.add("Reshape", mixed, [4 * length, width]), net.given(width, width)))
+    wide = net.add("Relu", net.add("MatMul", joined, net.given(width, 3 * width)))
+    net.targets.append(net.add("AddV2", joined, net.add("MatMul", wide, net.given(3 * width, width))))
+    return net.graph()
+
+
+def networks(*, is_quick: bool = False) -> list[dict[str, Any]]:
+    """Graphs with a node `all`, and where they have variables `init`."""
+    if is_quick:
+        return [_sequence(2, 4, 32)]
+    return [_images(1), _images(2), _training(8), _sequence(12, 24, 384)]

@@ -1,0 +1,38 @@
+"""`placesim calibrate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from placesim.cli.options import debug_option
+
+_EPILOG = "Exit code: 0 measured, 2 options are wrong or the file can't be written."
+
+
+@click.command("calibrate", epilog=_EPILOG)
+@click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file.")
+@click.option("--quick", is_flag=True, help="Measure little, in seconds: to try it out, not to predict with.")
+@debug_option
+def calibrate_command(output: str | None, quick: bool) -> int:
+    """Measure this machine, for `simulate --profile`.
+
+    Runs placesim's own numpy kernels over sizes, with one thread and with all cores, and prints what they take as an
+    inventory's `host`.  It takes about a minute, in which the machine should do nothing else.
+
+    \b
+    Examples:
+      placesim calibrate --output here.yaml
+      placesim simulate graphs/alexnet.yaml --profile here.yaml
+    """
+    from placesim.calibration.calibrating import calibrate
+    from placesim.cli.output import write, write_files
+    from placesim.cli.progress import TerminalProgress
+    from placesim.formats.graph_file.hosts import host_text
+
+    with TerminalProgress() as progress:
+        host = calibrate(lambda done, total: progress.show({"measurements": (done, total)}), is_quick=quick)
+    text = host_text(host)
+    write(text) if output is None else write_files({Path(output): [text.encode()]})
+    return 0

@@ -1,0 +1,87 @@
+"""What a machine's host is: its processor by a data sheet's figures, or as `placesim calibrate` measured it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+PROFILE_VERSION = 1
+"""Of what is measured and what the figures mean; another version's figures mean something else."""
+RATES = ("float64", "tf32", "float16", "bfloat16", "int8")
+"""Types whose operations per second may stand beside those of float32, which are `flops`."""
+COUNTED = (
+    "call", "run", "plain", "divided", "exponential", "chosen", "special", "reduced", "row", "copied", "piece", "added",
+    "added_piece", "gathered", "random", "new", "multiplied", "packed", "aliased", "accumulated", "checked", "asked",
+)  # fmt: skip
+"""What kernels do, one by one: `prediction.host_loads` counts it."""
+SECONDS = (
+    *COUNTED,
+    "far",
+    "distant",
+    "packed_far",
+    "packed_distant",
+    "dispatch",
+    "dataflow",
+    "handed",
+    "beside",
+    "shared",
+    "contended_call",
+)
+"""What a profile has seconds for: each count; a byte from beyond the first cache, and what it takes longer from beyond the
+last; a node in a fixed order, one that is run as its inputs arrive, and one that is handed to a pool; what one with a
+kernel takes beside that; an op's work that is
+shared, and each call of numpy's in it while others run."""
+BASIC = ("dispatch", "plain", "multiplied")
+"""Those that no machine does in no time."""
+SHARES = ("slowed_products", "slowed_passes")
+"""By what share of its time a part takes longer for each other core that is busy with the same op."""
+FAMILIES = (
+    "elementwise", "copy", "reduction", "gather", "random", "softmax", "batch normalization", "local normalization",
+    "optimizer", "product", "convolution", "convolution filter gradient", "convolution input gradient", "depthwise", "pooling",
+    "pooling gradient",
+)  # fmt: skip
+"""Families of kernels, each with a factor of its own."""
+
+
+class Measured(NamedTuple):
+    """A figure, and by what factor it was less and more at times."""
+
+    value: float
+    low: float = 1.0
+    high: float = 1.0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class HostProfile:
+    """What numpy and placesim's executors take on a host.
+
+    `seconds` are those of `SECONDS`, and the shares of `SHARES`, `spreads` by what share each differs from run to run; `caches`
+    the bytes from which on what lies among as many comes from further away; `families` how many times longer than these say a
+    family's kernels take, with its spread; `about` how it came about.
+    """
+
+    seconds: Mapping[str, float]
+    caches: tuple[float, float]
+    families: Mapping[str, Measured]
+    spreads: Mapping[str, float] = field(default_factory=dict)
+    about: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class HostModel:
+    """A host's cores, float32 operations and bytes of memory per second of all of them; 0 is not known.
+
+    `rates` are operations per second by other types, `dispatch` and `launch` the seconds of a node and of a GPU's kernel;
+    `inter_op_threads` is how many nodes run at once where a config leaves it open, 0 as many as there are cores.
+    """
+
+    name: str = ""
+    cores: int = 0
+    flops: float = 0.0
+    bandwidth: float = 0.0
+    rates: Mapping[str, float] = field(default_factory=dict)
+    dispatch: float = 0.0
+    launch: float = 0.0
+    inter_op_threads: int = 0
+    profile: HostProfile | None = None

@@ -1,0 +1,60 @@
+"""What a kernel does on a host -> how long it takes there, by the host's profile."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from placesim.devices.host_models import HostProfile, Measured
+from placesim.prediction.costs import Prediction
+from placesim.prediction.host_loads import PACK, STREAM, Amounts, Load
+
+_TRAFFIC = {STREAM: ("far", "distant"), PACK: ("packed_far", "packed_distant")}
+_SHARPNESS = 4
+_PRODUCTS = frozenset(("product", "convolution", "convolution filter gradient", "convolution input gradient"))
+_UNKNOWN = Measured(1.0)
+
+
+def beyond(among: float, cache: float) -> float:
+    """The share of what lies among so many bytes that a cache of so many does not hold."""
+    size = (among / cache) ** _SHARPNESS
+    return size / (1 + size)
+
+
+def spelled_out(amounts: Amounts, caches: tuple[float, float]) -> dict[str, float]:
+    """Counts with bytes among them: what there is of each name in a profile's seconds."""
+    found = dict(amounts.counts)
+    for kind, num_bytes, among in amounts.traffic:
+        for name, cache in zip(_TRAFFIC[kind], caches, strict=True):
+            found[name] = found.get(name, 0.0) + num_bytes * beyond(among, cache)
+    return found
+
+
+def amount_seconds(amounts: Amounts, profile: HostProfile) -> float:
+    """What one thread takes."""
+    seconds = profile.seconds
+    return sum(count * seconds[name] for name, count in spelled_out(amounts, profile.caches).items())
+
+
+def load_seconds(load: Load, profile: HostProfile, threads: int) -> float:
+    """What a kernel takes whose op may use so many threads, before its family's factor."""
+    seconds, counts = shared_costs(load, profile, threads)
+    return seconds + sum(count * profile.seconds[name] for name, count in counts.items())
+
+
+def shared_costs(load: Load, profile: HostProfile, threads: int) -> tuple[float, dict[str, float]]:
+    """(what it takes where sharing costs nothing, how much there is of each cost of sharing)."""
+    alone, shared = amount_seconds(load.alone, profile), amount_seconds(load.shared, profile)
+    helping = min(threads, load.parts)
+    if helping < 2:
+        return alone + shared, {}
+    longest = shared * ceil(load.parts / helping) / load.parts
+    slowed = "slowed_products" if load.family in _PRODUCTS else "slowed_passes"
+    calls = load.shared.counts.get("call", 0.0)
+    return alone + longest, {slowed: longest * (helping - 1), "shared": 1.0, "contended_call": calls}
+
+
+def kernel_prediction(load: Load, profile: HostProfile, threads: int) -> Prediction:
+    """The same with the family's factor, and its interval."""
+    factor, low, high = profile.families.get(load.family, _UNKNOWN)
+    seconds = load_seconds(load, profile, threads) * factor
+    return Prediction(seconds, seconds * low, seconds * high)

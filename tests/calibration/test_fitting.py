@@ -1,0 +1,72 @@
+"""Figures that are fitted are those that the times were made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from placesim.calibration.calibrating import calibrate
+from placesim.calibration.cases import CHECKED, GROUPS, Case
+from placesim.calibration.fitting import Sample, fit_figures, fit_threads
+from placesim.calibration.measuring import Timing, load_of
+from placesim.devices.host_models import COUNTED, FAMILIES, SECONDS, SHARES, HostProfile, Measured
+from placesim.formats.graph_file.hosts import host_text
+from placesim.formats.graph_file.overrides import read_inventory
+from placesim.prediction.host_costs import load_seconds
+
+CACHES = (2.0**21, 2.0**26)
+SECONDS_OF_ONE = {name: (number + 1) * 1e-10 for number, name in enumerate((*SECONDS, *SHARES))}
+PROFILE = HostProfile(SECONDS_OF_ONE, CACHES, dict.fromkeys(FAMILIES, Measured(1.0)))
+
+
+def samples_of(cases: tuple[Case, ...], threads: int = 1) -> list[Sample]:
+    """What would be measured on a machine of this profile."""
+    loads = [load_of(case) for case in cases]
+    return [Sample(load, Timing(load_seconds(load, PROFILE, threads))) for load in loads]
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.figures[0])
+def test_each_group_tells_its_figures(group: object) -> None:
+    assert group in GROUPS
+    figures, cases = next(found for found in GROUPS if found is group)
+    known = {name: seconds for name, seconds in SECONDS_OF_ONE.items() if name not in figures}
+    samples = samples_of(cases)
+    found = fit_figures(samples, figures, known, CACHES)
+    profile = HostProfile(known | found, CACHES, {})
+    for load, timing in samples:
+        assert load_seconds(load, profile, 1) == pytest.approx(timing.seconds, rel=1e-6)
+
+
+def test_what_threads_cost_is_found_again() -> None:
+    cases = tuple(case for case in CHECKED if case.op in ("MaxPool", "AvgPool", "Conv2D", "DepthwiseConv2dNative"))
+    samples = [sample for sample in samples_of(cases, 2) if sample.load.parts > 1]
+    found = fit_threads(samples, PROFILE, 2)
+    assert found == pytest.approx({name: SECONDS_OF_ONE[name] for name in found}, rel=1e-6)
+    assert set(fit_threads([], PROFILE, 1).values()) == {0.0}
+
+
+def test_all_that_is_counted_is_told_by_one_group() -> None:
+    told = [name for group in GROUPS for name in group.figures]
+    assert len(told) == len(set(told))
+    assert set(COUNTED) <= set(told)
+
+
+def test_cases_are_of_families_that_a_profile_has() -> None:
+    cases = [case for group in GROUPS for case in group.cases] + list(CHECKED)
+    assert {load_of(case).family for case in cases} <= set(FAMILIES)
+
+
+def test_this_machine_is_measured_and_read_again(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    host = calibrate(lambda done, total: told.append((done, total)), is_quick=True)
+    assert host.cores >= 1
+    assert host.profile is not None
+    assert set(host.profile.seconds) == {*SECONDS, *SHARES}
+    assert host.profile.seconds["multiplied"] > 0
+    assert host.profile.about["numpy"]
+    assert told[-1][0] == told[-1][1] == len(told)
+    text = host_text(host)
+    ((task,), _) = read_inventory(text.encode())
+    assert task.host is not None
+    assert host_text(task.host) == text

@@ -1,0 +1,47 @@
+"""`placesim calibrate`, and `simulate --profile` with what it wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.shell import Shell, rows
+
+GRAPH = """
+devices: {cpu: 1}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [64, 512]}
+  - {op: Placeholder, name: w, dtype: float32, shape: [512, 256]}
+  - {op: MatMul, name: a, inputs: [x, w]}
+  - {op: Relu, name: b, inputs: [a]}
+fetch: [b]
+"""
+
+
+def test_what_is_measured_here_is_taken_by_simulate(shell: Shell, tmp_path: Path) -> None:
+    graph, profile = shell.write("g.yaml", GRAPH), str(tmp_path / "here.yaml")
+    ended = shell("calibrate", "--quick", "--output", profile)
+    assert (ended.code, ended.output, ended.complaint) == (0, "", "")
+    assert Path(profile).read_text().startswith("devices:\n  host:\n")
+    for option in ("--profile", "--inventory"):
+        ended = shell("simulate", graph, option, profile)
+        assert (ended.code, ended.complaint) == (0, "")
+        assert {row[-1] for row in rows(ended.output, "node")} == {"-"}
+        assert not any("assumed" in row[0] for row in rows(ended.output, "assumption"))
+    assert {row[-1] for row in rows(shell("simulate", graph).output, "node")} == {"assumed"}
+
+
+def test_a_profile_that_is_wrong_is_refused_with_its_place(shell: Shell) -> None:
+    graph = shell.write("g.yaml", GRAPH)
+    wrong = shell.write("p.yaml", "devices:\n  host:\n    flops: -1\n    profile: {version: 7}\n")
+    ended = shell("simulate", graph, "--profile", wrong)
+    assert ended.code == 2
+    assert "p.yaml:3:" in ended.complaint
+    assert "'flops' out of range: got -1" in ended.complaint
+    assert "p.yaml:4:" in ended.complaint
+    assert "profile of another version: got version 7, expected 1" in ended.complaint
+
+
+def test_a_profile_that_is_not_there_is_named(shell: Shell) -> None:
+    ended = shell("simulate", shell.write("g.yaml", GRAPH), "--profile", "nowhere.yaml")
+    assert ended.code == 2
+    assert "nowhere.yaml" in ended.complaint
