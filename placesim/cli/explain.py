@@ -13,6 +13,7 @@ from placesim.cli.options import (
     given,
     machine_options,
     placement_options,
+    profile_option,
     size_options,
     source_options,
 )
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     "--cost/--no-cost", "cost", default=None, help="What each NODE takes in a step; without it where that is quickly found."
 )
 @size_options("the cost")
+@profile_option
 @format_option
 @debug_option
 def explain_command(graph: str, nodes: tuple[str, ...], edits: int, cost: bool | None, form: str, **values: Any) -> int:

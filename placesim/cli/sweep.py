@@ -20,6 +20,7 @@ from placesim.cli.options import (
     link_option,
     output_option,
     placement_options,
+    profile_option,
     shape_option,
     shell_environment,
     source_options,
@@ -95,6 +96,7 @@ def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
 @feed_option
 @click.option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document.")
 @link_option
+@profile_option
 @source_options
 @placement_options
 @file_access_options
