@@ -34,7 +34,8 @@ def instantiate(graph: Graph, function: Function, attrs: Attrs) -> FunctionBody:
     """The body of a function of the graph's library, with the caller's attrs put in for `$T`.
 
     Nodes are in the runtime's order: arguments first, then the body as TensorFlow's importer numbers it, results last.
-    Raises InvalidArgumentError where an input names nothing, and where a node has not the inputs that its op takes.
+    Raises InvalidArgumentError where an input names nothing, where a node has not the inputs that its op takes, and where two
+    nodes have one name, as those of two results of one name do.
     """
     args = tuple(NodeDef(a.name, "_Arg", (), "", {"T": _dtype(a, attrs), "index": i}) for i, a in enumerate(function.inputs))
     names = _TensorNames(graph, function, attrs)
@@ -45,6 +46,11 @@ def instantiate(graph: Graph, function: Function, attrs: Attrs) -> FunctionBody:
         NodeDef(f"{r.name}_RetVal", "_Retval", (names.resolve(r.value),), "", {"T": _dtype(r, attrs), "index": i})
         for i, r in enumerate(function.outputs)
     )
+    seen: set[str] = set()
+    for node in (*args, *body, *results):
+        if node.name in seen:
+            raise InvalidArgumentError(f"Node '{node.name}' is not unique")
+        seen.add(node.name)
     controls = [names.resolve(f"^{name}")[1:] for name in function.control_outputs.values()]
     made = Graph(graph.registry, graph.functions, graph.file)
     made.functions = graph.functions

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placesim.dtypes import DType
-from placesim.errors import GraphBuildError, InvalidArgumentError
+from placesim.errors import GraphBuildError, InvalidArgumentError, NotFoundError
 from placesim.ops.attributes import Attrs
 
 Dims = tuple[int, ...] | None
@@ -332,7 +332,9 @@ def unknown_shape(context: ShapeContext) -> Sequence[Dims]:
 
 
 def shape_attr(context: ShapeContext) -> Sequence[Dims]:
-    """One output of the shape that attr `shape` gives."""
+    """One output of the shape that attr `shape` gives; NotFoundError where there is none, as a raw graph may leave it out."""
+    if "shape" not in context.attrs:
+        raise NotFoundError("No attr named 'shape' in NodeDef:")
     return (context.attrs["shape"].dims,)
 
 
