@@ -287,3 +287,28 @@ def test_a_link_to_what_the_machine_has_not_is_an_error(shell: Shell, graph: str
     assert ended.complaint.startswith(
         "UsageError: a link to what the machine has not: got 'GPU:9', expected one of 'devices': "
     )
+
+
+def test_what_a_raw_graph_leaves_out_is_refused_as_it_is_by_run(shell: Shell) -> None:
+    graph = shell.write("v.yaml", "raw: true\nnodes:\n  - {op: VariableV2, name: v, attrs: {dtype: float}}\n")
+    for command in ("simulate", "memory", "run"):
+        ended = shell(command, graph)
+        assert ended.code == 1
+        assert ended.complaint.startswith("NotFoundError: No attr named 'shape' in NodeDef:")
+
+
+def test_two_results_of_one_name_are_refused(shell: Shell) -> None:
+    graph = shell.write(
+        "f.yaml",
+        "raw: true\n"
+        "nodes:\n"
+        "  - {op: Const, name: c, dtype: float, value: 1}\n"
+        "  - {op: PartitionedCall, name: call, inputs: [c], attrs: {f: {func: F}, Tin: [float], Tout: [float, float]}}\n"
+        "functions:\n"
+        "  - name: F\n"
+        "    inputs: [{name: a, type: float}]\n"
+        '    outputs: [{name: o, type: float, value: "x:output:0"}, {name: o, type: float, value: "x:output:0"}]\n'
+        "    nodes: [{op: Const, name: x, dtype: float, value: 1.0}]\n",
+    )
+    for command in ("simulate", "run"):
+        assert shell(command, graph).complaint.startswith("InvalidArgumentError: Node 'o_RetVal' is not unique")
