@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
@@ -19,11 +18,12 @@ from placesim.inspection.written import (
     WrongPartError,
     checked,
     checked_rows,
+    read_document,
     refusal,
 )
 from placesim.runtime.outcome import TransferRow
 
-_KEYS = ("devices", "placements", "transfers", "error")
+_KEYS = ("placements", "devices", "transfers", "error")
 
 
 _SCHEMA = {
@@ -49,13 +49,8 @@ def read_baseline(data: bytes, name: str) -> Snapshot | None:
 
     Raises GraphFileError for a report that is damaged.
     """
-    if data.lstrip()[:1] != b"{" or b'"placements"' not in data:
-        return None
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(document, dict) or not all(key in document for key in _KEYS):
+    document = read_document(data, _KEYS)
+    if document is None:
         return None
     return baseline_snapshot(document, name)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,10 +16,11 @@ from placesim.inspection.written import (
     WrongPartError,
     checked,
     checked_rows,
+    read_document,
 )
 from placesim.prediction.study import PathPart, TimeStudy, path_by_scope
 
-_KEYS = ("seconds", "low", "high", "devices", "links", "nodes", "transfers", "critical_path")
+_KEYS = ("critical_path", "seconds", "low", "high", "devices", "links", "nodes", "transfers")
 _STEP = {"seconds": SECONDS, "low": SECONDS, "high": SECONDS}
 _SCHEMA: Mapping[str, Mapping[str, Kind]] = {
     # part, the kinds of a row's keys; keys that are not read are not looked at
@@ -88,13 +88,8 @@ def read_prediction(data: bytes, name: str) -> PredictedStep | None:
 
     Raises GraphFileError for a prediction that is damaged.
     """
-    if data.lstrip()[:1] != b"{" or b'"critical_path"' not in data:
-        return None
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(document, dict) or not all(key in document for key in _KEYS):
+    document = read_document(data, _KEYS)
+    if document is None:
         return None
     try:
         step = checked(document, _STEP, "")

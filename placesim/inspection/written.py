@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from placesim.devices.names import parse_runtime_name
@@ -12,6 +12,20 @@ from placesim.escapes import escape_line
 _MOST_SHOWN = 60
 _MOST = 1e300
 """Sums of what is less stay finite."""
+
+
+def read_document(data: bytes, keys: Sequence[str]) -> dict[str, Any] | None:
+    """The object of a text in JSON that has all these keys; None where the text is something else.
+
+    Most texts are no such object, and are not read as one: the first key has to stand in them.
+    """
+    if data.lstrip()[:1] != b"{" or f'"{keys[0]}"'.encode() not in data:
+        return None
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) and all(key in document for key in keys) else None
 
 
 class Kind(NamedTuple):
