@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog
@@ -68,7 +68,10 @@ def shared_work(problem: Problem) -> float:
     scale = float(np.where(can, seconds, 0).max()) or 1.0
     # variables: the share of each group on each kind, then the load
     size = count * len(kinds) + 1
-    rows, columns, values, limits = [], [], [], []
+    rows: list[int] = []
+    columns: list[int] = []
+    values: list[float] = []
+    limits: list[float] = []
     for kind in range(len(kinds)):
         at = np.arange(count) * len(kinds) + kind
         rows += [len(limits)] * (count + 1)
@@ -84,20 +87,22 @@ def shared_work(problem: Problem) -> float:
     whole = coo_array(
         (np.ones(count * len(kinds)), (np.repeat(np.arange(count), len(kinds)), np.arange(count * len(kinds)))), (count, size)
     )
-    highest = [(0.0, 1.0 if allowed else 0.0) for allowed in can.ravel()] + [(0.0, None)]
+    highest: list[tuple[float, float | None]] = [(0.0, 1.0 if allowed else 0.0) for allowed in can.ravel()]
+    highest.append((0.0, None))
     cost = np.zeros(size)
     cost[-1] = 1
-    found = linprog(cost, upper, limits, whole, np.ones(count), highest, method="highs")
+    solve: Any = linprog  # its types know no sparse matrices
+    found = solve(cost, upper, limits, whole, np.ones(count), highest, method="highs")
     if found.status != 0:
         return 0.0
     return max(0.0, _certain(found, cost, csr_array(vstack([upper, whole])), [*limits, *np.ones(count)], highest)) * scale
 
 
 def _certain(
-    found: object, cost: np.ndarray, matrix: csr_array, sides: Sequence[float], limits: Sequence[tuple[float, float | None]]
+    found: Any, cost: np.ndarray, matrix: csr_array, sides: Sequence[float], limits: Sequence[tuple[float, float | None]]
 ) -> float:
     """The dual objective of the multipliers that were found: whatever these are, and however rounded, it is a bound."""
-    duals = np.concatenate([np.minimum(found.ineqlin.marginals, 0), found.eqlin.marginals])  # type: ignore[attr-defined]
+    duals = np.concatenate([np.minimum(found.ineqlin.marginals, 0), found.eqlin.marginals])
     # the load's own column has no upper limit: its reduced cost must not fall below 0
     column = matrix[:, [matrix.shape[1] - 1]].toarray().ravel()
     worth = float(duals @ column)

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
-from typing import NamedTuple
+from multiprocessing.process import BaseProcess
+from typing import NamedTuple, cast
 
 from placesim.planning.bounds import Bound, best_bound
 from placesim.planning.methods.annealing import anneal_loads
@@ -17,6 +18,8 @@ from placesim.planning.methods.calling import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
 from placesim.planning.methods.contiguous import split_orders
 from placesim.planning.methods.exact import solve_loads, solve_schedule
+from placesim.planning.methods.list_scheduling import end_first
+from placesim.planning.methods.moving import anneal_moves
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
 from placesim.planning.problem import Objective, Plan, Problem
 from placesim.planning.search import Method, Search
@@ -75,9 +78,11 @@ METHODS: dict[str, Method] = {
     "anneal-ranks": anneal_ranks,
     "exact-schedule": solve_schedule,
     "calls": anneal_calls,
+    "list": end_first,
+    "move": anneal_moves,
 }
 """Every method by its name; which of them fit a problem is said in `lanes`."""
-_ORDERS_SHARE, _SETS_SHARE, _EXACT_SHARE = 0.05, 0.5, 0.5
+_ORDERS_SHARE, _SETS_SHARE, _EXACT_SHARE = 0.05, 0.5, 0.6
 
 
 def lanes(problem: Problem) -> tuple[Lane, ...]:
@@ -89,14 +94,22 @@ def lanes(problem: Problem) -> tuple[Lane, ...]:
         )
     if problem.objective is Objective.CALLS:
         return Lane((("calls", 1.0),)), Lane((("calls", 1.0),))
-    return Lane((("anneal-ranks", 1.0),)), Lane((("exact-schedule", 1.0),))
+    if _is_scheduling(problem):
+        return Lane((("anneal-ranks", 1.0),)), Lane((("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0)))
+    return Lane((("move", 1.0),)), Lane((("move", 1.0),))
+
+
+def _is_scheduling(problem: Problem) -> bool:
+    """Whether only the order is to be found: devices are alike, nothing is moved, and each task is a group."""
+    is_free = all(not task.makes and not task.holds for task in problem.tasks)
+    return is_free and problem.are_devices_alike and len(problem.groups) == len(problem.tasks)
 
 
 def quick(problem: Problem) -> tuple[str, ...]:
     """What is tried before anything is started beside it."""
-    if problem.objective is Objective.MAKESPAN:
-        return ("rank",)
-    return ()
+    if problem.objective is not Objective.MAKESPAN:
+        return ()
+    return ("rank",) if _is_scheduling(problem) else ("list",)
 
 
 def plan_problem(problem: Problem, effort: Effort, tell: Callable[[Planned], None] = lambda planned: None) -> Planned:
@@ -161,14 +174,14 @@ def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) ->
         for number, stage in enumerate(stages)
     ]
     context = _context()
-    running: dict[Connection, multiprocessing.process.BaseProcess] = {}
+    running: dict[Connection, BaseProcess] = {}
     try:
         while waiting or running:
             while waiting and len(running) < max(1, effort.jobs):
                 stage, own = waiting.pop(0)
                 receiver, sender = context.Pipe(duplex=False)
                 left = None if effort.evaluations is not None else own.seconds_left
-                process = context.Process(target=_lane, args=(problem, stage, own, left, sender), daemon=True)
+                process: BaseProcess = context.Process(target=_lane, args=(problem, stage, own, left, sender), daemon=True)
                 process.start()
                 sender.close()
                 running[receiver] = process
@@ -176,8 +189,7 @@ def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) ->
             ready = wait(list(running), patience)
             if not ready:
                 return
-            for receiver in ready:
-                assert isinstance(receiver, Connection)
+            for receiver in cast("list[Connection]", ready):
                 try:
                     news: _News = receiver.recv()
                 except EOFError:
@@ -195,7 +207,7 @@ def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) ->
             process.join()
 
 
-def _context() -> multiprocessing.context.BaseContext:
+def _context() -> multiprocessing.context.SpawnContext | multiprocessing.context.ForkServerContext:
     """Where there is one, a server that has imported the methods once, and forks."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")

@@ -32,8 +32,8 @@ class Objective(Enum):
 class Task(NamedTuple):
     """Work that is done once in a step.
 
-    `seconds` has an entry for each kind of device, infinity where no device of the kind can run it.  `holds` is what it takes of
-    its device's capacity, `makes` how much of its output has to be moved to each other device that reads it.
+    `seconds` has an entry for each kind of device, infinity where none of the kind can run it.  `holds` is what it takes of its
+    device's capacity, `makes` how much of its output has to be moved to each other device that reads it.
     """
 
     name: str
@@ -191,8 +191,8 @@ def _named(names: Iterable[str]) -> str:
 class Plan(NamedTuple):
     """A device for each task, by number, and what that comes to.
 
-    `starts` are the times at which tasks begin, where the objective is a makespan; `calls` the number of the call in which a task
-    runs on its device, where it is of calls.
+    `starts` are the times at which tasks begin, where the objective is a makespan; `calls` the number of the call in which a
+    task runs on its device, where it is of calls.
     """
 
     value: float

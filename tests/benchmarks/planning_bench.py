@@ -63,7 +63,8 @@ def bench_schedules(folder: Path, effort: Effort, step: int) -> None:
         if number % step:
             continue
         planned, seconds = _timed(instance.problem, effort)
-        assert planned.plan is not None and instance.published is not None
+        assert planned.plan is not None
+        assert instance.published is not None
         scored = score_schedule(evaluator, instance.problem, planned.plan)
         cases, feasible, slowest = cases + 1, feasible + scored["feasible"], max(slowest, seconds)
         gaps += max(0.0, scored["objective"] / instance.published - 1) if instance.published else 0.0
@@ -77,13 +78,16 @@ def bench_schedules(folder: Path, effort: Effort, step: int) -> None:
         counts[0] += is_reached
         counts[1] += 1
         if not is_reached:
-            print(f"{instance.name}: {scored['objective']:g}, optimum {instance.optimum:g}, bound {planned.bound.value:g}", flush=True)
+            print(
+                f"{instance.name}: {scored['objective']:g}, optimum {instance.optimum:g}, bound {planned.bound.value:g}",
+                flush=True,
+            )
     for name, (met, count) in by_set.items():
         print(f"{name}: the proven optimum in {met} of {count} cases ({met / count:.2%})")
     if cases:
         print(
-            f"{cases} cases, {feasible} feasible; mean excess over the best known value {gaps / cases:.3%}; the bound equals the "
-            f"optimum in {tight} of {proven} proven cases; slowest {slowest:.1f} s"
+            f"{cases} cases, {feasible} feasible; mean excess over the best known value {gaps / cases:.3%}; the bound equals "
+            f"the optimum in {tight} of {proven} proven cases; slowest {slowest:.1f} s"
         )
 
 

@@ -1,7 +1,7 @@
 """Published planning problems: `msr/`, `stg/` and `profiles/` of a folder, as problems, and plans as `evaluate.py` reads them.
 
-The instances are those of msr-fiddle/dnn-partitioning (MIT), the Standard Task Graph Set and RGPOS as thelonesailor/MSP holds them
-(CC0), with results of others and the evaluator that scores a plan from the instance alone.
+The instances are those of msr-fiddle/dnn-partitioning (MIT), the Standard Task Graph Set and RGPOS as thelonesailor/MSP holds
+them (CC0), with results of others and the evaluator that scores a plan from the instance alone.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from placesim.planning.problem import Device, Objective, Plan, Problem, Task
 
 DATA = Path(__file__).parents[3] / "shared" / "corpus" / "planning"
-WHERE = """no planning problems at {}: they are the instances of github.com/msr-fiddle/dnn-partitioning, the Standard Task Graph Set
-and RGPOS (both in github.com/thelonesailor/MSP); name a folder laid out as msr/, stg/, results.csv, evaluate.py"""
+WHERE = """no planning problems at {}: they are the instances of github.com/msr-fiddle/dnn-partitioning, the Standard Task
+Graph Set and RGPOS (both in github.com/thelonesailor/MSP); name a folder laid out as msr/, stg/, results.csv, evaluate.py"""
 
 
 class Instance(NamedTuple):
@@ -39,7 +39,8 @@ def load_evaluator(folder: Path) -> ModuleType:
     """The folder's `evaluate.py`, or, where it has none, that of the shared data."""
     path = next(path for path in (folder / "evaluate.py", DATA / "evaluate.py") if path.is_file())
     spec = importlib.util.spec_from_file_location("evaluate", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -132,7 +133,9 @@ def scheduling_instances(folder: Path) -> Iterator[tuple[Instance, str]]:
 
 def _texts(folder: Path, archive: str) -> dict[str, str]:
     if not (folder / archive).is_file():
-        return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.*") if path.suffix in {".stg", ".txt"}}
+        return {
+            str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.*") if path.suffix in {".stg", ".txt"}
+        }
     with tarfile.open(folder / archive) as packed:
         return {
             member.name.removeprefix("./"): io.TextIOWrapper(file).read()

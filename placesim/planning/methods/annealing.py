@@ -1,7 +1,7 @@
 """Simulated annealing of a pipeline's loads: groups move to devices, or change places with a neighbour.
 
-What is lowered is a p-norm of the loads, since the maximum alone does not tell which of most moves is good.  Rounds begin at the
-best plan so far, warm, and each is longer than the one before.
+What is lowered is a p-norm of the loads, since the maximum alone does not tell which of most moves is good.  Rounds begin at
+the best plan so far, warm, and each is longer than the one before.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Round:
         self._loads = Loads(problem, start.devices)
         self._search = search
         self._random = search.random
-        self._neighbours = [_neighbours(problem, group) for group in range(len(problem.groups))]
+        self.neighbours = [neighbours(problem, group) for group in range(len(problem.groups))]
         self._stages = _Stages(problem, self._loads) if problem.needs_contiguous else None
         self._reference = max(start.value, math.ulp(1.0))
 
@@ -72,7 +72,7 @@ class _Round:
         """The best plan met in so many moves."""
         loads, draw, reference = self._loads, self._random, self._reference
         groups, devices = range(len(self._problem.groups)), range(len(self._problem.devices))
-        neighbours, stages = self._neighbours, self._stages
+        neighbours, stages = self.neighbours, self._stages
         current = self._norm()
         best, best_devices = max(loads.loads), list(loads.devices)
         temperature, cooling = reference * WARM, (COLD / WARM) ** (_LOOK / length)
@@ -86,16 +86,14 @@ class _Round:
             old = loads.of_group[group]
             near = neighbours[group]
             dice = choose()
-            if near and dice < _TOWARDS_NEIGHBOUR:
-                new = loads.of_group[near[below(len(near))]]
-            else:
-                new = below(len(devices))
+            is_near = bool(near) and dice < _TOWARDS_NEIGHBOUR
+            new = loads.of_group[near[below(len(near))]] if is_near else below(len(devices))
             if new == old or not loads.has_room(group, new) or (stages and not stages.allows(group, new)):
                 continue
             loads.move(group, new)
             other = -1
             if near and choose() < _SWAP:
-                candidate = near[below(len(near))] if dice < _TOWARDS_NEIGHBOUR else below(len(groups))
+                candidate = near[below(len(near))] if is_near else below(len(groups))
                 is_there = candidate != group and loads.of_group[candidate] == new
                 if is_there and loads.has_room(candidate, old) and not (stages and not stages.allows(candidate, old)):
                     other = candidate
@@ -120,14 +118,14 @@ class _Round:
         for load in self._loads.loads:
             if load > 0:  # what is left of sums that cancel may lie below
                 total += (load * scale) ** NORM
-        return self._reference * total ** (1 / NORM)
+        norm: float = self._reference * total ** (1 / NORM)
+        return norm
 
 
-def _neighbours(problem: Problem, group: int) -> Sequence[int]:
+def neighbours(problem: Problem, group: int) -> Sequence[int]:
+    """The groups that a group reads from, or that read from it."""
     found = {
-        problem.group_of[other]
-        for task in problem.groups[group]
-        for other in (*problem.inputs[task], *problem.readers[task])
+        problem.group_of[other] for task in problem.groups[group] for other in (*problem.inputs[task], *problem.readers[task])
     }
     return sorted(found - {group})
 
@@ -175,5 +173,3 @@ def _stage_order(problem: Problem, loads: Loads, after: Sequence[Sequence[int]])
         place += 1
         del edges[first]
     return stage
-
-

@@ -83,9 +83,7 @@ def cut_calls(problem: Problem, calls: Calls, order: Sequence[int]) -> list[int]
     return found
 
 
-def _anneal(
-    problem: Problem, calls: Calls, start: Sequence[int], length: int, search: Search
-) -> tuple[list[int], float]:
+def _anneal(problem: Problem, calls: Calls, start: Sequence[int], length: int, search: Search) -> tuple[list[int], float]:
     """One cooling of so many moves: a group joins a neighbour's call, another call, or runs for itself."""
     draw, groups = search.random, problem.groups
     count = len(calls.paying) * CALLS_PER_DEVICE

@@ -34,7 +34,11 @@ def has_solver() -> bool:
 def solve_schedule(problem: Problem, search: Search) -> Iterator[Plan]:
     """The shortest schedule on devices that are alike, where all times are whole."""
     schedules = PrioritySchedules(problem)
-    if not has_solver() or len(problem.tasks) > MAX_TASKS or not all(time.is_integer() for time in map(float, schedules.seconds)):
+    if (
+        not has_solver()
+        or len(problem.tasks) > MAX_TASKS
+        or not all(time.is_integer() for time in map(float, schedules.seconds))
+    ):
         return
     from ortools.sat.python import cp_model
 

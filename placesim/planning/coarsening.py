@@ -1,0 +1,131 @@
+"""Smaller problems that stand for larger ones: tasks that belong together become one, and plans are brought back.
+
+First what has a single reader joins it, so that only what is read in several places remains; then, where that is still too
+much, neighbours in one order of all tasks become one.  Neither makes tasks wait for each other in a circle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from placesim.planning.methods.contiguous import group_order
+from placesim.planning.problem import Problem, Task
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """A problem of clusters, and the cluster of each task of the finer one."""
+
+    problem: Problem
+    cluster_of: tuple[int, ...]
+
+    def expand(self, devices: Sequence[int]) -> tuple[int, ...]:
+        """Devices of clusters as devices of tasks."""
+        return tuple(devices[cluster] for cluster in self.cluster_of)
+
+
+def coarsen(problem: Problem, most: int) -> Coarse:
+    """A problem of about so many tasks at most; itself where it has no more."""
+    if len(problem.tasks) <= most:
+        return Coarse(problem, tuple(range(len(problem.tasks))))
+    joined = _join_single_readers(problem)
+    if len(set(joined)) > most:
+        joined = _cut_order(problem, most)
+    return _contract(problem, joined)
+
+
+def _join_single_readers(problem: Problem) -> list[int]:
+    """For each task the one that it joined: its only reader's, where both can run on the same kinds of devices."""
+    leader = list(range(len(problem.tasks)))
+    kinds = [tuple(map(math.isfinite, seconds)) for seconds in problem.group_seconds]
+    for task in reversed(problem.order):
+        readers = problem.readers[task]
+        if len(readers) == 1 and kinds[problem.group_of[task]] == kinds[problem.group_of[readers[0]]]:
+            leader[task] = leader[readers[0]]
+    return leader
+
+
+def _cut_order(problem: Problem, most: int) -> list[int]:
+    """Runs of about the same work in one order."""
+    place = {group: at for at, group in enumerate(group_order(problem))}
+    # an order of all tasks in which none comes before what it reads, near that of the groups
+    rank = [0] * len(problem.tasks)
+    for task in problem.order:
+        own = place.get(problem.group_of[task], 0)
+        rank[task] = max([own, *(rank[source] for source in problem.inputs[task])])
+    step_of = {task: number for number, task in enumerate(problem.order)}
+    order = sorted(range(len(problem.tasks)), key=lambda task: (rank[task], step_of[task]))
+    least = [min(task.seconds) for task in problem.tasks]
+    share = (math.fsum(least) or 1.0) / max(1, most // 2)
+    room = -(-len(order) // max(1, most // 2))
+    found, begin, seconds = list(range(len(order))), 0, 0.0
+    for at, task in enumerate(order):
+        kinds = tuple(map(math.isfinite, problem.group_seconds[problem.group_of[task]]))
+        first = tuple(map(math.isfinite, problem.group_seconds[problem.group_of[order[begin]]]))
+        if at and (seconds + least[task] > share or at - begin >= room or kinds != first):
+            begin, seconds = at, 0.0
+        seconds += least[task]
+        found[task] = order[begin]
+    return found
+
+
+def _contract(problem: Problem, leader: Sequence[int]) -> Coarse:
+    clusters: dict[int, int] = {}
+    cluster_of = tuple(clusters.setdefault(own, len(clusters)) for own in leader)
+    members: list[list[int]] = [[] for _ in clusters]
+    for task, cluster in enumerate(cluster_of):
+        members[cluster].append(task)
+    inputs: list[set[int]] = [set() for _ in clusters]
+    makes = [0.0] * len(clusters)
+    for task, readers in enumerate(problem.readers):
+        own, leaves = cluster_of[task], False
+        for reader in readers:
+            if cluster_of[reader] != own:
+                inputs[cluster_of[reader]].add(own)
+                leaves = True
+        if leaves:
+            makes[own] += problem.tasks[task].makes
+    tasks = tuple(
+        Task(
+            problem.tasks[rows[-1]].name,
+            tuple(math.fsum(parts) for parts in zip(*(problem.tasks[task].seconds for task in rows), strict=True)),
+            math.fsum(problem.tasks[task].holds for task in rows),
+            makes[cluster],
+            all(problem.tasks[task].is_backward for task in rows),
+        )
+        for cluster, rows in enumerate(members)
+    )
+    return Coarse(
+        Problem(
+            problem.objective,
+            tasks,
+            tuple(tuple(sorted(row)) for row in inputs),
+            _joined_groups(problem, cluster_of, len(clusters)),
+            problem.devices,
+            problem.ways,
+            problem.needs_contiguous,
+        ),
+        cluster_of,
+    )
+
+
+def _joined_groups(problem: Problem, cluster_of: Sequence[int], count: int) -> tuple[tuple[int, ...], ...]:
+    """Groups that share a cluster are one."""
+    parent = list(range(count))
+
+    def root(cluster: int) -> int:
+        while parent[cluster] != cluster:
+            parent[cluster] = parent[parent[cluster]]
+            cluster = parent[cluster]
+        return cluster
+
+    for members in problem.groups:
+        first = root(cluster_of[members[0]])
+        for task in members[1:]:
+            parent[root(cluster_of[task])] = first
+    found: dict[int, list[int]] = {}
+    for cluster in range(count):
+        found.setdefault(root(cluster), []).append(cluster)
+    return tuple(map(tuple, found.values()))
