@@ -38,6 +38,7 @@ from placesim.errors import (
     UnknownError,
     UsageError,
 )
+from placesim.forecasts import simulate, sweep
 from placesim.simulation import devices, memory, place, run
 
 __version__ = "1.0.0"
@@ -69,4 +70,6 @@ __all__ = [
     "memory",
     "place",
     "run",
+    "simulate",
+    "sweep",
 ]

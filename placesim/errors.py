@@ -62,6 +62,10 @@ class PlacesimError(Exception):
         self.help: tuple[str, ...] = ()
         self.report: Any = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # as it is, since a class may be made of something else than its text
+        return _revived, (type(self), self.args, self.__dict__)
+
     @property
     def type_name(self) -> str:
         """The class as TensorFlow's users know it."""
@@ -69,6 +73,13 @@ class PlacesimError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+
+def _revived(kind: type[PlacesimError], args: tuple[Any, ...], state: dict[str, Any]) -> PlacesimError:
+    """An error that comes from another process."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class UsageError(PlacesimError):

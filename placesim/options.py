@@ -15,6 +15,8 @@ from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 STYLES = ("modern", "classic")
 THREADS_LIMIT = 1 << 16
 MAX_DIM = (1 << 63) - 1
+MAX_ITERATIONS = 1 << 20
+"""Each iteration of a loop is walked through."""
 Paths = str | PurePath | Sequence[str | PurePath]
 
 
@@ -22,15 +24,17 @@ Paths = str | PurePath | Sequence[str | PurePath]
 class Options:
     """Options by the names of the command line's flags; None leaves what the file says.
 
-    `inventory` is a file with a `devices:` document or that document itself; `timeout` is in seconds, `memory_limit` in bytes
-    or a text with a unit; `no_memory_limit` lets devices hold more than they have, and `report_tensor_allocations_upon_oom`
-    has TensorFlow list what they hold when they can't.  `shape` and `batch` settle open dimensions of placeholders where
-    nothing is computed: shapes by name, as a mapping or as `NAME=1,2,3`, and the first dimension of all others.  `tag`,
-    `signature` and `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops the devices that its
-    nodes ask for, then `device` sets them: patterns over node names to devices, as a mapping or as `PATTERN=DEVICE`.  Beside
-    its own folder the graph may read what lies in `allow_read`, and write what lies in `allow_write`; `allow_all_files` leaves
-    nothing out.  `environment` are the environment variables of the simulated process, which is a new one unless `process`
-    holds one in which sessions were before; neither has a flag, and the command line gives the first.
+    `inventory` is a file with a `devices:` document or that document itself, `link` are links as `A-B=25GB/s@2us`; `timeout` is
+    in seconds, `memory_limit` in bytes or a text with a unit; `no_memory_limit` lets devices hold more than they have, and
+    `report_tensor_allocations_upon_oom` has TensorFlow list what they hold when they can't.  `shape` and `batch` settle open
+    dimensions of placeholders where nothing is computed: shapes by name, as a mapping or as `NAME=1,2,3`, and the first
+    dimension of all others.  There `iterations` says how often loops run that nothing else fixes, as a mapping or as `NAME=N`,
+    and `assume_unknown` is taken for each dimension that stays open.  `tag`, `signature` and `checkpoint` choose among what a
+    file of TensorFlow's offers; `clear_devices` drops the devices that its nodes ask for, then `device` sets them: patterns
+    over node names to devices, as a mapping or as `PATTERN=DEVICE`.  Beside its own folder the graph may read what lies in
+    `allow_read`, and write what lies in `allow_write`; `allow_all_files` leaves nothing out.  `environment` are the environment
+    variables of the simulated process, which is a new one unless `process` holds one in which sessions were before; neither has
+    a flag, and the command line gives the first.
     """
 
     log_placement: bool | None = None
@@ -38,6 +42,7 @@ class Options:
     gpu: int | None = None
     gpu_model: str | None = None
     inventory: Any = None
+    link: Sequence[str] = ()
     soft_placement: bool | None = None
     fetch: str | Sequence[str] | None = None
     feed: Mapping[str, Any] = field(default_factory=dict)
@@ -50,6 +55,8 @@ class Options:
     report_tensor_allocations_upon_oom: bool = False
     shape: Mapping[str, Sequence[int]] | Sequence[str] = ()
     batch: int | None = None
+    iterations: Mapping[str, int] | Sequence[str] = ()
+    assume_unknown: int | None = None
     execute: bool = True
     tag: str | Sequence[str] = ()
     signature: str | None = None
@@ -90,6 +97,12 @@ class Options:
         given = self.shape.items() if isinstance(self.shape, Mapping) else map(_split_shape, self.shape)
         return {name: _dims(name, dims) for name, dims in given}
 
+    @property
+    def loop_counts(self) -> dict[str, int]:
+        """`iterations` by name.  Raises UsageError for what is no number."""
+        given = self.iterations.items() if isinstance(self.iterations, Mapping) else map(_split_count, self.iterations)
+        return {name: _count(name, count) for name, count in given}
+
 
 class OptionValues(TypedDict, total=False):
     """The same as keyword arguments."""
@@ -99,6 +112,7 @@ class OptionValues(TypedDict, total=False):
     gpu: int | None
     gpu_model: str | None
     inventory: Any
+    link: Sequence[str]
     soft_placement: bool | None
     fetch: str | Sequence[str] | None
     feed: Mapping[str, Any]
@@ -111,6 +125,8 @@ class OptionValues(TypedDict, total=False):
     report_tensor_allocations_upon_oom: bool
     shape: Mapping[str, Sequence[int]] | Sequence[str]
     batch: int | None
+    iterations: Mapping[str, int] | Sequence[str]
+    assume_unknown: int | None
     execute: bool
     tag: str | Sequence[str]
     signature: str | None
@@ -151,10 +167,15 @@ def make_options(values: Mapping[str, Any]) -> Options:
             raise UsageError(f"wrong environment: got {name!r}: {text!r}, expected names and texts")
     if options.process is not None and not isinstance(options.process, GpuProcess):
         raise UsageError(f"wrong type of process: got {options.process!r}, expected a placesim.GpuProcess")
+    if isinstance(options.link, str):
+        raise UsageError(f"wrong type of link: got '{options.link}', expected a list of ENDS=BANDWIDTH")
     if isinstance(options.shape, str):
         raise UsageError(f"wrong type of shape: got '{options.shape}', expected a mapping or a list of NAME=1,2,3")
+    if isinstance(options.iterations, str):
+        raise UsageError(f"wrong type of iterations: got '{options.iterations}', expected a mapping or a list of NAME=N")
     _check_integer("batch", options.batch, 0, MAX_DIM)
-    _ = options.device_patterns, options.readable_paths, options.writable_paths, options.shapes
+    _check_integer("assume_unknown", options.assume_unknown, 0, MAX_DIM)
+    _ = options.device_patterns, options.readable_paths, options.writable_paths, options.shapes, options.loop_counts
     return options
 
 
@@ -163,6 +184,20 @@ def _split_shape(text: str) -> tuple[str, Sequence[Any]]:
     if not found or not name:
         raise UsageError(f"wrong shape: got '{text}', expected NAME=1,2,3")
     return name, dims.split(",") if dims else ()
+
+
+def _split_count(text: str) -> tuple[str, Any]:
+    name, found, count = text.rpartition("=")
+    if not found or not name:
+        raise UsageError(f"wrong iterations: got '{text}', expected NAME=N")
+    return name, count
+
+
+def _count(name: str, given: Any) -> int:
+    text = str(given).strip()
+    if isinstance(given, bool) or not (text.isascii() and text.isdecimal() and len(text) < 20) or int(text) > MAX_ITERATIONS:
+        raise UsageError(f"wrong iterations of {name}: got '{text}', expected a number from 0 to {MAX_ITERATIONS}")
+    return int(text)
 
 
 def _dims(name: str, dims: Sequence[Any]) -> tuple[int, ...]:

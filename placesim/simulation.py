@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from enum import IntEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Unpack
 
 import placesim.memory  # noqa: F401 - the package, before the function of that name takes its place in `placesim`
 from placesim.collector import collector_paused
@@ -19,6 +19,7 @@ from placesim.devices.catalogue import GPU_MODELS, GpuModel
 from placesim.devices.gpu_memory import GpuProcess, LogLine
 from placesim.devices.gpu_options import DeviceOptions, GpuEnvironment
 from placesim.devices.inventory import Device, TaskInventory, build_devices
+from placesim.devices.links import NO_LINKS, MachineLinks
 from placesim.errors import PlacesimError, UsageError
 from placesim.loading import Loaded, load, read_bytes
 from placesim.options import Options, OptionValues, make_options
@@ -36,9 +37,12 @@ if TYPE_CHECKING:
     from placesim.runtime.accounting.ledger import Ledger
     from placesim.runtime.accounting.usage import DeviceUsage
     from placesim.runtime.graph_shapes import GraphShapes
+    from placesim.runtime.guesses import Guesses
+    from placesim.runtime.measuring import Measurements
     from placesim.runtime.prepared import PreparedStep
     from placesim.runtime.recording import Recorder
     from placesim.runtime.session import Session
+    from placesim.runtime.walking import FeedShapes
 
 Progress = Callable[[int, int, int, int], None]
 """Told now and then: steps done, of how many, and nodes done in this step, of how many."""
@@ -113,11 +117,19 @@ def devices(
     options = make_options({"cpu": cpu, "gpu": gpu, "gpu_model": gpu_model, "inventory": inventory, **given})
     if graph is None:
         found = GpuEnvironment.of(options.environment)
-        return build_devices(_inventory(None, options), DeviceOptions(environment=found), options.process, log)
+        return build_devices(_machine(None, options).tasks, DeviceOptions(environment=found), options.process, log)
     loaded = load(graph, None, options)
     if loaded.error is not None or loaded.file is None:
         raise loaded.error or UsageError("no graph")
-    return _session_devices(loaded.file, session_config(loaded.file, options), options, log)
+    tasks = _machine(loaded.file, options).tasks
+    return _session_devices(tasks, session_config(loaded.file, options), options, log)
+
+
+def open_measurements() -> Measurements:
+    """What `simulate` may be given to be told when what ran."""
+    from placesim.runtime.measuring import Measurements
+
+    return Measurements()
 
 
 def _checked(report: Report) -> Report:
@@ -138,14 +150,27 @@ def simulate(
     *,
     tells_memory: bool = False,
     recorder: Recorder | None = None,
+    guesses: Guesses | None = None,
+    measurements: Measurements | None = None,
 ) -> Report:
     """Place a graph and, as far as `stage` says, partition and execute its steps.
 
     An error ends it: the report holds it, beside all that was established before.  With a `taker` it holds no results, and
     a step is the last where that wants no more.  With `tells_memory` it says what each device's memory held; a `recorder` is
-    then told what each step executes.
+    then told what each step executes.  In a walk `guesses` say what is taken where values are not known.  `measurements` are
+    told when what ran, and what it held.
     """
-    simulation = _Simulation(loaded, options, stage, progress, taker, tells_memory=tells_memory, recorder=recorder)
+    simulation = _Simulation(
+        loaded,
+        options,
+        stage,
+        progress,
+        taker,
+        tells_memory=tells_memory,
+        recorder=recorder,
+        guesses=guesses,
+        measurements=measurements,
+    )
     error: PlacesimError | None = None
     try:
         with collector_paused() if stage == Stage.WALKED else nullcontext():
@@ -172,6 +197,8 @@ class _Simulation:
         *,
         tells_memory: bool,
         recorder: Recorder | None,
+        guesses: Guesses | None,
+        measurements: Measurements | None,
     ) -> None:
         self._loaded = loaded
         self._taker = taker
@@ -185,8 +212,11 @@ class _Simulation:
         self._fetches: list[str] = []
         self._shows_log = bool(options.log_placement)
         self._creation_log: list[LogLine] = []
+        self._links = NO_LINKS
         self._tells_memory = tells_memory
         self._recorder = recorder
+        self._guesses = guesses
+        self._measurements = measurements
         self._ledger: Ledger | None = None
         self._memory_log: list[MemoryLogLine] = []
 
@@ -205,6 +235,7 @@ class _Simulation:
             tuple(self._creation_log),
             self._memory(),
             tuple(self._memory_log),
+            self._links,
             Results(self._results),
             tuple(self._fetches),
             self._options.log_style,
@@ -220,7 +251,6 @@ class _Simulation:
     def run(self) -> None:
         from placesim.runtime.session import open_session
         from placesim.runtime.shape_check import check_shapes
-        from placesim.runtime.walking import FeedShapes
 
         if self._loaded.error is not None:
             raise self._loaded.error
@@ -233,18 +263,32 @@ class _Simulation:
         steps = steps_of(self._loaded, file, self._options)
         if self._loaded.needs_fetch and self._stage >= Stage.EXECUTED and self._options.fetch is None:
             raise UsageError(self._loaded.needs_fetch)
-        machine = _session_devices(file, config, self._options, self._creation_log.append)
+        tasks, self._links = _machine(file, self._options)
+        machine = _session_devices(tasks, config, self._options, self._creation_log.append)
         files = _file_access(self._loaded, self._options)
         self._ledger = self._open_ledger(machine)
-        sketched = FeedShapes(self._options.shapes, self._options.batch) if self._stage == Stage.WALKED else None
-        self._session = open_session(file, machine, config, self._loaded.directory, files, self._ledger, sketched)
+        directory = self._loaded.directory
+        self._session = open_session(
+            file, machine, config, directory, files, self._ledger, self._feed_shapes(), self._measurements
+        )
         self._run_steps(self._session, steps, names_sinks=file.is_raw and self._stage >= Stage.WALKED)
+
+    def _feed_shapes(self) -> FeedShapes | None:
+        if self._stage != Stage.WALKED:
+            return None
+        from placesim.runtime.guesses import Guesses
+        from placesim.runtime.walking import FeedShapes
+
+        options = self._options
+        given = Guesses(iterations=options.loop_counts, dimension=options.assume_unknown)
+        return FeedShapes(options.shapes, options.batch, self._guesses or given)
 
     def _open_ledger(self, machine: Sequence[Device]) -> Ledger | None:
         """What accounts for the devices' memory, where one has a limit or it shall be told."""
         if self._stage < Stage.WALKED:
             return None
-        if not self._tells_memory and all(device.allocation_limit is None for device in machine):
+        is_told = self._tells_memory or self._measurements is not None
+        if not is_told and all(device.allocation_limit is None for device in machine):
             return None
         from placesim.runtime.accounting.building import build_ledger
         from placesim.runtime.accounting.errors import ReportOptions
@@ -258,9 +302,12 @@ class _Simulation:
             log=self._memory_log.append,
             process=options.process,
         )
-        if self._tells_memory:
+        if is_told:
             record(ledger)
-        ledger.recorder = self._recorder
+        if self._measurements is not None:
+            self._measurements.follow(ledger)
+        if self._recorder is not None:
+            self._recorder.attach(ledger)
         return ledger
 
     def _memory(self) -> tuple[DeviceUsage, ...]:
@@ -314,7 +361,8 @@ class _Simulation:
         nodes = sum(len(part.graph) for part in prepared.partitions.parts)
         progress = self._progress
         report = None if progress is None else lambda nodes_done: progress(done, total, nodes_done, nodes)
-        result = session.run(step, progress=report)
+        with nullcontext() if self._measurements is None else self._measurements.step(done):
+            result = session.run(step, progress=report)
         if self._stage < Stage.EXECUTED:
             return True
         rows = [Result(done, value.name, value.dtype, value.value) for value in result.values]
@@ -342,10 +390,12 @@ def session_config(file: GraphFile, options: Options) -> Config:
     return replace(file.config, device_count=counts, **{name: value for name, value in given.items() if value is not None})
 
 
-def _session_devices(file: GraphFile, config: Config, options: Options, log: Callable[[LogLine], None]) -> tuple[Device, ...]:
+def _session_devices(
+    tasks: Sequence[TaskInventory], config: Config, options: Options, log: Callable[[LogLine], None]
+) -> tuple[Device, ...]:
     from placesim.runtime.visible_devices import build_session_devices
 
-    return build_session_devices(_inventory(file, options), config, options.environment, options.process, log)
+    return build_session_devices(tasks, config, options.environment, options.process, log)
 
 
 def _file_access(loaded: Loaded, options: Options) -> FileAccess:
@@ -376,18 +426,31 @@ def _memory_limit(given: int | str | None) -> int | None:
         raise UsageError(f"memory limit: {wrong}") from None
 
 
-def _inventory(file: GraphFile | None, options: Options) -> tuple[TaskInventory, ...]:
-    """The file's machine, or the `inventory`'s, with the counts and the model that the options give in every task."""
+class _Machine(NamedTuple):
+    """What each task has, and how they reach each other."""
+
+    tasks: tuple[TaskInventory, ...]
+    links: MachineLinks
+
+
+def _machine(file: GraphFile | None, options: Options) -> _Machine:
+    """The file's machine, or the `inventory`'s, with the counts, the model and the links that the options give."""
     tasks = (file.inventory if file is not None else None) or (TaskInventory(),)
+    links = NO_LINKS if file is None else file.links
     if options.inventory is not None:
-        tasks = _read_inventory(options.inventory)
+        tasks, links = _read_inventory(options.inventory)
+    if options.link:
+        from placesim.formats.graph_file.overrides import parse_links
+
+        links = links._replace(given=parse_links(options.link))
     given: dict[str, Any] = {"cpu": options.cpu, "gpu": options.gpu}
     if options.gpu_model is not None:
         given["gpu_model"] = find_gpu_model(options.gpu_model)
-    return tuple(task._replace(**{name: value for name, value in given.items() if value is not None}) for task in tasks)
+    values = {name: value for name, value in given.items() if value is not None}
+    return _Machine(tuple(task._replace(**values) for task in tasks), links)
 
 
-def _read_inventory(source: Any) -> tuple[TaskInventory, ...]:
+def _read_inventory(source: Any) -> tuple[tuple[TaskInventory, ...], MachineLinks]:
     from placesim.formats.graph_file.overrides import read_inventory
 
     return read_inventory(source) if isinstance(source, Mapping) else read_inventory(read_bytes(source), str(source))

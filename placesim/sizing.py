@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, NamedTuple
 from placesim.devices.catalogue import GPU_MODELS
 from placesim.devices.gpu_memory import gpu_memory_limit
 from placesim.devices.gpu_options import GpuEnvironment
-from placesim.errors import InternalError, OpError, PlacesimError, RequestError, ResourceExhaustedError, UsageError
+from placesim.errors import InternalError, OpError, PlacesimError, ResourceExhaustedError
 from placesim.inspection.memory_study import DeviceMemory, MemoryStudy, SmallestGpu
-from placesim.inspection.snapshot import failure_of
 from placesim.inspection.towers import one_after_another, towers_on
+from placesim.known import unchanged
 from placesim.runtime.accounting.building import make_allocator
 from placesim.runtime.accounting.replaying import dump_text, replay
 from placesim.runtime.accounting.usage import DeviceUsage
-from placesim.runtime.kernels.sketch import SketchedValueError
-from placesim.runtime.walking import check_batch, walk_length
+from placesim.runtime.guesses import Guesses
+from placesim.runtime.walking import check_batch
 from placesim.simulation import Stage, simulate
+from placesim.walks import Walked, check_executed, walk, walk_once
 
 if TYPE_CHECKING:
     from placesim.devices.gpu_memory import GpuMemory
     from placesim.devices.inventory import Device
-    from placesim.graph.steps import GraphFile
     from placesim.loading import Loaded
     from placesim.options import Options
     from placesim.report.report import Report
@@ -32,9 +32,6 @@ MAX_BATCH = 1 << 40
 """What fits with so many fits with any number."""
 MAX_UNIT = 64
 """A step may want a batch that is a multiple of something, such as the number of towers; it is looked for up to here."""
-
-MAX_CHEAP_NODES = 10_000
-"""A walk costs more than a placement: so many nodes, in all runs of all steps, take about a second."""
 
 NEVER_USED = DeviceUsage("", "", None, 0, 0, 0, "", (), (), None)
 
@@ -56,61 +53,16 @@ def study_memory(load: Callable[[], Loaded], options: Options, name: str, wanted
     return _Study(load, options, name, wanted or Wanted()).study()
 
 
-class Peaks(NamedTuple):
-    """What each device held while the steps ran, limits or not; or else why that is not known, as a sentence."""
-
-    memory: tuple[DeviceUsage, ...] = ()
-    note: str = ""
-
-
 def find_peaks(load: Callable[[], Loaded], loaded: Loaded, options: Options) -> tuple[DeviceUsage, ...]:
     """The memory of each device, as if it had no limits.
 
     `loaded` is a graph of which a simulation may have been made, and `load` gives it anew where that has added nodes to it.
     Raises what keeps the steps from being walked through to their end.
     """
-    report = simulate(_unchanged(loaded, load), replace(options, no_memory_limit=True), Stage.WALKED, tells_memory=True)
+    report = simulate(unchanged(loaded, load), replace(options, no_memory_limit=True), Stage.WALKED, tells_memory=True)
     if report.error is not None:
         raise report.error
     return report.memory
-
-
-def find_known_peaks(load: Callable[[], Loaded], loaded: Loaded, options: Options, *, is_asked: bool = False) -> Peaks:
-    """The same where it can be known; unless it `is_asked` for only where it costs little.
-
-    Raises UsageError for a size that does not fit its placeholder, RequestError for a feed that does not.
-    """
-    costly = None if is_asked or loaded.file is None else _why_costly(loaded.file)
-    if costly is not None:
-        return Peaks(note=f"The steps are not walked through unless asked to with `--memory`: {costly}.")
-    try:
-        return Peaks(find_peaks(load, loaded, options))
-    except PlacesimError as error:
-        is_known_before = isinstance(error, RequestError | UsageError) and not isinstance(error, SketchedValueError)
-        if is_known_before and (options.shape or options.batch is not None):
-            raise
-        if isinstance(error, RequestError):
-            return Peaks(note="Not known: what the steps are fed can not be read.")
-        summary = failure_of(error).summary
-        if not isinstance(error, SketchedValueError):
-            return Peaks(note=f"Not known: the steps end with {summary}")
-        sizes = [line for line in error.help if line.startswith(("`--batch", "`--shape"))]  # nothing is fed or executed here
-        said = "; ".join((summary.removeprefix(f"{error.type_name}: "), *sizes[:1]))
-        return Peaks(note=f"Not known: {said}.")
-
-
-def _why_costly(file: GraphFile) -> str | None:
-    nodes = walk_length(file.graph, file.steps)
-    if nodes is None:
-        return "there are loops"
-    return f"they are {nodes:,} nodes" if nodes > MAX_CHEAP_NODES else None
-
-
-def _unchanged(loaded: Loaded, load: Callable[[], Loaded]) -> Loaded:
-    """The graph as it was before any step added nodes to it."""
-    if loaded.file is not None and any(step.nodes for step in loaded.file.steps or ()):
-        return _checked(load())
-    return loaded
 
 
 class _Study:
@@ -121,6 +73,7 @@ class _Study:
         self._name = name
         self._wanted = wanted
         self._stage = Stage.EXECUTED if wanted.is_executed else Stage.WALKED
+        self._guesses = Guesses()
 
     def study(self) -> MemoryStudy:
         self._check()
@@ -144,12 +97,13 @@ class _Study:
             self._smallest_gpu(gpus) if self._may_change_model(gpus) else None,
             _other_growth(gpus, fits=error is None),
             () if error is None or self._wanted.is_executed else self._order(options, needed, error),
+            self._guesses.sentences(),
         )
 
     def _check(self) -> None:
         given = self._options.batch is not None or self._wanted.finds_batch
-        if self._wanted.is_executed and (given or self._options.shape):
-            raise UsageError("sizes for what is computed: got --batch or --shape with --execute, expected --feed with arrays")
+        if self._wanted.is_executed:
+            check_executed(self._options, finds_batch=self._wanted.finds_batch)
         file = self._loaded.file
         if given and file is not None:
             check_batch(file.graph)
@@ -158,7 +112,11 @@ class _Study:
 
     def _walk(self, options: Options, *, tells_memory: bool = True) -> tuple[Report, PlacesimError | None]:
         """What happens, and TensorFlow's error where a device runs out; any other error is raised."""
-        report = simulate(self._fresh(), options, self._stage, tells_memory=tells_memory)
+        if self._wanted.is_executed:
+            report = simulate(self._fresh(), options, self._stage, tells_memory=tells_memory)
+        else:
+            walked = walk(self._fresh, options, _held, self._guesses.chosen, tells_memory=tells_memory)
+            report, self._guesses = walked.report, walked.guesses
         if report.error is None:
             return report, None
         if options.no_memory_limit or not isinstance(report.error, ResourceExhaustedError):
@@ -167,7 +125,7 @@ class _Study:
 
     def _fresh(self) -> Loaded:
         loaded = self._loaded
-        self._loaded = _unchanged(loaded, self._load)
+        self._loaded = unchanged(loaded, self._load)
         return loaded
 
     def _fits(self, batch: int) -> bool:
@@ -218,7 +176,7 @@ class _Study:
         if graph is None:
             return ()
         ordered = replace(loaded, file=replace(loaded.file, graph=graph))
-        return towers if simulate(ordered, options, self._stage).error is None else ()
+        return towers if walk_once(ordered, options, self._guesses.chosen, tells_memory=False).report.error is None else ()
 
     def _devices(self, report: Report, needed: Report) -> Iterator[DeviceMemory]:
         reached = {usage.device: usage for usage in report.memory}
@@ -258,6 +216,11 @@ class _Study:
         least = max(_least_bytes(usage.trace) for _, usage in gpus)
         enough = sorted((c for c in candidates if c.limit >= least), key=lambda c: (c.limit, c.model.memory))
         return next((c for c in enough if all(_holds(device.gpu, c.limit, usage) for device, usage in gpus)), None)
+
+
+def _held(walked: Walked) -> float:
+    """The bytes that all devices hold at their peaks: what branches are compared by."""
+    return float(sum(usage.peak for usage in walked.report.memory))
 
 
 def _checked(loaded: Loaded) -> Loaded:

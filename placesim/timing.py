@@ -7,14 +7,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from placesim.collector import collector_paused
-from placesim.errors import InvalidArgumentError, PlacesimError, ResourceExhaustedError, UsageError
+from placesim.errors import InvalidArgumentError, ResourceExhaustedError, UsageError
 from placesim.graph.steps import Step
 from placesim.prediction.machines import SimulatedMachine, Threads
-from placesim.prediction.study import Memory, TimeStudy, WalkedStep, study_steps
-from placesim.runtime.kernels.sketch import SketchedValueError
+from placesim.prediction.node_costs import NodeCosts
+from placesim.prediction.processors import NoFiguresError
+from placesim.prediction.simulated_steps import WalkedStep, study_steps
+from placesim.prediction.steps import StepCosts
+from placesim.prediction.study import Memory, TimeStudy
+from placesim.runtime.accounting.lifetimes import lifetimes
+from placesim.runtime.guesses import Guesses
 from placesim.runtime.recording import Recorder
 from placesim.runtime.walking import check_batch
 from placesim.simulation import Stage, session_config, simulate, steps_of
+from placesim.walks import Walked, check_executed, walk, walk_once
 
 if TYPE_CHECKING:
     from placesim.loading import Loaded
@@ -25,32 +31,112 @@ WALKED = 2
 """Of a step that is repeated, its first repetition and one of the others: the rest run as that."""
 
 
-def study_time(load: Callable[[], Loaded], options: Options, name: str, steps: int | None = None) -> TimeStudy:
+def study_time(
+    load: Callable[[], Loaded],
+    options: Options,
+    name: str,
+    steps: int | None = None,
+    *,
+    is_executed: bool = False,
+    tells_helps: bool = False,
+    is_traced: bool = False,
+    warn: Callable[[str], object] = lambda text: None,
+) -> TimeStudy:
     """How long a graph's steps take; the last one `steps` times, where that is given.
 
-    `load` gives the graph anew each time.  Raises what is wrong with the graph or the options, and what TensorFlow would raise
-    but for a device that runs out of memory: that is in the study, whose times are those without a limit.
+    `load` gives the graph anew each time.  With `is_executed` numpy executes the steps, and shapes, iterations and branches are
+    taken as they come; else `warn` is told of each loop that is taken to run once because nothing says how often.
+    `tells_helps` has the study say what would help most, which takes several simulations more; with `is_traced` it keeps what
+    its trace is made from.  Raises what is wrong with the graph or the options, and what TensorFlow would raise but for a
+    device that runs out of memory: that is in the study, whose times are those without a limit.
     """
-    loaded, repeats = _loaded(load, options, steps)
-    assert loaded.file is not None
-    if options.batch is not None:
-        check_batch(loaded.file.graph)
-    report, recorder = _walk(loaded, options)
-    error = report.error
+    walks = _Walks(load, options, steps)
+    walked = walks.executed() if is_executed else walks.walked()
+    error = walked.report.error
     if isinstance(error, ResourceExhaustedError) and not options.no_memory_limit:
-        loaded, _ = _loaded(load, options, steps)
-        report, recorder = _walk(loaded, replace(options, no_memory_limit=True))
-    if report.error is not None:
-        raise _without_executing(report.error)
-    assert loaded.file is not None
-    config = session_config(loaded.file, options)
-    threads = Threads(config.inter_op_parallelism_threads, config.intra_op_parallelism_threads)
+        walked = walks.without_limit(walked, is_executed=is_executed)
+    if walked.report.error is not None:
+        raise walked.report.error
+    for loop in walked.guesses.unsaid_loops():
+        warn(f"loop {loop} is simulated with one iteration, since nothing fixes how many: `--iterations {loop}=N` says it")
     with collector_paused():
+        machine = walks.machine(walked.report)
+        recorded = _by_step(walked.recorder, walks.repeats)
+        memory = _memory(walked.report, walked.recorder)
+        study = study_steps(name, recorded, machine, memory, error, tells_helps=tells_helps, is_traced=is_traced)
+        return replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
+
+
+class _Walks:
+    """The walks through one graph's steps, or their executions."""
+
+    def __init__(self, load: Callable[[], Loaded], options: Options, steps: int | None) -> None:
+        self._load = load
+        self._options = options
+        self._steps = steps
+        loaded, self.repeats = self._read()
+        assert loaded.file is not None
+        self._file = loaded.file
+
+    def _read(self) -> tuple[Loaded, list[int]]:
+        return _loaded(self._load, self._options, self._steps)
+
+    def _fresh(self) -> Loaded:
+        return self._read()[0]
+
+    def _in_steps(self, options: Options) -> Options:
+        """Without what is in the steps already."""
+        return replace(options, fetch=None)
+
+    def walked(self) -> Walked:
+        if self._options.batch is not None:
+            check_batch(self._file.graph)
+        return walk(self._fresh, self._in_steps(self._options), self._work)
+
+    def executed(self, *, has_limit: bool = True) -> Walked:
+        """What numpy executes; one node after the other, so that the same input gives the same record."""
+        options = self._options
+        check_executed(options)
+        options = replace(options, inter_op_threads=1, no_memory_limit=options.no_memory_limit or not has_limit)
+        recorder = Recorder()
+        report = simulate(self._fresh(), self._in_steps(options), Stage.EXECUTED, tells_memory=True, recorder=recorder)
+        return Walked(report, recorder, Guesses())
+
+    def without_limit(self, walked: Walked, *, is_executed: bool) -> Walked:
+        """The same where devices have all the memory that they need."""
+        if is_executed:
+            return self.executed(has_limit=False)
+        options = replace(self._in_steps(self._options), no_memory_limit=True)
+        found = walk_once(self._fresh(), options, walked.guesses.chosen)
+        found.guesses.failed = walked.guesses.failed
+        return found
+
+    def machine(self, report: Report) -> SimulatedMachine:
+        """The devices of the graph's session, with its threads."""
+        config = session_config(self._file, self._options)
+        threads = Threads(config.inter_op_parallelism_threads, config.intra_op_parallelism_threads)
         try:
-            machine = SimulatedMachine(report.devices, threads)
+            return SimulatedMachine(report.devices, threads, report.links)
         except InvalidArgumentError as lack:
-            raise UsageError(lack.message) from None
-        return study_steps(name, _by_step(recorder, repeats), machine, _memory(report), error)
+            raise NoFiguresError(lack.message) from None
+
+    def _work(self, walked: Walked) -> float:
+        """The seconds that all nodes take, each on its device, and all transfers, each alone: what branches are compared by."""
+        costs = StepCosts(self.machine(walked.report))
+        return sum(costs.work_seconds(step) for step in walked.recorder.steps)
+
+
+def find_costs(load: Callable[[], Loaded], options: Options) -> NodeCosts:
+    """What the nodes that a graph's steps run take on each device, whatever its memory holds.
+
+    Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
+    """
+    walks = _Walks(load, replace(options, no_memory_limit=True), None)
+    walked = walks.walked()
+    if walked.report.error is not None:
+        raise walked.report.error
+    steps = [step.steady for step in _by_step(walked.recorder, walks.repeats)]
+    return NodeCosts(walks.machine(walked.report), walked.recorder.prepared, steps)
 
 
 def _loaded(load: Callable[[], Loaded], options: Options, steps: int | None) -> tuple[Loaded, list[int]]:
@@ -73,19 +159,6 @@ def _few(step: Step) -> Step:
     return replace(step, repeat=min(step.repeat, WALKED))
 
 
-def _without_executing(error: PlacesimError) -> PlacesimError:
-    """The error with the ways out that a simulation has: nothing is executed here."""
-    if isinstance(error, SketchedValueError):
-        error.help = tuple(line for line in error.help if not line.startswith("`--execute`"))
-    return error
-
-
-def _walk(loaded: Loaded, options: Options) -> tuple[Report, Recorder]:
-    recorder = Recorder()
-    options = replace(options, fetch=None)  # it is in the steps already
-    return simulate(loaded, options, Stage.WALKED, tells_memory=True, recorder=recorder), recorder
-
-
 def _by_step(recorder: Recorder, repeats: list[int]) -> list[WalkedStep]:
     recorded = iter(recorder.steps)
     found = []
@@ -95,6 +168,10 @@ def _by_step(recorder: Recorder, repeats: list[int]) -> list[WalkedStep]:
     return found
 
 
-def _memory(report: Report) -> dict[str, Memory]:
+def _memory(report: Report, recorder: Recorder) -> dict[str, Memory]:
     peaks = {usage.device: usage.peak for usage in report.memory}
-    return {device.name: Memory(peaks.get(device.name), device.allocation_limit) for device in report.devices}
+    buffers = lifetimes(recorder)
+    return {
+        device.name: Memory(peaks.get(device.name), device.allocation_limit, buffers.get(device.name, ()))
+        for device in report.devices
+    }

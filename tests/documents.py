@@ -87,7 +87,8 @@ def run(line: str, folder: Path) -> tuple[int, str]:
 
 
 def _run_in_shell(line: str, folder: Path) -> tuple[int, str]:
-    script = f'placesim() {{ "{sys.executable}" -m placesim "$@"; }}\n{line} 2>&1'
+    python = f'python() {{ "{sys.executable}" "$@"; }}\nplacesim() {{ python -m placesim "$@"; }}'
+    script = f"{python}\n{line} 2>&1"
     environment = {name: value for name, value in os.environ.items() if name not in _STYLES} | {"PYTHONPATH": str(ROOT)}
     ended = subprocess.run(
         ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120

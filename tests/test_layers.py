@@ -25,6 +25,7 @@ ROOMS = {
     "devices": "byte_counts errors",
     "memory": "byte_counts errors",
     "timelines": "collector errors",
+    "traces": "",
     "ops": "dtypes errors",
     "graph": "ops devices dtypes errors",
     "formats": "escapes files suggestions tensor_fields wire checkpoints collector graph ops devices dtypes errors",
@@ -32,13 +33,17 @@ ROOMS = {
     "checkpoints": "files wire dtypes errors",
     "runtime": (
         "byte_counts deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices memory ops "
-        "dtypes errors"
+        "dtypes errors traces"
     ),
-    "prediction": "timelines runtime devices ops dtypes errors",
-    "inspection": "escapes files marked suggestions formats runtime placement graph devices ops dtypes errors",
-    "report": "escapes marked inspection prediction runtime placement graph devices ops dtypes errors",
-    "timing": "collector simulation loading options prediction runtime graph errors",
-    "sizing": "simulation loading options inspection runtime devices errors",
+    "prediction": "timelines traces runtime devices ops dtypes errors",
+    "inspection": "escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
+    "report": "traces escapes marked inspection prediction runtime placement graph devices ops dtypes errors",
+    "walks": "suggestions simulation loading options report runtime errors",
+    "timing": "collector walks simulation loading options prediction runtime graph errors",
+    "known": "loading options inspection prediction runtime graph errors",
+    "sizing": "known walks simulation loading options inspection runtime devices errors",
+    "sweeping": "files suggestions timing simulation loading options report formats graph prediction devices errors",
+    "forecasts": "timing sweeping loading options report",
     "manual": "",
     "options": "suggestions devices errors",
     "loading": "files options formats checkpoints graph devices errors",
@@ -47,10 +52,10 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "cli": (
-        "escapes files suggestions deadlines interrupts simulation sizing timing loading options manual inspection prediction "
-        "report marked formats devices errors placesim"
+        "escapes files suggestions deadlines interrupts simulation known sizing timing sweeping loading options manual "
+        "inspection prediction report marked formats devices errors placesim"
     ),
-    "__init__": "interrupts simulation devices errors",
+    "__init__": "interrupts forecasts simulation devices errors",
     "__main__": "cli interrupts",
 }
 """Each room and what it may import beside itself; an arrow only points up this table."""

@@ -57,7 +57,7 @@ _EPILOG = "Exit code: 0 no rule is broken, 1 one is or the graph can't be placed
 @click.option("--policy", metavar="FILE", help="A YAML file whose `rules` the placement is held to.")
 @click.option("--rule", "rules", multiple=True, metavar="RULE", help="A rule, as in a policy, or NAME=VALUE; may be repeated.")
 @click.option("--rules", "lists_rules", is_flag=True, help="List all rules and what they can be told, and stop.")
-@size_options("max-peak-memory")
+@size_options("max-peak-memory, max-step-time and max-link-bytes")
 @machine_options
 @source_options
 @placement_options
@@ -77,7 +77,9 @@ def check_command(
         - no-soft-fallback
         - max-transfers: 10
         - max-peak-memory: {bytes: 4GiB, device: GPU}
+        - max-step-time: 5ms
         - max-transfer-bytes: {bytes: 4MiB, from: GPU:0, to: CPU:0}
+        - max-link-bytes: {bytes: 64MiB, link: '*PCIe*'}
         - on-device: {ops: [MatMul, Conv2D], device: '/gpu:*'}
         - baseline: placement.json
 
@@ -87,7 +89,7 @@ def check_command(
       placesim check model.yaml --policy policy.yaml --format sarif > findings.sarif
       placesim check model.yaml --rule max-transfers=10 --rule 'apart: [tower_0/, tower_1/]'
     """
-    from placesim.cli.graph_arguments import MemoryWish, open_subject
+    from placesim.cli.graph_arguments import Wish, Wishes, open_subject
     from placesim.cli.output import write, write_styled
     from placesim.deadlines import run_within
     from placesim.inspection.checking.policy import describe_rules
@@ -99,8 +101,11 @@ def check_command(
     if graph is None:
         raise click.UsageError("no graph: got no argument, expected GRAPH")
     uses = _rule_uses(policy, rules)
-    needs_memory = any(use.rule.needs_memory for use in uses)
-    snapshot = open_subject(graph, given(values), memory=MemoryWish.NEEDED if needs_memory else MemoryWish.NONE)
+    wishes = Wishes(
+        memory=Wish.NEEDED if any(use.rule.needs_memory for use in uses) else Wish.NONE,
+        time=Wish.NEEDED if any(use.rule.needs_time for use in uses) else Wish.NONE,
+    )
+    snapshot = open_subject(graph, given(values), wishes=wishes)
     findings = run_within(values["timeout"], lambda: check_snapshot(snapshot, uses))
     write_styled(find_form(FORMS, form).write(findings, uses))
     return 1 if findings else 0

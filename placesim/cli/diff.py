@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +17,13 @@ from placesim.cli.options import (
     placement_options,
     size_options,
     source_options,
+    time_option,
 )
+from placesim.errors import UsageError
+from placesim.escapes import escape_line
+
+if TYPE_CHECKING:
+    from placesim.inspection.snapshot import Snapshot
 
 _EPILOG = "Exit code: 0 the same, 1 different, 2 trouble."
 _SIDES = (
@@ -25,6 +31,7 @@ _SIDES = (
     ("gpu", int, "N", "Number of GPUs of {}."),
     ("gpu-model", str, "NAME", "The model of the GPUs of {}."),
     ("inventory", str, "FILE", "A YAML file with a `devices:` document for {}."),
+    ("batch", click.IntRange(0), "N", "The first dimension of the placeholders of {} that leave it open."),
 )
 
 
@@ -49,23 +56,26 @@ def _side_options(command: Command) -> Command:
 @source_options
 @placement_options
 @memory_option("What each device holds at its peak; without it where that is quickly found.")
-@size_options("memory")
+@time_option("How long a step takes, and what got slower; without it where that is quickly found.")
+@size_options("memory and time")
 @format_option
 @debug_option
-def diff_command(a: str, b: str | None, memory: bool | None, form: str, **values: Any) -> int:
-    """Compare two placements: nodes that moved, came or went, transfers, what devices hold at their peaks, and errors.
+def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, form: str, **values: Any) -> int:
+    """Compare two placements: nodes that moved, came or went, transfers, peaks of memory, the step's time, and errors.
 
-    A and B are each whatever `run` takes, or a report that `--format json` wrote.  Without B, A is compared with itself on
-    another machine.  An option without a side holds for both.
+    A and B are each whatever `run` takes, or a report that `--format json` wrote; a prediction that `simulate --format json`
+    wrote has its times compared.  Without B, A is compared with itself on another machine.  An option without a side holds
+    for both.
 
     \b
     Examples:
       placesim diff old.yaml new.yaml --gpu 4
       placesim diff graphs/towers.yaml --soft-placement --a-gpu 4 --b-gpu 1
       placesim diff placement.json model.yaml
+      placesim diff model.yaml --batch 64 --a-gpu-model 'Tesla K80' --b-gpu-model 'Tesla V100-SXM2-16GB'
     """
-    from placesim.cli.graph_arguments import MemoryWish, open_subject
-    from placesim.cli.output import write_styled
+    from placesim.cli.graph_arguments import Wish, Wishes, open_subject
+    from placesim.cli.output import complain, write_styled
     from placesim.inspection.difference import compare
     from placesim.report.document import json_text
     from placesim.report.text.difference import difference_document, format_difference
@@ -76,13 +86,33 @@ def diff_command(a: str, b: str | None, memory: bool | None, form: str, **values
     if a == "-" and b in ("-", None):
         raise click.UsageError("standard input twice: got - for both, expected it once")
     names = (a, a if b is None else b)
-    wish = MemoryWish.of(memory, values, by_itself=True)
-    before, after = (open_subject(name, side, memory=wish) for name, side in zip(names, sides, strict=True))
+    sized = {key: value for side in sides for key, value in side.items() if key in ("batch", "shape")}
+    wishes = Wishes(*(Wish.of(asked, sized, by_itself=True) for asked in (memory, time)))
+    before, after = (
+        open_subject(name, side, wishes=wishes, takes_prediction=True) for name, side in zip(names, sides, strict=True)
+    )
+    _check_predictions(before, after)
     difference = compare(before, after)
     labels = [_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
     said = format_difference(difference, *labels) if form == "text" else json_text(difference_document(difference))
     write_styled(said)
+    for snapshot, label in zip((before, after), labels, strict=True):
+        for asked, what, note in ((memory, "memory", snapshot.memory_note), (time, "time", snapshot.time_note)):
+            if asked and note:
+                complain(f"{escape_line(label)}: {what} is not compared. {note}\n")
     return 1 if difference else 0
+
+
+def _check_predictions(before: Snapshot, after: Snapshot) -> None:
+    """UsageError for a prediction beside what has no times: they are all that it holds."""
+    for prediction, other in ((before, after), (after, before)):
+        if not prediction.holds_placement and other.step is None:
+            why = other.time_note if other.error is None else other.error.summary
+            error = UsageError(
+                f"nothing to compare with the prediction {prediction.name}: got no times of {other.name}, expected some"
+            )
+            error.help = (why,) if why else ()
+            raise error
 
 
 def _values_of(side: str, values: dict[str, Any]) -> dict[str, Any]:

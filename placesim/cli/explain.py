@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.options import debug_option, format_option, given, machine_options, placement_options, source_options
+from placesim.cli.options import (
+    debug_option,
+    format_option,
+    given,
+    machine_options,
+    placement_options,
+    size_options,
+    source_options,
+)
 from placesim.marked import Marked, joined
 
 if TYPE_CHECKING:
@@ -22,14 +30,19 @@ if TYPE_CHECKING:
 @source_options
 @placement_options
 @click.option("--edits", type=click.IntRange(0), default=8, metavar="N", help="Show at most N edits for a node; 0 tries none.")
+@click.option(
+    "--cost/--no-cost", "cost", default=None, help="What each NODE takes in a step; without it where that is quickly found."
+)
+@size_options("the cost")
 @format_option
 @debug_option
-def explain_command(graph: str, nodes: tuple[str, ...], edits: int, form: str, **values: Any) -> int:
+def explain_command(graph: str, nodes: tuple[str, ...], edits: int, cost: bool | None, form: str, **values: Any) -> int:
     """Explain why nodes are where they are, and what would change that.
 
     GRAPH is whatever `run` takes, or a report that `--format json` wrote (which says what was asked for, not why).  A PATTERN
     is a shell pattern over names (`tower_0/*`), or a name scope that ends in `/`.  Without one, each node gets one line.  For a
-    graph that can't be placed: the annotations in conflict, and the edits that mend it.  Each edit was tried by placing.
+    graph that can't be placed: the annotations in conflict, and the edits that mend it.  Each edit was tried by placing.  What
+    a node takes is predicted from its shapes, on its device and on the others that it has a kernel for.
 
     \b
     Examples:
@@ -37,12 +50,14 @@ def explain_command(graph: str, nodes: tuple[str, ...], edits: int, form: str, *
       placesim explain graphs/towers.yaml --gpu 1 --soft-placement 'MatMul*'
       placesim explain graphs/missing-gpu.yaml
       placesim explain model.yaml loss --format json | jq .nodes[0].edits
+      placesim explain model.yaml conv1 --batch 64 --format json | jq .nodes[0].cost
     """
-    from placesim.cli.graph_arguments import open_subject
+    from placesim.cli.graph_arguments import Wish, Wishes, open_subject
     from placesim.cli.output import write_styled
     from placesim.deadlines import run_within
 
-    snapshot = open_subject(graph, given(values), partitioned=False)
+    wish = Wish.of(cost, values, by_itself=True) if nodes else Wish.NONE
+    snapshot = open_subject(graph, given(values), partitioned=False, wishes=Wishes(costs=wish))
     write_styled(run_within(values["timeout"], lambda: _said(snapshot, nodes, edits, form)))
     return 0 if snapshot.error is None else 1
 

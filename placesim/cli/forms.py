@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -9,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import click
 
 from placesim.cli.options import Word
+from placesim.errors import UsageError
 
 Writer = TypeVar("Writer", bound=Callable[..., Any])
 
@@ -35,3 +37,9 @@ def form_of_file(forms: Iterable[Form[Writer]], path: str) -> str | None:
     """The form that a path's ending tells; None where it tells none."""
     ending = PurePath(path).suffix.lower()
     return next((form.name for form in forms if ending in form.endings), None)
+
+
+def check_page_target(form: str, output: str | None) -> None:
+    """Raises UsageError where a page would be written to a terminal."""
+    if form == "html" and output is None and sys.stdout.isatty():
+        raise UsageError("a page is not for a terminal: got --format html, expected --output FILE with it")

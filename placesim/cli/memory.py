@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.forms import Form, find_form, form_of_file, form_option
+from placesim.cli.forms import Form, check_page_target, find_form, form_of_file, form_option
 from placesim.cli.options import (
     debug_option,
     feed_option,
     file_access_options,
     given,
+    guess_options,
     machine_options,
     output_option,
     placement_options,
@@ -22,7 +23,6 @@ from placesim.cli.options import (
     source_options,
     top_option,
 )
-from placesim.errors import UsageError
 
 if TYPE_CHECKING:
     from placesim.inspection.memory_study import MemoryStudy
@@ -84,6 +84,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 @click.option(
     "--batch", type=_Batch(), help="The first dimension of all placeholders that leave it open; auto: the largest that fits."
 )
+@guess_options
 @feed_option
 @click.option("--execute", is_flag=True, help="Execute the graph with numpy, and take the sizes that come.")
 @click.option(
@@ -129,8 +130,7 @@ def memory_command(
     from placesim.sizing import Wanted, study_memory
 
     form = form or form_of_file(FORMS, output or "") or "text"
-    if form == "html" and output is None and sys.stdout.isatty():
-        raise UsageError("a page is not for a terminal: got --format html, expected --output FILE with it")
+    check_page_target(form, output)
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment(), "execute": execute}
     options = make_options(given(values | known | {"batch": None if batch == AUTO else batch}))
     study = study_memory(graph_loader(graph, options), options, graph_name(graph), Wanted(execute, batch == AUTO, dumps))

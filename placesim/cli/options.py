@@ -60,6 +60,12 @@ _MACHINE = (
     click.option("--gpu-model", metavar="NAME", help="The GPUs' model, as `devices --gpu-models` lists them."),
     click.option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document."),
 )
+link_option = click.option(
+    "--link",
+    multiple=True,
+    metavar="A-B=25GB/s@2us",
+    help="A link's bandwidth and latency, in the place of the inventory's between the same ends; may be repeated.",
+)
 _SOURCE = (
     click.option("--tag", multiple=True, metavar="TAG", help="A tag of the SavedModel's MetaGraph; may be repeated."),
     click.option("--signature", metavar="NAME", help="The model's signature to run; `serving_default` where it has that."),
@@ -144,6 +150,24 @@ def size_options(purpose: str = "") -> Callable[[Command], Command]:
     return lambda command: _add(command, (shape_option(purpose), batch))
 
 
+_GUESSES = (
+    click.option(
+        "--iterations",
+        multiple=True,
+        metavar="NAME=N",
+        help="How often a loop runs that nothing else fixes, by its frame or While node; may be repeated.",
+    ),
+    click.option(
+        "--assume-unknown", type=click.IntRange(0), metavar="N", help="What to take for each dimension that stays unknown."
+    ),
+)
+
+
+def guess_options(command: Command) -> Command:
+    """What is taken where nothing tells it."""
+    return _add(command, _GUESSES)
+
+
 def _for(purpose: str, text: str) -> str:
     return f"For {purpose}: {text}" if purpose else text[0].upper() + text[1:]
 
@@ -159,9 +183,20 @@ output_option = click.option(
 )
 
 
+def trace_option(what: str) -> Callable[[Command], Command]:
+    """`--trace`; `what` says what is in it."""
+    text = f"Write a trace of the {what} for Perfetto or chrome://tracing."
+    return click.option("--trace", type=click.Path(dir_okay=False), metavar="FILE", help=text)
+
+
 def memory_option(text: str) -> Callable[[Command], Command]:
     """`--memory`, `--no-memory`."""
     return click.option("--memory/--no-memory", "memory", default=None, help=text)
+
+
+def time_option(text: str) -> Callable[[Command], Command]:
+    """`--time`, `--no-time`."""
+    return click.option("--time/--no-time", "time", default=None, help=text)
 
 
 def file_access_options(command: Command) -> Command:

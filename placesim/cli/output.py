@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -72,8 +72,37 @@ def write_files(contents: Mapping[Path, Iterable[bytes]], makes_folders: bool = 
             for path, pieces in contents.items():
                 files.write(path, pieces, makes_folders)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot write {path}: got '{reason}', expected a path that can be written") from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path | None, error: Exception) -> UsageError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return UsageError(f"cannot write {path}: got '{reason}', expected a path that can be written")
+
+
+def check_writable(path: Path) -> None:
+    """UsageError for a file that can't be written, before the work whose result it shall hold."""
+    try:
+        if path.exists() and not path.is_file():
+            return  # a pipe is not to be opened twice
+        with WholeFiles() as files:
+            files.open(path)
+            raise _NotMeant
+    except _NotMeant:
+        return
+    except (OSError, ValueError) as error:
+        raise _unwritable(path, error) from error
+
+
+class _NotMeant(Exception):
+    """Ends the writing of a file that is only tried."""
+
+
+def write_trace(path: Path, events: Iterable[dict[str, Any]]) -> None:
+    """A trace into a file.  Raises UsageError where it can't be written."""
+    from placesim.report.trace import trace_text
+
+    write_files({path: (text.encode() for text in gathered(trace_text(events)))})
 
 
 def write_styled(text: str | Iterator[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,13 +35,16 @@ class TerminalProgress:
 
     def update(self, steps_done: int, steps: int, nodes_done: int, nodes: int) -> None:
         """Called by the simulation now and then."""
+        self.show({"steps": (steps_done, steps), "nodes": (nodes_done, nodes)})
+
+    def show(self, counts: Mapping[str, tuple[int, int]]) -> None:
+        """A bar for each kind of thing that is counted: how many are done, of how many; always of the same kinds."""
         if not self._is_shown or not self._is_worth_it():
             return
         if self._bar is None:
-            self._bar = self._start(steps, nodes)
-        step_task, node_task = self._bar.task_ids
-        self._bar.update(step_task, completed=steps_done, total=steps)
-        self._bar.update(node_task, completed=nodes_done, total=nodes)
+            self._bar = self._start(counts)
+        for task, (done, total) in zip(self._bar.task_ids, counts.values(), strict=True):
+            self._bar.update(task, completed=done, total=total)
 
     def _is_worth_it(self) -> bool:
         """Whether executing has taken longer than a moment."""
@@ -48,11 +52,11 @@ class TerminalProgress:
         self._started = now if self._started is None else self._started
         return now - self._started >= PATIENCE_SECONDS
 
-    def _start(self, steps: int, nodes: int) -> Progress:
+    def _start(self, counts: Mapping[str, tuple[int, int]]) -> Progress:
         from placesim.report.terminal import progress_bar
 
         bar = progress_bar(sys.stderr)
-        bar.add_task("steps", total=steps)
-        bar.add_task("nodes", total=nodes)
+        for what, (_, total) in counts.items():
+            bar.add_task(what, total=total)
         bar.start()
         return bar

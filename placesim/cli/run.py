@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +20,12 @@ from placesim.cli.options import (
     report_options,
     shell_environment,
     source_options,
+    trace_option,
 )
+from placesim.errors import UsageError
+
+if TYPE_CHECKING:
+    from placesim.runtime.measuring import Measurements
 
 
 @click.command("run")
@@ -45,6 +53,7 @@ from placesim.cli.options import (
 @click.option(
     "--log-memory", is_flag=True, help="Print TensorFlow's log of a device that runs out of memory, to standard error."
 )
+@trace_option("kernels that ran")
 @click.option("--no-execute", is_flag=True, help="Stop after placement.")
 @debug_option
 def run_command(
@@ -56,6 +65,7 @@ def run_command(
     log_filters: tuple[str, ...],
     log_creation: bool,
     log_memory: bool,
+    trace: str | None,
     **values: Any,
 ) -> int:
     """Load a graph, place it, execute it with numpy, print the results.
@@ -80,6 +90,8 @@ def run_command(
     from placesim.simulation import Stage, simulate
 
     if no_execute:
+        if trace is not None:
+            raise UsageError("nothing to trace: got --trace with --no-execute, expected a graph that is executed")
         from placesim.cli.place import place_graphs
 
         values["log_placement"] = True
@@ -87,8 +99,15 @@ def run_command(
     if log_filters and values["log_placement"] is None:
         values["log_placement"] = True
     options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
-    with TerminalProgress() as progress, ReportWriter(form, None, summary, log_filters, progress.clear) as writer:
-        report = simulate(load_graph(graph, options), options, Stage.EXECUTED, progress.update, writer, tells_memory=summary)
+    loaded = load_graph(graph, options)
+    with (
+        _traced(trace) as measurements,
+        TerminalProgress() as progress,
+        ReportWriter(form, None, summary, log_filters, progress.clear) as writer,
+    ):
+        report = simulate(
+            loaded, options, Stage.EXECUTED, progress.update, writer, tells_memory=summary, measurements=measurements
+        )
         progress.clear()
         if log_creation:
             write_creation(report)
@@ -96,6 +115,24 @@ def run_command(
             write_memory_log(report)
         writer.finish(report)
     return report.error.exit_code if report.error is not None else 0
+
+
+@contextmanager
+def _traced(path: str | None) -> Iterator[Measurements | None]:
+    """What is told of the run; however that ends, what it was told until then is written."""
+    if path is None:
+        yield None
+        return
+    from placesim.cli.output import check_writable, write_trace
+    from placesim.report.trace import events
+    from placesim.simulation import open_measurements
+
+    check_writable(Path(path))
+    measurements = open_measurements()
+    try:
+        yield measurements
+    finally:
+        write_trace(Path(path), events(measurements.records()))
 
 
 def _parse_feeds(texts: tuple[str, ...]) -> dict[str, Any]:

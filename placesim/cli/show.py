@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.forms import Form, find_form, form_of_file, form_option
+from placesim.cli.forms import Form, check_page_target, find_form, form_of_file, form_option
 from placesim.cli.options import (
     debug_option,
     given,
@@ -20,7 +20,6 @@ from placesim.cli.options import (
     size_options,
     source_options,
 )
-from placesim.errors import UsageError
 
 if TYPE_CHECKING:
     from placesim.inspection.picturing.picture import Picture
@@ -94,16 +93,15 @@ def show_command(
       placesim show model.pb --format dot --depth 2 | dot -Tsvg > model.svg
       placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
     """
-    from placesim.cli.graph_arguments import MemoryWish, open_subject
+    from placesim.cli.graph_arguments import Wish, Wishes, open_subject
     from placesim.cli.output import complain, gathered, is_terminal, write, write_files, write_pieces
     from placesim.deadlines import run_within
     from placesim.inspection.picturing.picture import picture_of
 
     form = form or form_of_file(FORMS, output or "") or "text"
-    if form == "html" and output is None and sys.stdout.isatty():
-        raise UsageError("a page is not for a terminal: got --format html, expected --output FILE with it")
-    wish = MemoryWish.of(memory, values, by_itself=form in ("html", "json"))
-    snapshot = open_subject(graph, given(values), memory=wish)
+    check_page_target(form, output)
+    wish = Wish.of(memory, values, by_itself=form in ("html", "json"))
+    snapshot = open_subject(graph, given(values), wishes=Wishes(memory=wish))
     picture = run_within(values["timeout"], lambda: picture_of(snapshot))
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(picture, depth), is_styled=True)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.forms import Form, find_form, form_of_file, form_option
+from placesim.cli.forms import Form, check_page_target, find_form, form_of_file, form_option
 from placesim.cli.options import (
     debug_option,
     feed_option,
     file_access_options,
     given,
+    guess_options,
+    link_option,
     machine_options,
     output_option,
     placement_options,
@@ -21,6 +23,7 @@ from placesim.cli.options import (
     size_options,
     source_options,
     top_option,
+    trace_option,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +47,17 @@ def _json(study: TimeStudy, top: int) -> str:
     return json_line(time_document(study))
 
 
-FORMS = (Form("text", _text), Form("json", _json, (".json",)))
+def _html(study: TimeStudy, top: int) -> str:
+    from placesim.report.pictures.timing_page import timing_page
+
+    return timing_page(study, top)
+
+
+FORMS = (
+    Form("text", _text),
+    Form("json", _json, (".json",)),
+    Form("html", _html, (".html", ".htm")),
+)
 _EPILOG = (
     "Exit code: 0 simulated, 1 a device runs out of memory, or TensorFlow would refuse the graph, 2 sizes or options are wrong."
 )
@@ -53,41 +66,73 @@ _EPILOG = (
 @click.command("simulate", epilog=_EPILOG)
 @click.argument("graph")
 @size_options()
+@guess_options
+@click.option(
+    "--execute", is_flag=True, help="Execute the graph with numpy, and take the sizes, iterations and branches that come."
+)
 @feed_option
 @click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.")
 @top_option(TOP, "nodes, transfers and parts of the critical path to list")
 @machine_options
+@link_option
 @source_options
 @placement_options
 @file_access_options
 @form_option(FORMS, "The form of the report.")
 @output_option
+@trace_option("simulated step")
 @debug_option
 def simulate_command(
-    graph: str, feeds: tuple[str, ...], steps: int | None, top: int, form: str | None, output: str | None, **values: Any
+    graph: str,
+    feeds: tuple[str, ...],
+    execute: bool,
+    steps: int | None,
+    top: int,
+    form: str | None,
+    output: str | None,
+    trace: str | None,
+    **values: Any,
 ) -> int:
     """Tell how long a graph's step would take on the machine, and where the time goes.
 
     GRAPH is whatever `run` takes.  The steps are walked through and nothing is computed, so that sizes have to be known:
-    `--batch` or `--shape` settle what placeholders leave open.  Each node takes what its shapes cost on its device, transfers
-    share links, and the report says what bounds the step.
+    `--batch` or `--shape` settle what placeholders leave open.  A loop runs as often as the graph fixes it, else once; of
+    branches, where nothing tells which one is taken, the dearest counts.  Each node takes what its shapes cost on its device,
+    transfers share links, and the report says what bounds the step.  `html` is one page that needs no network: what ran when
+    on each device, down to single nodes.
 
     \b
     Examples:
       placesim simulate graphs/cifar10-towers.yaml
       placesim simulate model.pb --fetch logits --batch 64 --gpu 1 --gpu-model 'Tesla T4'
+      placesim simulate graphs/alexnet.yaml --output alexnet.html
       placesim simulate model.yaml --batch 64 | awk -F'\\t' '$1 == "node" {print $7, $2}'
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
-    from placesim.cli.output import is_terminal, write, write_error_text, write_files
+    from placesim.cli.output import complain, is_terminal, write, write_error_text, write_files, write_trace
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.options import make_options
     from placesim.timing import study_time
 
     form = form or form_of_file(FORMS, output or "") or "text"
+    check_page_target(form, output)
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = make_options(given(values | known))
-    study = study_time(graph_loader(graph, options), options, graph_name(graph), steps)
+    load = graph_loader(graph, options)
+    study = study_time(
+        load,
+        options,
+        graph_name(graph),
+        steps,
+        is_executed=execute,
+        tells_helps=True,
+        is_traced=trace is not None or form == "html",
+        warn=lambda text: complain(f"Warning: {text}\n"),
+    )
+    if trace is not None:
+        from placesim.report.trace import trace_events
+
+        write_trace(Path(trace), trace_events(study))
     if form == "text" and output is None and is_terminal(sys.stdout):
         write(_styled(study, top), is_styled=True)
     else:

@@ -3,6 +3,14 @@
 Source: the makers' data sheets and white papers (a board of two dies is two GPUs, with half its watts each); memory is what the
 driver reports as total.  Rates are of dense operands at the boost clock; `flops` are single precision without tensor cores,
 float16 and bfloat16 with them where there are any, summed in float32.
+
+Each row's rates, bandwidth, clock, multiprocessors, process, cache, power and PCIe were compared with TechPowerUp's pages (as
+reox007/RightNow-GPU-Database holds them); those of A6000, A100 80GB, H100 PCIe, B200 and RTX PRO 6000 also with XLA's
+`gpu/target_config/specs`.  Where these differ, the row has the maker's sheet: the base clock of K40c, the boost of one of K80's
+boards, P4, P100-PCIE, V100-SXM2 before its faster variant, 40 MiB of cache of A100 80GB, L4's multiprocessors by its cores,
+350 W of L40S; A10G's 80 multiprocessors are what PyTorch prints of it.  Recalled alone, confirmed by nothing that was read: the
+driver's total memory of what the guides don't show, tensor rates of GeForce RTX (half of what sums in float16 reach), int8 rates
+before Ampere, NVLink, and A10G's 300 W.
 """
 
 from __future__ import annotations
@@ -13,8 +21,8 @@ MIB = 1 << 20
 GIB = 1 << 30
 T = 10**12
 G = 10**9
-MemoryKind = Literal["stacked", "planar"]
-"""HBM beside the chip, or GDDR on the board."""
+MemoryKind = Literal["stacked", "planar", "checked"]
+"""HBM beside the chip, GDDR on the board, or GDDR that keeps its check bits in the same memory (ECC), which costs traffic."""
 
 
 class GpuFigures(NamedTuple):
@@ -83,6 +91,7 @@ class _Row(NamedTuple):
     watts: int
     pcie_generation: int
     nvlink: float
+    pcie_lanes: int = 16
 
     def figures(self) -> GpuFigures:
         return GpuFigures(
@@ -98,11 +107,13 @@ class _Row(NamedTuple):
             cache=self.cache_kib << 10,
             watts=self.watts,
             pcie_generation=self.pcie_generation,
+            pcie_lanes=self.pcie_lanes,
             nvlink=self.nvlink * G,
         )
 
 
 _K20M_BUS_IDS = ("0000:02:00.0", "0000:03:00.0", "0000:83:00.0", "0000:84:00.0")
+_PRO_6000 = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
 _ROWS = (
     # name, memory, compute capability, flops, bandwidth, bus ids
     GpuModel("Tesla K40c", 11441 * MIB, "3.5", 4.29 * T, 288 * G, ("0000:05:00.0",)),
@@ -133,7 +144,7 @@ _ROWS = (
     GpuModel("A100-SXM4-80GB", 81251 * MIB, "8.0", 19.5 * T, 2039 * G),
     GpuModel("NVIDIA A30", 24258 * MIB, "8.0", 10.3 * T, 933 * G),
     GpuModel("NVIDIA A10", 22731 * MIB, "8.6", 31.2 * T, 600 * G),
-    GpuModel("NVIDIA A10G", 22731 * MIB, "8.6", 31.2 * T, 600 * G),
+    GpuModel("NVIDIA A10G", 22731 * MIB, "8.6", 35 * T, 600 * G),
     GpuModel("GeForce RTX 3060", 12053 * MIB, "8.6", 12.7 * T, 360 * G),
     GpuModel("GeForce RTX 3070", 7982 * MIB, "8.6", 20.3 * T, 448 * G),
     GpuModel("GeForce RTX 3080", 10018 * MIB, "8.6", 29.8 * T, 760 * G),
@@ -147,6 +158,7 @@ _ROWS = (
     GpuModel("GeForce RTX 4090", 24217 * MIB, "8.9", 82.6 * T, 1008 * G),
     GpuModel("GeForce RTX 5080", 16303 * MIB, "12.0", 56.3 * T, 960 * G),
     GpuModel("GeForce RTX 5090", 32607 * MIB, "12.0", 104.8 * T, 1792 * G),
+    GpuModel(_PRO_6000, 97887 * MIB, "12.0", 109.7 * T, 1792 * G),
     GpuModel("H100-PCIE-80GB", 81079 * MIB, "9.0", 51 * T, 2000 * G),
     GpuModel("H100-SXM5-80GB", 81079 * MIB, "9.0", 67 * T, 3350 * G),
     GpuModel("H200-SXM5-141GB", 143771 * MIB, "9.0", 67 * T, 4800 * G),
@@ -154,18 +166,18 @@ _ROWS = (
 )
 _FIGURES = (
     # name; T/s: float64, tf32, float16, bfloat16, int8; multiprocessors, MHz, nm; memory, cache KiB, watts, PCIe, NVLink GB/s
-    _Row("Tesla K40c", 1.43, 0, 0, 0, 0, 15, 745, 28, "planar", 1536, 235, 3, 0),
-    _Row("Tesla K20m", 1.17, 0, 0, 0, 0, 13, 706, 28, "planar", 1280, 225, 2, 0),
-    _Row("Tesla K80", 1.455, 0, 0, 0, 0, 13, 875, 28, "planar", 1536, 150, 3, 0),
+    _Row("Tesla K40c", 1.43, 0, 0, 0, 0, 15, 745, 28, "checked", 1536, 235, 3, 0),
+    _Row("Tesla K20m", 1.17, 0, 0, 0, 0, 13, 706, 28, "checked", 1280, 225, 2, 0),
+    _Row("Tesla K80", 1.455, 0, 0, 0, 0, 13, 875, 28, "checked", 1536, 150, 3, 0),
     _Row("GeForce GTX TITAN X", 0.209, 0, 0, 0, 0, 24, 1089, 28, "planar", 3072, 250, 3, 0),
-    _Row("Tesla M40", 0.214, 0, 0, 0, 0, 24, 1112, 28, "planar", 3072, 250, 3, 0),
+    _Row("Tesla M40", 0.214, 0, 0, 0, 0, 24, 1112, 28, "checked", 3072, 250, 3, 0),
     _Row("Tesla M60", 0.151, 0, 0, 0, 0, 16, 1178, 28, "planar", 2048, 150, 3, 0),
     _Row("GeForce GTX 1080", 0.277, 0, 0, 0, 35.5, 20, 1733, 16, "planar", 2048, 180, 3, 0),
     _Row("GeForce GTX 1080 Ti", 0.354, 0, 0, 0, 45.4, 28, 1582, 16, "planar", 2816, 250, 3, 0),
     _Row("TITAN X (Pascal)", 0.343, 0, 0, 0, 43.9, 28, 1531, 16, "planar", 3072, 250, 3, 0),
     _Row("TITAN Xp", 0.38, 0, 0, 0, 48.6, 30, 1582, 16, "planar", 3072, 250, 3, 0),
-    _Row("Tesla P4", 0.172, 0, 0, 0, 21.8, 20, 1075, 16, "planar", 2048, 75, 3, 0),
-    _Row("Tesla P40", 0.367, 0, 0, 0, 47, 30, 1531, 16, "planar", 3072, 250, 3, 0),
+    _Row("Tesla P4", 0.172, 0, 0, 0, 21.8, 20, 1075, 16, "checked", 2048, 75, 3, 0),
+    _Row("Tesla P40", 0.367, 0, 0, 0, 47, 30, 1531, 16, "checked", 3072, 250, 3, 0),
     _Row("Tesla P100-PCIE-16GB", 4.7, 0, 18.7, 0, 0, 56, 1303, 16, "stacked", 4096, 250, 3, 0),
     _Row("Tesla P100-SXM2-16GB", 5.3, 0, 21.2, 0, 0, 56, 1480, 16, "stacked", 4096, 300, 3, 80),
     _Row("TITAN V", 7.45, 0, 110, 0, 59.6, 80, 1455, 12, "stacked", 4608, 250, 3, 0),
@@ -173,7 +185,7 @@ _FIGURES = (
     _Row("Tesla V100-PCIE-32GB", 7, 0, 112, 0, 56, 80, 1380, 12, "stacked", 6144, 250, 3, 0),
     _Row("Tesla V100-SXM2-16GB", 7.8, 0, 125, 0, 62.8, 80, 1530, 12, "stacked", 6144, 300, 3, 150),
     _Row("Tesla V100-SXM2-32GB", 7.8, 0, 125, 0, 62.8, 80, 1530, 12, "stacked", 6144, 300, 3, 150),
-    _Row("Tesla T4", 0.254, 0, 65, 0, 130, 40, 1590, 12, "planar", 4096, 70, 3, 0),
+    _Row("Tesla T4", 0.254, 0, 65, 0, 130, 40, 1590, 12, "checked", 4096, 70, 3, 0),
     _Row("GeForce RTX 2080", 0.315, 0, 40.3, 0, 161, 46, 1710, 12, "planar", 4096, 215, 3, 25),
     _Row("GeForce RTX 2080 Ti", 0.42, 0, 53.8, 0, 215, 68, 1545, 12, "planar", 5632, 250, 3, 50),
     _Row("A100-PCIE-40GB", 9.7, 156, 312, 312, 624, 108, 1410, 7, "stacked", 40960, 250, 4, 300),
@@ -181,25 +193,26 @@ _FIGURES = (
     _Row("A100 80GB PCIe", 9.7, 156, 312, 312, 624, 108, 1410, 7, "stacked", 40960, 300, 4, 300),
     _Row("A100-SXM4-80GB", 9.7, 156, 312, 312, 624, 108, 1410, 7, "stacked", 40960, 400, 4, 300),
     _Row("NVIDIA A30", 5.2, 82, 165, 165, 330, 56, 1440, 7, "stacked", 24576, 165, 4, 100),
-    _Row("NVIDIA A10", 0.488, 62.5, 125, 125, 250, 72, 1695, 8, "planar", 6144, 150, 4, 0),
-    _Row("NVIDIA A10G", 0.487, 35, 70, 70, 140, 80, 1710, 8, "planar", 6144, 300, 4, 0),
+    _Row("NVIDIA A10", 0.488, 62.5, 125, 125, 250, 72, 1695, 8, "checked", 6144, 150, 4, 0),
+    _Row("NVIDIA A10G", 0.547, 35, 70, 70, 140, 80, 1710, 8, "checked", 6144, 300, 4, 0),
     _Row("GeForce RTX 3060", 0.199, 12.7, 25.5, 25.5, 102, 28, 1777, 8, "planar", 3072, 170, 4, 0),
     _Row("GeForce RTX 3070", 0.317, 20.3, 40.6, 40.6, 163, 46, 1725, 8, "planar", 4096, 220, 4, 0),
     _Row("GeForce RTX 3080", 0.465, 29.8, 59.5, 59.5, 238, 68, 1710, 8, "planar", 5120, 320, 4, 0),
     _Row("GeForce RTX 3090", 0.556, 35.6, 71, 71, 284, 82, 1695, 8, "planar", 6144, 350, 4, 56.25),
     _Row("NVIDIA RTX A6000", 0.605, 77.4, 154.8, 154.8, 309.7, 84, 1800, 8, "planar", 6144, 300, 4, 56.25),
-    _Row("NVIDIA L4", 0.473, 60, 121, 121, 242, 58, 2040, 5, "planar", 49152, 72, 4, 0),
-    _Row("NVIDIA L40S", 1.43, 183, 362, 362, 733, 142, 2520, 5, "planar", 98304, 350, 4, 0),
-    _Row("GeForce RTX 4060 Ti", 0.345, 22.1, 44.1, 44.1, 176.5, 34, 2535, 5, "planar", 32768, 160, 4, 0),
+    _Row("NVIDIA L4", 0.473, 60, 121, 121, 242, 58, 2040, 5, "checked", 49152, 72, 4, 0),
+    _Row("NVIDIA L40S", 1.43, 183, 362, 362, 733, 142, 2520, 5, "checked", 98304, 350, 4, 0),
+    _Row("GeForce RTX 4060 Ti", 0.345, 22.1, 44.1, 44.1, 176.5, 34, 2535, 5, "planar", 32768, 160, 4, 0, pcie_lanes=8),
     _Row("GeForce RTX 4070", 0.455, 29.1, 58.3, 58.3, 233.2, 46, 2475, 5, "planar", 36864, 200, 4, 0),
     _Row("GeForce RTX 4080", 0.761, 48.7, 97.5, 97.5, 389.9, 76, 2505, 5, "planar", 65536, 320, 4, 0),
     _Row("GeForce RTX 4090", 1.29, 82.6, 165.2, 165.2, 660.6, 128, 2520, 5, "planar", 73728, 450, 4, 0),
     _Row("GeForce RTX 5080", 0.88, 56.3, 112.6, 112.6, 450.2, 84, 2617, 5, "planar", 65536, 360, 5, 0),
     _Row("GeForce RTX 5090", 1.64, 104.8, 209.5, 209.5, 838, 170, 2407, 5, "planar", 98304, 575, 5, 0),
+    _Row(_PRO_6000, 1.71, 219.4, 438.9, 438.9, 877.7, 188, 2280, 5, "planar", 131072, 300, 5, 0),
     _Row("H100-PCIE-80GB", 25.6, 378, 756, 756, 1513, 114, 1755, 5, "stacked", 51200, 350, 5, 300),
     _Row("H100-SXM5-80GB", 33.5, 494.7, 989, 989, 1979, 132, 1980, 5, "stacked", 51200, 700, 5, 450),
     _Row("H200-SXM5-141GB", 33.5, 494.7, 989, 989, 1979, 132, 1980, 5, "stacked", 51200, 700, 5, 450),
-    _Row("B200-SXM6-180GB", 37, 1100, 2250, 2250, 4500, 148, 1965, 5, "stacked", 129024, 1000, 5, 900),
+    _Row("B200-SXM6-180GB", 37, 1100, 2250, 2250, 4500, 148, 1965, 5, "stacked", 129536, 1000, 5, 900),
 )
 _FIGURES_OF = {row.name: row.figures() for row in _FIGURES}
 GPU_MODELS = {model.name: model._replace(figures=_FIGURES_OF[model.name]) for model in _ROWS}

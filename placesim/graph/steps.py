@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from placesim.devices.gpu_options import GpuOptions
 from placesim.devices.inventory import TaskInventory
+from placesim.devices.links import NO_LINKS, MachineLinks
 from placesim.errors import Location
 from placesim.graph.graph import Graph, NodeDef
 
@@ -103,6 +104,7 @@ class GraphFile:
     graph: Graph
     description: str = ""
     inventory: tuple[TaskInventory, ...] | None = None
+    links: MachineLinks = NO_LINKS
     config: Config = field(default_factory=Config)
     steps: tuple[Step, ...] | None = None
     initial_values: dict[str, Any] = field(default_factory=dict)

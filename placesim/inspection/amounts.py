@@ -34,3 +34,11 @@ def amounts_by(sized: Iterable[tuple[Key, int | None]]) -> dict[Key, Amount]:
     for key, size in sized:
         found[key] = found.get(key, Amount()).plus(size)
     return found
+
+
+def readable_seconds(seconds: float) -> str:
+    """`0.0015` -> `1.5 ms`."""
+    for factor, unit in ((1.0, "s"), (1e3, "ms")):
+        if seconds * factor >= 0.9995:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.inspection.amounts import Amount
 from placesim.inspection.device_names import short_device
 from placesim.inspection.snapshot import Failure, Snapshot
 from placesim.inspection.summary import transfers_by_pair
 from placesim.marked import Marked, filled
+
+if TYPE_CHECKING:
+    from placesim.inspection.time_difference import StepDifference
 
 
 class Move(NamedTuple):
@@ -65,7 +68,8 @@ class PeakChange(NamedTuple):
 class Difference:
     """What differs; `before` and `after` are the errors, where they are not the same.
 
-    `memory` are the peaks that differ; None where a side's are not known.
+    `memory` are the peaks that differ; None where a side's are not known.  `time` is None where a side's is not known, or does
+    not differ.
     """
 
     moved: tuple[Move, ...]
@@ -74,16 +78,29 @@ class Difference:
     added: tuple[str, ...]
     transfers: tuple[TransferChange, ...]
     memory: tuple[PeakChange, ...] | None = None
+    time: StepDifference | None = None
     error_before: Failure | None = None
     error_after: Failure | None = None
 
     def __bool__(self) -> bool:
-        found = (self.moved, self.removed, self.added, self.transfers, self.memory, self.error_before, self.error_after)
+        found = (
+            self.moved,
+            self.removed,
+            self.added,
+            self.transfers,
+            self.memory,
+            self.time,
+            self.error_before,
+            self.error_after,
+        )
         return any(found)
 
 
 def compare(before: Snapshot, after: Snapshot) -> Difference:
-    """The difference of two snapshots, nodes by name."""
+    """The difference of two snapshots, nodes by name; where one is a written prediction, that of their steps' times alone."""
+    time = _compare_times(before, after)
+    if not (before.holds_placement and after.holds_placement):
+        return Difference((), (), (), (), (), time=time)
     old, new = ({node.name: node for node in snapshot.nodes} for snapshot in (before, after))
     common = [name for name in old if name in new]
     moved = tuple(Move(n, old[n].device, new[n].device) for n in common if old[n].device != new[n].device)
@@ -95,9 +112,18 @@ def compare(before: Snapshot, after: Snapshot) -> Difference:
         tuple(name for name in new if name not in old),
         tuple(_transfer_changes(before, after)),
         tuple(_peak_changes(before, after)) if before.memory and after.memory else None,
+        time,
         None if is_same_error else before.error,
         None if is_same_error else after.error,
     )
+
+
+def _compare_times(before: Snapshot, after: Snapshot) -> StepDifference | None:
+    if before.step is None or after.step is None:
+        return None
+    from placesim.inspection.time_difference import compare_steps
+
+    return compare_steps(before.step, after.step)
 
 
 def _key(error: Failure | None) -> tuple[str, str] | None:

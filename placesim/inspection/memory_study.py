@@ -57,7 +57,8 @@ class MemoryStudy:
     where that was searched (`is_searched`; None where any fits).  `smallest_gpu` is None where no model would do, or GPUs were
     not used; `has_gpus` says that they were, and that another model may take their place.  `growth` is the `allow_growth` with
     which the outcome would be the opposite, None where there is none.  `order` are the scopes that would have to run one after
-    another for it to fit; empty where that would not do, or it fits anyway.
+    another for it to fit; empty where that would not do, or it fits anyway.  `assumptions` say what was taken for what is not
+    known.
     """
 
     name: str
@@ -70,6 +71,7 @@ class MemoryStudy:
     smallest_gpu: SmallestGpu | None = None
     growth: bool | None = None
     order: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -19,6 +19,9 @@ from placesim.runtime.outcome import Outcome, TransferRow
 from placesim.runtime.prepared import PreparedStep
 
 if TYPE_CHECKING:
+    from placesim.inspection.predicted_step import PredictedStep
+    from placesim.prediction.node_costs import NodeCosts
+    from placesim.prediction.study import TimeStudy
     from placesim.runtime.accounting.usage import DeviceUsage
 
 
@@ -73,6 +76,8 @@ class Snapshot:
     """Where everything is, and what passes between devices; `nodes` are in log order, each as it was placed last.
 
     `memory` is what the devices hold while the steps run, where that was asked for; `memory_note` says why it is not known.
+    So do `time`, how long the steps take, and `time_note`, and `costs`, what single nodes take, and `cost_note`.  `step` is
+    what is compared of the time; a written prediction has nothing but that, and `holds_placement` is False.
     """
 
     name: str
@@ -84,6 +89,12 @@ class Snapshot:
     live: Live | None = field(default=None, compare=False)
     memory: tuple[DeviceUsage, ...] = field(default=(), compare=False)
     memory_note: str = field(default="", compare=False)
+    time: TimeStudy | None = field(default=None, compare=False)
+    time_note: str = field(default="", compare=False)
+    costs: NodeCosts | None = field(default=None, compare=False)
+    cost_note: str = field(default="", compare=False)
+    step: PredictedStep | None = field(default=None, compare=False)
+    holds_placement: bool = True
 
     @property
     def start(self) -> Location:

@@ -11,20 +11,26 @@ from placesim.memory.dump import LogLine
 
 
 class Clock:
-    """What runs now, for the journals of several sources."""
+    """What runs now, for the journals of several sources: the `node`, and a `moment`, which only a recorder lets go on."""
 
-    __slots__ = ("node",)
+    __slots__ = ("moment", "node")
 
     def __init__(self) -> None:
         self.node = ""
+        self.moment = 0
+
+    def now(self) -> int:
+        """The moment."""
+        return self.moment
 
 
 class Entry(NamedTuple):
-    """A buffer was made, or freed, while a node ran."""
+    """A buffer was made, or freed, while a node ran, at a moment of its clock's."""
 
     buffer: Buffer
     is_made: bool
     node: str
+    moment: int = 0
 
 
 class DeviceSource:
@@ -57,7 +63,7 @@ class DeviceSource:
         del self.live[buffer]
         self.in_use -= buffer.allocated
         if self.journal is not None:
-            self.journal.append(Entry(buffer, False, self.clock.node))
+            self.journal.append(Entry(buffer, False, self.clock.node, self.clock.now()))
 
     def _made(self, buffer: Buffer) -> Buffer:
         self.live[buffer] = None
@@ -66,7 +72,7 @@ class DeviceSource:
         if self.in_use > self.peak:
             self.peak = self.in_use
         if self.journal is not None:
-            self.journal.append(Entry(buffer, True, self.clock.node))
+            self.journal.append(Entry(buffer, True, self.clock.node, self.clock.now()))
         return buffer
 
     def forget_peak(self) -> None:

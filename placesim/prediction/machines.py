@@ -1,7 +1,7 @@
 """A machine's devices -> the streams, cores and links that a step's tasks share.
 
 Each task of the cluster has the cores of its host and a network link each way; each GPU a compute stream, three copy streams, a
-PCIe link each way and, where its model has it, an NVLink each way.
+PCIe link each way and, where its model has it, an NVLink each way; or the links that the inventory lists in their place.
 """
 
 from __future__ import annotations
@@ -10,24 +10,38 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from placesim.devices.inventory import Device
+from placesim.devices.links import (
+    HOST,
+    LATENCIES,
+    NETWORK,
+    NETWORK_BYTES,
+    NO_LINKS,
+    NVLINK_SWITCH,
+    PCIE_BYTES_PER_LANE,
+    LinkEntry,
+    LinkKind,
+    MachineLinks,
+    Task,
+    TaskDevices,
+    Vertex,
+    joined,
+)
 from placesim.devices.names import DeviceSpec
+from placesim.errors import GraphFileError, Location, Problem
 from placesim.prediction.hosts import HOST_CORES
 from placesim.prediction.processors import Processor, gpu_processor
+from placesim.prediction.routes import Routes
 from placesim.timelines.links import Link
 from placesim.timelines.workload import Cores, Resource, Stream
 
-PCIE_BYTES_PER_LANE = {1: 250e6, 2: 500e6, 3: 8e9 * 128 / 130 / 8, 4: 16e9 * 128 / 130 / 8, 5: 32e9 * 128 / 130 / 8}
-"""Bytes per second each way, by generation: the transfer rate less its line code (PCI Express Base Specification)."""
-PCIE_SECONDS = 5e-6
-NVLINK_SECONDS = 2e-6
-NETWORK_BYTES = 10e9 / 8
-NETWORK_SECONDS = 50e-6
-"""What a message waits beside its bytes; those of PCIe and NVLink are assumed."""
 LINK_ASSUMPTION = (
-    f"links are assumed: PCIe by the GPU's generation and lanes with {PCIE_SECONDS * 1e6:g} us, NVLink where the model has it "
-    f"with {NVLINK_SECONDS * 1e6:g} us, between tasks {NETWORK_BYTES * 8 / 1e9:g} Gbit/s and {NETWORK_SECONDS * 1e6:g} us; "
-    "each by itself in both directions"
+    "links that the inventory does not list are assumed: PCIe by the GPU's generation and lanes with "
+    f"{LATENCIES['pcie'] * 1e6:g} us, NVLink where the model has it with {LATENCIES['nvlink'] * 1e6:g} us, between tasks "
+    f"{NETWORK_BYTES * 8 / 1e9:g} Gbit/s and {LATENCIES['network'] * 1e6:g} us; each by itself in both directions"
 )
+
+FROM_HOST, TO_HOST, BETWEEN_GPUS = "from host", "to host", "between GPUs"
+"""How the names of a GPU's copy streams end."""
 
 
 class Threads(NamedTuple):
@@ -38,17 +52,14 @@ class Threads(NamedTuple):
 
 
 class _Gpu(NamedTuple):
-    """Places of a GPU's streams and links; NVLinks are -1 where it has none."""
+    """Places of a GPU's streams, and where its links end."""
 
     processor: Processor
     compute: int
     from_host: int
     to_host: int
     to_others: int
-    link_in: int
-    link_out: int
-    nvlink_in: int
-    nvlink_out: int
+    vertex: Vertex
 
 
 class Place(NamedTuple):
@@ -75,79 +86,167 @@ class Route(NamedTuple):
 class SimulatedMachine:
     """Resources and links by number, and the place of each device by name.
 
-    Virtual devices of one GPU share its streams and links.  Raises InvalidArgumentError for a GPU model without a rate or a
-    bandwidth.
+    Virtual devices of one GPU share its streams and links.  A link of the inventory takes the place of the GPU's PCIe, its
+    NVLink or the host's network link, whichever it is said to be.  Raises InvalidArgumentError for a GPU model without a rate
+    or a bandwidth.
     """
 
-    def __init__(self, devices: Sequence[Device], threads: Threads | None = None) -> None:
+    def __init__(self, devices: Sequence[Device], threads: Threads | None = None, links: MachineLinks = NO_LINKS) -> None:
         threads = threads or Threads()
         self.resources: list[Resource] = []
-        self.links: list[Link] = []
         self.places: dict[str, Place] = {}
         self.intra_op = min(threads.intra_op, HOST_CORES) if threads.intra_op > 0 else HOST_CORES
         self._cores: dict[DeviceSpec, int] = {}
-        self._network: dict[DeviceSpec, tuple[int, int]] = {}
         self._gpus: dict[tuple[DeviceSpec, int], _Gpu] = {}
+        self._location = links.location
+        self._routes = Routes()
+        self._found: dict[tuple[Vertex, Vertex], Route] = {}
+        listed = listed_links(devices, links)
         # a pool of negative size has the caller's thread alone
         inter_op = threads.inter_op if threads.inter_op > 0 else HOST_CORES if threads.inter_op == 0 else 1
         tasks = list(dict.fromkeys(device.spec.address_space for device in devices))
+        self._names_tasks = len(tasks) > 1
         for task in tasks:
-            name = f"{task.job}:{task.task}/" if len(tasks) > 1 else ""
+            host = Vertex(_task(task), HOST)
+            name = f"{task.job}:{task.task}/" if self._names_tasks else ""
             self._cores[task] = self._resource(Cores(f"{name}host", HOST_CORES, inter_op))
-            if len(tasks) > 1:
-                self._network[task] = (
-                    self._link(Link(f"{name}network in", NETWORK_BYTES, NETWORK_SECONDS / 2)),
-                    self._link(Link(f"{name}network out", NETWORK_BYTES, NETWORK_SECONDS / 2)),
-                )
+            if self._names_tasks and (host, "network") not in listed.replaced:
+                self._both_ways(host, Vertex(None, NETWORK), f"{name}network", NETWORK_BYTES, LATENCIES["network"] / 2)
         for device in devices:
             task = device.spec.address_space
-            gpu = None if device.gpu is None else self._gpu(device, task, f"{task.job}:{task.task}/" if len(tasks) > 1 else "")
+            gpu = None if device.gpu is None else self._gpu(device, task, listed)
             self.places[device.name] = Place(device, task, self._cores[task], gpu)
+        self.assumes_links = bool(self.links)
+        for link in listed.links:
+            self._listed(link)
 
-    def _gpu(self, device: Device, task: DeviceSpec, prefix: str) -> _Gpu:
+    @property
+    def links(self) -> list[Link]:
+        """All links, each direction by itself where they are so."""
+        return self._routes.links
+
+    def _gpu(self, device: Device, task: DeviceSpec, listed: ListedLinks) -> _Gpu:
         memory = device.gpu
         assert memory is not None
         found = self._gpus.get((task, memory.platform_id))
         if found is None:
+            prefix = f"{task.job}:{task.task}/" if self._names_tasks else ""
             name, own = f"{prefix}GPU:{device.spec.id}", memory.model.figures
-            pcie = PCIE_BYTES_PER_LANE[min(5, max(1, own.pcie_generation))] * own.pcie_lanes
+            vertex = Vertex(_task(task), f"GPU:{memory.platform_id}")
             found = self._gpus[task, memory.platform_id] = _Gpu(
                 gpu_processor(memory.model),
                 self._resource(Stream(f"{name} compute", self._cores[task])),
-                self._resource(Stream(f"{name} from host")),
-                self._resource(Stream(f"{name} to host")),
-                self._resource(Stream(f"{name} between GPUs")),
-                self._link(Link(f"{name} PCIe in", pcie, PCIE_SECONDS)),
-                self._link(Link(f"{name} PCIe out", pcie, PCIE_SECONDS)),
-                self._link(Link(f"{name} NVLink in", own.nvlink, NVLINK_SECONDS / 2)) if own.nvlink else -1,
-                self._link(Link(f"{name} NVLink out", own.nvlink, NVLINK_SECONDS / 2)) if own.nvlink else -1,
+                self._resource(Stream(f"{name} {FROM_HOST}")),
+                self._resource(Stream(f"{name} {TO_HOST}")),
+                self._resource(Stream(f"{name} {BETWEEN_GPUS}")),
+                vertex,
             )
+            if (vertex, "pcie") not in listed.replaced:
+                pcie = PCIE_BYTES_PER_LANE[min(5, max(1, own.pcie_generation))] * own.pcie_lanes
+                self._both_ways(vertex, Vertex(vertex.task, HOST), f"{name} PCIe", pcie, LATENCIES["pcie"])
+            if own.nvlink and (vertex, "nvlink") not in listed.replaced:
+                switch = Vertex(vertex.task, NVLINK_SWITCH)
+                self._both_ways(vertex, switch, f"{name} NVLink", own.nvlink, LATENCIES["nvlink"] / 2)
         return found
 
     def _resource(self, resource: Resource) -> int:
         self.resources.append(resource)
         return len(self.resources) - 1
 
-    def _link(self, link: Link) -> int:
-        self.links.append(link)
-        return len(self.links) - 1
+    def _both_ways(self, end: Vertex, hub: Vertex, name: str, bandwidth: float, latency: float) -> None:
+        """Into an end and out of it."""
+        self._routes.connect(hub, end, self._routes.add(Link(f"{name} in", bandwidth, latency)))
+        self._routes.connect(end, hub, self._routes.add(Link(f"{name} out", bandwidth, latency)))
+
+    def _listed(self, link: ListedLink) -> None:
+        entry, ends = link
+        names = [end.text(self._names_tasks) for end in ends]
+        label = f"{entry.name}: " if entry.name else ""
+        if entry.is_medium or entry.ways == "shared":
+            shown = " - ".join(names) if len(names) <= 3 else f"{names[0]} - ... - {names[-1]}"
+            number = self._routes.add(Link(f"{label}{shown}", entry.bandwidth, entry.latency))
+            self._routes.share(ends, number)
+            return
+        for way in (0, 1) if entry.ways == "each" else (0,):
+            name = f"{label}{names[way]} to {names[1 - way]}"
+            self._routes.connect(ends[way], ends[1 - way], self._routes.add(Link(name, entry.bandwidth, entry.latency)))
 
     def route(self, sender: Place, receiver: Place, *, from_host: bool, to_host: bool) -> Route:
-        """The way between two devices' memories; `from_host` and `to_host` say that a GPU's end is in host memory."""
+        """The way between two devices' memories; `from_host` and `to_host` say that a GPU's end is in host memory.
+
+        Raises GraphFileError where the links of the inventory leave none.
+        """
         source = None if from_host else sender.gpu
         target = None if to_host else receiver.gpu
-        network: tuple[int, ...] = ()
-        if sender.task != receiver.task:
-            network = self._network[sender.task][1], self._network[receiver.task][0]
-        elif source is not None and target is not None:
+        first = Vertex(_task(sender.task), HOST) if source is None else source.vertex
+        last = Vertex(_task(receiver.task), HOST) if target is None else target.vertex
+        found = self._found.get((first, last))
+        if found is None:
+            links = self._routes.find(first, last)
+            if links is None:
+                raise self._no_route(sender, receiver, first, last)
+            found = self._found[first, last] = Route(links, self._streams(source, target, first, last))
+        return found
+
+    def _streams(self, source: _Gpu | None, target: _Gpu | None, first: Vertex, last: Vertex) -> tuple[int, ...]:
+        """Two GPUs copy between themselves; where the host of either takes part, each copies from or to its own."""
+        if source is not None and target is not None:
             if source is target:
-                return Route()
-            streams = (source.to_others, target.to_others)
-            if source.nvlink_out >= 0 and target.nvlink_in >= 0:
-                return Route((source.nvlink_out, target.nvlink_in), streams)
-            return Route((source.link_out, target.link_in), streams)
-        first, last = () if source is None else (source,), () if target is None else (target,)
-        return Route(
-            (*(gpu.link_out for gpu in first), *network, *(gpu.link_in for gpu in last)),
-            (*(gpu.to_host for gpu in first), *(gpu.from_host for gpu in last)),
+                return ()
+            if first.task == last.task or not self._routes.passes_host(first, last):
+                return source.to_others, target.to_others
+        return (
+            *(gpu.to_host for gpu in (source,) if gpu is not None),
+            *(gpu.from_host for gpu in (target,) if gpu is not None),
         )
+
+    def _no_route(self, sender: Place, receiver: Place, first: Vertex, last: Vertex) -> GraphFileError:
+        ends = f"from {first.text(self._names_tasks)} ({sender.device.name}) to {last.text(self._names_tasks)}"
+        message = f"no route {ends} ({receiver.device.name}): got links that leave none, expected a way over hosts and switches"
+        return GraphFileError((Problem(self._location or Location("--link", 0, 0), message),))
+
+
+# --- what the inventory lists ---------------------------------------------------------------------------------------
+
+
+class ListedLink(NamedTuple):
+    """A link that an entry stands for, and its ends."""
+
+    entry: LinkEntry
+    ends: tuple[Vertex, ...]
+
+
+class ListedLinks(NamedTuple):
+    """The inventory's links on a machine, and what they take the place of: an end's PCIe, NVLink or network link."""
+
+    links: tuple[ListedLink, ...]
+    replaced: frozenset[tuple[Vertex, LinkKind]]
+
+
+def listed_links(devices: Sequence[Device], links: MachineLinks) -> ListedLinks:
+    """What the entries stand for; those of the command line take the place of the others between the same ends."""
+    tasks = machine_tasks(devices)
+    given = {(entry.kind, frozenset(ends)): ListedLink(entry, ends) for entry in links.given for ends in joined(entry, tasks)}
+    written = [ListedLink(entry, ends) for entry in links.entries for ends in joined(entry, tasks)]
+    found = [link for link in written if (link.entry.kind, frozenset(link.ends)) not in given] + list(given.values())
+    replaced = frozenset((end, link.entry.kind) for link in found for end in link.ends if not end.is_hub)
+    return ListedLinks(tuple(link for link in found if link.entry.bandwidth), replaced)
+
+
+def machine_tasks(devices: Sequence[Device]) -> dict[Task, TaskDevices]:
+    """What each task has, its GPUs by the driver's numbers."""
+    cpus: dict[Task, int] = {}
+    gpus: dict[Task, dict[int, None]] = {}
+    for device in devices:
+        task = _task(device.spec.address_space)
+        cpus[task] = cpus.get(task, 0) + (device.type == "CPU")
+        gpus.setdefault(task, {})
+        if device.gpu is not None:
+            gpus[task][device.gpu.platform_id] = None
+    return {task: TaskDevices(cpus[task], tuple(gpus[task])) for task in cpus}
+
+
+def _task(task: DeviceSpec) -> Task:
+    assert task.job is not None
+    assert task.task is not None
+    return Task(task.job, task.task)

@@ -131,9 +131,16 @@ def _convolution(direction: Direction, *, is_depthwise: bool = False) -> Callabl
         made = filters[-1] * channels if is_depthwise else filters[-1]
         sizes = (extent, width[0], made, taps, width[1], stride, width[2], outputs, width[3], groups)
         arithmetic = arithmetic_of(node.dtype, processor)
-        return Convolution(images[0], channels, *sizes).work(direction, arithmetic, node.dtype.size)
+        apart = layout.channel == 1
+        return Convolution(images[0], channels, *sizes).work(direction, arithmetic, node.dtype.size, has_channels_apart=apart)
 
     return work
+
+
+def _normalization(node: NodeShapes, processor: Processor) -> Work:
+    """Statistics are a further pass; without them each number is scaled and moved."""
+    family = "batch normalization" if node.attrs.get("is_training", True) else "elementwise"
+    return Stream(family, float(node.moved_bytes))
 
 
 def _streamed(family: str) -> Callable[[NodeShapes, Processor], Work]:
@@ -182,9 +189,9 @@ _RULES: Mapping[str, Callable[[NodeShapes, Processor], Work]] = {
     "DepthwiseConv2dNative": _convolution("forward", is_depthwise=True),
     "DepthwiseConv2dNativeBackpropInput": _convolution("input gradient", is_depthwise=True),
     "DepthwiseConv2dNativeBackpropFilter": _convolution("filter gradient", is_depthwise=True),
-    "FusedBatchNorm": _streamed("batch normalization"),
-    "FusedBatchNormV2": _streamed("batch normalization"),
-    "FusedBatchNormV3": _streamed("batch normalization"),
+    "FusedBatchNorm": _normalization,
+    "FusedBatchNormV2": _normalization,
+    "FusedBatchNormV3": _normalization,
     "FusedBatchNormGrad": _streamed("batch normalization gradient"),
     "FusedBatchNormGradV2": _streamed("batch normalization gradient"),
     "FusedBatchNormGradV3": _streamed("batch normalization gradient"),

@@ -7,18 +7,30 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from placesim.devices.catalogue import GpuModel
-from placesim.errors import InvalidArgumentError
+from placesim.errors import InvalidArgumentError, UsageError
 
 Arithmetic = Literal["float64", "float32", "tf32", "float16", "bfloat16", "int8"]
-Memory = Literal["stacked", "planar", "processor"]
-"""HBM, GDDR, or a CPU's main memory."""
+Memory = Literal["stacked", "planar", "checked", "early", "processor"]
+"""HBM, GDDR, GDDR with its check bits in line, whatever a GPU before Volta has, or a CPU's main memory."""
 _NO_LIMIT = float("inf")
 _VOLTA = 7.0
+_REACHED_SHARES = {3: 0.73, 5: 0.8}
+"""What products reach at best of the sheet's float32, by compute capability where it is far from all.  Kepler has 192 lanes to
+four schedulers of 32: beyond two thirds, a lane needs a second instruction of its warp in the same cycle (Tesla K20X: 2.90 of
+3.95 TFLOPS, recalled).  Maxwell's boards held less than their boost clock (DeepBench: 0.71 of M40's, 0.78 of Titan X's)."""
 _USUAL_LANES = 128
 _USUAL_CLOCK_HZ = 1.5e9
 _USUAL_CACHE_BYTES = 64 << 10
 _TENSOR_CORES_GAIN = 3
 """Float16 without tensor cores runs at most twice as fast as float32."""
+
+
+class NoFiguresError(UsageError):
+    """A device's sheet lacks a figure that a time needs."""
+
+    @property
+    def type_name(self) -> str:
+        return UsageError.__name__
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +78,15 @@ def gpu_processor(model: GpuModel) -> Processor:
     own = model.figures
     clock_hz = own.clock_mhz * 1e6 or _USUAL_CLOCK_HZ
     units = own.multiprocessors or max(1.0, model.flops / (2 * _USUAL_LANES * clock_hz))
+    generation = float(model.compute_capability)
+    float32 = model.flops * _REACHED_SHARES.get(int(generation), 1.0)
     rates: dict[Arithmetic, float] = {
         "float64": own.float64,
-        "float32": model.flops,
+        "float32": float32,
         "tf32": own.tf32,
-        "float16": own.float16 or model.flops,
-        "bfloat16": own.bfloat16 or model.flops,
-        "int8": own.int8 or model.flops,
+        "float16": own.float16 or float32,
+        "bfloat16": own.bfloat16 or float32,
+        "int8": own.int8 or float32,
     }
     return Processor(
         name=model.name,
@@ -80,12 +94,12 @@ def gpu_processor(model: GpuModel) -> Processor:
         bandwidth=model.bandwidth,
         units=units,
         clock_hz=clock_hz,
-        memory=own.memory_kind,
+        memory="early" if generation < _VOLTA else own.memory_kind,
         tensor=_tensor_arithmetics(model),
         watts=own.watts or _NO_LIMIT,
         process_nm=own.process_nm or 1.0,
         cache_bytes=own.cache or units * _USUAL_CACHE_BYTES,
-        has_short_reach=float(model.compute_capability) < _VOLTA,
+        has_short_reach=generation < _VOLTA,
     )
 
 

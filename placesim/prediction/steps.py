@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from placesim.dtypes import FLOAT
-from placesim.errors import InvalidArgumentError, UsageError
+from placesim.errors import InvalidArgumentError
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.prediction.costs import Prediction, predict
 from placesim.prediction.hosts import DISPATCH_SECONDS, LAUNCH_SECONDS, SHARE_SECONDS, host_processor
 from placesim.prediction.machines import Place, Route, SimulatedMachine
 from placesim.prediction.node_work import DISPATCHED, NodeShapes, node_work
-from placesim.prediction.processors import Processor
+from placesim.prediction.processors import NoFiguresError, Processor
 from placesim.prediction.work import Work
 from placesim.runtime.accounting.sites import Site
+from placesim.runtime.partition import tensor_of
+from placesim.runtime.program import TransferKey
 from placesim.runtime.recording import Execution, TypedShape
 from placesim.timelines.workload import NOWHERE, Task, Transfer
 
@@ -36,6 +38,14 @@ class Placed(NamedTuple):
     num_bytes: int = 0
 
 
+class PlacedKernel(NamedTuple):
+    """What a kernel takes at a place, with the processor that computes it and the work; None where that is its dispatch."""
+
+    placed: Placed
+    processor: Processor
+    work: Work | None = None
+
+
 _NOWHERE = Placed(NOTHING)
 _DISPATCH = Prediction(DISPATCH_SECONDS, DISPATCH_SECONDS, DISPATCH_SECONDS)
 
@@ -46,10 +56,34 @@ class StepCosts:
     def __init__(self, machine: SimulatedMachine) -> None:
         self._machine = machine
         self._known: dict[tuple[object, ...], Placed] = {}
+        self._compute_streams = {place.gpu.compute for place in machine.places.values() if place.gpu is not None}
 
     def placed(self, step: Sequence[Execution]) -> list[Placed]:
-        """One for each execution; UsageError where a GPU has no rate for what a node computes."""
-        return [self._placed(execution, step) for execution in step]
+        """One for each execution; NoFiguresError where a GPU has no rate for what a node computes."""
+        found: list[Placed] = []
+        for execution in step:
+            found.append(self._end_of_call(execution, found) if execution.site is None else self._placed(execution, step))
+        return found
+
+    def _end_of_call(self, execution: Execution, before: Sequence[Placed]) -> Placed:
+        """The end of a function's run takes nothing; where its last kernels are one stream's, it has its turn there.
+
+        What reads the call's results on that stream then waits for the stream's order alone.
+        """
+        resources = {before[source].resource for source in execution.sources}
+        streams = resources & self._compute_streams
+        return Placed(NOTHING, min(streams)) if len(streams) == 1 else _NOWHERE
+
+    def work_seconds(self, step: Sequence[Execution]) -> float:
+        """What all of a step takes one after another, transfers alone on their links."""
+        links = self._machine.links
+        found = 0.0
+        for cost in self.placed(step):
+            found += cost.predicted.seconds + cost.launch
+            if cost.route is not None and cost.route.links:
+                route = [links[link] for link in cost.route.links]
+                found += sum(link.latency for link in route) + cost.num_bytes / min(link.bandwidth for link in route)
+        return found
 
     def _placed(self, execution: Execution, step: Sequence[Execution]) -> Placed:
         site = execution.site
@@ -60,46 +94,63 @@ class StepCosts:
             return _NOWHERE
         if op in RECEIVES:
             return self._transfer(site, execution, step)
-        key = (id(site.program), id(site.instruction.attrs), op, site.output_on_host, execution.inputs, execution.outputs)
+        key: tuple[object, ...] = (id(site.program),)
+        if op not in DISPATCHED and not site.calls:
+            key = (*key, id(site.instruction.attrs), op, site.output_on_host, execution.inputs, execution.outputs)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._kernel(site, execution)
         return found
 
     def _transfer(self, site: Site, execution: Execution, step: Sequence[Execution]) -> Placed:
-        key, places = site.instruction.key, self._machine.places
+        op, key = site.instruction.node.op, site.instruction.key
         assert key is not None
-        senders = (step[source].site for source in execution.sources)
-        from_host = any(sender is not None and sender.instruction.node.op == "_HostSend" for sender in senders)
-        to_host = site.instruction.node.op == "_HostRecv"
-        route = self._machine.route(places[key[0]], places[key[1]], from_host=from_host, to_host=to_host)
-        return Placed(NOTHING, route=route, num_bytes=num_bytes(execution.outputs))
+        from_host = False
+        for source in execution.sources:
+            sender = step[source].site
+            if sender is not None and sender.instruction.node.op == "_HostSend":
+                from_host = True
+        known = (key[0], key[1], op, from_host, execution.outputs)
+        found = self._known.get(known)
+        if found is None:
+            places = self._machine.places
+            route = self._machine.route(places[key[0]], places[key[1]], from_host=from_host, to_host=op == "_HostRecv")
+            found = self._known[known] = Placed(NOTHING, route=route, num_bytes=num_bytes(execution.outputs))
+        return found
 
     def _kernel(self, site: Site, execution: Execution) -> Placed:
         place = self._machine.places[site.program.state.device.name]
-        # what lives in host memory is computed on the host, unless it is read off a tensor of the GPU's
-        on_host = place.gpu is None or (any(site.output_on_host) and all(site.output_on_host))
-        shapes = _shapes(site, execution)
-        is_dispatched = shapes.op in DISPATCHED or site.calls or not shapes.moved_bytes
-        if place.gpu is not None and (is_dispatched or not on_host):
-            work = None if is_dispatched else node_work(shapes, place.gpu.processor)
-            if work is None:
-                return Placed(NOTHING, place.gpu.compute, DISPATCH_SECONDS)
-            return Placed(_predicted(site, work, place.gpu.processor), place.gpu.compute, LAUNCH_SECONDS)
-        return self._on_host(site, shapes, place, is_dispatched=is_dispatched)
+        shapes = node_shapes(site, execution)
+        return self.kernel_on(place, site.name, shapes, site.output_on_host, calls=site.calls).placed
 
-    def _on_host(self, site: Site, shapes: NodeShapes, place: Place, *, is_dispatched: bool) -> Placed:
+    def kernel_on(
+        self, place: Place, name: str, shapes: NodeShapes, output_on_host: Sequence[bool], *, calls: bool
+    ) -> PlacedKernel:
+        """What a node of such shapes would take at a place; NoFiguresError, with its name, where there is no rate for it."""
+        # what lives in host memory is computed on the host, unless it is read off a tensor of the GPU's
+        on_host = place.gpu is None or (any(output_on_host) and all(output_on_host))
+        is_dispatched = shapes.op in DISPATCHED or calls or not shapes.moved_bytes
+        if place.gpu is not None and (is_dispatched or not on_host):
+            processor = place.gpu.processor
+            work = None if is_dispatched else node_work(shapes, processor)
+            if work is None:
+                return PlacedKernel(Placed(NOTHING, place.gpu.compute, DISPATCH_SECONDS), processor)
+            return PlacedKernel(Placed(_predicted(name, work, processor), place.gpu.compute, LAUNCH_SECONDS), processor, work)
+        return self._on_host(name, shapes, place, is_dispatched=is_dispatched)
+
+    def _on_host(self, name: str, shapes: NodeShapes, place: Place, *, is_dispatched: bool) -> PlacedKernel:
         work = None if is_dispatched else node_work(shapes, host_processor(1))
         if work is None:
-            return Placed(_DISPATCH, place.cores, is_host=True)
-        alone = _predicted(site, work, host_processor(1))
+            return PlacedKernel(Placed(_DISPATCH, place.cores, is_host=True), host_processor(1))
+        alone = _predicted(name, work, host_processor(1))
         cores = max(1, min(self._machine.intra_op, int(alone.seconds / SHARE_SECONDS)))
-        found = alone if cores == 1 else min(alone, _predicted(site, work, host_processor(cores)))
+        found = alone if cores == 1 else min(alone, _predicted(name, work, host_processor(cores)))
         predicted = Prediction(*(seconds + DISPATCH_SECONDS for seconds in found))
-        return Placed(predicted, place.cores, cores=cores, is_host=True)
+        return PlacedKernel(Placed(predicted, place.cores, cores=cores, is_host=True), host_processor(cores), work)
 
 
-def _shapes(site: Site, execution: Execution) -> NodeShapes:
+def node_shapes(site: Site, execution: Execution) -> NodeShapes:
+    """What an execution tells of its node's work."""
     instruction = site.instruction
     inputs = tuple(dims for dims, _ in execution.inputs)
     outputs = tuple(dims for dims, _ in execution.outputs)
@@ -109,6 +160,20 @@ def _shapes(site: Site, execution: Execution) -> NodeShapes:
     made = (*execution.outputs, *execution.inputs)
     dtype = made[0][1] if made else FLOAT
     return NodeShapes(op, instruction.attrs, inputs, outputs, dtype, operations, num_bytes(made))
+
+
+def transfer_ends(execution: Execution) -> tuple[str, str, str]:
+    """A transfer's sender, receiver and the tensor, without what the partitioner puts before its name."""
+    sender, receiver, tensor = transfer_key(execution)
+    return sender, receiver, tensor_of(tensor)
+
+
+def transfer_key(execution: Execution) -> TransferKey:
+    """The same with the tensor as the partitioner named it."""
+    assert execution.site is not None
+    key = execution.site.instruction.key
+    assert key is not None
+    return key
 
 
 def num_bytes(shapes: Sequence[TypedShape]) -> int:
@@ -122,19 +187,18 @@ def num_bytes(shapes: Sequence[TypedShape]) -> int:
     return found
 
 
-def _predicted(site: Site, work: Work, processor: Processor) -> Prediction:
+def _predicted(name: str, work: Work, processor: Processor) -> Prediction:
     try:
         return predict(work, processor)
     except InvalidArgumentError as error:
-        raise UsageError(f"no time for {site.name}: {error.message}") from None
+        raise NoFiguresError(f"no time for {name}: {error.message}") from None
 
 
-def workload(step: Sequence[Execution], placed: Sequence[Placed], pick: Callable[[Prediction], float]) -> list[Task | Transfer]:
-    """The tasks of a step, each with the seconds that are picked of its prediction."""
-    found: list[Task | Transfer] = []
-    for execution, cost in zip(step, placed, strict=True):
-        if cost.route is not None:
-            found.append(Transfer(float(cost.num_bytes), cost.route.links, execution.sources, cost.route.streams))
-        else:
-            found.append(Task(pick(cost.predicted), cost.resource, execution.sources, cost.launch, cost.cores))
-    return found
+def workload(step: Sequence[Execution], placed: Sequence[Placed]) -> list[Task | Transfer]:
+    """The tasks of a step, each with the seconds that are expected."""
+    return [
+        Task(cost.predicted.seconds, cost.resource, execution.sources, cost.launch, cost.cores)
+        if cost.route is None
+        else Transfer(float(cost.num_bytes), cost.route.links, execution.sources, cost.route.streams)
+        for execution, cost in zip(step, placed, strict=True)
+    ]

@@ -1,25 +1,19 @@
-"""Recorded steps -> how long they take and why: one record, of which reports are readings."""
+"""How long the steps of a graph take and why: one record, and what reports read off it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from placesim.errors import PlacesimError
-from placesim.prediction.costs import Prediction
-from placesim.prediction.hosts import DISPATCH_SECONDS, HOST_ASSUMPTION, LAUNCH_SECONDS
-from placesim.prediction.machines import LINK_ASSUMPTION, SimulatedMachine
-from placesim.prediction.steps import Placed, StepCosts, workload
-from placesim.runtime.recording import Execution
-from placesim.timelines.bounds import bounds
-from placesim.timelines.events import simulate
-from placesim.timelines.timeline import Timeline, critical_path
-from placesim.timelines.workload import NOWHERE, Task, Transfer
+from placesim.prediction.machines import BETWEEN_GPUS, FROM_HOST, TO_HOST
+from placesim.prediction.memory_curves import MemoryCurve
+from placesim.prediction.step_trace import StepTrace
+from placesim.runtime.accounting.lifetimes import Lifetime
 
 COMPUTE, LAUNCH, TRANSFER = "compute", "launch", "transfer"
-_EDGE = re.compile(r"^edge_\d+_")
+"""The kinds of a path's parts."""
 
 
 class StepTime(NamedTuple):
@@ -90,7 +84,7 @@ class NodeRun(NamedTuple):
 
 
 class TransferRun(NamedTuple):
-    """One tensor on its way."""
+    """One tensor on its way, on the copy streams of GPUs that it takes."""
 
     tensor: str
     sender: str
@@ -98,6 +92,7 @@ class TransferRun(NamedTuple):
     bytes: int
     start: float
     end: float
+    streams: tuple[str, ...] = ()
 
 
 class PathPart(NamedTuple):
@@ -111,11 +106,20 @@ class PathPart(NamedTuple):
     wait: str
 
 
+class Help(NamedTuple):
+    """How long the step would take if all links, resources, ops or nodes were as they are, but this one took no time."""
+
+    kind: str
+    what: str
+    seconds: float
+
+
 @dataclass(frozen=True)
 class TimeStudy:
     """How long the steps of a graph take; all but `steps` is of the last one, in its steady state.
 
-    `error` is TensorFlow's, where a device runs out of memory.
+    `error` is TensorFlow's, where a device runs out of memory.  `helps` is empty unless it was asked for.  `memory` has each
+    device that held anything, `trace`, where it was asked for, what the last step's trace is made from.
     """
 
     name: str
@@ -128,6 +132,9 @@ class TimeStudy:
     critical_path: tuple[PathPart, ...]
     assumptions: tuple[str, ...]
     error: PlacesimError | None = None
+    helps: tuple[Help, ...] = ()
+    memory: tuple[MemoryCurve, ...] = ()
+    trace: StepTrace | None = field(default=None, repr=False, compare=False)
 
     @property
     def step(self) -> StepTime:
@@ -140,186 +147,12 @@ class TimeStudy:
         return max(self.bounds, key=lambda bound: bound.seconds)
 
 
-class WalkedStep(NamedTuple):
-    """A step of `run:`: what its first repetition executed, what a further one does, and how many there are."""
-
-    first: Sequence[Execution]
-    steady: Sequence[Execution]
-    repeat: int
-
-
 class Memory(NamedTuple):
-    """A device's peak and limit in bytes, None where nothing was used and where there is no limit."""
+    """A device's peak and limit in bytes, None where nothing was used and where there is none; `buffers` of the last step."""
 
     peak: int | None
     limit: int | None
-
-
-def study_steps(
-    name: str,
-    steps: Sequence[WalkedStep],
-    machine: SimulatedMachine,
-    memory: dict[str, Memory],
-    error: PlacesimError | None = None,
-) -> TimeStudy:
-    """What the steps take on the machine; raises what `StepCosts.placed` raises."""
-    costs = StepCosts(machine)
-    readings: dict[int, _Reading] = {}
-
-    def read(step: Sequence[Execution]) -> _Reading:
-        found = readings.get(id(step))
-        if found is None:
-            placed = costs.placed(step)
-            found = readings[id(step)] = _Reading(step, placed, machine, *_run(step, placed, machine, _middle))
-        return found
-
-    def interval(step: Sequence[Execution]) -> tuple[float, float, float]:
-        reading = read(step)
-        low, high = (_run(step, reading.placed, machine, pick)[1].seconds for pick in (_low, _high))
-        # an order that happens to be worse may cost more than shorter nodes save
-        return reading.seconds, min(low, reading.seconds), max(reading.seconds, high)
-
-    rows = tuple(
-        StepTime(number, step.repeat, *interval(step.steady), read(step.first).seconds) for number, step in enumerate(steps)
-    )
-    last = steps[-1].steady
-    reading = read(last)
-    return TimeStudy(
-        name,
-        rows,
-        tuple(reading.bounds()),
-        tuple(reading.devices(memory)),
-        tuple(reading.links()),
-        tuple(reading.nodes()),
-        tuple(reading.transfers()),
-        tuple(reading.path()),
-        _assumptions(last, machine),
-        error,
-    )
-
-
-def _middle(prediction: Prediction) -> float:
-    return prediction.seconds
-
-
-def _low(prediction: Prediction) -> float:
-    return prediction.low
-
-
-def _high(prediction: Prediction) -> float:
-    return prediction.high
-
-
-def _run(
-    step: Sequence[Execution], placed: Sequence[Placed], machine: SimulatedMachine, pick: Callable[[Prediction], float]
-) -> tuple[list[Task | Transfer], Timeline]:
-    tasks = workload(step, placed, pick)
-    return tasks, simulate(tasks, machine.resources, machine.links)
-
-
-def _assumptions(step: Sequence[Execution], machine: SimulatedMachine) -> tuple[str, ...]:
-    said = [HOST_ASSUMPTION]
-    launches = (
-        f" and {LAUNCH_SECONDS * 1e6:g} us to launch a kernel on a GPU" if any(p.gpu for p in machine.places.values()) else ""
-    )
-    said.append(f"a thread of the host is assumed to take {DISPATCH_SECONDS * 1e6:g} us for each node{launches}")
-    if machine.links:
-        said.append(LINK_ASSUMPTION)
-    said.append(
-        "the interval takes all nodes at the 10th, or all at the 90th, percentile of what was measured in their families"
-    )
-    if any(dtype.size == 0 and dtype.name == "string" for e in step for _, dtype in (*e.inputs, *e.outputs)):
-        said.append("strings are counted as no bytes")
-    return tuple(said)
-
-
-class _Reading:
-    """What a simulated step tells."""
-
-    def __init__(
-        self,
-        step: Sequence[Execution],
-        placed: Sequence[Placed],
-        machine: SimulatedMachine,
-        tasks: Sequence[Task | Transfer],
-        timeline: Timeline,
-    ) -> None:
-        self._step = step
-        self.placed = placed
-        self.seconds = timeline.seconds
-        self._machine = machine
-        self._tasks = tasks
-        self._timeline = timeline
-
-    def nodes(self) -> Iterator[NodeRun]:
-        resources = self._machine.resources
-        spans = zip(self._step, self.placed, self._timeline.starts, self._timeline.ends, strict=True)
-        for execution, cost, start, end in spans:
-            if execution.site is not None and cost.resource != NOWHERE:
-                stream = resources[cost.resource].name
-                op, device = execution.site.instruction.node.op, execution.site.program.state.device.name
-                yield NodeRun(execution.site.name, op, device, stream, start, end, *cost.predicted, cost.is_host)
-
-    def transfers(self) -> Iterator[TransferRun]:
-        spans = zip(self._step, self.placed, self._timeline.starts, self._timeline.ends, strict=True)
-        for execution, cost, start, end in spans:
-            if cost.route is not None and cost.route.links:
-                sender, receiver, tensor = _key(execution)
-                yield TransferRun(tensor, sender, receiver, cost.num_bytes, start, end)
-
-    def links(self) -> Iterator[LinkTime]:
-        for link, traffic in zip(self._machine.links, self._timeline.traffic, strict=True):
-            yield LinkTime(link.name, link.bandwidth, link.latency, traffic.bytes, traffic.busy_seconds)
-
-    def bounds(self) -> Iterator[Bound]:
-        found = bounds(self._tasks, self._machine.resources, self._machine.links)
-        yield Bound("path", "the critical path with transfers free", found.longest_path)
-        if found.busiest_resource != NOWHERE:
-            yield Bound("resource", self._machine.resources[found.busiest_resource].name, found.busiest_seconds)
-        if found.most_loaded_link != NOWHERE:
-            yield Bound("link", self._machine.links[found.most_loaded_link].name, found.most_loaded_seconds)
-
-    def devices(self, memory: dict[str, Memory]) -> Iterator[DeviceTime]:
-        usage = self._timeline.usage
-        counts: dict[str, int] = {}
-        bytes_in: dict[str, int] = {}
-        bytes_out: dict[str, int] = {}
-        for execution, cost in zip(self._step, self.placed, strict=True):
-            if cost.route is not None:
-                sender, receiver, _ = _key(execution)
-                bytes_out[sender] = bytes_out.get(sender, 0) + cost.num_bytes
-                bytes_in[receiver] = bytes_in.get(receiver, 0) + cost.num_bytes
-            elif execution.site is not None and cost.resource != NOWHERE:
-                device = execution.site.program.state.device.name
-                counts[device] = counts.get(device, 0) + 1
-        for name, place in self._machine.places.items():
-            gpu = place.gpu
-            busy = usage[place.cores if gpu is None else gpu.compute].busy_seconds
-            copies = 0.0 if gpu is None else sum(usage[s].busy_seconds for s in (gpu.from_host, gpu.to_host, gpu.to_others))
-            held = memory.get(name, Memory(None, None))
-            moved = bytes_in.get(name, 0), bytes_out.get(name, 0)
-            yield DeviceTime(name, place.name, counts.get(name, 0), busy, copies, *moved, held.peak, held.limit)
-
-    def path(self) -> Iterator[PathPart]:
-        for part in critical_path(self._tasks, self._timeline):
-            execution, cost = self._step[part.task], self.placed[part.task]
-            if execution.site is None or part.end == part.start:
-                continue
-            node, device, kind = execution.site.name, execution.site.program.state.device.name, COMPUTE
-            if cost.route is not None:
-                _, device, node = _key(execution)
-                kind = TRANSFER
-            elif part.is_launch:
-                kind = LAUNCH
-            yield PathPart(node, device, kind, part.start, part.end, part.wait.value)
-
-
-def _key(execution: Execution) -> tuple[str, str, str]:
-    """A transfer's sender, receiver and the tensor, without what the partitioner puts before its name."""
-    assert execution.site is not None
-    key = execution.site.instruction.key
-    assert key is not None
-    return key[0], key[1], _EDGE.sub("", key[2])
+    buffers: Sequence[Lifetime] = ()
 
 
 # --- where the time goes ----------------------------------------------------------------------------------------------
@@ -372,14 +205,19 @@ class FoldedPath(NamedTuple):
     seconds: float
 
 
-def folded_path(study: TimeStudy, limit: int) -> list[FoldedPath]:
-    """The critical path by outermost scope and kind, the largest part first; from the limit on, the rest in one row."""
+def path_by_scope(parts: Iterable[PathPart]) -> list[FoldedPath]:
+    """A critical path by outermost scope and kind, the largest part first."""
     found: dict[tuple[str, str], list[float]] = {}
-    for part in study.critical_path:
+    for part in parts:
         scope, slash, _ = part.node.partition("/")
         found.setdefault((scope + slash, part.kind), []).append(part.end - part.start)
     rows = [FoldedPath(*key, len(seconds), sum(seconds)) for key, seconds in found.items()]
-    rows.sort(key=lambda row: -row.seconds)
+    return sorted(rows, key=lambda row: -row.seconds)
+
+
+def folded_path(study: TimeStudy, limit: int) -> list[FoldedPath]:
+    """The critical path by outermost scope and kind, the largest part first; from the limit on, the rest in one row."""
+    rows = path_by_scope(study.critical_path)
     if len(rows) <= limit:
         return rows
     rest = rows[limit - 1 :]
@@ -388,18 +226,36 @@ def folded_path(study: TimeStudy, limit: int) -> list[FoldedPath]:
 
 def lane(study: TimeStudy, device: str, cells: int) -> list[float]:
     """For each part of the step, for what share of it any of the device's nodes ran."""
+    return _shares(study, ((run.start, run.end) for run in study.nodes if run.device == device), cells)
+
+
+def copies_lane(study: TimeStudy, device: str, cells: int) -> list[float]:
+    """For each part of the step, for what share of it any of the device's copy streams was in use."""
+    return _shares(study, ((run.start, run.end) for run in study.transfers if _copies(run, device)), cells)
+
+
+def _copies(run: TransferRun, device: str) -> bool:
+    """Whether a transfer takes a copy stream at a device's end; a tensor in host memory takes none there."""
+    ways = ({FROM_HOST, BETWEEN_GPUS} if run.receiver == device else set()) | (
+        {TO_HOST, BETWEEN_GPUS} if run.sender == device else set()
+    )
+    return any(stream.endswith(tuple(ways)) for stream in run.streams)
+
+
+def _shares(study: TimeStudy, spans: Iterable[tuple[float, float]], cells: int) -> list[float]:
     width = study.step.seconds / cells
     shares = [0.0] * cells
     until = 0.0
     if not width:
         return shares
-    for start, end in sorted((run.start, run.end) for run in study.nodes if run.device == device):
+    for start, end in sorted(spans):
         at = max(start, until)
         until = max(end, until)
+        cell = min(cells - 1, int(at / width))
         while at < end:
-            cell = min(cells - 1, int(at / width))
+            # rounding may put a time into the cell that ends there
             stop = end if cell == cells - 1 else min(end, (cell + 1) * width)
             shares[cell] += max(0.0, stop - at) / width
-            # a cell that rounding makes end where it begins must not hold it up
-            at = stop if stop > at else end if cell == cells - 1 else at + width / 2
+            at = max(at, stop)
+            cell += 1
     return [min(1.0, share) for share in shares]

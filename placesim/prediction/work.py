@@ -15,7 +15,8 @@ class Product(NamedTuple):
     """`batch` products `[rows, depth] @ [depth, columns]`; a convolution is one with its patches as rows.
 
     `moved_bytes` are the operands and the result, once; `is_winograd` where a filter may be applied with fewer multiplications;
-    `has_whole_octets` where the dimensions that lie together in memory come in eights.
+    `has_whole_octets` where the dimensions that lie together in memory come in eights; `rearranged_bytes` of images and results
+    have their channels apart, and are put beside each other before and after where matrix units do the work.
     """
 
     family: str
@@ -28,6 +29,7 @@ class Product(NamedTuple):
     moved_bytes: float
     is_winograd: bool = False
     has_whole_octets: bool = True
+    rearranged_bytes: float = 0.0
 
     @property
     def operations(self) -> float:
@@ -105,8 +107,12 @@ class Convolution(NamedTuple):
     out_width: int
     groups: int = 1
 
-    def work(self, direction: Direction, arithmetic: Arithmetic, element_bytes: float) -> Product:
+    def work(
+        self, direction: Direction, arithmetic: Arithmetic, element_bytes: float, *, has_channels_apart: bool = False
+    ) -> Product:
         """The product that the convolution or one of its gradients is, group by group.
+
+        `has_channels_apart`: each channel is a plane of its own in memory (NCHW).
 
         The gradient of strided images is as many products as there are phases of the stride, of filters thinned alike.
         """
@@ -125,4 +131,5 @@ class Convolution(NamedTuple):
         octets = channels % _OCTET == 0 and filters % _OCTET == 0
         family = f"convolution {direction}"
         sizes = (self.groups, rows, columns, depth)
-        return Product(family, *sizes, arithmetic, element_bytes, float(moved), winograd, octets)
+        rearranged = element_bytes * (images + pixels * self.filters) if has_channels_apart else 0.0
+        return Product(family, *sizes, arithmetic, element_bytes, float(moved), winograd, octets, rearranged)

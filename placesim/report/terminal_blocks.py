@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from typing import TextIO
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
-_ASCII = str.maketrans("▁▂▃▄▅▆▇█·…", "__.--=##..")
+SHADES = " ░▒▓"
+_ASCII = str.maketrans("▁▂▃▄▅▆▇█·…░▒▓", "__.--=##..:%@")
 
 
 def blocks_line(values: Sequence[float], most: float) -> str:
     """One block for each number; `most` has the highest, and what is above 0 is seen."""
     return "".join(BLOCKS[min(len(BLOCKS) - 1, -int(-value * (len(BLOCKS) - 1) // most))] for value in values)
+
+
+def shades_line(shares: Sequence[float]) -> str:
+    """One shade for each share, the darkest for all of it; what is above 0 is seen."""
+    return "".join(SHADES[min(len(SHADES) - 1, -int(-share * (len(SHADES) - 1) // 1))] for share in shares)
 
 
 def as_encoded(text: str, stream: TextIO) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from rich.console import Console
+from rich.text import Text
+
+_GAP = "   "
 
 
 def shared_widths(wanted: Sequence[int], room: int) -> list[int]:
@@ -27,3 +30,16 @@ def console_into(stream: TextIO, buffer: TextIO) -> Console:
         color_system=seen.color_system or None,  # type: ignore[arg-type]
         highlight=False,
     )
+
+
+def facts_lines(parts: Sequence[Text], width: int) -> Iterator[Text]:
+    """The parts beside each other, and on further lines where there is no room."""
+    line = Text()
+    for part in parts:
+        if line and len(line) + len(_GAP) + len(part) > width:
+            yield line
+            line = Text("  ")
+        elif line:
+            line.append(_GAP)
+        line.append_text(part)
+    yield line

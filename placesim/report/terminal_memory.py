@@ -13,14 +13,13 @@ from rich.text import Text
 from placesim.escapes import escape_line
 from placesim.inspection.memory_study import DeviceMemory, Holding, MemoryStudy, largest_holdings
 from placesim.report.terminal_blocks import as_encoded, blocks_line
-from placesim.report.terminal_console import console_into, shared_widths
+from placesim.report.terminal_console import console_into, facts_lines, shared_widths
 from placesim.report.text.amounts import readable_size
 from placesim.report.text.memory import device_labels, requirements
 
 MAX_CURVE = 100
 MIN_NAME = 17
 """With less room for each name, since when and until when are left out."""
-_GAP = "   "
 _STYLES = {"variable": "blue", "constant": "cyan", "step": "green", "scratch": "magenta"}
 
 
@@ -43,7 +42,7 @@ def styled_memory(study: MemoryStudy, stream: TextIO, top: int) -> str:
 def _device(device: DeviceMemory, label: str, width: int, top: int) -> Iterator[Text | Table]:
     usage, needed = device.usage, device.needed
     first, *facts = _facts(device)
-    yield from _lines([Text.assemble((label, "bold"), "  ", first), *facts], width)
+    yield from facts_lines([Text.assemble((label, "bold"), "  ", first), *facts], width)
     yield Text(curve_line(needed.curve, min(width, MAX_CURVE)), "bold red" if (device.room or 0) < 0 else "green")
     yield Text(f"peak at {escape_line(needed.peak_node)}", "dim", overflow="fold")
     holdings = largest_holdings(usage.holders, top)
@@ -64,19 +63,6 @@ def _facts(device: DeviceMemory) -> Iterator[Text]:
     yield Text(f"room left {readable_size(room)}") if room >= 0 else Text(f"{readable_size(-room)} too much", "bold red")
     if device.fragmentation is not None and not math.isnan(device.fragmentation):
         yield Text(f"fragmentation {device.fragmentation:.1%}")
-
-
-def _lines(parts: Sequence[Text], width: int) -> Iterator[Text]:
-    """The parts beside each other, and on further lines where there is no room."""
-    line = Text()
-    for part in parts:
-        if line and len(line) + len(_GAP) + len(part) > width:
-            yield line
-            line = Text("  ")
-        elif line:
-            line.append(_GAP)
-        line.append_text(part)
-    yield line
 
 
 def curve_line(curve: Sequence[int], width: int) -> str:

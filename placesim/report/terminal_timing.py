@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import io
+import re
+from collections.abc import Iterator
 from typing import TextIO
 
 from rich.table import Table
 from rich.text import Text
 
 from placesim.escapes import escape_line
-from placesim.prediction.study import TimeStudy, dearest_nodes, dearest_transfers, folded_path, lane
-from placesim.report.terminal_blocks import as_encoded, blocks_line
-from placesim.report.terminal_console import console_into
+from placesim.prediction.study import TimeStudy, copies_lane, dearest_nodes, dearest_transfers, folded_path, lane
+from placesim.report.terminal_blocks import as_encoded, blocks_line, shades_line
+from placesim.report.terminal_console import console_into, facts_lines
 from placesim.report.text.amounts import readable_seconds, readable_size
 from placesim.report.text.timing import device_labels
 
-MAX_LANE = 60
+MIN_LANE, MAX_LANE = 8, 150
+IDLE = "·"
 
 
 def styled_timing(study: TimeStudy, stream: TextIO, top: int) -> str:
@@ -24,7 +27,10 @@ def styled_timing(study: TimeStudy, stream: TextIO, top: int) -> str:
     console = console_into(stream, buffer)
     for line in _head(study):
         console.print(line, soft_wrap=True)
-    tables = (_devices(study, console.width), _links(study), _path(study, top), _nodes(study, top), _transfers(study, top))
+    console.print()
+    for line in _lanes(study, console.width):
+        console.print(line, soft_wrap=True)
+    tables = (_links(study), _path(study, top), _nodes(study, top), _transfers(study, top), _helps(study, top))
     for table in tables:
         if table.row_count:
             console.print()
@@ -69,25 +75,46 @@ def _row(table: Table, first: str, *cells: str) -> None:
     table.add_row(Text(escape_line(first)), *(Text(escape_line(cell)) for cell in cells))
 
 
-def _devices(study: TimeStudy, width: int) -> Table:
+def _lanes(study: TimeStudy, width: int) -> Iterator[Text]:
+    """For each device its facts, then what it computed and what it copied over the step's time."""
     labels, whole = device_labels(study), study.step.seconds
-    cells = max(8, min(MAX_LANE, width - 88))
-    found = _table("device", "", ">busy", ">copies", ">in", ">out", ">memory", ">limit")
-    found.columns[1].max_width = None
+    heads = ["  computes ", "  copies   "]
+    cells = max(MIN_LANE, min(MAX_LANE, width - len(heads[0])))
     for device in study.devices:
-        drawn = Text(blocks_line(lane(study, device.device, cells), 1.0), "green")
-        sizes = (readable_size(device.bytes_in), readable_size(device.bytes_out), _size(device.peak), _size(device.limit))
-        style = "bold red" if device.limit is not None and (device.peak or 0) > device.limit else ""
-        found.add_row(
-            Text(f"{labels[device.device]} {device.processor}"),
-            drawn,
-            _percent(device.busy, whole),
-            readable_seconds(device.copies) if device.copies else "-",
-            *sizes[:2],
-            Text(sizes[2], style),
-            sizes[3],
-        )
+        memory = Text(f"memory {_size(device.peak)}")
+        if device.limit is not None:
+            memory.append(f" of {readable_size(device.limit)}")
+            if (device.peak or 0) > device.limit:
+                memory.stylize("bold red")
+        facts = [Text(f"busy {_percent(device.busy, whole)}")]
+        if device.copies:
+            facts.append(Text(f"copies {readable_seconds(device.copies)}"))
+        if device.bytes_in or device.bytes_out:
+            facts.append(Text(f"in {readable_size(device.bytes_in)}  out {readable_size(device.bytes_out)}"))
+        first = Text.assemble((labels[device.device], "bold"), "  ", escape_line(device.processor))
+        yield from facts_lines([first, *facts, memory], width)
+        yield _lane(heads[0], blocks_line(lane(study, device.device, cells), 1.0), "green")
+        if device.copies:
+            yield _lane(heads[1], shades_line(copies_lane(study, device.device, cells)), "yellow")
+    yield _scale(len(heads[0]), cells, whole)
+
+
+def _lane(head: str, drawn: str, style: str) -> Text:
+    """A lane; what is idle has a point, so that its length is seen."""
+    found = Text(head, "dim")
+    for part in re.split("( +)", drawn):
+        found.append(part.replace(" ", IDLE), "dim" if part.startswith(" ") else style)
     return found
+
+
+def _scale(indent: int, cells: int, seconds: float) -> Text:
+    """The times at both ends of the lanes and, where there is room, at their middle."""
+    ends = "0", readable_seconds(seconds / 2), readable_seconds(seconds)
+    middle = cells // 2 - len(ends[0])
+    if len(ends[1]) + len(ends[2]) + 2 > cells - middle:
+        return Text(" " * indent + ends[0] + ends[2].rjust(cells - len(ends[0])), "dim")
+    rest = cells - len(ends[0]) - middle - len(ends[1])
+    return Text(" " * indent + ends[0] + " " * middle + ends[1] + ends[2].rjust(rest), "dim")
 
 
 def _links(study: TimeStudy) -> Table:
@@ -127,6 +154,14 @@ def _transfers(study: TimeStudy, top: int) -> Table:
             readable_size(run.bytes),
             readable_seconds(run.end - run.start),
         )
+    return found
+
+
+def _helps(study: TimeStudy, top: int) -> Table:
+    found = _table("if this took no time", "", ">step", ">saved")
+    for row in study.helps[:top]:
+        saved = _percent(study.step.seconds - row.seconds, study.step.seconds)
+        _row(found, row.what, row.kind, readable_seconds(row.seconds), saved)
     return found
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor as Pool
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.executor import Executor
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import is_expensive
@@ -14,7 +13,8 @@ from placesim.runtime.partition import Partition
 from placesim.runtime.program import DeviceState, Program, build_program, needs_dataflow
 
 if TYPE_CHECKING:
-    from placesim.runtime.dataflow import DataflowExecutor
+    from placesim.runtime.accounting.ledger import Ledger
+    from placesim.runtime.dataflow_executor import DataflowExecutor
 
 AnyExecutor: TypeAlias = "Executor | DataflowExecutor"
 
@@ -37,7 +37,7 @@ def build_executor(
     kernels = load_kernels()
     programs = [build_program(part.graph, states[part.device.name], kernels, step_resources, call_function) for part in parts]
     if needs_dataflow(programs) or (pool is not None and _has_parallel_work(programs)):
-        from placesim.runtime.dataflow import DataflowExecutor
+        from placesim.runtime.dataflow_executor import DataflowExecutor
 
         return DataflowExecutor(programs, pool, ledger, is_body=is_body)
     return Executor(programs, ledger)

@@ -115,6 +115,10 @@ class GraphShapes:
         """The static shape of a tensor; None where its rank is unknown."""
         return self.outputs(tensor.node)[tensor.slot]
 
+    def settle(self, node_id: int, dims: Dims) -> None:
+        """The shape of a node's first output, where something else says it than the graph."""
+        self._known[node_id] = (dims, *self.outputs(node_id)[1:])
+
     def outputs(self, node_id: int) -> tuple[Dims, ...]:
         """The static shapes of a node's outputs."""
         found = self._known.get(node_id)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from placesim.collector import collector_paused
 from placesim.devices.gpu_memory import LogLine
 from placesim.devices.inventory import Device
+from placesim.devices.links import NO_LINKS, MachineLinks
 from placesim.errors import PlacesimError
 from placesim.placement.placer import Placement
 from placesim.runtime.prepared import PreparedStep
@@ -40,7 +41,7 @@ class Outcome:
     `devices` are in device-set order; `placed` holds a placement for each time that the graph was placed, `prepared` the
     partitions of each step; `shapes` are the static shapes of the graph as it was written, where they were inferred.
     `creation_log` is what TensorFlow logs while it makes the devices.  `memory` is what the devices held where that was
-    accounted for, `memory_log` what TensorFlow's allocators logged.
+    accounted for, `memory_log` what TensorFlow's allocators logged; `links` how the inventory says that devices are joined.
     """
 
     devices: tuple[Device, ...] = ()
@@ -51,6 +52,7 @@ class Outcome:
     creation_log: tuple[LogLine, ...] = ()
     memory: tuple[DeviceUsage, ...] = ()
     memory_log: tuple[MemoryLogLine, ...] = ()
+    links: MachineLinks = NO_LINKS
 
     @property
     def warnings(self) -> tuple[str, ...]:

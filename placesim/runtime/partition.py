@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ from placesim.ops.categories import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWIT
 from placesim.runtime.control_flow import LoopFrame, find_frames
 from placesim.runtime.memory_types import MemoryTypes, memory_types
 from placesim.runtime.pruning import ClientGraph
+
+_EDGE = re.compile(r"^edge_\d+_")
 
 
 class Transfer(NamedTuple):
@@ -35,6 +38,11 @@ class Transfer(NamedTuple):
     recv_op: str
     producer: str
     slot: int
+
+
+def tensor_of(transfer: str) -> str:
+    """The tensor that a transfer is named after."""
+    return _EDGE.sub("", transfer)
 
 
 class Partition(NamedTuple):

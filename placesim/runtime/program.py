@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,11 +30,15 @@ from placesim.ops.categories import CONTROL_FLOW, RECEIVES, SENDS
 from placesim.ops.kernels import find_kernel, no_kernel_message
 from placesim.runtime.allocation import KEEPING, AllocationCheck, checked_kernel
 from placesim.runtime.boxes import with_boxes
+from placesim.runtime.guesses import Guesses
 from placesim.runtime.int32_attrs import int32_problem
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.process_memory import MAX_ELEMENTS, ProcessMemory, out_of_memory, tensor_bytes
 from placesim.runtime.resources import ResourceManager, Variable
 from placesim.runtime.sketches import sketched
+
+if TYPE_CHECKING:
+    from placesim.runtime.measuring import Measurements
 
 TransferKey = tuple[str, str, str]
 """Sending device, receiving device, tensor name: what a send and its receive have in common (8.8)."""
@@ -44,7 +48,8 @@ TransferKey = tuple[str, str, str]
 class DeviceState:
     """What one simulated device keeps from step to step: its resources, each node's own state, and what files it may open.
 
-    `memory` is the session's, of all its devices together.  With `sketches` its kernels only say what shapes come out.
+    `memory` is the session's, of all its devices together.  With `guesses`, in a walk, kernels only say what shapes come out;
+    `measurements` are told when they ran.
     """
 
     device: Device
@@ -52,7 +57,8 @@ class DeviceState:
     resources: ResourceManager = field(default_factory=ResourceManager)
     node_states: dict[str, dict[str, Any]] = field(default_factory=dict)
     files: FileAccess = NO_FILES
-    sketches: bool = False
+    guesses: Guesses | None = None
+    measurements: Measurements | None = None
 
 
 @dataclass(slots=True)
@@ -207,8 +213,10 @@ def build_program(
         if found is None:
             found = full[alike] = _prepared(graph, node, kernel, state)
         attrs, allocation, kernel = found
-        if state.sketches:
-            kernel = sketched(kernel, graph, node)
+        if state.guesses is not None:
+            kernel = sketched(kernel, graph, node, state.guesses)
+        if state.measurements is not None:
+            kernel = state.measurements.timed(kernel, graph, node, state.device.name)
         context = _context(graph, node, state, step_resources, call_function) if kernel.needs_context else None
         instructions.append(
             Instruction(
@@ -234,9 +242,11 @@ def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> t
     if problem is not None:
         raise blame(InvalidArgumentError(problem), graph, node, state.device.name)
     if node.op == "Const":
-        return attrs if state.sketches else _densified(graph, node, attrs, state), None, kernel
+        return attrs if state.guesses is not None else _densified(graph, node, attrs, state), None, kernel
     check = (
-        None if node.op in KEEPING or state.sketches else AllocationCheck(kernel, node, attrs, state.memory, state.device.name)
+        None
+        if node.op in KEEPING or state.guesses is not None
+        else AllocationCheck(kernel, node, attrs, state.memory, state.device.name)
     )
     return attrs, check, checked_kernel(with_boxes(kernel, node.signature), check)
 

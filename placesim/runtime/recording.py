@@ -10,12 +10,15 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from placesim.dtypes import DType
+from placesim.memory.buffers import Buffer
+from placesim.memory.sources import Clock, Entry
 from placesim.runtime.kernels.memory_rules import TensorMemory
 from placesim.runtime.resources import ResourceHandle, Variable, value_dims
 
 if TYPE_CHECKING:
     from placesim.runtime.accounting.ledger import Ledger
     from placesim.runtime.accounting.sites import Site
+    from placesim.runtime.prepared import PreparedStep
 
 TypedShape = tuple[tuple[int, ...], DType]
 
@@ -34,23 +37,61 @@ class Execution(NamedTuple):
     is_dead: bool = False
 
 
+class Read(NamedTuple):
+    """A node held a buffer that others held beside it, at a moment of the session's clock."""
+
+    buffer: Buffer
+    node: str
+    moment: int
+
+
 class Recorder:
-    """What each step of a session executed, in `steps`: equal to an earlier one's where it was not walked through again."""
+    """What each step of a session executed, in `steps`: equal to an earlier one's where it was not walked through again.
+
+    Each execution is a moment of the session's clock, and a moment lies between the steps: `moments` has for each step that of
+    its execution 0.  `reads` and `journals`, one for each device's memory, are about all steps; `prepared` are those that were
+    walked through.
+    """
 
     def __init__(self) -> None:
         self.steps: list[list[Execution]] = []
+        self.moments: list[int] = []
+        self.reads: list[Read] = []
+        self.journals: dict[str, Sequence[Entry]] = {}
+        self.clock = Clock()
+        self.prepared: list[PreparedStep] = []
         self._calls: list[_Call] = []
-        self._latest: dict[Hashable, list[Execution]] = {}
+        self._latest: dict[Hashable, tuple[list[Execution], int]] = {}
+        self._depth = 0
+
+    def attach(self, ledger: Ledger) -> None:
+        """Lets a ledger, whose sources keep journals, tell of its memory."""
+        self.clock = ledger.clock
+        self.journals = {device: source.journal for device, source in ledger.sources.items() if source.journal is not None}
+        ledger.recorder = self
 
     def begin_step(self, key: Hashable) -> None:
         """From here on it is another step; those of one key run the same."""
         self._calls.clear()
-        self._latest[key] = []
-        self.steps.append(self._latest[key])
+        self._depth = 0
+        self.clock.moment += 1
+        self._latest[key] = [], self.clock.moment
+        self.repeat_step(key)
 
     def repeat_step(self, key: Hashable) -> None:
         """A step that runs as the last one of its key did."""
-        self.steps.append(self._latest[key])
+        executions, moment = self._latest[key]
+        self.steps.append(executions)
+        self.moments.append(moment)
+
+    def read(self, node: str, buffer: Buffer) -> None:
+        """A node holds a buffer as it runs."""
+        if buffer.is_shared:
+            self.reads.append(Read(buffer.root, node, self.clock.moment))
+
+    def finish(self) -> None:
+        """An executor has run everything; what the outermost holds still is its client's, until the step is over."""
+        self.clock.moment += self._depth == 1
 
     @property
     def executions(self) -> list[Execution]:
@@ -71,6 +112,7 @@ class Recorder:
         if not waited and self._calls:
             waited = (self._calls[-1].latest,)
         self.executions.append(Execution(site, tuple(inputs), tuple(outputs), waited, is_dead))
+        self.clock.moment += 1
         return len(self.executions) - 1
 
     # --- functions
@@ -85,10 +127,12 @@ class Recorder:
 
     def begin_run(self) -> int:
         """An executor begins: what `end_run` is to be given."""
+        self._depth += 1
         return len(self.executions)
 
     def end_run(self, first: int) -> None:
         """It has ended; in a call the next function waits for all that it ran."""
+        self._depth -= 1
         if self._calls:
             inner = self.executions[first:]
             waited_for = {source for execution in inner for source in execution.sources}

@@ -40,6 +40,7 @@ from placesim.runtime.threads import PROCESS_POOLS, ThreadPools, runs_ops_in_par
 from placesim.runtime.visible_devices import build_device_set
 
 if TYPE_CHECKING:
+    from placesim.runtime.measuring import Measurements
     from placesim.runtime.walking import FeedShapes
 
 Progress = Callable[[int], None]
@@ -50,8 +51,8 @@ class Session:
 
     `place` is called by the first `run`, and again after `extend`; what it established is in `placements`.  Variables live on
     the device that they were placed on, until `close`.  Without `files` the graph may read below `directory`.  With a `ledger`
-    the memory of its devices is accounted for; with `sketched` steps are walked through and not computed.  Raises
-    InvalidArgumentError for a master that the machine lacks.
+    the memory of its devices is accounted for; with `sketched` steps are walked through and not computed.
+    `measurements` are told when what ran.  Raises InvalidArgumentError for a master that the machine lacks.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Session:
         files: FileAccess | None = None,
         ledger: Ledger | None = None,
         sketched: FeedShapes | None = None,
+        measurements: Measurements | None = None,
     ) -> None:
         self.graph = graph
         self.config = config or Config()
@@ -79,7 +81,13 @@ class Session:
         self._memory = ProcessMemory(self.config.memory_limit)
         self._files = FileAccess.of([directory]) if files is None else files
         self._states = {
-            d.name: DeviceState(d, self._memory, files=self._files, sketches=sketched is not None)
+            d.name: DeviceState(
+                d,
+                self._memory,
+                files=self._files,
+                guesses=None if sketched is None else sketched.guesses,
+                measurements=measurements,
+            )
             for d in self.device_set.devices
         }
         self._placer = SessionPlacer(self.device_set, self.config.allow_soft_placement)
@@ -210,7 +218,7 @@ class Session:
         except SketchedValueError as error:
             from placesim.runtime.walking import ways_to_know
 
-            error.help = ways_to_know(self.graph, error, feeds)
+            error.help = ways_to_know(error)
             raise
         return prepared.collect(self.graph, fetched, results)
 
@@ -254,14 +262,18 @@ class Session:
             if ledger.recorder is not None:
                 ledger.recorder.repeat_step(id(prepared))
             return prepared.executor.run(arguments, progress, is_accounted=False)
+        kept = ledger.kept_bytes
         ledger.begin_step()
         if ledger.recorder is not None:
             ledger.recorder.begin_step(id(prepared))
+            ledger.recorder.prepared.append(prepared.step)
         try:
             results = prepared.executor.run(arguments, progress)
         finally:
             ledger.end_step()
-        if prepared.open != shapes and ledger.has_room_for_all():
+        # whoever records a step wants that one which the others are like: not the first, where that makes what outlives it
+        is_steady = ledger.recorder is None or ledger.kept_bytes == kept
+        if prepared.open != shapes and is_steady and not ledger.accounts_always and ledger.has_room_for_all():
             if has_fixed_shapes(prepared, shapes):
                 prepared.settled = shapes
             else:
@@ -289,6 +301,7 @@ def open_session(
     files: FileAccess | None = None,
     ledger: Ledger | None = None,
     sketched: FeedShapes | None = None,
+    measurements: Measurements | None = None,
 ) -> Session:
     """A session on what a graph file says, with the inventory and config that were settled on."""
     return Session(
@@ -301,4 +314,5 @@ def open_session(
         files=files,
         ledger=ledger,
         sketched=sketched,
+        measurements=measurements,
     )

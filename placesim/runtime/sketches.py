@@ -8,18 +8,22 @@ tells ends in an error that names the node.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from placesim.dtypes import DType
+from placesim.dtypes import VARIANT
 from placesim.errors import GraphBuildError, InvalidArgumentError
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import Attrs, Shape, names_functions
+from placesim.ops.categories import CASES, IFS, WHILES
+from placesim.runtime.guesses import TWO_WAYS, Guesses, Open
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
-from placesim.runtime.kernels.sketch import Sketch, SketchedValueError
+from placesim.runtime.kernels.sketch import NOTHING, UNTOLD, Sketch, SketchedValueError
 from placesim.runtime.process_memory import AllocationRefused
 from placesim.runtime.resources import ResourceHandle, Variable, value_dims
 from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, ShapeError, format_dims, is_fully_defined
@@ -28,56 +32,174 @@ MAX_KNOWN_ELEMENTS = 1024
 """Tensors of more elements are sketched."""
 MEASURING_OPS = ("Shape", "ShapeN", "Size", "Rank")
 """Ops that look at nothing but their inputs' shapes."""
-PRINTING_OPS = ("Print", "PrintV2")
-"""Ops that write for a reader and hand on their first input, if anything: a walk has nobody to write for."""
+HANDING_OPS = ("Print", "PrintV2", "Identity", "IdentityN", "Snapshot", "StopGradient", "PreventGradient")
+"""Ops that hand on their first inputs, if anything; what they write for a reader, a walk has nobody to write for."""
+BRANCHING_OPS = (*IFS, "_If", *CASES)
+"""Ops that call one of several functions, by their first input."""
+REPEATING_OPS = (*WHILES, "_While", "For")
+"""Ops that call a function again and again."""
+ABSORBING = {"LogicalAnd": False, "LogicalOr": True}
+"""Ops that one input may settle alone, and the value with which it does."""
+MAX_ROOTS = 8
+"""Where a value would take more feeds than this to tell, none is named."""
 LAST_OUTPUTS: Mapping[str, Sequence[Dims]] = {"FusedBatchNormV3": ((),)}
 """Shapes of last outputs that shape functions leave open, though the kernels always make them so."""
 _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, IndexError, AllocationRefused)
 """What a kernel stumbles over that looks into a sketch."""
 
 
-def sketched(kernel: Kernel, graph: Graph, node: Node) -> Kernel:
+def sketched(kernel: Kernel, graph: Graph, node: Node, guesses: Guesses) -> Kernel:
     """The kernel of a node in a step that is walked through.  It raises SketchedValueError where a shape is not known."""
     if node.op in MEASURING_OPS:
         return kernel
     compute, dtypes, is_ref = kernel.compute, node.signature.output_dtypes, node.signature.output_is_ref
-    if node.op in PRINTING_OPS:
+    if node.op in HANDING_OPS:
         return kernel._replace(compute=lambda values, attrs, *context: values[: len(dtypes)], direct=None)
+    if (guesses.is_free and node.op in BRANCHING_OPS) or (node.op in REPEATING_OPS and guesses.tells(node.name)):
+        kernel = kernel._replace(compute=_with_guesses(kernel, node, guesses))
+        compute = kernel.compute
 
     settled = LAST_OUTPUTS.get(node.op, ())
+    # what has a context, or makes or takes lists, may do no more than hand tensors on
+    may_hand_on = kernel.needs_context or VARIANT in (*node.signature.input_dtypes, *dtypes)
 
     def walk(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:
         is_known = _is_known(values)
-        if not is_known and context:  # it may do no more than hand tensors on
+        if not is_known and may_hand_on:
             try:
                 return compute(values, attrs, *context)
             except _NOT_FOR_SKETCHES as error:
                 if isinstance(error, SketchedValueError) and names_functions(attrs):
-                    raise error if error.node else unknown_choice(graph, node) from None
+                    raise error if error.node else unknown_choice(graph, node, values[:1]) from None
+        if not is_known and node.op in ABSORBING:
+            absorbed = _absorbed(values, ABSORBING[node.op])
+            if absorbed is not None:
+                return (absorbed,)
         shapes = _shapes(kernel, values, attrs, context, is_known=is_known)
         if is_known and (shapes is None or any(is_ref) or _are_small(shapes)):
             return compute(values, attrs, *context)
         found: list[Dims] = [None] * len(dtypes) if shapes is None else shapes
         found[len(found) - len(settled) :] = settled
-        return [
-            values[0] if ref else _sketch(graph, node, dims, dtype)
-            for dims, dtype, ref in zip(found, dtypes, is_ref, strict=True)
-        ]
+        roots = _roots(values) if not is_known else None
+        inherited = NOTHING if guesses.dimension is None else _opened_by(values)
+        outputs: list[Any] = []
+        for slot, (dims, dtype, ref) in enumerate(zip(found, dtypes, is_ref, strict=True)):
+            if ref:
+                outputs.append(values[0])
+                continue
+            causes = inherited
+            if dims is None or not is_fully_defined(dims):
+                needed = _needed_roots(kernel, values, attrs, context)
+                causes = inherited | (needed or {UNTOLD})
+                dims = guesses.settled(id(graph), slot, Open(node.name, dims))
+                if dims is None or not is_fully_defined(dims):
+                    raise _open_shape(graph, node, dims, needed)
+            made = Sketch(dims, dtype, node.name, roots)
+            if causes:
+                made.opened_by = causes
+                guesses.causes[id(graph), node.name, slot] = causes
+            outputs.append(made)
+        return outputs
 
     return kernel._replace(compute=walk, direct=None)
 
 
-def unknown_choice(graph: Graph, node: Node) -> SketchedValueError:
-    """For a node that decides, by a value that nothing tells, what runs next, or how often."""
+def unknown_choice(graph: Graph, node: Node, values: Sequence[Any]) -> SketchedValueError:
+    """For a node that decides, by these values, of which nothing tells one, what runs next, or how often."""
     text = f"What {node_tag(node.name)} runs depends on a value that is not known before the step runs"
-    return SketchedValueError(text, node=node.name, location=graph.location(node))
+    error = SketchedValueError(text, node=node.name, location=graph.location(node))
+    error.roots = _roots(values)
+    return error
 
 
-def _sketch(graph: Graph, node: Node, dims: Dims, dtype: DType) -> Sketch:
-    if dims is None or not is_fully_defined(dims):
-        text = f"The shape of {node_tag(node.name)} is not known before the step runs: {format_dims(dims)}"
-        raise SketchedValueError(text, node=node.name, location=graph.location(node))
-    return Sketch(dims, dtype)
+def _with_guesses(kernel: Kernel, node: Node, guesses: Guesses) -> Callable[..., Sequence[Any]]:
+    """The kernel of a node that calls functions; what it decides by and nothing tells is guessed."""
+    compute = kernel.compute
+
+    def choose(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:
+        decider = values[0]
+        if isinstance(decider, Sketch):
+            if node.op in CASES:
+                taken = np.array(guesses.branch(decider.origin, len(attrs["branches"])), np.int32)
+            elif decider.shape:
+                taken = np.array(decider.size > 0)
+            else:
+                taken = np.array(guesses.branch(decider.origin, TWO_WAYS) == 1)
+            values = (taken, *values[1:])
+        return compute(values, attrs, *context)
+
+    def repeat(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:
+        if any(isinstance(value, Sketch) for value in values[:3]):
+            values = (*(np.array(n, np.int32) for n in (0, guesses.iterations_of(node.name), 1)), *values[3:])
+        return compute(values, attrs, *context)
+
+    def loop(values: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+        passed = 0
+        call = context.call_function
+
+        def call_guessing(function: Any, inputs: Sequence[Any], device: str) -> Sequence[Any]:
+            nonlocal passed
+            assert call is not None
+            results = call(function, inputs, device)
+            if function is not attrs["cond"]:
+                return results
+            number, passed = passed, passed + 1
+            if len(results) != 1 or not isinstance(results[0], Sketch):
+                return results
+            held = results[0]
+            return [np.array(held.size > 0 if held.shape else guesses.goes_on(node.name, number))]
+
+        return compute(values, attrs, context if call is None else replace(context, call_function=call_guessing))
+
+    if node.op in BRANCHING_OPS:
+        return choose
+    return repeat if node.op == "For" else loop
+
+
+def _absorbed(values: Sequence[Any], absorbing: bool) -> Any:
+    """The scalar that settles a logical op of scalars though another input is not known; None where none does."""
+    if any(value.ndim for value in values):
+        return None
+    return next((value for value in values if not isinstance(value, Sketch) and bool(value) is absorbing), None)
+
+
+def _open_shape(graph: Graph, node: Node, dims: Dims, roots: frozenset[str] | None) -> SketchedValueError:
+    text = f"The shape of {node_tag(node.name)} is not known before the step runs: {format_dims(dims)}"
+    error = SketchedValueError(text, node=node.name, location=graph.location(node))
+    error.roots = roots
+    return error
+
+
+def _opened_by(values: Sequence[Any]) -> frozenset[str]:
+    """What would have told the shapes that a node's inputs are assumed to have."""
+    found = NOTHING
+    for value in values:
+        held = value.value if isinstance(value, Variable) else value
+        if isinstance(held, Sketch) and held.opened_by is not found:
+            found = found | held.opened_by if found else held.opened_by
+    return found
+
+
+def _roots(values: Sequence[Any]) -> frozenset[str] | None:
+    """The feeds that together would tell these values, None where no feed does."""
+    found: frozenset[str] = frozenset()
+    for value in values:
+        held = value.value if isinstance(value, Variable) else value
+        if isinstance(held, Sketch) and held.roots is not found:
+            if held.roots is None:
+                return None
+            found = found | held.roots if found else held.roots
+    return found if 0 < len(found) <= MAX_ROOTS else None
+
+
+def _needed_roots(
+    kernel: Kernel, values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext]
+) -> frozenset[str] | None:
+    """The feeds that would tell a node's output shape: those of the values that its shape function asks for, else of all."""
+    asking = _Asking(*_known_of(values, attrs, context))
+    with suppress(ShapeError, GraphBuildError):
+        kernel.shape(asking)
+    return _roots([values[index] for index in sorted(asking.asked)] or values)
 
 
 def _is_known(values: Sequence[Any]) -> bool:
@@ -95,18 +217,38 @@ def _shapes(
     kernel: Kernel, values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext], *, is_known: bool
 ) -> list[Dims] | None:
     """What the shape function says; None where it refuses what is known, which the kernel says better."""
-    known = ShapeContext(
+    try:
+        return list(kernel.shape(ShapeContext(*_known_of(values, attrs, context))))
+    except (ShapeError, GraphBuildError) as error:
+        if is_known:
+            return None
+        raise InvalidArgumentError(error.message) from None
+
+
+def _known_of(
+    values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext]
+) -> tuple[list[Dims], Attrs, list[Any], list[HandleShape | None]]:
+    """What a shape function is told of a node's inputs."""
+    return (
         [value_dims(value.value if isinstance(value, Variable) else value) for value in values],
         attrs,
         [np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None for value in values],
         [_handle(value, context) if isinstance(value, ResourceHandle) else None for value in values],
     )
-    try:
-        return list(kernel.shape(known))
-    except (ShapeError, GraphBuildError) as error:
-        if is_known:
-            return None
-        raise InvalidArgumentError(error.message) from None
+
+
+class _Asking(ShapeContext):
+    """Keeps in mind which values were asked for and are not known."""
+
+    def __init__(self, *known: Any) -> None:
+        super().__init__(*known)
+        self.asked: set[int] = set()
+
+    def known_value(self, index: int) -> np.ndarray[Any, Any] | None:
+        found = super().known_value(index)
+        if found is None:
+            self.asked.add(index)
+        return found
 
 
 def _handle(handle: ResourceHandle, context: Sequence[KernelContext]) -> HandleShape | None:

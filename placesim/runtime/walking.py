@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from placesim.dtypes import DType
 from placesim.errors import UsageError
 from placesim.files.access import FileAccess
-from placesim.graph.graph import Graph, Node, TensorRef
+from placesim.graph.graph import Graph, Node, NodeDef, TensorRef
 from placesim.graph.steps import Feed, Generated, Step
-from placesim.ops.categories import NEXT_ITERATIONS, UNFED_PLACEHOLDERS, WHILES
-from placesim.runtime.kernels.sketch import Sketch, SketchedValueError
+from placesim.ops.categories import ENTERS, NEXT_ITERATIONS, UNFED_PLACEHOLDERS, WHILES
+from placesim.runtime.covering import cover, open_causes
+from placesim.runtime.guesses import Guesses, Open
+from placesim.runtime.kernels.sketch import UNTOLD, Sketch, SketchedValueError
 from placesim.runtime.requests import Fetched, nearest_names, resolve_fed_tensor, resolve_feed
 from placesim.runtime.shapes import Dims, format_dims, is_fully_defined
 from placesim.runtime.sketches import MAX_KNOWN_ELEMENTS
 
 MAX_NAMED = 5
-_LOOPS = frozenset((*NEXT_ITERATIONS, *WHILES, "For"))
+_LOOP_OPS = (*WHILES, "_While", "For")
+_LOOPS = frozenset((*NEXT_ITERATIONS, *_LOOP_OPS))
 
 
 @dataclass(frozen=True, slots=True)
 class FeedShapes:
-    """What settles open dimensions: shapes by placeholder, and the first dimension of all that leave theirs open."""
+    """What settles open dimensions: shapes by placeholder, and the first dimension of all that leave theirs open.
+
+    `guesses` say what is taken where nothing settles it, and keep what was asked.
+    """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     batch: int | None = None
+    guesses: Guesses = field(default_factory=Guesses)
 
 
 def sketch_feeds(
@@ -49,59 +55,87 @@ def sketch_feeds(
     for feed in step.feeds:
         ref = resolve_fed_tensor(graph, feed)
         found[ref] = _sketch_feed(graph, feed, ref, wanted, directory, files)
-    missing: list[tuple[str, Dims]] = []
-    for node in _unfed_placeholders(graph, [f.node for f in fetched], found):
+    missing: dict[int, Dims] = {}
+    targets = [f.node for f in fetched]
+    for node in _unfed_placeholders(graph, targets, found):
         dims = _settled(node, _declared(node), wanted)
+        if not is_fully_defined(dims):
+            dims = wanted.guesses.settled(id(graph), 0, Open(node.name, dims, is_fed=True))
         if dims is None or not is_fully_defined(dims):
-            missing.append((node.name, dims))
+            missing[node.id] = dims
         else:
-            found[TensorRef(node.id, 0)] = Sketch(dims, node.signature.output_dtypes[0])
+            found[TensorRef(node.id, 0)] = _fed_sketch(dims, node, 0)
     if missing:
-        raise _open_shapes(missing)
+        raise _open_shapes(graph, missing, _ancestors(graph, targets, found), found)
     return found
 
 
-def _open_shapes(missing: Sequence[tuple[str, Dims]]) -> SketchedValueError:
-    """For placeholders that are open, with the least that has to be said of them."""
-    named = ", ".join(f"{name} {format_dims(dims)}" for name, dims in missing[:MAX_NAMED])
-    more = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
-    error = SketchedValueError(f"the shapes of placeholders are open: {named}{more}")
+def _fed_sketch(dims: tuple[int, ...], node: Node, slot: int) -> Sketch:
+    is_tellable = math.prod(dims) <= MAX_KNOWN_ELEMENTS
+    return Sketch(dims, node.signature.output_dtypes[slot], node.name, frozenset([node.name]) if is_tellable else None)
+
+
+def _open_shapes(
+    graph: Graph, missing: Mapping[int, Dims], needed: set[int], fed: Mapping[TensorRef, Any]
+) -> SketchedValueError:
+    """For placeholders that are open, with the least that has to be said of them: what settles most tensors comes first."""
+    names = {node_id: graph.nodes[node_id].name for node_id in missing}
     # the rest of such a shape is known
-    of_batch = [name for name, dims in missing if dims and dims[0] < 0 and is_fully_defined(dims[1:])]
-    others = [(name, dims) for name, dims in missing if name not in of_batch]
-    said = ["`--batch N` says the first dimension of all"] if of_batch else []
-    said += [f"`--shape {name}={_example(dims)}` says that of {name}" for name, dims in others[:MAX_NAMED]]
+    of_batch = [node_id for node_id, dims in missing.items() if dims and dims[0] < 0 and is_fully_defined(dims[1:])]
+    acts: dict[int | None, Sequence[int]] = {None: of_batch} if of_batch else {}
+    acts |= {node_id: (node_id,) for node_id in missing if node_id not in of_batch}
+    settled = {ref.node: tuple(value.shape) for ref, value in fed.items() if ref.slot == 0}
+    causes = open_causes(graph, needed, settled, list(missing))
+    chosen = cover(causes, acts)
+    said = []
+    for act, count in chosen[:MAX_NAMED]:
+        way = "`--batch N` says the first dimension of all"
+        if act is not None:
+            way = f"`--shape {names[act]}={_example(missing[act])}` says that of {names[act]}"
+        said.append(f"{way}: {_settles(count, len(causes))}" if len(chosen) > 1 else way)
+    first = [node_id for act, _ in chosen for node_id in acts[act]]
+    named = ", ".join(f"{names[node_id]} {format_dims(missing[node_id])}" for node_id in first[:MAX_NAMED])
+    more = f" and {len(first) - MAX_NAMED} more" if len(first) > MAX_NAMED else ""
+    error = SketchedValueError(f"the shapes of placeholders are open: {named}{more}")
     error.help = tuple(said)
     return error
+
+
+def _settles(count: int, whole: int) -> str:
+    """How many of the open tensors are known then."""
+    return f"it settles {count} of {whole} open tensors" if count else "with those above it settles more"
 
 
 def _example(dims: Dims) -> str:
     return "1,2,3" if dims is None else ",".join("N" if dim < 0 else str(dim) for dim in dims)
 
 
-def ways_to_know(graph: Graph, error: SketchedValueError, fed: Mapping[TensorRef, Any]) -> tuple[str, ...]:
-    """What would settle the value that a node depends on: the feeds that it may follow from, or to execute the graph."""
-    said = ["`--execute` runs the graph with numpy, and takes what comes"]
-    if error.node in graph.ids:
-        ahead = _ancestors(graph, [graph.ids[error.node]], {})
-        sketches = [(ref.node, value) for ref, value in fed.items() if ref.node in ahead and isinstance(value, Sketch)]
-        few = [
-            graph.nodes[node].name for node, value in sketches if value.size <= MAX_KNOWN_ELEMENTS and value.dtype.kind in "iub"
-        ]
-        said = [f"`--feed {name}=VALUE` may tell it" for name in few[:MAX_NAMED]] + said
-    return tuple(said)
+def ways_to_know(error: SketchedValueError, opened: Sequence[frozenset[str]] = ()) -> tuple[str, ...]:
+    """What would settle the value that a node depends on: feeds that tell it, or to execute the graph.
+
+    `opened` has for all tensors whose shapes depend on values the feeds that tell these; those that tell most come first.
+    """
+    said = []
+    sets = [causes for causes in opened if UNTOLD not in causes]
+    if error.roots and error.roots not in sets:
+        sets.append(error.roots)
+    together = sorted({tuple(sorted(some)) for some in sets}, key=lambda names: (len(names), names))
+    for names, count in cover(sets, {names: names for names in together})[:MAX_NAMED]:
+        ways = " and ".join(f"`--feed {name}=VALUE`" for name in names)
+        tells = "tell" if len(names) > 1 else "tells"
+        said.append(f"{ways} {tells} it" if len(opened) < 2 else f"{ways} {tells} {count} of {len(opened)} open shapes")
+    return (*said, "`--execute` runs the graph with numpy, and takes what comes")
 
 
 def _sketch_feed(graph: Graph, feed: Feed, ref: TensorRef, wanted: FeedShapes, directory: Path, files: FileAccess) -> Any:
     node = graph.nodes[ref.node]
-    dtype: DType = node.signature.output_dtypes[ref.slot]
     if isinstance(feed.value, Generated):
-        given: Any = Sketch(tuple(feed.value.shape), dtype)
+        given: Any = _fed_sketch(tuple(feed.value.shape), node, ref.slot)
     else:
         _, given = resolve_feed(graph, feed, directory, files)
     dims = _settled(node, given.shape, wanted) if ref.slot == 0 else given.shape
     if dims != given.shape or math.prod(given.shape) > MAX_KNOWN_ELEMENTS or isinstance(given, Sketch):
-        return Sketch(tuple(dims or ()), dtype)
+        return _fed_sketch(tuple(dims or ()), node, ref.slot)
     return given
 
 
@@ -125,6 +159,18 @@ def _settled(node: Node, dims: Dims, wanted: FeedShapes) -> Dims:
 
 def _fits(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
     return len(shape) == len(declared) and all(said in (given, -1) for given, said in zip(shape, declared, strict=True))
+
+
+def loop_frames(graph: Graph, added: Iterable[NodeDef] = ()) -> list[str]:
+    """The frames of a graph's loops, those in functions and in nodes that steps add among them; of loops in one op its name."""
+    found: dict[str, None] = {}
+    nodes: Iterable[Node | NodeDef] = chain(graph.nodes, added, *(function.nodes for function in graph.functions.values()))
+    for node in nodes:
+        if node.op in ENTERS:
+            found[str(node.attrs.get("frame_name", ""))] = None
+        elif node.op in _LOOP_OPS:
+            found[node.name] = None
+    return list(found)
 
 
 def walk_length(graph: Graph, steps: Sequence[Step] | None) -> int | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from placesim.timelines.events import longest_path
-from placesim.timelines.links import Link
-from placesim.timelines.workload import NOWHERE, Cores, Resource, Task, Transfer, host_of
+from placesim.collector import collector_paused
+from placesim.timelines.links import Link, byte_seconds, route_latency
+from placesim.timelines.plan import SENT, Plan, make_plan
+from placesim.timelines.workload import NOWHERE, Cores, Resource, Task, Transfer
 
 
 class Bounds(NamedTuple):
@@ -25,17 +25,18 @@ class Bounds(NamedTuple):
 
 
 def bounds(tasks: Sequence[Task | Transfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()) -> Bounds:
-    """The bounds of what `simulate` has accepted."""
-    carried = [0.0] * len(links)
-    for task in tasks:
-        if isinstance(task, Transfer):
-            for link in task.route:
-                carried[link] += task.bytes
-    loads = [num_bytes / link.bandwidth for num_bytes, link in zip(carried, links, strict=True)]
-    work = _work(tasks, resources, links)
+    """The bounds of what `simulate` accepts; raises as it does."""
+    with collector_paused():
+        return plan_bounds(make_plan(tasks, resources, links))
+
+
+def plan_bounds(plan: Plan) -> Bounds:
+    """The bounds of a plan that can be simulated."""
+    loads = link_seconds(plan)
+    work = resource_seconds(plan)
     busiest, most_loaded = _largest(work), _largest(loads)
     return Bounds(
-        longest_path=longest_path(tasks, resources),
+        longest_path=path_seconds(plan),
         busiest_seconds=0.0 if busiest == NOWHERE else work[busiest],
         busiest_resource=busiest,
         most_loaded_seconds=0.0 if most_loaded == NOWHERE else loads[most_loaded],
@@ -47,24 +48,56 @@ def _largest(figures: Sequence[float]) -> int:
     return max(range(len(figures)), key=figures.__getitem__, default=NOWHERE)
 
 
-def _work(tasks: Sequence[Task | Transfer], resources: Sequence[Resource], links: Sequence[Link]) -> list[float]:
+def path_seconds(plan: Plan) -> float:
+    """The longest path through a plan with transfers free.
+
+    A task with a launch waits for the launches of its inputs on its stream, and itself for their runs, as the stream would have
+    it.
+    """
+    count, hosts, places, seconds = plan.count, plan.hosts, plan.places, plan.seconds
+    ends = [0.0] * count
+    launch_ends = [0.0] * count
+    for number in plan.order or range(count):
+        place = places[number]
+        begin = run = 0.0
+        if hosts[place] == NOWHERE:
+            for source in plan.tasks[number].inputs:
+                if ends[source] > begin:
+                    begin = ends[source]
+        else:
+            for source in plan.tasks[number].inputs:
+                if places[source] == place:
+                    begin = max(begin, launch_ends[source])
+                    run = max(run, ends[source])
+                elif ends[source] > begin:
+                    begin = ends[source]
+            launch_ends[number] = begin = begin + seconds[number + count]
+            begin = max(begin, run)
+        ends[number] = begin if number in plan.streams else begin + seconds[number]
+    return max(ends, default=0.0)
+
+
+def link_seconds(plan: Plan) -> list[float]:
+    """How long each link takes for its bytes if it never waits."""
+    carried = [0.0] * len(plan.links)
+    for number in plan.streams:
+        transfer = plan.transfer(number)
+        for link in transfer.route:
+            carried[link] += transfer.bytes
+    return [num_bytes / link.bandwidth for num_bytes, link in zip(carried, plan.links, strict=True)]
+
+
+def resource_seconds(plan: Plan) -> list[float]:
     """How long each resource takes if it never waits: cores as many threads and cores as they have, transfers each alone."""
-    seconds = [0.0] * len(resources)
-    core_seconds = [0.0] * len(resources)
-    for task in tasks:
-        if isinstance(task, Transfer):
-            alone = math.fsum(links[link].latency for link in task.route)
-            alone += max((task.bytes * task.route.count(link) / links[link].bandwidth for link in set(task.route)), default=0.0)
-            for stream in set(task.streams):
-                seconds[stream] += alone
-        elif task.resource != NOWHERE:
-            seconds[task.resource] += task.seconds
-            core_seconds[task.resource] += task.seconds * task.cores
-            host = host_of(resources[task.resource])
-            if host != NOWHERE:
-                seconds[host] += task.launch
-                core_seconds[host] += task.launch
+    seconds, core_seconds = plan.work()
+    figures = {route: (route_latency(route, plan.links), byte_seconds(route, plan.links)) for route in plan.routes()}
+    for number, streams in plan.streams.items():
+        if plan.places[number] == SENT:
+            num_bytes, route, _, _ = plan.transfer(number)
+            latency, for_a_byte = figures[route]
+            for stream in streams:
+                seconds[stream] += latency + num_bytes * for_a_byte
     return [
         max(all_of_it / resource.threads, on_one / resource.cores) if isinstance(resource, Cores) else all_of_it
-        for all_of_it, on_one, resource in zip(seconds, core_seconds, resources, strict=True)
+        for all_of_it, on_one, resource in zip(seconds, core_seconds, plan.resources, strict=True)
     ]

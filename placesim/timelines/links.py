@@ -11,6 +11,7 @@ is one number, and a begin or an end costs what the routes cost that are connect
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -44,6 +45,38 @@ class Flow(NamedTuple):
     route: tuple[int, ...]
 
 
+def check_links(links: Sequence[Link]) -> None:
+    """Raises InvalidArgumentError where a bandwidth is not above 0 or a latency is not a finite number of at least 0."""
+    for link in links:
+        if not link.bandwidth > 0:
+            raise InvalidArgumentError(f"link {link.name!r} has a bandwidth of {link.bandwidth} bytes/s: it must be above 0")
+        if not 0 <= link.latency < math.inf:
+            raise InvalidArgumentError(f"link {link.name!r} has a latency of {link.latency} s: it must be finite, 0 or more")
+
+
+def check_bytes(transfer: int, num_bytes: float) -> None:
+    """Raises InvalidArgumentError for a size that is not finite or below 0."""
+    if not 0 <= num_bytes < math.inf:
+        raise InvalidArgumentError(f"transfer {transfer} has {num_bytes} bytes: it must be a finite number, 0 or more")
+
+
+def check_route(transfer: int, route: Sequence[int], links: Sequence[Link]) -> None:
+    """Raises InvalidArgumentError for a link that isn't there."""
+    for number in route:
+        if not 0 <= number < len(links):
+            raise InvalidArgumentError(f"transfer {transfer} takes link {number}: there are {len(links)}, from 0 on")
+
+
+def route_latency(route: Sequence[int], links: Sequence[Link]) -> float:
+    """The seconds that a transfer waits before its first byte moves."""
+    return math.fsum(links[number].latency for number in route)
+
+
+def byte_seconds(route: Sequence[int], links: Sequence[Link]) -> float:
+    """The seconds that each byte takes where a transfer shares none of its links."""
+    return max((times / links[number].bandwidth for number, times in Counter(route).items()), default=0.0)
+
+
 class _Crossing(NamedTuple):
     """A link on a route, and how often the route takes it."""
 
@@ -54,13 +87,12 @@ class _Crossing(NamedTuple):
 class _LinkState:
     """A link at work: the routes that have transfers on it now, and the scratch figures of a share-out."""
 
-    __slots__ = ("bandwidth", "busy_seconds", "busy_since", "bytes", "free", "number", "routes", "takers")
+    __slots__ = ("bandwidth", "busy_seconds", "busy_since", "free", "number", "routes", "takers")
 
     def __init__(self, number: int, bandwidth: float) -> None:
         self.number = number
         self.bandwidth = bandwidth
         self.routes: dict[_Route, None] = {}
-        self.bytes = 0.0
         self.busy_seconds = 0.0
         self.busy_since = 0.0
         self.free = 0.0
@@ -70,14 +102,16 @@ class _LinkState:
 class _Route:
     """The transfers under way on one route: at `at`, each has moved `moved` bytes since the first of them began, at `rate`.
 
-    `due` has for each the value of `moved` at which it is through.  `next_end` is when the first is, at this rate.
+    `due` has for each the value of `moved` at which it is through.  `next_end` is when the first is, at this rate.  `bytes` is
+    what the route was ever given.
     """
 
-    __slots__ = ("at", "crossings", "due", "latency", "moved", "next_end", "rate", "settled")
+    __slots__ = ("at", "bytes", "crossings", "due", "latency", "moved", "next_end", "rate", "settled")
 
     def __init__(self, crossings: tuple[_Crossing, ...], latency: float) -> None:
         self.crossings = crossings
         self.latency = latency
+        self.bytes = 0.0
         self.due: list[tuple[float, int, int]] = []
         self.rate = 0.0
         self.moved = 0.0
@@ -94,24 +128,17 @@ class _Route:
 class SharedLinks:
     """Links and the transfers on them, moved on in time from change to change.
 
-    Raises InvalidArgumentError where a bandwidth is not above 0 or a latency is not a finite number of at least 0.
+    Raises InvalidArgumentError as `check_links` does.
     """
 
     def __init__(self, links: Sequence[Link]) -> None:
-        for link in links:
-            if not link.bandwidth > 0:
-                raise InvalidArgumentError(
-                    f"link {link.name!r} has a bandwidth of {link.bandwidth} bytes/s: it must be above 0"
-                )
-            if not 0 <= link.latency < math.inf:
-                raise InvalidArgumentError(
-                    f"link {link.name!r} has a latency of {link.latency} s: it must be finite, 0 or more"
-                )
+        check_links(links)
         self._links = links
         self._states = [_LinkState(number, link.bandwidth) for number, link in enumerate(links)]
         self._routes: dict[tuple[int, ...], _Route] = {}
         self._changes: list[tuple[float, int, _Route, int, float]] = []
         self._changed: dict[_LinkState, None] = {}
+        self._alone: dict[_Route, None] = {}
         self._ended: list[tuple[float, int]] = []
         self._count = 0
         self._now = 0.0
@@ -126,15 +153,13 @@ class SharedLinks:
 
         Raises InvalidArgumentError for a link that isn't there, a time that is over, and a size that is not finite or below 0.
         """
-        if not 0 <= num_bytes < math.inf:
-            raise InvalidArgumentError(f"transfer {transfer} has {num_bytes} bytes: it must be a finite number, 0 or more")
+        check_bytes(transfer, num_bytes)
         if not self._now <= time < math.inf:
             raise InvalidArgumentError(f"transfer {transfer} begins at {time} s, when it is {self._now} s already")
         taken = self._routes.get(tuple(route)) or self._new_route(transfer, tuple(route))
         if time > self._now:
             self._run(time)
-        for number in route:
-            self._states[number].bytes += num_bytes
+        taken.bytes += num_bytes
         if taken.latency:
             self._note(time + taken.latency, taken, transfer, num_bytes)
         else:
@@ -152,20 +177,21 @@ class SharedLinks:
 
     def traffic(self) -> tuple[Traffic, ...]:
         """What each link has been given to carry, and how long it was in use until the last change."""
+        num_bytes = [0.0] * len(self._links)
+        for numbers, route in self._routes.items():
+            for number in numbers:
+                num_bytes[number] += route.bytes
         return tuple(
-            Traffic(state.bytes, state.busy_seconds + (self._now - state.busy_since if state.routes else 0.0))
-            for state in self._states
+            Traffic(moved, state.busy_seconds + (self._now - state.busy_since if state.routes else 0.0))
+            for moved, state in zip(num_bytes, self._states, strict=True)
         )
 
     def _new_route(self, transfer: int, numbers: tuple[int, ...]) -> _Route:
-        times: dict[int, int] = {}
-        for number in numbers:
-            if not 0 <= number < len(self._links):
-                raise InvalidArgumentError(f"transfer {transfer} takes link {number}: there are {len(self._links)}, from 0 on")
-            times[number] = times.get(number, 0) + 1
+        check_route(transfer, numbers, self._links)
+        times = Counter(numbers)
         states = self._states
         crossings = tuple(_Crossing(states[link], n) for link, n in times.items() if states[link].bandwidth < math.inf)
-        route = self._routes[numbers] = _Route(crossings, math.fsum(self._links[number].latency for number in numbers))
+        route = self._routes[numbers] = _Route(crossings, route_latency(numbers, self._links))
         return route
 
     def _note(self, time: float, route: _Route, transfer: int, num_bytes: float) -> None:
@@ -174,6 +200,8 @@ class SharedLinks:
 
     def _next(self) -> float:
         """The time of the next change, the links shared out for the time until then."""
+        if self._alone:
+            self._give_all()
         if self._changed:
             self._share_out()
         changes = self._changes
@@ -210,7 +238,7 @@ class SharedLinks:
             if not link.routes:
                 link.busy_since = time
             link.routes[route] = None
-            self._changed[link] = None
+        self._change(route)
 
     def _end(self, time: float, route: _Route) -> None:
         """The first transfers of a route are through; each has moved what they were due, so that no rounding gathers."""
@@ -219,12 +247,33 @@ class SharedLinks:
         route.moved, route.at, route.next_end = due[0][0], time, math.inf
         while due and due[0][0] == route.moved:
             self._ended.append((time, heappop(due)[2]))
+        if due:
+            self._change(route)
+            return
         for link, _ in route.crossings:
-            self._changed[link] = None
-            if not due:
-                del link.routes[route]
-                if not link.routes:
-                    link.busy_seconds += time - link.busy_since
+            del link.routes[route]
+            if link.routes:
+                self._changed[link] = None
+            else:
+                link.busy_seconds += time - link.busy_since
+
+    def _change(self, route: _Route) -> None:
+        """Notes that a route has other transfers now: where nothing else is on its links, that concerns no other route."""
+        for link, _ in route.crossings:
+            if len(link.routes) > 1:
+                self._changed.update([(link, None) for link, _ in route.crossings])
+                return
+        self._alone[route] = None
+
+    def _give_all(self) -> None:
+        """Gives the routes that were noted to be alone on their links all that those have."""
+        for route in self._alone:
+            count = len(route.due)
+            # another that has come since is heeded when its links are shared out
+            rate = min([link.bandwidth / (times * count) for link, times in route.crossings]) if count else 0.0
+            if count and (rate != route.rate or route.next_end == math.inf):
+                self._set_rate(route, rate)
+        self._alone.clear()
 
     def _share_out(self) -> None:
         """Gives the routes that are connected with a changed link their rates anew, by progressive filling."""

@@ -108,11 +108,16 @@ class Shared(NamedTuple):
     sustained: float
     stacked: float
     planar: float
+    checked: float
+    early: float
     processor: float
 
 
-_START = Shared(0.75e12, 0.85, 0.75, 0.8)
-_SHARED_BY = {"elementwise": ("stacked", "planar"), "product": ("sustained",)}
+_MEMORIES = ("stacked", "planar", "checked", "early")
+_START = Shared(0.75e12, 0.85, 0.85, 0.75, 0.75, 0.8)
+"""No stream was published on GDDR without ECC: its share is what Habitat (geoffxy/habitat) measured on an RTX 2080 Ti, 524 of
+616 GB/s."""
+_SHARED_BY = {"elementwise": ("stacked", "checked", "early"), "product": ("sustained",)}
 """The families that what is shared is fitted with, and what with which."""
 
 
@@ -166,7 +171,7 @@ def predicted(formula: Callable[..., Any], constants: Any, columns: Columns, sha
     """Seconds of each row."""
     board: tuple[Any, Any, Any] = columns.float32, columns.watts, columns.process_nm
     slowdown = costs.power_slowdown(*board, shared.sustained)
-    share = np.select([columns.memory == kind for kind in ("stacked", "planar")], shared[1:3], shared.processor)
+    share = np.select([columns.memory == kind for kind in _MEMORIES], shared[1:5], shared.processor)
     rate, clock = columns.rate / slowdown, columns.clock_hz / slowdown
     figures: list[Any] = [rate, columns.bandwidth * share, columns.units, clock, columns.cache_bytes, columns.has_short_reach]
     machine = costs.Machine._make(figures)
@@ -294,7 +299,7 @@ def source_text(model: Model, spread: Mapping[str, tuple[float, float]], counts:
     lines.append(f"from placesim.prediction.constants import {names}\n")
     lines.append(f"SUSTAINED_OPERATIONS_PER_JOULE_NM = {model.shared.sustained:.4g}".replace("e+", "e"))
     lines.append('"""Float32 operations per joule that boards short of power reach, times the nanometres of their process."""')
-    shares = ", ".join(f'"{kind}": {getattr(model.shared, kind):.4g}' for kind in ("stacked", "planar", "processor"))
+    shares = ", ".join(f'"{kind}": {getattr(model.shared, kind):.4g}' for kind in (*_MEMORIES, "processor"))
     lines.append(f"BANDWIDTH_SHARE = {{{shares}}}")
     lines.append('"""Of the sheet; a processor has an assumed one: no published rows stream on it."""')
     for name, record in records.items():

@@ -1,9 +1,10 @@
 """Predicted times beside published ones: `python -m tests.benchmarks.timing_bench --ops FILE --models FILE --devices FILE`.
 
 Predictions with the constants that placesim ships, nothing is fitted here.  Errors are |predicted - measured| / measured, their
-median, their 90th percentile and their number, by family and by device; `within` is how many of the measurements lay in the
-interval that is given with each prediction (80 % if it says what it means).  Of whole networks the table holds multiplications,
-activations and parameters, no graph: their time is bounded from below by these, and the bench says how far above they are.
+median, their 90th percentile and their number; `bias` is the median of predicted / measured - 1, and `within` how many of the
+measurements lay in the interval that is given with each prediction (80 % if it says what it means).  Ops by family and device;
+whole networks, as graphs that are simulated, by suite, family, network, device and framework; steps on several GPUs from the
+same step on one, beside what would be if nothing were lost; all-reduces as rings.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median, quantiles
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from placesim.prediction.costs import predict, work_family
 from placesim.prediction.processors import Processor
-from tests.benchmarks.timing_rows import DATA, WHERE, Measurement, Unmodelled, read_measurements, read_processors, read_table
+from tests.benchmarks.collective_times import predict_collectives
+from tests.benchmarks.network_rows import LeftOut, NetworkRow, read_networks
+from tests.benchmarks.network_times import NetworkTime, predict_networks, predict_scaled, sharing_of
+from tests.benchmarks.timing_rows import DATA, WHERE, Measurement, Unmodelled, read_measurements, read_processors
 
 
 class Comparison(NamedTuple):
@@ -74,20 +78,66 @@ def bench_ops(ops: Path, processors: Mapping[str, Processor]) -> None:
     print(f"\nrows that no formula stands for: {sum(left_out.values())}{': ' + told if told else ''}")
 
 
-def bench_models(models: Path, processors: Mapping[str, Processor]) -> None:
-    """How far measured inference is above the least that a network's multiplications take at the peak rate."""
-    found: dict[str, list[float]] = defaultdict(list)
-    for row in read_table(models):
-        processor = processors.get(row["device"])
-        if processor is None or row["mode"] != "inference" or not row["gmacs"] or not row["ms"] or row["n_devices"] != "1":
-            continue
-        rate = processor.rates.get("float16" if row["dtype"] in {"f16", "amp"} else "float32", 0.0)
-        least = 2e9 * float(row["gmacs"]) * float(row["batch"] or 1) / rate if rate else 0.0
-        if least:
-            found[row["device"]].append(float(row["ms"]) * 1e-3 / least)
-    print(f"\n{'whole networks: measured / peak time':<40}   rows  median     p90")
-    for device, ratios in sorted(found.items()):
-        print(f"{device:<40} {len(ratios):6} {median(ratios):7.1f} {percentile_90(ratios):7.1f}")
+class Timed(Protocol):
+    """A prediction beside its measurement, in seconds."""
+
+    @property
+    def seconds(self) -> float: ...
+
+    @property
+    def measured(self) -> float: ...
+
+
+def write_errors(title: str, found: Sequence[Timed], label: Callable[[Any], str]) -> None:
+    """A line for each label of the predictions, with the number of its rows, errors and bias in percent."""
+    groups: dict[str, list[Timed]] = defaultdict(list)
+    for timed in found:
+        groups[label(timed)].append(timed)
+    print(f"\n{title:<66}   rows  median     p90    bias  within  (percent)")
+    for name, rows in sorted(groups.items()):
+        ratios = [row.seconds / row.measured for row in rows]
+        errors = [100 * abs(ratio - 1) for ratio in ratios]
+        inside = [row.is_within for row in rows if isinstance(row, NetworkTime)]
+        within = f"{100 * sum(inside) / len(inside):7.0f}" if inside else "      -"
+        bias = 100 * (median(ratios) - 1)
+        print(f"{name:<66} {len(rows):6} {median(errors):7.1f} {percentile_90(errors):7.1f} {bias:+7.1f} {within}")
+
+
+def bench_models(models: Path, devices: Path) -> None:
+    """Errors over whole networks on one GPU, and over those on several."""
+    rows = list(read_networks(models, devices))
+    single = [row for row in rows if isinstance(row, NetworkRow)]
+    found = predict_networks(single)
+    write_errors("whole networks", found, lambda time: "all")
+    write_errors("by suite", found, lambda time: time.row.suite)
+    write_errors("by family", found, lambda time: f"{time.row.family}, {_phase(time.row)}")
+    write_errors("by device", found, lambda time: time.row.device)
+    write_errors("by framework", found, lambda time: f"{time.row.device}, {time.row.framework}, {_phase(time.row)}")
+    write_errors("by network", found, lambda time: time.row.run.network)
+    left_out = Counter((row.suite, row.why) for row in rows if isinstance(row, LeftOut))
+    print("\nrows of networks that are left out, and why")
+    for (suite, why), count in sorted(left_out.items()):
+        print(f"{suite:<30} {count:6} {why}")
+    scaled = predict_scaled([row for row in rows if not isinstance(row, LeftOut)])
+    if scaled:
+        write_errors("several GPUs, from the row on one", scaled, lambda time: "all")
+        ideal = [100 * time.ideal_error for time in scaled]
+        print(f"{'if nothing were lost':<66} {len(ideal):6} {median(ideal):7.1f} {percentile_90(ideal):7.1f}")
+        write_errors("by sharing", scaled, lambda time: f"{sharing_of(time.row.variant)}, {time.row.device}")
+        write_errors("by number of GPUs", scaled, lambda time: f"{time.row.gpus:2} GPUs")
+        write_errors("by network", scaled, lambda time: time.row.run.network)
+
+
+def _phase(row: NetworkRow) -> str:
+    return "training" if row.run.is_training else "inference"
+
+
+def bench_collectives(path: Path) -> None:
+    """Errors over all-reduces."""
+    found = list(predict_collectives(path))
+    write_errors("all-reduces", found, lambda time: "all")
+    write_errors("by device and library", found, lambda time: f"{time.device}, {time.algorithm}")
+    write_errors("by number of ranks", found, lambda time: f"{time.ranks:2} ranks")
 
 
 def main() -> int:
@@ -95,14 +145,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("--ops", "ops.csv.gz"), ("--models", "models.csv.gz"), ("--devices", "devices.csv")):
         parser.add_argument(name, type=Path, default=DATA / default)
+    parser.add_argument("--collectives", type=Path, default=DATA / "collectives.csv")
     args = parser.parse_args()
     missing = [path for path in (args.ops, args.devices, args.models) if not path.is_file()]
     if missing:
         print(WHERE.format(", ".join(map(str, missing))), file=sys.stderr)
         return int(any(path.parent != DATA for path in missing))
-    processors = read_processors(args.devices)
-    bench_ops(args.ops, processors)
-    bench_models(args.models, processors)
+    bench_ops(args.ops, read_processors(args.devices))
+    bench_models(args.models, args.devices)
+    if args.collectives.is_file():
+        bench_collectives(args.collectives)
     return 0
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import gzip
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from placesim.devices.catalogue import GPU_MODELS, GpuFigures
-from placesim.prediction.processors import Arithmetic, Memory, Processor
+from placesim.devices.catalogue import GPU_MODELS
+from placesim.prediction.processors import Arithmetic, Memory, Processor, gpu_processor
 from placesim.prediction.work import Convolution, Direction, Recurrent, Rows, Stream, Work, matrix_product
 
 DATA = Path(__file__).parents[3] / "shared" / "corpus" / "timing"
@@ -42,6 +43,7 @@ SAME_BOARD = {
     "RTX 3090": "GeForce RTX 3090",
     "RTX 4090": "GeForce RTX 4090",
     "RTX 5090": "GeForce RTX 5090",
+    "RTX PRO 6000 Blackwell Max-Q": "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
 }
 """The catalogue's name of a device of the tables, from which come watts, process, cache and kind of memory."""
 LAUNCHES = {
@@ -65,8 +67,11 @@ _DIRECTIONS: Mapping[str, tuple[Direction, ...]] = {
 }
 _ARITHMETICS: Mapping[str, Arithmetic] = {"f32": "float32", "f16*f32+": "float16", "i32": "int8"}
 _SIZES = {"f32": 4, "f16": 2, "i8": 1}
+_REACHED_OF_AMD = 0.75
+"""What AMD's products of 2017 reach of the sheet at best (0.69 to 0.74 of it in DeepBench's rows): the libraries were young."""
 _GRADIENT_TENSORS = 3 / 4
-"""An elementwise gradient moves three tensors (two in, one out); the table counts twice the two of the op itself."""
+"""The gradient of an elementwise op, or of batch normalization, moves three tensors (two in, one out); the table counts twice
+the two of the op itself."""
 _DOT_PRODUCT_GAIN = 4
 """Int8 products without the layouts of tensor cores take four multiplications in a lane (dp4a)."""
 
@@ -97,7 +102,7 @@ def read_table(path: Path) -> Iterator[dict[str, str]]:
 
 
 def read_processors(path: Path) -> dict[str, Processor]:
-    """Each device of a table; rates, bandwidth, units and clock are the table's, the rest the catalogue's, where it has it."""
+    """Each device of a table: the catalogue's, where it has it, else of the table's figures."""
     return {row["device"]: found for row in read_table(path) if (found := _processor(row)) is not None}
 
 
@@ -106,22 +111,24 @@ def _processor(row: Mapping[str, str]) -> Processor | None:
     if not (units and clock and float32):
         return None
     model = GPU_MODELS.get(SAME_BOARD.get(row["device"], row["device"]))
-    figures = model.figures if model else GpuFigures()
+    if model is not None:
+        known = gpu_processor(model)
+        # the tables' int8 products are not laid out for tensor cores
+        rates = {**known.rates, "int8": _DOT_PRODUCT_GAIN * known.rate("float32")}
+        return replace(known, name=row["device"], rates=rates)
+    reached = float32 * (_REACHED_OF_AMD if row["device"].startswith("AMD") else 1)
     half = float(row["tensor_f16_tflops"] or 0) * 1e12
     has_tensor_cores = half > 3 * float32
     cores = sum(int(part.strip("PE+")) for part in units.split("+") if part.strip("PE+").isdigit())
     return Processor(
         name=row["device"],
-        rates={"float32": float32, "float16": half or float32, "int8": _DOT_PRODUCT_GAIN * float32},
+        rates={"float32": reached, "float16": half or reached, "int8": _DOT_PRODUCT_GAIN * reached},
         bandwidth=float(row["mem_GBps"]) * 1e9,
         units=cores,
         clock_hz=float(clock) * 1e6,
-        memory="processor" if row["kind"] == "cpu" else figures.memory_kind if model else _kind_by_width(row),
+        memory="processor" if row["kind"] == "cpu" else _kind_by_width(row),
         tensor=frozenset(("float16",) if has_tensor_cores else ()),
-        watts=figures.watts or float("inf"),
-        process_nm=figures.process_nm or 1.0,
-        cache_bytes=figures.cache or cores * 64 * 1024,
-        has_short_reach=model is not None and float(model.compute_capability) < 7,
+        cache_bytes=cores * 64 * 1024,
     )
 
 
@@ -166,7 +173,9 @@ def _work(row: Mapping[str, str]) -> Iterator[Work]:
     elif op in _ELEMENTWISE:
         yield Stream("elementwise", float(row["bytes"]) * (_GRADIENT_TENSORS if row["phase"] == "bwd_total" else 1))
     elif op in _STREAMED:
-        yield Stream(_STREAMED[op] + (" gradient" if row["phase"] != "fwd" else ""), float(row["bytes"]))
+        is_gradient = row["phase"] != "fwd"
+        share = _GRADIENT_TENSORS if is_gradient and op == "batchnorm" else 1
+        yield Stream(_STREAMED[op] + (" gradient" if is_gradient else ""), float(row["bytes"]) * share)
     elif op in {"softmax", "layernorm"}:
         yield Rows("softmax" if op == "softmax" else "layer normalization", dims["rows"], dims["cols"], size)
     elif op.startswith("rnn_"):

@@ -214,3 +214,99 @@ def test_a_peak_is_told_beyond_what_the_device_has(shell: Shell) -> None:
     graph = shell.write("g.yaml", PRODUCT)
     ended = shell("check", graph, "--gpu", "1", "--batch", str(10**9), "--rule", PEAK)
     assert (ended.code, ended.complaint) == (1, "")
+
+
+# --- time -----------------------------------------------------------------------------------------------------------
+
+TIMED = """devices: {cpu: 1, gpu: {count: 2, model: Tesla K80}}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 1024]}
+  - {op: Const, name: w, dtype: float32, shape: [1024, 1024], value: 1.0, device: '/gpu:0'}
+  - {op: MatMul, name: y, inputs: [x, w], device: '/gpu:0'}
+  - {op: Relu, name: z, inputs: [y], device: '/gpu:1'}
+  - {op: NoOp, name: ready}
+run:
+  - fetch: [ready]
+  - fetch: [z]
+"""
+
+
+def predicted(shell: Shell, graph: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(shell("simulate", graph, "--batch", "1024", "--format", "json").output)
+    return document
+
+
+def test_a_step_that_would_take_too_long_is_found_where_the_rule_stands(shell: Shell) -> None:
+    graph = shell.write("g.yaml", TIMED)
+    step = predicted(shell, graph)
+    middle, high = step["seconds"], step["high"]
+    between = (middle + high) / 2
+    assert middle < between < high
+    policy = shell.write(
+        "p.yaml",
+        f"rules:\n  - max-step-time: {between}\n  - max-step-time: {{seconds: {between}, of: high}}\n"
+        f"  - max-step-time: {{seconds: {middle / 2}, step: 1}}\n  - max-step-time: {{seconds: {middle / 2}, step: 0}}\n"
+        "  - max-step-time: {seconds: 1, step: 2}\n",
+    )
+    ended = shell("check", graph, "--batch", "1024", "--policy", policy)
+    assert (ended.code, ended.complaint) == (1, "")
+    upper, lower, missing = ended.output.splitlines()
+    assert upper.startswith("p.yaml:3:5: max-step-time: step 1 takes ")
+    assert "at the upper end of its interval" in upper
+    assert lower.startswith("p.yaml:4:5: max-step-time: step 1 takes ")
+    assert "; the critical path with transfers free takes " in lower
+    assert "the dearest: y (MatMul, " in lower
+    assert missing == "p.yaml:6:5: max-step-time: there is no step 2: the steps are 0 to 1"
+
+
+@pytest.mark.parametrize(
+    ("rule", "messages"),
+    [
+        ("4MiB", []),
+        ("4194303", ["GPU:0 PCIe in carries 4194304", "GPU:0 PCIe out", "GPU:1 PCIe in", "GPU:1 PCIe out"]),
+        ("{bytes: 1KiB, link: 'GPU:1*out'}", ["GPU:1 PCIe out carries 4194304 bytes, at most 1024 are allowed"]),
+        ("{bytes: 1KiB, link: NVLink*}", ["no link matches 'NVLink*': the machine's are GPU:0 PCIe in, GPU:0 PCIe out"]),
+        (
+            "{bytes: 1KiB, from: GPU:0}",
+            ["4194304 bytes pass from GPU:0 to GPU:1, at most 1024 are allowed; the largest: y (4194304 bytes)"],
+        ),
+        ("{bytes: 1KiB, from: GPU:0, to: CPU}", []),
+        ("{bytes: 8MiB, to: GPU:5}", ["no device matches /device:GPU:5: the machine has CPU:0, GPU:0, GPU:1"]),
+    ],
+)
+def test_bytes_over_links_and_between_devices(shell: Shell, rule: str, messages: list[str]) -> None:
+    graph = shell.write("g.yaml", TIMED)
+    ended = shell("check", graph, "--batch", "1024", "--rule", f"max-link-bytes: {rule}")
+    lines = ended.output.splitlines()
+    assert ended.code == bool(messages)
+    assert len(lines) == len(messages)
+    for line, message in zip(lines, messages, strict=True):
+        assert line.startswith(f"g.yaml:1:1: max-link-bytes: {message}")
+
+
+def test_the_bytes_of_links_are_those_of_the_prediction(shell: Shell) -> None:
+    graph = shell.write("g.yaml", TIMED)
+    for link in predicted(shell, graph)["links"]:
+        rule = f"max-link-bytes: {{bytes: {int(link['bytes'])}, link: '{link['name']}'}}"
+        assert shell("check", graph, "--batch", "1024", "--rule", rule).code == 0
+
+
+@pytest.mark.parametrize("rule", ["max-step-time=1", "max-link-bytes=1"])
+def test_times_need_the_shapes_and_the_graph(shell: Shell, rule: str) -> None:
+    graph = shell.write("g.yaml", TIMED)
+    ended = shell("check", graph, "--rule", rule)
+    assert ended.code == 2
+    assert "the shapes of placeholders are open: x [?,1024]" in ended.complaint
+    report = shell.write("r.json", shell("place", graph, "--format", "json").output)
+    assert f"rule {rule.partition('=')[0]} needs the graph" in shell("check", report, "--rule", rule).complaint
+
+
+@pytest.mark.parametrize("form", ["json", "sarif", "github"])
+def test_a_late_step_in_every_form(shell: Shell, form: str) -> None:
+    graph, policy = shell.write("g.yaml", TIMED), shell.write("p.yaml", "rules: [max-step-time: 1ns]\n")
+    ended = shell("check", graph, "--batch", "16", "--policy", policy, "--format", form)
+    assert ended.code == 1
+    assert "max-step-time" in ended.output
+    assert "p.yaml" in ended.output
+    if form == "sarif":
+        check_sarif(json.loads(ended.output))

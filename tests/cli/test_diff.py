@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,9 @@ def test_the_same_is_silent(shell: Shell) -> None:
 def test_two_graphs(shell: Shell) -> None:
     old = shell.write("old.yaml", GRAPH)
     new = shell.write("new.yaml", GRAPH.replace("t/a, t/a]", "t/a, t/a], device: '/cpu:0'") + "  - {op: NoOp, name: n}\n")
-    ended = shell("diff", old, new)
+    ended = shell("diff", old, new, "--no-time")
     assert (ended.code, ended.complaint) == (1, "")
+    assert shell("diff", old, new).output.startswith(ended.output + "step time: ")
     assert ended.output == (
         "--- old.yaml\n"
         "+++ new.yaml\n"
@@ -54,7 +56,7 @@ fetch: [z]
 """
     old, new = shell.write("old.yaml", graph), shell.write("new.yaml", graph.replace("Neg", "Shape"))
     assert "memory" not in shell("diff", old, new).output
-    lines = shell("diff", old, new, "--batch", "64").output.splitlines()
+    lines = shell("diff", old, new, "--batch", "64", "--no-time").output.splitlines()
     assert lines[lines.index("memory at the peak:") + 1 :] == [
         "  CPU:0: 16384 -> 8 bytes (-16376)",
     ]
@@ -100,6 +102,126 @@ def test_wrong_command_lines(shell: Shell, arguments: tuple[str, ...], message: 
     ended = shell("diff", *arguments)
     assert (ended.code, ended.output) == (2, "")
     assert ended.complaint.startswith(message)
+
+
+# --- time -----------------------------------------------------------------------------------------------------------
+
+PRODUCT = """devices: {cpu: 1, gpu: 2}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 1024]}
+  - {op: Const, name: w, dtype: float32, shape: [1024, 1024], value: 1.0, device: '/gpu:0'}
+  - {op: MatMul, name: y, inputs: [x, w], device: '/gpu:0'}
+  - {op: Relu, name: z, inputs: [y], device: '/gpu:1'}
+fetch: [z]
+"""
+
+
+def prediction(shell: Shell, graph: str, *options: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(shell("simulate", graph, *options, "--format", "json").output)
+    return document
+
+
+def test_what_got_slower_and_why(shell: Shell) -> None:
+    graph = shell.write("g.yaml", PRODUCT)
+    models = ("Tesla V100-SXM2-16GB", "Tesla K80")
+    sides = ("--a-gpu-model", models[0], "--b-gpu-model", models[1], "--batch", "512")
+    ended = shell("diff", graph, *sides)
+    assert (ended.code, ended.complaint) == (1, "")
+    fast, slow = (prediction(shell, graph, "--gpu-model", model, "--batch", "512") for model in models)
+    found = json.loads(shell("diff", graph, *sides, "--format", "json").output)["time"]
+    assert found["before"] == {key: fast[key] for key in ("seconds", "low", "high")}
+    assert found["after"] == {key: slow[key] for key in ("seconds", "low", "high")}
+    assert found["seconds"] == pytest.approx(slow["seconds"] - fast["seconds"])
+    changes = {(change["what"], change["name"]): change for change in found["changes"]}
+    taken = {node["node"]: node["seconds"] for node in slow["nodes"]}
+    assert changes["node", "y"]["after"]["seconds"] == taken["y"]
+    assert changes["node", "y"]["before"]["where"] == changes["node", "y"]["after"]["where"] == LOCAL + "GPU:0"
+    assert changes["link", "GPU:0 NVLink out"]["after"] is None
+    assert changes["transfer", "y"]["seconds"] > 0
+    assert re.search(r"^    y \(MatMul\) on GPU:0: .* -> .* \(\+.*\)$", ended.output, re.MULTILINE)
+    assert re.search(r"^    y from GPU:0 to GPU:1: .* -> .* \(\+.*\)$", ended.output, re.MULTILINE)
+
+
+def test_two_batches_of_one_graph(shell: Shell) -> None:
+    graph = shell.write("g.yaml", PRODUCT)
+    ended = shell("diff", graph, "--a-batch", "64", "--b-batch", "128", "--format", "json")
+    found = json.loads(ended.output)
+    assert ended.code == 1
+    for side, batch in (("before", "64"), ("after", "128")):
+        assert found["time"][side]["seconds"] == prediction(shell, graph, "--batch", batch)["seconds"]
+    assert {row["device"]: row["after"] > row["before"] for row in found["memory"]}[LOCAL + "GPU:1"]
+
+
+def test_a_difference_within_the_intervals_is_said_to_be(shell: Shell) -> None:
+    graph = shell.write("g.yaml", PRODUCT)
+    for batches, said in ((("64", "65"), "the intervals overlap"), (("64", "65536"), "beyond the intervals")):
+        sides = [shell.write(f"{batch}.json", json.dumps(prediction(shell, graph, "--batch", batch))) for batch in batches]
+        ended = shell("diff", *sides)
+        assert ended.code == 1
+        (line,) = [line for line in ended.output.splitlines() if line.startswith("step time:")]
+        assert said in line
+
+
+def test_a_written_prediction_is_compared_with_its_graph(shell: Shell) -> None:
+    graph = shell.write("g.yaml", PRODUCT)
+    written = shell.write("p.json", json.dumps(prediction(shell, graph, "--batch", "64")))
+    assert shell("diff", written, graph, "--batch", "64") == (0, "", "")
+    assert shell("diff", written, written) == (0, "", "")
+    document = json.loads(shell("diff", written, graph, "--batch", "128", "--format", "json").output)
+    assert (document["same"], document["moved"], document["added"]) == (False, [], [])
+    assert document["time"]["after"]["seconds"] == prediction(shell, graph, "--batch", "128")["seconds"]
+    ended = shell("diff", written, graph)
+    assert (ended.code, ended.output) == (2, "")
+    complaint, why = ended.complaint.splitlines()
+    assert complaint == "UsageError: nothing to compare with the prediction p.json: got no times of g.yaml, expected some"
+    assert why.startswith("  Not known: the shapes of placeholders are open")
+    assert shell("diff", written, graph, "--batch", "64", "--no-time").code == 2
+
+
+def test_only_diff_reads_a_prediction(shell: Shell) -> None:
+    written = shell.write("p.json", json.dumps(prediction(shell, shell.write("g.yaml", PRODUCT), "--batch", "64")))
+    for command in ("check", "show", "explain"):
+        ended = shell(command, written)
+        assert (ended.code, ended.output) == (2, "")
+        assert ended.complaint == (
+            "UsageError: no graph: got the prediction p.json, which only `placesim diff` reads, expected a graph\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (("seconds",), "1", 'seconds: got "1", expected a number of seconds'),
+        (("high",), float("nan"), "high: got NaN, expected a number of seconds"),
+        (("nodes", 0, "device"), "GPU:0", 'nodes[0].device: got "GPU:0", expected a full device name'),
+        (("nodes",), {}, "nodes: got {}, expected a list"),
+        (("links", 1, "bytes"), -1, "links[1].bytes: got -1, expected a number from 0"),
+        (("transfers", 0), 3, "transfers[0]: got 3, expected a mapping"),
+        (("critical_path", 0, "kind"), None, "critical_path[0].kind: got null, expected text"),
+    ],
+)
+def test_a_damaged_prediction_is_refused_at_its_place(
+    shell: Shell, keys: tuple[str | int, ...], value: object, message: str
+) -> None:
+    graph = shell.write("g.yaml", PRODUCT)
+    document = prediction(shell, graph, "--batch", "64")
+    part: Any = document
+    for key in keys[:-1]:
+        part = part[key]
+    part[keys[-1]] = value
+    ended = shell("diff", shell.write("p.json", json.dumps(document)), graph, "--batch", "64")
+    assert (ended.code, ended.output) == (2, "")
+    assert ended.complaint == f"GraphFileError: p.json:1:1: not a prediction as `simulate --format json` writes it: {message}\n"
+
+
+def test_times_that_are_asked_for_and_not_known_are_said_to_be(shell: Shell) -> None:
+    graph = shell.write("g.yaml", PRODUCT)
+    assert shell("diff", graph, graph) == (0, "", "")
+    ended = shell("diff", graph, graph, "--time")
+    assert (ended.code, ended.output) == (0, "")
+    assert ended.complaint.startswith(
+        "g.yaml: time is not compared. Not known: the shapes of placeholders are open: x [?,1024]"
+    )
 
 
 # --- what `run` and `place` print -----------------------------------------------------------------------------------

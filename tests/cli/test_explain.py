@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 
 import pytest
@@ -21,7 +22,7 @@ nodes:
 
 def test_a_node_with_its_proof_and_edits(shell: Shell) -> None:
     graph = shell.write("g.yaml", SMALL)
-    ended = shell("explain", graph, "m")
+    ended = shell("explain", graph, "m", "--no-cost")
     assert (ended.code, ended.complaint) == (0, "")
     assert ended.output == (
         f"m: (MatMul): {LOCAL}GPU:0 at g.yaml:4:5\n"
@@ -34,6 +35,115 @@ def test_a_node_with_its_proof_and_edits(shell: Shell) -> None:
         "  what would change it\n"
         "    g.yaml:4:5: change the device /device:GPU:0 of m to /device:CPU:0 -> CPU:0, with 1 other node\n"
     )
+
+
+# --- what a node takes -----------------------------------------------------------------------------------------------
+
+COSTED = """devices: {cpu: 1, gpu: {count: 3, model: Tesla V100-SXM2-16GB}}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 1024]}
+  - {op: Const, name: w, dtype: float32, shape: [1024, 1024], value: 1.0, device: '/gpu:0'}
+  - {op: MatMul, name: y, inputs: [x, w], device: '/gpu:0'}
+  - {op: Reshape, name: flat, inputs: [y, [-1]], device: '/gpu:0'}
+  - {op: Relu, name: unused, inputs: [y]}
+fetch: [flat]
+"""
+
+
+def cost_lines(output: str) -> list[str]:
+    lines = output.splitlines()
+    first = next(n for n, line in enumerate(lines) if line.startswith("  cost "))
+    return [line for line in lines[first:] if line.startswith(("  cost ", "  elsewhere ", " " * 15))]
+
+
+def test_what_a_node_takes_here_and_elsewhere(shell: Shell) -> None:
+    graph = shell.write("g.yaml", COSTED)
+    here, work, inputs, cpu, others = cost_lines(shell("explain", graph, "y", "--batch", "4096", "--edits", "0").output)
+    assert re.fullmatch(r"  cost         [\d.]+ us \([\d.]+ us to [\d.]+ m?us?\) on GPU:0 in step 0, bound by compute", here)
+    operations, moved = 2 * 4096 * 1024 * 1024, 4 * (2 * 4096 * 1024 + 1024 * 1024)
+    assert re.search(
+        rf"product on Tesla V100-SXM2-16GB: {operations:,} operations in .* us at its rate, {moved:,} bytes in", work
+    )
+    assert inputs.strip().endswith(f": x ({4096 * 1024 * 4:,} bytes from CPU:0)")
+    assert re.match(r"  elsewhere    CPU:0: .*\? \(.*\), bound by compute, inputs ", cpu)
+    assert re.match(r" {15}GPU:1, GPU:2: .*, bound by compute, inputs ", others)
+
+
+def test_what_costs_its_dispatch(shell: Shell) -> None:
+    graph = shell.write("g.yaml", COSTED)
+    lines = cost_lines(shell("explain", graph, "flat", "--batch", "16", "--edits", "0").output)
+    assert lines[0] == "  cost         its dispatch alone (1 us) on GPU:0 in step 0"
+    assert lines[-1].startswith(" " * 15 + "GPU:1, GPU:2: its dispatch alone (1 us), inputs ")
+
+
+def test_a_cost_in_json(shell: Shell) -> None:
+    graph = shell.write("g.yaml", COSTED)
+    (node,) = json.loads(shell("explain", graph, "y", "--batch", "64", "--format", "json").output)["nodes"]
+    cost = node["cost"]
+    assert (cost["step"], cost["runs"], cost["calls"], cost["unknown"], node["cost_note"]) == (0, 1, False, [], None)
+    simulated = json.loads(shell("simulate", graph, "--batch", "64", "--format", "json").output)
+    (run,) = [run for run in simulated["nodes"] if run["node"] == "y"]
+    assert {key: cost["here"][key] for key in ("device", "seconds", "low", "high")} == {
+        key: run[key] for key in ("device", "seconds", "low", "high")
+    }
+    assert [row["device"] for row in cost["elsewhere"]] == [LOCAL + name for name in ("CPU:0", "GPU:1", "GPU:2")]
+    (transfer,) = [run for run in simulated["transfers"] if run["receiver"] == LOCAL + "GPU:0"]
+    assert cost["here"]["transfer_seconds"] == pytest.approx(transfer["end"] - transfer["start"])
+    assert json.loads(shell("explain", graph, "y", "--no-cost", "--format", "json").output)["nodes"][0]["cost"] is None
+
+
+@pytest.mark.parametrize(
+    ("node", "options", "note"),
+    [
+        ("y", (), "Not known: the shapes of placeholders are open: x [?,1024]; `--batch N` says the first dimension of all."),
+        ("unused", ("--batch", "2"), "No step runs it."),
+    ],
+)
+def test_a_cost_that_is_not_known(shell: Shell, node: str, options: tuple[str, ...], note: str) -> None:
+    graph = shell.write("g.yaml", COSTED)
+    ended = shell("explain", graph, node, *options)
+    assert (ended.code, ended.complaint) == (0, "")
+    assert f"  cost         {note}\n" in ended.output
+    document = json.loads(shell("explain", graph, node, *options, "--format", "json").output)
+    assert (document["nodes"][0]["cost"], document["nodes"][0]["cost_note"]) == (None, note)
+
+
+def test_a_large_graph_is_walked_only_if_asked(shell: Shell) -> None:
+    chain = "".join(f"  - {{op: Neg, name: n{n + 1}, inputs: [n{n}]}}\n" for n in range(60))
+    graph = shell.write(
+        "g.yaml", f"nodes:\n  - {{op: Const, name: n0, value: 1.0}}\n{chain}run: [{{fetch: [n60], repeat: 200}}]\n"
+    )
+    note = "The steps are not walked through unless asked to with `--cost`: they are 12,200 nodes."
+    assert f"  cost         {note}\n" in shell("explain", graph, "n7", "--edits", "0").output
+    assert " on GPU:0 in step 0" in shell("explain", graph, "n7", "--edits", "0", "--cost", "--gpu", "1").output
+
+
+def test_a_size_that_does_not_fit_is_an_error(shell: Shell) -> None:
+    graph = shell.write("g.yaml", COSTED)
+    ended = shell("explain", graph, "y", "--shape", "x=2,3")
+    assert (ended.code, ended.output) == (2, "")
+    assert ended.complaint.startswith("UsageError: wrong shape of x: got [2,3]")
+
+
+def test_a_device_without_figures_has_no_cost(shell: Shell) -> None:
+    acme = "model: {name: Acme X1, memory: 1GiB, compute_capability: 7.0}"
+    graph = shell.write("g.yaml", COSTED.replace("model: Tesla V100-SXM2-16GB", acme))
+    ended = shell("explain", graph, "y", "--batch", "64", "--edits", "0")
+    assert (ended.code, ended.complaint) == (0, "")
+    assert "  cost         Not known: Acme X1: its bandwidth is 0; a cost needs one above 0.\n" in ended.output
+
+
+def test_a_type_without_a_rate_is_told_of_the_device_that_lacks_it(shell: Shell) -> None:
+    figures = "flops: 1.0e+13, bandwidth: 3.0e+11, compute_capability: 7.0"
+    acme = f"model: {{name: Acme X2, memory: 1GiB, {figures}}}"
+    text = COSTED.replace("model: Tesla V100-SXM2-16GB", acme).replace("float32", "float64").replace(", device: '/gpu:0'", "")
+    graph = shell.write("g.yaml", text.replace("name: y,", "name: y, device: '/cpu:0',"))
+    lines = cost_lines(shell("explain", graph, "y", "--batch", "64", "--edits", "0").output)
+    assert " on CPU:0 in step 0" in lines[0]
+    assert lines[-3:] == [
+        f"{title}{name}: not known: no time for y: Acme X2 has no rate for float64: it has float32, float16, bfloat16, int8"
+        for title, name in (("  elsewhere    ", "GPU:0"), (" " * 15, "GPU:1"), (" " * 15, "GPU:2"))
+    ]
 
 
 def test_without_a_node_each_has_one_line(shell: Shell) -> None:

@@ -213,7 +213,8 @@ def test_open_placeholders_are_named_with_the_least_to_say(shell: Shell, graph: 
     assert shell("memory", graph) == (
         2,
         "",
-        "UsageError: the shapes of placeholders are open: x [?,262144]\n  `--batch N` says the first dimension of all\n",
+        "UsageError: the shapes of placeholders are open: x [?,262144]\n  `--batch N` says the first dimension of all\n"
+        "  `--assume-unknown N` takes N for each open dimension\n",
     )
 
 
@@ -273,17 +274,19 @@ def test_what_depends_on_data_is_executed(shell: Shell) -> None:
     assert int(rows(ended.output, "device")[0][3]) > 4096 * 4
 
 
-def test_a_branch_that_nothing_decides_is_an_error_with_two_ways_out(shell: Shell) -> None:
+def test_of_branches_that_nothing_decides_between_the_one_that_holds_more_counts(shell: Shell) -> None:
     nodes = (
         "{op: Switch, name: s, inputs: [v, flag]}\n  - {op: Neg, name: n, inputs: ['s:0']}\n"
         "  - {op: Abs, name: a, inputs: ['s:1']}\n  - {op: Merge, name: y, inputs: [n, a]}"
     )
     graph = shell.write("g.yaml", DATA.replace("NODES", nodes))
     ended = shell("memory", graph)
-    assert ended.code == 2
-    assert "What node s runs depends on a value that is not known" in ended.complaint
-    assert "`--feed flag=VALUE`" in ended.complaint
-    assert shell("memory", graph, "--feed", "flag=true").code == 0
+    assert ended.code == 0
+    ((said,),) = rows(ended.output, "assumption")
+    assert said == "flag is not known: branch true counts, the dearest of 2"
+    told = shell("memory", graph, "--feed", "flag=true")
+    assert rows(told.output, "device") == rows(ended.output, "device")
+    assert rows(told.output, "assumption") == []
 
 
 # --- where graphs come from and reports go ---------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def test_a_faster_machine_takes_less(shell: Shell) -> None:
 
 def test_json_has_each_execution(shell: Shell, graph: str) -> None:
     document = json.loads(shell("simulate", graph, "--batch", "256", "--steps", "10", "--format", "json").output)
-    keys = {"steps", "devices", "links", "nodes", "transfers", "critical_path", "bounds", "assumptions"}
+    keys = {"steps", "devices", "links", "nodes", "transfers", "critical_path", "bounds", "assumptions", "memory", "helps"}
     assert document.keys() == keys | {"graph", "seconds", "low", "high", "error"}
     assert document["steps"][-1]["repeat"] == 10
     assert document["steps"][-1]["total_seconds"] == pytest.approx(10 * document["seconds"])
@@ -80,6 +80,10 @@ def test_json_has_each_execution(shell: Shell, graph: str) -> None:
     assert 0 < gpu["peak_bytes"] < gpu["limit_bytes"]
     assert document["critical_path"][-1]["end"] == pytest.approx(document["seconds"])
     assert document["error"] is None
+    (memory,) = [memory for memory in document["memory"] if memory["device"] == gpu["device"]]
+    assert memory["limit_bytes"] == gpu["limit_bytes"]
+    assert memory["changes"][0] == [0.0, memory["changes"][-1][1]]
+    assert memory["changes"][-1][0] == document["seconds"]
 
 
 def test_the_ending_of_the_output_file_tells_the_form(shell: Shell, graph: str, tmp_path: Path) -> None:
@@ -94,10 +98,41 @@ def test_a_terminal_gets_lanes_and_tables(shell: Shell, graph: str, monkeypatch:
     shown = re.sub(r"\x1b\[[0-9;]*m", "", shell("simulate", graph, "--batch", "256").output)
     lines = shown.splitlines()
     assert re.match(r"step [0-9.]+ m?u?s \([0-9.]+ m?u?s to [0-9.]+ m?u?s\)   never below .*%\): ", lines[0])
-    (lane,) = [line for line in lines if line.startswith("GPU:0 Tesla K80")]
-    assert re.search("[▁▂▃▄▅▆▇█]", lane)
-    for heading in ("device ", "link ", "critical path ", "node ", "transfer "):
+    at = next(number for number, line in enumerate(lines) if line.startswith("GPU:0  Tesla K80   busy "))
+    assert re.fullmatch("  computes [·▁▂▃▄▅▆▇█]+", lines[at + 1])
+    assert re.fullmatch("  copies   [·░▒▓]+", lines[at + 2])
+    assert re.search("[▁▂▃▄▅▆▇█]", lines[at + 1])
+    assert re.search("[░▒▓]", lines[at + 2])
+    host = next(number for number, line in enumerate(lines) if line.startswith("CPU:0  host "))
+    assert at == host + 2  # a host has no copy streams
+    for heading in ("link ", "critical path ", "node ", "transfer "):
         assert any(line.startswith(heading) for line in lines), heading
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120, 200])
+def test_lanes_are_as_wide_as_the_window(shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", shell("simulate", graph, "--batch", "256").output)
+    lanes = [line for line in shown.splitlines() if line.startswith(("  computes ", "  copies   "))]
+    assert len(lanes) == 5
+    assert {len(line) for line in lanes} == {min(columns, 161)}
+    (scale,) = [line for line in shown.splitlines() if re.match(" +0 +[0-9.]", line)]
+    assert len(scale) == len(lanes[0])
+
+
+def test_a_page_is_written_to_a_file(shell: Shell, graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "o.html"
+    assert shell("simulate", graph, "--batch", "2", "--output", str(target)) == (0, "", "")
+    page = target.read_text("utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert shell("simulate", graph, "--batch", "2", "--format", "html").output == page
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert shell("simulate", graph, "--batch", "2", "--format", "html") == (
+        2,
+        "",
+        "UsageError: a page is not for a terminal: got --format html, expected --output FILE with it\n",
+    )
 
 
 # --- how it ends otherwise ------------------------------------------------------------------------------------------
@@ -107,14 +142,15 @@ def test_open_placeholders_are_named(shell: Shell, graph: str) -> None:
     assert shell("simulate", graph) == (
         2,
         "",
-        "UsageError: the shapes of placeholders are open: x [?,1024]\n  `--batch N` says the first dimension of all\n",
+        "UsageError: the shapes of placeholders are open: x [?,1024]\n  `--batch N` says the first dimension of all\n"
+        "  `--assume-unknown N` takes N for each open dimension\n",
     )
 
 
 def test_a_size_that_nothing_tells_is_an_error_that_names_what_would(shell: Shell, graph: str) -> None:
     ended = shell("simulate", graph, "--fetch", "r")
     assert (ended.code, ended.output) == (2, "")
-    assert ended.complaint.endswith("  `--feed n=VALUE` may tell it\n")
+    assert "  `--feed n=VALUE` tells it\n" in ended.complaint
     assert shell("simulate", graph, "--fetch", "r", "--feed", "n=5").code == 0
 
 

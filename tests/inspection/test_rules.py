@@ -87,7 +87,7 @@ def test_a_rule_is_kept_and_broken(graph: str | Path, kept: str, rule: str | Non
 
 def test_every_rule_has_a_case() -> None:
     tested = {text.partition(":")[0] for _, *rules, _ in CLEAN_AND_BROKEN for text in rules if text}
-    walked = {name for name, rule in RULES.items() if rule.needs_memory}  # tests/cli/test_check.py has these
+    walked = {name for name, rule in RULES.items() if rule.needs_memory or rule.needs_time}  # tests/cli/test_check.py has these
     assert tested | {"baseline"} | walked == RULES.keys()
 
 
@@ -100,6 +100,25 @@ def test_findings_stand_where_the_node_stands() -> None:
 def test_a_pattern_that_matches_nothing_is_a_finding() -> None:
     (finding,) = check_snapshot(snapshot(SPLIT), [read_rule("together: ['tower_0/']")])
     assert str(finding) == "g.yaml:1:1: together: no node matches 'tower_0/'"
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("max-memory: {bytes: 1GiB, device: GPU:7}", "no device matches /device:GPU:7: the machine has CPU:0, GPU:0, GPU:1"),
+        ("max-transfers: {count: 9, from: '/job:ps'}", "no device matches /job:ps: the machine has CPU:0, GPU:0, GPU:1"),
+        ("max-transfer-bytes: {bytes: 1GiB, to: TPU}", "no device matches /device:TPU:*: the machine has CPU:0, GPU:0, GPU:1"),
+        ("balance: {type: TPU}", "no device is of type 'TPU': the machine has CPU:0, GPU:0, GPU:1"),
+    ],
+)
+def test_a_limit_for_devices_that_the_machine_lacks_is_a_finding(rule: str, message: str) -> None:
+    policy = f"description: ours\nrules:\n  - {rule}\n"
+    (finding,) = check_snapshot(snapshot(SPLIT), read_policy(policy.encode(), "p.yaml"))
+    assert str(finding) == f"p.yaml:3:5: {rule.partition(':')[0]}: {message}"
+
+
+def test_a_device_that_nodes_must_not_be_on_need_not_be_there() -> None:
+    assert check_snapshot(snapshot(SPLIT), [read_rule("not-on-device: {nodes: far, device: TPU}")]) == ()
 
 
 def test_a_graph_that_cannot_be_placed_is_a_finding() -> None:
@@ -202,6 +221,14 @@ WRONG = [
     ("rules: [balance: {of: node}]", "p.yaml:1:23: unknown measure in 'of' of rule 'balance': got 'node'"),
     ("rules: [balance: {within: -1}]", "p.yaml:1:27: 'within' of rule 'balance' out of range: got -1"),
     ("rules: [max-memory: 3 GX]", "p.yaml:1:21: bad size: got '3 GX'"),
+    ("rules: [max-step-time: 5 parsecs]", "p.yaml:1:24: bad time: got '5 parsecs', expected seconds, or a number with a unit"),
+    ("rules: [max-step-time: -1]", "p.yaml:1:24: bad time: got -1, expected a number of seconds from 0"),
+    ("rules: [max-step-time: {step: 0}]", "p.yaml:1:24: rule 'max-step-time' is not told enough: got no 'seconds'"),
+    (
+        "rules: [max-step-time: {seconds: 1, of: low}]",
+        "p.yaml:1:41: unknown end of the interval in 'of' of rule 'max-step-time': got 'low', expected middle, high",
+    ),
+    ("rules: [max-step-time: {seconds: 1, step: -1}]", "p.yaml:1:43: 'step' of rule 'max-step-time' out of range: got -1"),
     ("rules: [baseline: none.json]", "p.yaml:1:19: cannot read the report: got 'No such file or directory' for none.json"),
     ("rules: [together: [1]]", "p.yaml:1:19: wrong type of an entry of 'nodes' of rule 'together': got 1, expected a text"),
     ("description: [1]\nrules: []", "p.yaml:1:14: wrong type of 'description': got a list"),
@@ -239,3 +266,11 @@ def test_the_listing_has_every_rule_and_parameter() -> None:
         assert f"{rule.name}\n    {rule.help}" in text
         for parameter in rule.parameters:
             assert f"    {parameter.name:<9}{parameter.help}" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("5ms", 5e-3), ("200 us", 2e-4), ("1.5", 1.5), ("1e-3", 1e-3), ("30ns", 3e-8), ("2min", 120.0), ("0", 0.0)],
+)
+def test_times_have_units(text: str, seconds: float) -> None:
+    assert read_rule(f"max-step-time={text}").values["seconds"] == pytest.approx(seconds)

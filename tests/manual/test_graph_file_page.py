@@ -31,6 +31,7 @@ PLACES: list[tuple[str, dict[str, Any]]] = [
     ("Devices", {"nodes": [], "devices": {"cpu": {"?": 1}}}),
     ("Devices", {"nodes": [], "devices": {"gpu": {"?": 1}}}),
     ("Devices", {"nodes": [], "devices": {"gpu": {"model": {"name": "m", "?": 1}}}}),
+    ("Links", {"nodes": [], "links": [{"?": 1}]}),
     ("Config", {"nodes": [], "config": {"?": 1}}),
     ("Config", {"nodes": [], "config": {"gpu_options": {"?": 1}}}),
     ("Config", {"nodes": [], "config": {"gpu_options": {"experimental": {"?": 1}}}}),

@@ -313,7 +313,7 @@ class _Run:
                     outputs[index] = inputs[0].again()
         else:
             self._run_rule(entry, op, inputs, outputs)
-        made = [("a" if is_made else "f", replay.address(buffer)) for buffer, is_made, _ in journal]
+        made = [("a" if is_made else "f", replay.address(buffer)) for buffer, is_made, *_ in journal]
         wanted = [(kind, address) for kind, _, address in entry.inner]
         if made != wanted:
             yield f"allocates and frees {made}, expected {wanted}"

@@ -20,9 +20,10 @@ from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.accounting.plain import PlainKernel
 from placesim.runtime.accounting.sites import Site
 from placesim.runtime.accounting.step_account import StepAccount
-from placesim.runtime.dataflow import DataflowExecutor
-from placesim.runtime.executor import Executor, Step
+from placesim.runtime.dataflow_executor import DataflowExecutor
+from placesim.runtime.executor import Executor
 from placesim.runtime.kernels.memory_rules import TensorMemory
+from placesim.runtime.node_steps import Step
 from placesim.runtime.session import Session
 from placesim.runtime.threads import ThreadPools
 from tests.benchmarks.accounting_bench import loop

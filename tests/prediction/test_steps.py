@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from placesim.loading import load
 from placesim.options import make_options
-from placesim.prediction.costs import Prediction
 from placesim.prediction.hosts import DISPATCH_SECONDS, LAUNCH_SECONDS
-from placesim.prediction.machines import SimulatedMachine
+from placesim.prediction.machines import SimulatedMachine, Threads
 from placesim.prediction.steps import StepCosts, workload
 from placesim.prediction.study import TimeStudy, folded_path, lane
 from placesim.report.text.timing import time_document
@@ -32,16 +31,17 @@ Nodes = list[dict[str, Any]]
 ONE_THREAD = {"inter_op_threads": 1, "intra_op_threads": 1}
 
 
-def study(source: Any, steps: int | None = None, **values: Any) -> TimeStudy:
+def study(source: Any, steps: int | None = None, *, tells_helps: bool = False, **values: Any) -> TimeStudy:
     options = make_options(values)
-    return study_time(lambda: load(source, None, options), options, "graph", steps)
+    return study_time(lambda: load(source, None, options), options, "graph", steps, tells_helps=tells_helps)
 
 
 def recorded(source: Any, **values: Any) -> tuple[list[Execution], SimulatedMachine]:
     recorder, options = Recorder(), make_options(values)
     report = simulate(load(source, None, options), options, Stage.WALKED, tells_memory=True, recorder=recorder)
     assert report.error is None
-    return recorder.executions, SimulatedMachine(report.devices)
+    threads = Threads(options.inter_op_threads or 0, options.intra_op_threads or 0)
+    return recorder.executions, SimulatedMachine(report.devices, threads)
 
 
 def layers(inputs: Sequence[Sequence[int]], devices: Sequence[str]) -> dict[str, Any]:
@@ -99,11 +99,9 @@ def test_all_rates_times_k_divide_the_time_by_k(factor: int) -> None:
     placed = StepCosts(machine).placed(step)
 
     def seconds(k: int) -> float:
-        def pick(prediction: Prediction) -> float:
-            return prediction.seconds / k
-
         tasks = [
-            task._replace(launch=task.launch / k) if isinstance(task, Task) else task for task in workload(step, placed, pick)
+            task._replace(seconds=task.seconds / k, launch=task.launch / k) if isinstance(task, Task) else task
+            for task in workload(step, placed)
         ]
         links = [link._replace(bandwidth=link.bandwidth * k, latency=link.latency / k) for link in machine.links]
         return run_tasks(tasks, machine.resources, links).seconds
@@ -166,6 +164,26 @@ def test_a_call_costs_its_body() -> None:
     assert found.step.seconds == pytest.approx(sum(node.seconds for node in found.nodes), rel=1e-9)
     assert found.step.seconds > sum(node.seconds for node in products)
     assert all(one.end <= other.start for one, other in itertools.pairwise(products))
+
+
+def test_on_a_gpu_what_reads_a_call_waits_for_the_streams_order_alone() -> None:
+    """As many launches go ahead of the kernels as without a call."""
+    whole = called(1)
+    nodes: Nodes = [whole["nodes"][0], {"op": "MatMul", "name": "c1", "inputs": ["c0", "c0"], "device": "/gpu:0"}]
+    plain = {"nodes": nodes, "fetch": ["after3"]}
+    whole["nodes"][1]["device"] = "/gpu:0"
+    found = []
+    for graph in (whole, plain):
+        names = ["c1", *(f"after{n}" for n in range(4))]
+        graph["nodes"] += [
+            {"op": "MatMul", "name": name, "inputs": [given, given], "device": "/gpu:0"}
+            for given, name in itertools.pairwise(names)
+        ]
+        found.append(study(graph | {"devices": {"cpu": 1, "gpu": 1}, "fetch": ["after3"]}))
+    spans = [[(node.start, node.end) for node in one.nodes if node.op == "MatMul"] for one in found]
+    for one in spans:
+        assert len(one) == 5
+        assert all(before[1] == pytest.approx(after[0], rel=1e-12) for before, after in itertools.pairwise(one))
 
 
 def test_what_waits_for_a_queue_comes_after_what_fills_it() -> None:

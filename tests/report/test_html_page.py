@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from placesim.cli.graph_arguments import MemoryWish, open_subject
+from placesim.cli.graph_arguments import Wish, Wishes, open_subject
 from placesim.inspection.baseline import baseline_snapshot
 from placesim.inspection.explaining.paragraphs import NODE, Paragraphs
 from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.report.pictures.html_page import LIBRARIES, SCRIPTS, html_page
 from placesim.report.pictures.page_data import page_document
+from placesim.report.pictures.timing_page import SCRIPTS as TIMING_SCRIPTS
 from tests.browser.chromium import Browser, Page, open_browser
 from tests.inspection.pictures import picture, snapshot, towers_text
 
@@ -64,6 +65,8 @@ def test_every_vendored_library_has_its_licence_and_every_asset_is_used() -> Non
     assert {path.name for path in ASSETS.iterdir()} == {
         *(*SCRIPTS, *LIBRARIES.values(), *licences, "page.html", "page.css"),
         *("memory.html", "memory.css", "memory.js"),
+        *(*TIMING_SCRIPTS, "timing.html", "timing.css"),
+        *("sweep.html", "sweep.css", "sweep.js"),
     }
 
 
@@ -96,7 +99,7 @@ MIB = 1 << 20
 def with_memory(tmp_path: Path, batch: int | None = None) -> Picture:
     (tmp_path / "m.yaml").write_text(MEMORY)
     sizes = {} if batch is None else {"batch": batch}
-    return picture_of(open_subject(str(tmp_path / "m.yaml"), sizes, memory=MemoryWish.KNOWN))
+    return picture_of(open_subject(str(tmp_path / "m.yaml"), sizes, wishes=Wishes(memory=Wish.KNOWN)))
 
 
 def test_what_is_held_at_a_peak_adds_up_to_it(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from placesim.errors import InvalidArgumentError
 from placesim.graph.steps import Config, ThreadPoolOptions
-from placesim.runtime.dataflow import DataflowExecutor
+from placesim.runtime.dataflow_executor import DataflowExecutor
 from placesim.runtime.threads import ThreadPools
 from tests.runtime.graphs import fetch, make_session
 

@@ -8,7 +8,7 @@ import pytest
 
 from placesim.errors import InvalidArgumentError
 from placesim.timelines.bounds import Bounds, bounds
-from placesim.timelines.events import longest_path, simulate
+from placesim.timelines.events import simulate
 from placesim.timelines.links import Link, Traffic
 from placesim.timelines.timeline import PathStep, Slice, Usage, Wait, critical_path, slices
 from placesim.timelines.workload import NOWHERE, Cores, Resource, Stream, Task, Transfer
@@ -179,7 +179,7 @@ def test_bounds_say_what_they_come_from() -> None:
 def test_the_longest_path_knows_that_launches_overlap() -> None:
     gpu: list[Resource] = [Stream("/gpu:0", host=1), CPU]
     tasks: list[Task | Transfer] = [Task(5.0, 0, launch=1.0), Task(1.0, 0, (0,), launch=2.0), Task(1.0, 1, (1,))]
-    assert longest_path(tasks, gpu) == 8.0
+    assert bounds(tasks, gpu).longest_path == 8.0
     assert simulate(tasks, gpu).seconds == 8.0
 
 

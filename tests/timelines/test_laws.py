@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placesim.timelines.bounds import bounds
-from placesim.timelines.events import longest_path, simulate
+from placesim.timelines.events import simulate
 from placesim.timelines.links import Flow, Link, transfer_ends
 from placesim.timelines.timeline import Timeline, Wait, critical_path, slices
 from placesim.timelines.workload import NOWHERE, Cores, Resource, Stream, Task, Transfer, host_of
@@ -100,8 +100,9 @@ def test_with_transfers_free_and_a_device_each_it_is_the_longest_path(work: Work
     ]
     own: list[Resource] = [Stream(str(number)) for number in range(len(tasks))]
     expected = pytest.approx(path_seconds(tasks), rel=RELATIVE)
-    assert simulate(tasks, own, [Link("free", math.inf)]).seconds == expected
-    assert longest_path(tasks, own) == expected
+    free = [Link("free", math.inf)]
+    assert simulate(tasks, own, free).seconds == expected
+    assert bounds(tasks, own, free).longest_path == expected
 
 
 @given(works(), st.sampled_from([2.0, 3.0, 7.0, 0.1, 1e6]))

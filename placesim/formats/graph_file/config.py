@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from placesim.devices.gpu_options import EXPERIMENTAL_GPU_OPTIONS, GPU_OPTIONS, GpuOptions, VirtualDevices
 from placesim.devices.inventory import MAX_COUNT
+from placesim.errors import GraphFileError, UsageError
 from placesim.formats.graph_file.plain_values import bool_value, int_value, number_value, text_value
 from placesim.formats.problems import Problems, Wrong, key_position, shown, value_position
 from placesim.graph.steps import Config, ThreadPoolOptions
+from placesim.suggestions import did_you_mean
 
 MAX_THREADS = 1 << 16
 """The most threads that a pool may have."""
@@ -47,6 +51,26 @@ def read_config(tree: Any, position: int, problems: Problems) -> Config:
         values["gpu_options"] = _gpu_options(fields, problems)
         values["gpu_options_location"] = problems.location(value_position(fields, "gpu_options"))
     return Config(**values)
+
+
+def override_config(config: Config, values: Mapping[str, Any]) -> Config:
+    """The same with other values of single fields, those of `gpu_options` and what is in them among them.
+
+    Raises UsageError for a field that there is not, and with all that is wrong with the values.
+    """
+    problems, found = Problems("config"), dict[str, Any]()
+    for name in values:
+        if name not in _READERS:
+            raise UsageError(
+                f"unknown key of a config: got '{name}', expected a field of ConfigProto{did_you_mean(name, _READERS)}"
+            )
+        _read(dict(values), name, name, found, problems)
+    try:
+        problems.raise_if_any()
+    except GraphFileError as error:
+        raise UsageError("; ".join(problem.message for problem in error.problems)) from None
+    of_gpus = {name: found.pop(name) for name in list(found) if name in GpuOptions._fields}
+    return replace(config, gpu_options=config.gpu_options._replace(**of_gpus), **found)
 
 
 def _gpu_options(tree: dict[Any, Any], problems: Problems) -> GpuOptions:

@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from placesim.devices.inventory import TaskInventory
+from placesim.devices.links import NO_LINKS, LinkEntry, MachineLinks
 from placesim.errors import GraphFileError, UsageError
 from placesim.formats.graph_file.devices import read_devices
+from placesim.formats.graph_file.links import parse_link, read_links
 from placesim.formats.graph_file.steps import StepReader
 from placesim.formats.graph_file.yaml_tree import decode_utf8, read_tree
-from placesim.formats.problems import Problems, own_position, value_position
+from placesim.formats.problems import Problems, Wrong, own_position, value_position
 from placesim.graph.graph import Graph, split_tensor_name
 from placesim.graph.steps import Feed, FromFile
 
 
-def read_inventory(source: bytes | Mapping[str, Any], file: str = "inventory") -> tuple[TaskInventory, ...]:
-    """A document with the one key `devices`.  Raises GraphFileError with all that is wrong with it."""
+def read_inventory(
+    source: bytes | Mapping[str, Any], file: str = "inventory"
+) -> tuple[tuple[TaskInventory, ...], MachineLinks]:
+    """A document with `devices` and, where it likes, `links`.  Raises GraphFileError with all that is wrong with it."""
     tree = dict(source) if isinstance(source, Mapping) else read_tree(decode_utf8(source, file), file)
     problems = Problems(file)
     root = problems.mapping({} if tree is None else tree, own_position(tree), "an inventory")
-    problems.unknown_keys(root, ("devices",), "an inventory")
+    problems.unknown_keys(root, ("devices", "links"), "an inventory")
     if not problems and "devices" not in root:
         problems.add(own_position(tree), "no devices: got no key 'devices', expected one")
     problems.raise_if_any()
     inventory = read_devices(root["devices"], value_position(root, "devices"), problems)
+    links = NO_LINKS
+    if "links" in root:
+        links = read_links(root["links"], value_position(root, "links"), inventory, problems)
     problems.raise_if_any()
-    return inventory
+    return inventory, links
+
+
+def parse_links(texts: Sequence[str]) -> tuple[LinkEntry, ...]:
+    """Links as `ENDS=BANDWIDTH[@LATENCY]`.  Raises UsageError."""
+    try:
+        return tuple(map(parse_link, texts))
+    except Wrong as wrong:
+        raise UsageError(str(wrong)) from None
 
 
 def parse_feed(text: str) -> tuple[str, Any]:

@@ -21,6 +21,8 @@ _UNITS = {"": 1, "B": 1} | {
     prefix + suffix: base**power for power, prefix in enumerate("KMGT", 1) for suffix, base in (("iB", 1024), ("B", 1000))
 }
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+_SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0}
+_TIME = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)\s*")
 INT64_END = 1 << 63
 """The first number that has no place in an int64."""
 
@@ -70,6 +72,20 @@ def size_value(value: Any) -> int:
     if not 1 <= size < INT64_END:
         raise Wrong(f"bad size: got {shown(value)}, expected more than nothing and less than 8 EiB")
     return int(size)
+
+
+def seconds_value(value: Any) -> float:
+    """Seconds: a number, or a text with a unit (`5ms`, `1.5 s`, `200us`)."""
+    found = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if found is not None and found[2] in _SECONDS:
+        seconds = float(found[1]) * _SECONDS[found[2]]
+    elif type(value) in (int, float):
+        seconds = float(value) if abs(value) < INT64_END else float("inf")
+    else:
+        raise Wrong(f"bad time: got {shown(value)}, expected seconds, or a number with a unit such as 5ms or 200us")
+    if not 0 <= seconds < INT64_END:
+        raise Wrong(f"bad time: got {shown(value)}, expected a number of seconds from 0")
+    return seconds
 
 
 def int_value(value: Any, low: int, high: int, what: str) -> int:

@@ -11,12 +11,15 @@ from pathlib import PurePath
 from typing import Any
 
 from placesim.collector import collector_paused
+from placesim.devices.inventory import TaskInventory
+from placesim.devices.links import NO_LINKS
 from placesim.escapes import escape_line
 from placesim.formats.graph_file import yaml_tree
 from placesim.formats.graph_file.config import read_config
 from placesim.formats.graph_file.devices import read_devices
 from placesim.formats.graph_file.entries import Entries
 from placesim.formats.graph_file.functions import FunctionReader
+from placesim.formats.graph_file.links import read_links
 from placesim.formats.graph_file.plain_values import bytes_value, int_value
 from placesim.formats.graph_file.raw_nodes import RawNodes
 from placesim.formats.graph_file.steps import NodeTaker, StepReader
@@ -26,7 +29,21 @@ from placesim.graph.graph import Graph
 from placesim.graph.steps import Config, GraphFile, Step
 from placesim.ops.registry import Registry, load_registry
 
-_KEYS = ("name", "description", "devices", "config", "nodes", "run", "fetch", "feed", "functions", "raw", "versions", "rest")
+_KEYS = (
+    "name",
+    "description",
+    "devices",
+    "links",
+    "config",
+    "nodes",
+    "run",
+    "fetch",
+    "feed",
+    "functions",
+    "raw",
+    "versions",
+    "rest",
+)
 _VERSION_KEYS = ("producer", "min_consumer")
 _INT32 = 1 << 31
 
@@ -144,6 +161,9 @@ class _Content:
         self.taker.finish()
         self.graph.versions = self._versions(tree)
         inventory = read_devices(tree["devices"], value_position(tree, "devices"), problems) if "devices" in tree else None
+        links = NO_LINKS
+        if "links" in tree:
+            links = read_links(tree["links"], value_position(tree, "links"), inventory or (TaskInventory(),), problems)
         config = read_config(tree["config"], value_position(tree, "config"), problems) if "config" in tree else Config()
         steps = self._steps(tree, self.taker)
         name, description = (
@@ -152,7 +172,7 @@ class _Content:
         )
         rest = self._rest(tree)
         problems.raise_if_any()
-        return GraphFile(name, self.graph, description, inventory, config, steps, is_raw=self._is_raw, rest=rest)
+        return GraphFile(name, self.graph, description, inventory, links, config, steps, is_raw=self._is_raw, rest=rest)
 
     def _check_root(self, tree: Any) -> None:
         if isinstance(tree, dict):

@@ -17,6 +17,7 @@ from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuModel
 from placesim.devices.gpu_options import GPU_OPTIONS, GpuOptions
 from placesim.devices.inventory import TaskInventory
 from placesim.dtypes import STRING, DType
+from placesim.formats.graph_file.links import link_document
 from placesim.graph.graph import Function, FunctionArg, NodeDef, split_tensor_name
 from placesim.graph.steps import Config, Feed, Fetch, FromFile, Generated, GraphFile, Step
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
@@ -41,6 +42,8 @@ def graph_file_parts(graph_file: GraphFile) -> dict[str, Any]:
         document["rest"] = _bytes(graph_file.rest)
     if graph_file.inventory is not None:
         document["devices"] = _devices(graph_file.inventory)
+    if graph_file.links.entries:
+        document["links"] = list(map(link_document, graph_file.links.entries))
     if graph_file.config != Config():
         document["config"] = _config(graph_file.config)
     if graph.functions:

@@ -171,6 +171,7 @@ def left_out(file: GraphFile) -> list[str]:
     """The sections of a graph file that say something a GraphDef has no place for."""
     found = {
         "devices": file.inventory is not None,
+        "links": bool(file.links.entries),
         "config": file.config != Config(),
         "run": file.steps is not None,
         "description": bool(file.description),

@@ -75,7 +75,7 @@ RULES = (
         balance,
         (
             Parameter("of", "measure", "`nodes`, `bytes` (of variables and constants) or `operations`", "nodes"),
-            Parameter("type", "text", "the device type", "GPU"),
+            Parameter("type", "device type", "the device type", "GPU"),
             Parameter("within", "fraction", "how far from the mean a device may be (0.1)", 0.1),
         ),
         needs_graph=True,

@@ -20,7 +20,7 @@ from typing import Any
 from placesim.devices.names import parse_python_spec, parse_runtime_name
 from placesim.errors import GraphBuildError, GraphFileError, UsageError
 from placesim.files.reading import read_file
-from placesim.formats.graph_file.plain_values import int_value, number_value, size_value, text_value
+from placesim.formats.graph_file.plain_values import int_value, number_value, seconds_value, size_value, text_value
 from placesim.formats.graph_file.yaml_tree import FIRST_POSITION, decode_utf8, read_tree
 from placesim.formats.problems import Problems, Wrong, key_position, own_position, shown, value_position
 from placesim.inspection.baseline import read_baseline
@@ -32,6 +32,7 @@ _KEYS = ("description", "rules")
 _MAX = 1 << 62
 _RULE_NAME = re.compile(r"[a-z][a-z-]*")
 MEASURES = ("nodes", "bytes", "operations")
+ENDS = ("middle", "high")
 
 
 def read_policy(data: bytes, name: str) -> tuple[RuleUse, ...]:
@@ -147,6 +148,14 @@ def _bytes(value: Any, what: str) -> int:
     return 0 if type(value) is int and value == 0 else size_value(value)
 
 
+def _seconds(value: Any, what: str) -> float:
+    return seconds_value(value)
+
+
+def _end(value: Any, what: str) -> str:
+    return _one_of(value, what, "end of the interval", ENDS)
+
+
 def _device(value: Any, what: str) -> Any:
     text = text_value(value, what)
     spec = parse_runtime_name(text)
@@ -176,10 +185,12 @@ def _fraction(value: Any, what: str) -> float:
 
 
 def _measure(value: Any, what: str) -> str:
-    if value not in MEASURES:
-        raise Wrong(
-            f"unknown measure in {what}: got {shown(value)}, expected {', '.join(MEASURES)}{did_you_mean(value, MEASURES)}"
-        )
+    return _one_of(value, what, "measure", MEASURES)
+
+
+def _one_of(value: Any, what: str, noun: str, words: Sequence[str]) -> str:
+    if value not in words:
+        raise Wrong(f"unknown {noun} in {what}: got {shown(value)}, expected {', '.join(words)}{did_you_mean(value, words)}")
     return str(value)
 
 
@@ -189,8 +200,10 @@ READERS: Mapping[str, Callable[[Any, str], Any]] = {
     "device": _device,
     "patterns": _words,
     "words": _words,
-    "text": text_value,
+    "device type": text_value,
     "measure": _measure,
+    "seconds": _seconds,
+    "end": _end,
     "fraction": _fraction,
 }
 

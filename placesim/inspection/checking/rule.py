@@ -14,9 +14,12 @@ Values = Mapping[str, Any]
 
 
 class Breach(NamedTuple):
-    """A place where a rule is broken, and how; `node` is the node that it is about, if one is."""
+    """A place where a rule is broken, and how; `node` is the node that it is about, if one is.
 
-    location: Location
+    Without a `location` it is where the rule itself stands.
+    """
+
+    location: Location | None
     message: Marked
     node: str | None = None
 
@@ -35,7 +38,10 @@ class Parameter(NamedTuple):
 
 
 class PolicyRule(NamedTuple):
-    """A rule: `needs_graph` where a written report does not hold enough for it, `needs_memory` where a walk tells it."""
+    """A rule: `needs_graph` where a written report does not hold enough for it.
+
+    `needs_memory` and `needs_time` where a walk through the steps tells it.
+    """
 
     name: str
     help: str
@@ -43,9 +49,12 @@ class PolicyRule(NamedTuple):
     parameters: tuple[Parameter, ...] = ()
     needs_graph: bool = False
     needs_memory: bool = False
+    needs_time: bool = False
 
 
 EXCEPT = Parameter("except", "patterns", "nodes that may", ())
 NODES = Parameter("nodes", "patterns", "names, patterns or scopes (`a/`)", ())
 OPS = Parameter("ops", "words", "op types", ())
 DEVICE = Parameter("device", "device", "`GPU:0`, `/gpu:*`, `/job:ps`", required=True)
+FROM = Parameter("from", "device", "only from these devices")
+TO = Parameter("to", "device", "only to these devices")

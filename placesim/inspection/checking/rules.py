@@ -9,17 +9,22 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from placesim.errors import Location, UsageError
-from placesim.inspection.checking import agreement, load, places, requests, transfers
+from placesim.inspection.checking import agreement, load, places, requests, timing, transfers
 from placesim.inspection.checking.findings import Finding
 from placesim.inspection.checking.rule import Breach, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject
+from placesim.inspection.device_names import short_names
 from placesim.inspection.patterns import matcher
 from placesim.inspection.snapshot import Snapshot
-from placesim.marked import Marked
+from placesim.marked import Marked, device, filled, listed
 
-_FAMILIES = (requests, transfers, places, load, agreement)
+_FAMILIES = (requests, transfers, places, load, timing, agreement)
 RULES = {rule.name: rule for family in _FAMILIES for rule in family.RULES}
 """Every rule by its name, in the order in which `check --rules` lists them."""
+
+
+MAX_NAMED = 8
+"""Of the machine's devices so many are named."""
 
 
 class RuleUse(NamedTuple):
@@ -44,16 +49,30 @@ def check_snapshot(snapshot: Snapshot, uses: Sequence[RuleUse]) -> tuple[Finding
             raise UsageError(
                 f"rule {rule.name} needs the graph: got the report {snapshot.name}, which does not hold enough for it"
             )
-        breaches = [*rule.check(subject, values), *_unmatched(snapshot, values, location or snapshot.start)]
-        found += (Finding(breach.location, rule.name, breach.message, breach.node) for breach in breaches)
+        place = location or snapshot.start
+        breaches = [*rule.check(subject, values), *_unmatched(snapshot, values), *_unmet_devices(snapshot, rule, values)]
+        found += (Finding(breach.location or place, rule.name, breach.message, breach.node) for breach in breaches)
     return tuple(dict.fromkeys(found))
 
 
-def _unmatched(snapshot: Snapshot, values: Values, location: Location) -> Iterator[Breach]:
+def _unmatched(snapshot: Snapshot, values: Values) -> Iterator[Breach]:
     """A pattern that no node matches guards nothing: it is a finding, at the policy's line."""
     for pattern in values.get("nodes", ()):
         if pattern != "*" and not any(map(matcher([pattern]), (node.name for node in snapshot.nodes))):
-            yield Breach(location, Marked(f"no node matches '{pattern}'"))
+            yield Breach(None, Marked(f"no node matches '{pattern}'"))
+
+
+def _unmet_devices(snapshot: Snapshot, rule: PolicyRule, values: Values) -> Iterator[Breach]:
+    """So does a limit for devices that the machine lacks; where a rule must be told a device it is no limit to those."""
+    specs = {device.name: device.spec for device in snapshot.devices}
+    known = listed(short_names(list(specs)), MAX_NAMED) or "none"
+    for parameter in rule.parameters:
+        spec = values[parameter.name]
+        if parameter.kind == "device" and not parameter.required and spec is not None:
+            if not any(map(spec.matches, specs.values())):
+                yield Breach(None, filled("no device matches {}: the machine has {}", device(spec), known))
+        elif parameter.kind == "device type" and not any(device.type == spec for device in snapshot.devices):
+            yield Breach(None, filled("no device is of type '{}': the machine has {}", spec, known))
 
 
 def _error_place(snapshot: Snapshot) -> Location:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from placesim.devices.names import DeviceSpec, parse_runtime_name
 from placesim.errors import Location
 from placesim.inspection.snapshot import PlacedNode, Snapshot
 from placesim.placement.placer import Placement
+
+if TYPE_CHECKING:
+    from placesim.prediction.study import TimeStudy
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,13 @@ class Subject:
         live = self.snapshot.live
         found = None if live is None else live.placement
         assert found is not None, "a rule that needs the graph is not asked about a report"
+        return found
+
+    @property
+    def time(self) -> TimeStudy:
+        """How long the steps would take, which the rules that need it are asked about."""
+        found = self.snapshot.time
+        assert found is not None, "a rule that needs times is not asked without them"
         return found
 
     def at(self, node: PlacedNode) -> Location:

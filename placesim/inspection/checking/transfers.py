@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from placesim.devices.names import DeviceSpec
 from placesim.inspection.amounts import Amount
-from placesim.inspection.checking.rule import Breach, Parameter, PolicyRule, Values
+from placesim.inspection.checking.rule import FROM, TO, Breach, Parameter, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject, is_on
 from placesim.inspection.summary import transfers_by_pair
 from placesim.marked import Marked, device, filled
@@ -41,16 +41,12 @@ def transfer_bytes(subject: Subject, values: Values) -> Iterator[Breach]:
         yield Breach(subject.snapshot.start, filled(sentence, total, _where(values), noted, values["bytes"]))
 
 
-_ENDS = (
-    Parameter("from", "device", "only from these devices"),
-    Parameter("to", "device", "only to these devices"),
-)
 RULES = (
     PolicyRule(
         "max-transfers",
         "At most so many tensors are copied between devices.",
         transfer_count,
-        (Parameter("count", "count", "how many", required=True), *_ENDS),
+        (Parameter("count", "count", "how many", required=True), FROM, TO),
     ),
     PolicyRule(
         "max-transfer-bytes",
@@ -58,7 +54,8 @@ RULES = (
         transfer_bytes,
         (
             Parameter("bytes", "bytes", "how many, with a unit if you like (4MiB)", required=True),
-            *_ENDS,
+            FROM,
+            TO,
             Parameter("unknown", "bytes", "what a tensor of unknown size counts as", 0),
         ),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from placesim.errors import UsageError
 from placesim.inspection.explaining.alternatives import Alternatives, find_alternatives, find_remedies
@@ -17,13 +18,24 @@ from placesim.inspection.snapshot import Failure, Live, Snapshot, failure_of
 from placesim.placement.placer import Placement
 from placesim.suggestions import did_you_mean
 
+if TYPE_CHECKING:
+    from placesim.prediction.node_costs import NodeCost, NodeCosts
+
+NOT_RUN = "No step runs it."
+
 
 @dataclass(frozen=True, slots=True)
 class ExplainedNode:
-    """A node's proof, and what would change it; None where that was not asked for."""
+    """A node's proof, and what would change it; None where that was not asked for.
+
+    `cost` is what the node takes in a step, None where that is not known, and then `cost_note` says why; empty where it was not
+    asked for.
+    """
 
     proof: Proof
     alternatives: Alternatives | None = None
+    cost: NodeCost | None = None
+    cost_note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +50,16 @@ class ExplainedError:
 def inquire(snapshot: Snapshot) -> Inquiry | None:
     """The inquiry into a live snapshot; None for a written report and where nothing was placed."""
     live = snapshot.live
-    return None if live is None or live.placement is None else Inquiry(live, live.placement)
+    return None if live is None or live.placement is None else Inquiry(live, live.placement, snapshot.costs, snapshot.cost_note)
 
 
 class Inquiry:
     """Questions about one live placement."""
 
-    def __init__(self, live: Live, placement: Placement) -> None:
+    def __init__(self, live: Live, placement: Placement, costs: NodeCosts | None = None, cost_note: str = "") -> None:
         self._placement = placement
+        self._costs = costs
+        self._cost_note = cost_note
         annotations = Annotations(live.graph, live.is_raw)
         self._setting = Setting(live.graph, annotations, placement.device_set, placement.groups.soft, live.sizes)
         self._proofs = Proofs(placement, live.graph, annotations)
@@ -71,7 +85,14 @@ class Inquiry:
             found = self.explain(name)
             if found is not None:
                 wants_edits = with_edits and found.device is not None
-                yield ExplainedNode(found, find_alternatives(self.trials, found) if wants_edits else None)
+                alternatives = find_alternatives(self.trials, found) if wants_edits else None
+                yield ExplainedNode(found, alternatives, *self._cost(found))
+
+    def _cost(self, found: Proof) -> tuple[NodeCost | None, str]:
+        if self._costs is None or found.device is None:
+            return None, self._cost_note
+        cost = self._costs.of(found.node, found.types)
+        return cost, "" if cost is not None else NOT_RUN
 
     def explained_briefly(self) -> Iterator[ExplainedNode]:
         """All placed nodes in log order."""

@@ -20,7 +20,7 @@ from placesim.escapes import escape_json, escape_line
 from placesim.inspection.picturing.picture import Picture
 from placesim.report.pictures.page_data import page_document
 
-SCRIPTS = ("data.js", "looks.js", "graph.js", "tree.js", "panels.js", "page.js")
+SCRIPTS = ("data.js", "looks.js", "element.js", "graph.js", "tree.js", "panels.js", "page.js")
 """The page's own scripts, in the order in which they stand on it."""
 LIBRARIES = {"cytoscape": "cytoscape.min.js", "elk_api": "elk-api.js", "elk_worker": "elk-worker.min.js"}
 """The places of the libraries in the template, and their files."""
@@ -34,7 +34,7 @@ def html_page(picture: Picture) -> str:
         title=html.escape(escape_line(picture.name)),
         style=page_asset("page.css"),
         script="\n".join(map(page_asset, SCRIPTS)),
-        data=_packed(page_json(page_document(picture)).encode()),
+        data=packed(page_json(page_document(picture)).encode()),
     )
 
 
@@ -43,14 +43,15 @@ def page_json(document: Mapping[str, Any]) -> str:
     return escape_json(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
 
 
-def _packed(data: bytes) -> str:
+def packed(data: bytes) -> str:
+    """Bytes as a page carries them: compressed, in base64."""
     return b64encode(gzip.compress(data, 9, mtime=0)).decode("ascii")
 
 
 @cache
 def packed_asset(name: str) -> str:
     """A library's file, compressed once."""
-    return _packed(page_asset(name).encode())
+    return packed(page_asset(name).encode())
 
 
 def page_asset(name: str) -> str:

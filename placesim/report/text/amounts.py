@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from placesim.inspection.amounts import Amount
+from placesim.inspection.amounts import readable_seconds as readable_seconds
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -30,11 +31,3 @@ def readable_size(size: int) -> str:
         value /= 1024
     shown = f"{value:.1f}" if unit != "B" and value < 9.95 else f"{value:.0f}"
     return f"{shown} {unit}"
-
-
-def readable_seconds(seconds: float) -> str:
-    """`0.0015` -> `1.5 ms`."""
-    for factor, unit in ((1.0, "s"), (1e3, "ms")):
-        if seconds * factor >= 0.9995:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} us"

@@ -9,10 +9,15 @@ from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_device
 from placesim.inspection.difference import Difference, ScopeMove
 from placesim.inspection.snapshot import Failure
+from placesim.inspection.time_difference import StepDifference, StepInterval, TimeChange, Took
 from placesim.marked import Marked, Role, filled
+from placesim.report.text.amounts import readable_seconds
 
 MAX_LISTED = 40
 """A text lists so many rows of each kind, and counts the rest; JSON has all."""
+MAX_TIMES = 8
+LEAST_SHARE = 0.005
+"""Of times it lists so many of each kind, and only what changed by this share of the longer step or more."""
 
 
 def format_difference(difference: Difference, before: str, after: str) -> Marked:
@@ -44,6 +49,70 @@ def _lines(difference: Difference) -> Iterator[Marked]:
     if difference.memory:
         yield _head("memory at the peak:")
         yield from (filled("  {}", change.text) for change in difference.memory)
+    if difference.time is not None:
+        yield from _time_lines(difference.time)
+
+
+# --- time -----------------------------------------------------------------------------------------------------------
+
+_TITLES = {
+    "device": "busy",
+    "node": "nodes",
+    "transfer": "transfers",
+    "link": "links in use",
+    "path": "critical path",
+}
+
+
+def _time_lines(found: StepDifference) -> Iterator[Marked]:
+    longest = max(found.before.seconds, found.after.seconds)
+    change = f"{_signed(found.seconds)}{_percent(found)}"
+    sure = "the intervals overlap: which is faster is not sure" if found.is_within_intervals else "beyond the intervals"
+    said = f" {_interval(found.before)} -> {_interval(found.after)}, {change}: {sure}"
+    yield Marked(_head("step time:"), said if found.seconds else f" {_interval(found.after)}, the same")
+    for what, title in _TITLES.items():
+        changes = [change for change in found.changes if change.what == what]
+        shown = [change for change in changes if abs(change.seconds) >= LEAST_SHARE * longest][:MAX_TIMES]
+        if shown:
+            yield Marked(f"  {title}:")
+            yield from (filled("    {}", _time_change(change)) for change in shown)
+            rest = [change.seconds for change in changes if change not in shown]
+            if rest:
+                yield Marked(f"    and {len(rest)} more, together {_signed(sum(rest))}")
+
+
+def _interval(step: StepInterval) -> str:
+    return f"{readable_seconds(step.seconds)} ({readable_seconds(step.low)} to {readable_seconds(step.high)})"
+
+
+def _percent(found: StepDifference) -> str:
+    share = found.seconds / found.before.seconds if found.before.seconds else 0.0
+    return f" ({share:+.{0 if abs(share) >= 1 else 1}%})" if share else ""
+
+
+def _signed(seconds: float) -> str:
+    return f"{'-' if seconds < 0 else '+'}{readable_seconds(abs(seconds))}"
+
+
+def _time_change(change: TimeChange) -> Marked:
+    name = short_device(change.name) if change.what == "device" else escape_line(change.name)
+    kind = f" ({escape_line(change.kind)})" if change.what == "node" else f" {escape_line(change.kind)}" if change.kind else ""
+    before, after = change.before, change.after
+    is_elsewhere = before is None or after is None or before.where != after.where
+    ends = f"{_took(before, is_elsewhere)} -> {_took(after, is_elsewhere)}"
+    where = "" if is_elsewhere or after is None else _where(after)
+    return filled("{}{}{}: {} ({})", name, kind, where, ends, _signed(change.seconds))
+
+
+def _took(took: Took | None, says_where: bool) -> str:
+    if took is None:
+        return "none"
+    return f"{readable_seconds(took.seconds)}{_where(took) if says_where else ''}"
+
+
+def _where(took: Took) -> str:
+    ends = [short_device(name) for name in took.where.split(" -> ")] if took.where else []
+    return f" from {ends[0]} to {ends[1]}" if len(ends) > 1 else f" on {ends[0]}" if ends else ""
 
 
 def _head(*parts: str) -> Marked:
@@ -91,8 +160,34 @@ def difference_document(difference: Difference) -> dict[str, Any]:
             for change in difference.transfers
         ],
         "memory": None if difference.memory is None else [change._asdict() for change in difference.memory],
+        "time": None if difference.time is None else _time_document(difference.time),
         "error": {"before": _failure(difference.error_before), "after": _failure(difference.error_after)},
     }
+
+
+def _time_document(found: StepDifference) -> dict[str, Any]:
+    changes: Iterator[dict[str, Any]] = (
+        {
+            "what": change.what,
+            "name": change.name,
+            "kind": change.kind or None,
+            "seconds": change.seconds,
+            "before": _took_document(change.before),
+            "after": _took_document(change.after),
+        }
+        for change in found.changes
+    )
+    return {
+        "before": found.before._asdict(),
+        "after": found.after._asdict(),
+        "seconds": found.seconds,
+        "is_within_intervals": found.is_within_intervals,
+        "changes": changes,
+    }
+
+
+def _took_document(took: Took | None) -> dict[str, Any] | None:
+    return None if took is None else {"seconds": took.seconds, "where": took.where or None, "bytes": took.bytes}
 
 
 def _failure(failure: Failure | None) -> dict[str, Any] | None:

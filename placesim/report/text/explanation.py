@@ -19,9 +19,13 @@ from placesim.inspection.explaining.proof import Bounds, Group, IgnoredLabel, Lo
 from placesim.inspection.explaining.trials import Trial
 from placesim.inspection.snapshot import Failure, PlacedNode, failure_of
 from placesim.marked import Marked, Role, device, filled, joined, listed, place, quoted
+from placesim.prediction.node_costs import DeviceCost, InputTransfer, NodeCost
+from placesim.report.text.amounts import readable_seconds
 
 MAX_LISTED = 8
 """A text lists so many members, merges or candidates, and counts the rest; JSON has all."""
+LEAST_SHOWN = 1e-8
+"""Seconds: what takes less is of no account beside a launch."""
 _WIDTH = 13
 
 
@@ -33,6 +37,7 @@ def format_explained(explained: ExplainedNode, limit: int = MAX_LISTED) -> Marke
     found = explained.proof
     lines = [Marked(_head(found), "" if found.location is None else filled(" at {}", place(found.location)))]
     lines += [_row(title, text) for title, texts in _parts(found) for title, text in _titled(title, texts)]
+    lines += [_row(title, text) for title, texts in _cost_parts(explained) for title, text in _titled(title, texts)]
     if explained.alternatives is not None:
         lines += _format_alternatives("what would change it", explained.alternatives, found.device, limit)
     return _ended(lines)
@@ -106,6 +111,69 @@ def _group(group: Group | None) -> Iterator[str]:
         yield Marked(merge.text, "" if merge.location is None else filled(" ({})", place(merge.location)))
     if len(group.merges) > MAX_LISTED:
         yield f"and {len(group.merges) - MAX_LISTED} more merges"
+
+
+# --- what it takes --------------------------------------------------------------------------------------------------
+
+
+def _cost_parts(explained: ExplainedNode) -> Iterator[tuple[str, list[str]]]:
+    found = explained.cost
+    if found is None:
+        yield "cost", [explained.cost_note] if explained.cost_note else []
+        return
+    unknown = dict(found.unknown)
+    yield "cost", list(_cost_here(found)) if found.here is not None else [f"Not known: {why}" for why in unknown.values()][:1]
+    others = list(_costs_elsewhere(found.elsewhere))
+    others += [
+        filled("{}: not known: {}", short_device(name), why) for name, why in unknown.items() if name != explained.proof.device
+    ]
+    yield "elsewhere", others[:MAX_LISTED] + ([f"and {len(others) - MAX_LISTED} more"] if len(others) > MAX_LISTED else [])
+
+
+def _cost_here(found: NodeCost) -> Iterator[str]:
+    here = found.here
+    assert here is not None
+    runs = "" if found.runs == 1 else f", all of its {found.runs} runs"
+    yield filled("{} on {} in step {}{}{}", _taken(here), short_device(here.device), found.step, runs, _bound(here))
+    if here.family:
+        parts = (
+            f"{found.operations:,} operations in {_part(here.compute)} at its rate",
+            f"{found.bytes:,} bytes in {_part(here.memory)}",
+            f"launch {readable_seconds(here.launch)}",
+        )
+        yield f"{here.family} on {here.processor}: {', '.join(parts)}"
+    elif found.calls:
+        yield "the nodes of the functions that it calls count by themselves"
+    if here.transfers:
+        inputs = [filled("{} ({} bytes from {})", t.tensor, f"{t.bytes:,}", short_device(t.sender)) for t in here.transfers]
+        yield filled("inputs from elsewhere {}: {}", readable_seconds(here.transfer_seconds), listed(inputs, MAX_LISTED))
+
+
+def _costs_elsewhere(costs: Sequence[DeviceCost]) -> Iterator[str]:
+    """Devices on which all is alike stand together."""
+    alike: dict[tuple[object, ...], list[DeviceCost]] = {}
+    for cost in costs:
+        alike.setdefault((cost.processor, cost.seconds, cost.transfer_seconds), []).append(cost)
+    for same in alike.values():
+        names = listed([short_device(cost.device) for cost in same], MAX_LISTED)
+        inputs = f", inputs {readable_seconds(same[0].transfer_seconds)}" if same[0].transfers else ""
+        yield filled("{}: {}{}{}", names, _taken(same[0]), _bound(same[0]), inputs)
+
+
+def _taken(cost: DeviceCost) -> str:
+    if not cost.family:
+        return f"its dispatch alone ({readable_seconds(cost.launch)})"
+    mark = "?" if cost.is_uncertain else ""
+    low, high = (readable_seconds(seconds) for seconds in (cost.low, cost.high))
+    return f"{readable_seconds(cost.seconds)}{mark} ({low} to {high})"
+
+
+def _bound(cost: DeviceCost) -> str:
+    return f", bound by {cost.bound}" if cost.family else ""
+
+
+def _part(seconds: float) -> str:
+    return readable_seconds(seconds) if seconds >= LEAST_SHOWN else f"less than {readable_seconds(LEAST_SHOWN)}"
 
 
 def _format_alternatives(title: str, found: Alternatives, before: str | None, limit: int) -> list[Marked]:
@@ -202,7 +270,8 @@ def explained_document(nodes: Sequence[ExplainedNode], error: ExplainedError | N
 def _node_document(explained: ExplainedNode, groups: Mapping[int, tuple[int, Group]]) -> dict[str, Any]:
     group = explained.proof.group
     number = None if group is None else groups[id(group)][0]
-    return {**_plain(explained.proof), "group": number, **_edits_document(explained.alternatives)}
+    cost = {"cost": _plain(explained.cost), "cost_note": explained.cost_note or None}
+    return {**_plain(explained.proof), "group": number, **cost, **_edits_document(explained.alternatives)}
 
 
 def _error_document(error: ExplainedError) -> dict[str, Any]:
@@ -223,6 +292,10 @@ def _same(*names: str) -> dict[str, Callable[[Any], Any]]:
     return {name: attrgetter(name) for name in names}
 
 
+def _unknown_document(cost: NodeCost) -> list[dict[str, str]]:
+    return [{"device": device, "why": why} for device, why in cost.unknown]
+
+
 _READINGS: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
     Proof: _same("node", "op", "location", "device")
     | {"reason": brief_reason}
@@ -239,6 +312,9 @@ _READINGS: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
     LostRequest: _same(*LostRequest._fields),
     IgnoredLabel: _same(*IgnoredLabel._fields),
     Failure: _same(*Failure._fields),
+    NodeCost: _same("step", "runs", "operations", "bytes", "calls", "here", "elsewhere") | {"unknown": _unknown_document},
+    DeviceCost: _same(*DeviceCost._fields) | _same("transfer_seconds"),
+    InputTransfer: _same(*InputTransfer._fields),
     Trial: {"edit": attrgetter("edit.text")}
     | {"location": attrgetter("edit.location"), "reach": attrgetter("edit.reach")}
     | _same("device", "moved")

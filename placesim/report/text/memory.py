@@ -10,6 +10,7 @@ there is not.
 - `fragmented`, device, bytes that found no room, bytes that were free.
 - `batch`, `gpu-model`, `allow-growth`: what it would take.
 - `order`, scopes that would have to run one after another for it to fit.
+- `assumption`, what was taken for what is not known.
 - `note`, what is not counted.
 - `dump`, device, a line of TensorFlow's dump.
 """
@@ -69,6 +70,8 @@ def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
         yield ("allow-growth", str(study.growth).lower(), "fails" if study.fits else "fits")
     if study.order:
         yield ("order", *study.order)
+    for sentence in study.assumptions:
+        yield ("assumption", sentence)
     for note in study.notes:
         yield ("note", note)
 
@@ -107,6 +110,7 @@ def requirements(study: MemoryStudy) -> Iterator[str]:
             if found is None
             else f"the smallest GPU that would do: {found.model.name}, with a limit of {readable_size(found.limit)}"
         )
+    yield from (f"Assumed: {sentence}." for sentence in study.assumptions)
     yield from study.notes
     if study.growth is not None:
         outcome = "runs out of memory" if study.fits else "fits"
@@ -139,6 +143,7 @@ def memory_document(study: MemoryStudy, top: int) -> dict[str, Any]:
         else {"model": found.model.name, "memory": found.model.memory, "limit": found.limit},
         "allow_growth": study.growth,
         "order": list(study.order) or None,
+        "assumptions": list(study.assumptions),
         "notes": list(study.notes),
         "error": None if study.error is None else error_document(study.error) | {"device": study.error.device},
     }

@@ -11,6 +11,7 @@ bytes are whole numbers, and `-` stands for what there is not.
 - `path`, scope, kind, parts, seconds, share.
 - `node`, name, op, device, stream, executions, seconds, low, high, `assumed` for what ran on the assumed host.
 - `transfer`, tensor, from, to, bytes, start, seconds.
+- `help`, `link`, `resource`, `op` or `node`, which, seconds that the step would take if that took none, share that this saves.
 - `out`, device, node: where memory runs out, though the times are those without limits.
 - `assumption`, a sentence.
 """
@@ -20,9 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from placesim.devices.links import is_free
 from placesim.escapes import escape_line
 from placesim.inspection.device_names import short_names
-from placesim.prediction.study import DeviceTime, TimeStudy, dearest_nodes, dearest_transfers, folded_path
+from placesim.prediction.study import DeviceTime, LinkTime, TimeStudy, dearest_nodes, dearest_transfers, folded_path
 from placesim.report.document import error_document
 
 NOTHING = "-"
@@ -61,6 +63,9 @@ def _rows(study: TimeStudy, top: int) -> Iterator[Sequence[object]]:
     for run in dearest_transfers(study, top):
         ends = labels[run.sender], labels[run.receiver]
         yield ("transfer", run.tensor, *ends, run.bytes, _seconds(run.start), _seconds(run.end - run.start))
+    for found in study.helps[:top]:
+        saved = step.seconds - found.seconds
+        yield ("help", found.kind, found.what, _seconds(found.seconds), _share(saved, step.seconds))
     if study.error is not None:
         yield ("out", short_names([study.error.device or ""])[0] or NOTHING, study.error.node or NOTHING)
     for sentence in study.assumptions:
@@ -75,8 +80,8 @@ def _share(seconds: float, whole: float) -> str:
     return f"{seconds / whole:.4f}" if whole else NOTHING
 
 
-def time_document(study: TimeStudy) -> dict[str, Any]:
-    """Everything, with null for what there is not; each execution and each transfer has its row."""
+def time_summary(study: TimeStudy) -> dict[str, Any]:
+    """What the JSON object says of the steps, the devices and the links."""
     whole = study.step.seconds
     return {
         "graph": study.name,
@@ -86,10 +91,22 @@ def time_document(study: TimeStudy) -> dict[str, Any]:
         "steps": [step._asdict() | {"total_seconds": step.total_seconds} for step in study.steps],
         "bounds": [bound._asdict() | {"share": bound.seconds / whole if whole else None} for bound in study.bounds],
         "devices": [_device_document(device, whole) for device in study.devices],
-        "links": [link._asdict() | _busy(link.busy, whole) for link in study.links],
+        "links": [_link_document(link, whole) for link in study.links],
+    }
+
+
+def time_document(study: TimeStudy) -> dict[str, Any]:
+    """Everything, with null for what there is not; each execution and each transfer has its row."""
+    whole = study.step.seconds
+    return time_summary(study) | {
         "nodes": [node._asdict() for node in study.nodes],
         "transfers": [transfer._asdict() for transfer in study.transfers],
+        "memory": [
+            {"device": curve.device, "limit_bytes": curve.limit, "changes": list(map(list, curve.changes))}
+            for curve in study.memory
+        ],
         "critical_path": [part._asdict() for part in study.critical_path],
+        "helps": [found._asdict() | {"share": (whole - found.seconds) / whole if whole else None} for found in study.helps],
         "assumptions": list(study.assumptions),
         "error": None if study.error is None else error_document(study.error) | {"device": study.error.device},
     }
@@ -107,6 +124,12 @@ def _device_document(device: DeviceTime, whole: float) -> dict[str, Any]:
         "peak_bytes": device.peak,
         "limit_bytes": device.limit,
     }
+
+
+def _link_document(link: LinkTime, whole: float) -> dict[str, Any]:
+    # JSON has no infinity
+    bandwidth = None if is_free(link.bandwidth) else link.bandwidth
+    return link._asdict() | {"bandwidth": bandwidth} | _busy(link.busy, whole)
 
 
 def _busy(seconds: float, whole: float) -> dict[str, Any]:

@@ -33,11 +33,11 @@ from placesim.runtime.accounting.sites import ENDS, OWNED_OUTPUTS, Site
 from placesim.runtime.kernels.memory_rules import StoreMemory, TensorMemory, VariableMemory
 from placesim.runtime.memory_types import memory_types
 from placesim.runtime.program import DeviceState, Instruction, Program
-from placesim.runtime.recording import Recorder
 from placesim.runtime.resources import ResourceHandle, ResourceManager, Variable, value_dims
 
 if TYPE_CHECKING:
     from placesim.runtime.accounting.step_account import Call
+    from placesim.runtime.recording import Recorder
 
 SCRATCH_BYTES = 1024 + 4
 """A GPU's scratch buffer, made with the first kernel that runs on it (EigenGpuStreamDevice)."""
@@ -67,6 +67,8 @@ class Ledger:
         self.failure: OpError | None = None
         self.recorder: Recorder | None = None
         """Is told what each step executes, where somebody wants to know."""
+        self.accounts_always = False
+        """Whether also the repetitions of a step that is known to fit are accounted for."""
         self._log = log
         self._aborts = 0
         self._variables: dict[Variable, VariableMemory] = {}
@@ -266,6 +268,12 @@ class Ledger:
 
     # --- steps
 
+    @property
+    def kept_bytes(self) -> int:
+        """What is in use between steps, but for the GPUs' scratch buffers."""
+        in_use = sum(source.in_use for source in self.all_sources())
+        return in_use - sum(buffer.allocated for buffer in self._scratch.values())
+
     def begin_step(self) -> None:
         """From here on it is counted what one step asks for."""
         self.failure = None
@@ -308,6 +316,7 @@ class Ledger:
 
     def close(self) -> None:
         """The session ends: all that was its own is given back, to allocators that may live longer."""
+        self.clock.moment += 1  # this is no longer the end of its last step
         for buffer in self._live():
             if buffer not in self._of_others:
                 assert buffer.source is not None

@@ -66,6 +66,7 @@ class StepAccount:
         self._ledger = ledger
         self._clock = ledger.clock
         self._executor = executor
+        self._recorder = ledger.recorder
         self._last_readers = last_readers
         self._call = ledger.calls[-1] if ledger.calls else None
         self._sent: dict[Any, tuple[TensorMemory, bool]] = {}
@@ -122,6 +123,8 @@ class StepAccount:
     def executed_plain(self, site: Site, plain: PlainKernel, memories: Sequence[TensorMemory], value: Any) -> TensorMemory:
         """The same for a plain kernel and the value of its one output."""
         self._clock.node = site.name
+        if self._recorder is not None:
+            self._record_reads(site.name, memories)
         if not site.is_cpu:
             self.make_scratch(site)
         try:
@@ -141,6 +144,7 @@ class StepAccount:
             )
         ]
         inputs, variables, stores, own = self._read(site, memories, values)
+        self._record_reads(site.name, inputs)
         self._find_own(site, outputs, variables, stores)
         memory = KernelMemory(
             site.name,
@@ -268,6 +272,13 @@ class StepAccount:
         """What is fetched: held until the client has it."""
         self._results.append((value, self._ledger.dereferenced(memory, value)))
 
+    def _record_reads(self, node: str, memories: Iterable[TensorMemory]) -> None:
+        """Tell the recorder, where there is one, what a node holds."""
+        if self._recorder is not None:
+            for memory in memories:
+                if memory.buffer is not None:
+                    self._recorder.read(node, memory.buffer)
+
     def _send(self, key: Any, memory: TensorMemory, value: Any, is_on_host: bool) -> None:
         """A tensor on its way: held until it is received."""
         self._sent[key] = (self._ledger.dereferenced(memory, value), is_on_host)
@@ -275,6 +286,7 @@ class StepAccount:
     def _receive(self, site: Site, key: Any) -> TensorMemory:
         """A tensor that has come: between two places in host memory the buffer is shared, else a new one is filled."""
         sent, was_on_host = self._sent.pop(key)
+        self._record_reads(site.name, (sent,))
         is_on_host = site.is_cpu or site.instruction.node.op == "_HostRecv"
         tensor = TensorMemory(sent.dims, sent.dtype, None, sent.value, on_host=is_on_host and not site.is_cpu)
         if is_on_host and was_on_host:
@@ -291,6 +303,8 @@ class StepAccount:
 
     def close(self) -> None:
         """The step is over: what it fetched goes to the client, or to the kernel that called."""
+        if self._recorder is not None:
+            self._recorder.finish()
         if self._call is not None:
             self._call.replace(id(self._executor), self._results)
         else:

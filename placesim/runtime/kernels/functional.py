@@ -15,7 +15,7 @@ from placesim.errors import InternalError, InvalidArgumentError, UnimplementedEr
 from placesim.graph.constants import dtype_of
 from placesim.ops.attributes import Attrs, FunctionName
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, undeclared_type
-from placesim.runtime.shapes import Dims, ShapeContext
+from placesim.runtime.shapes import Dims, ShapeContext, format_dims
 
 
 class ArgumentCountError(InvalidArgumentError):
@@ -125,6 +125,25 @@ def loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
         values = tuple(_call_branch(context, attrs["body"], values, attrs["T"]))
 
 
+def count_loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """`body` of the counter and the loop variables, of any shapes, for each number from `start` up to `limit` by `delta`.
+
+    InvalidArgumentError for a delta that never gets there; InternalError outside of a session.  Source: TensorFlow's ForOp.
+    """
+    numbers = []
+    for name, given in zip(("start", "limit", "delta"), inputs[:3], strict=True):
+        if np.ndim(given):
+            raise InvalidArgumentError(f"{name} must be a scalar, but {format_dims(np.shape(given))}")
+        numbers.append(int(given))
+    start, limit, delta = numbers
+    if not ((delta > 0 and start <= limit) or (delta < 0 and start >= limit) or start == limit):
+        raise InvalidArgumentError(f"Invalid start/limit/delta: {start} {limit} {delta}")
+    values = tuple(inputs[3:])
+    for number in range(start, limit, delta or 1):
+        values = tuple(_call_branch(context, attrs["body"], (np.array(number, np.int32), *values), attrs["T"]))
+    return values
+
+
 def refuse_gradient(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """UnimplementedError: the gradient of a function is made by TensorFlow's own gradient functions, which placesim has not."""
     raise UnimplementedError(
@@ -157,5 +176,6 @@ TABLE: Table = {
     ),
     **dict.fromkeys(("If", "StatelessIf", "_If"), Kernel(conditional, infer_declared, needs_context=True)),
     **dict.fromkeys(("Case", "StatelessCase"), Kernel(case, infer_declared, needs_context=True)),
+    "For": Kernel(count_loop, infer_declared, needs_context=True),
     **dict.fromkeys(("While", "StatelessWhile", "_While"), Kernel(loop, infer_declared, needs_context=True)),
 }

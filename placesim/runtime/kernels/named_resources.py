@@ -17,6 +17,7 @@ from placesim.errors import InvalidArgumentError, NotFoundError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Compute, Kernel, KernelContext, Table
 from placesim.runtime.kernels.memory_rules import MemoryRule
+from placesim.runtime.kernels.sketch import Sketch, as_array, stacked
 from placesim.runtime.kernels.string_tensors import flat_strings, string_array
 from placesim.runtime.resources import TYPE_HASHES, ResourceHandle, Variable
 from placesim.runtime.shapes import Dims, ShapeContext, ShapeFunction, format_dims, scalar, with_rank, with_value
@@ -182,6 +183,8 @@ def shapes_text(shapes: Sequence[Dims]) -> str:
 
 def slices(value: Any, dtype: DType) -> list[Any]:
     """A tensor `[n, ...]` cut along its first axis; a scalar resource or variant is the object itself."""
+    if isinstance(value, Sketch):
+        return [value[i] for i in range(len(value))]
     array = np.asarray(value, dtype.numpy)
     pieces = [array[i : i + 1].reshape(array.shape[1:]) for i in range(len(array))]
     return [piece.item() for piece in pieces] if dtype in (RESOURCE, VARIANT) and array.ndim == 1 else pieces
@@ -197,12 +200,12 @@ def stack_values(values: Sequence[Any], dtype: DType, shape: Sequence[int] = ())
         for index, value in enumerate(values):
             boxed[index] = value
         return boxed
-    return np.stack([np.asarray(value, dtype.numpy) for value in values])
+    return stacked([as_array(value, dtype) for value in values])
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
     """The shape of a value; an object that is no array is a scalar."""
-    return value.shape if isinstance(value, np.ndarray | np.generic) else ()
+    return value.shape if isinstance(value, np.ndarray | np.generic | Sketch) else ()
 
 
 # --- shape functions ------------------------------------------------------------------------------------------------

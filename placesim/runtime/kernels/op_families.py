@@ -6,8 +6,8 @@ Written by `make tables` from the families' own tables; a test holds it to them.
 _LINES = """
 control_flow: Switch RefSwitch _SwitchN Merge RefMerge Enter RefEnter Exit RefExit NextIteration RefNextIteration LoopCond _Arg
 control_flow: _Retval _Send _HostSend _Recv _HostRecv Abort
-functional: SymbolicGradient PartitionedCall StatefulPartitionedCall If StatelessIf _If Case StatelessCase While StatelessWhile
-functional: _While
+functional: SymbolicGradient PartitionedCall StatefulPartitionedCall If StatelessIf _If Case StatelessCase For While
+functional: StatelessWhile _While
 state.variables: Variable VariableV2 TemporaryVariable DestroyTemporaryVariable VarHandleOp _VarHandlesOp ReadVariableOp
 state.variables: DisableCopyOnRead _ReadVariablesOp IsVariableInitialized VarIsInitializedOp VariableShape Assign
 state.variables: AssignVariableOp AssignAdd AssignAddVariableOp AssignSub AssignSubVariableOp CountUpTo ResourceCountUpTo

@@ -14,6 +14,7 @@ from placesim.runtime.kernels.lists import tensor_array_shapes as shapes
 from placesim.runtime.kernels.lists.tensor_arrays import TensorArray, find_array, indices_of, rows_of, three_forms
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.partial_shapes import is_compatible, is_full, merge_partial, show_partial
+from placesim.runtime.kernels.sketch import as_array, joined, stacked
 from placesim.runtime.shapes import Dims, format_dims
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -47,7 +48,7 @@ def _stack(array: TensorArray, attrs: Attrs, find_indices: Callable[[], Iterable
                 "static shapes are supported when packing zero-size TensorArrays."
             )
         return zeros((0, *shape), array.dtype)
-    values = [np.asarray(array.read(index), array.dtype.numpy) for index in indices]
+    values = [as_array(array.read(index), array.dtype) for index in indices]
     first = values[0].shape
     if not is_compatible(shape, first):
         raise InvalidArgumentError(
@@ -61,7 +62,7 @@ def _stack(array: TensorArray, attrs: Attrs, find_indices: Callable[[], Iterable
                 f"TensorArray has inconsistent shapes.  Index 0 has shape: {format_dims(first)} "
                 f"but index {position} has shape: {format_dims(value.shape)}"
             )
-    return zeros((len(values), *first), array.dtype) if 0 in first else np.stack(values)
+    return zeros((len(values), *first), array.dtype) if 0 in first else stacked(values)
 
 
 def concat_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -81,10 +82,10 @@ def concat_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
                 "only static shapes are supported when concatenating zero-size TensorArrays."
             )
         return (zeros((0, *rest), array.dtype), np.zeros(0, np.int64))
-    values = [np.asarray(array.read(index), array.dtype.numpy) for index in range(size)]
+    values = [as_array(array.read(index), array.dtype) for index in range(size)]
     for position, value in enumerate(values):
         _check_joinable(position, value.shape, values[0].shape, rest)
-    return (np.concatenate(values), np.array([len(value) for value in values], np.int64))
+    return (joined(values), np.array([len(value) for value in values], np.int64))
 
 
 def _check_joinable(position: int, shape: tuple[int, ...], first: tuple[int, ...], rest: Dims) -> None:
@@ -182,9 +183,8 @@ def split_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
         )
     array.check_dtype(attrs["T"], "is trying to write")
     array.mark_size(size)
-    # of no lengths numpy makes one piece
-    for index, piece in enumerate(np.split(value, ends[:-1])[:size]):
-        array.write(index, piece)
+    for index, (end, length) in enumerate(zip(ends, lengths, strict=True)):
+        array.write(index, value[int(end - length) : int(end)])
     return (flow,)
 
 

@@ -17,6 +17,7 @@ from placesim.runtime.kernels.lists import tensor_list_shapes as shapes
 from placesim.runtime.kernels.lists.tensor_lists import NEVER_SET, list_of, typed_list
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.partial_shapes import is_full, merge_partial, merge_shapes, partial_shape_of, show_partial
+from placesim.runtime.kernels.sketch import Sketch, joined, stacked
 from placesim.runtime.shapes import Dims, format_dims, scalar
 
 # --- what it is -----------------------------------------------------------------------------------------------------
@@ -91,7 +92,8 @@ def stack(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 def _stack(elements: Sequence[Tensor | None], shape: tuple[int, ...], dtype: DType) -> Tensor:
     if not elements:
         return zeros((0, *shape), dtype)
-    return np.stack([_shaped(element, shape, dtype) for element in elements])
+    found: Tensor = stacked([_shaped(element, shape, dtype) for element in elements])
+    return found
 
 
 def _shaped(element: Tensor | None, shape: tuple[int, ...], dtype: DType) -> Tensor:
@@ -101,7 +103,7 @@ def _shaped(element: Tensor | None, shape: tuple[int, ...], dtype: DType) -> Ten
         raise InvalidArgumentError(
             f"A list element has shape {format_dims(np.shape(element))}, but the element shape is {format_dims(shape)}"
         )
-    return np.asarray(element, dtype.numpy).reshape(shape)
+    return element.with_shape(shape) if isinstance(element, Sketch) else np.asarray(element, dtype.numpy).reshape(shape)
 
 
 def gather(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
@@ -170,8 +172,8 @@ def concat(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
         zeros((length, *rest), found.dtype) if element is None else element
         for element, length in zip(found.elements, lengths, strict=True)
     ]
-    joined = np.concatenate(pieces) if pieces else zeros((0, *rest), found.dtype)
-    return (joined, np.array(lengths, np.int64))
+    whole = joined(pieces) if pieces else zeros((0, *rest), found.dtype)
+    return (whole, np.array(lengths, np.int64))
 
 
 def _agree(elements: Sequence[Tensor | None], first: int, rest: Dims) -> tuple[int, Dims]:

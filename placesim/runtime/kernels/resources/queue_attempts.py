@@ -21,6 +21,7 @@ from placesim.errors import CancelledError, InvalidArgumentError, OpError, OutOf
 from placesim.runtime.kernels.kernel import KernelContext, WouldWait
 from placesim.runtime.kernels.named_resources import shape_of
 from placesim.runtime.kernels.philox import WordStream, seeded_philox
+from placesim.runtime.kernels.sketch import Sketch, as_array
 from placesim.runtime.shapes import Dims, format_dims
 
 UNBOUNDED = (1 << 31) - 1
@@ -302,8 +303,11 @@ def cancel_puts(queue: Queue, lines: Lines) -> None:
 
 def pad_stack(values: Sequence[Any], dtype: DType, dims: tuple[int, ...]) -> Any:
     """Values of one rank as one tensor with a new first axis: unknown ones of `dims` grow to the largest, filled with zeros."""
-    arrays = [np.asarray(value, dtype.numpy) for value in values]
+    arrays = [as_array(value, dtype) for value in values]
     shape = [max(array.shape[axis] for array in arrays) if dim < 0 else dim for axis, dim in enumerate(dims)]
+    sketch = next((array for array in arrays if isinstance(array, Sketch)), None)
+    if sketch is not None:
+        return sketch.with_shape((len(arrays), *shape))
     found = np.full((len(arrays), *shape), b"" if dtype is STRING else 0, dtype.numpy)
     for row, array in zip(found, arrays, strict=True):
         row[tuple(map(slice, array.shape))] = array

@@ -19,6 +19,7 @@ from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, KernelContext, Table, WouldWait
 from placesim.runtime.kernels.memory_rules import ITSELF, KernelMemory
 from placesim.runtime.kernels.named_resources import infer_unknown_outputs, name_resource, shape_of
+from placesim.runtime.kernels.sketch import Sketch
 from placesim.runtime.shapes import Dims, ShapeContext, format_dims, no_outputs, scalar
 
 BUFFER_TYPE = "N10tensorflow12_GLOBAL__N_16BufferE"
@@ -32,7 +33,7 @@ Staged = tuple[Any, ...]
 
 def bytes_of(values: Sequence[Any]) -> int:
     """The bytes that values hold."""
-    return sum(np.asarray(value).nbytes for value in values if value is not None)
+    return sum((value if isinstance(value, Sketch) else np.asarray(value)).nbytes for value in values if value is not None)
 
 
 # --- in order -------------------------------------------------------------------------------------------------------

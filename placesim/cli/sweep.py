@@ -1,0 +1,271 @@
+"""`placesim sweep`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from placesim.cli.forms import Form, find_form, form_of_file, form_option
+from placesim.cli.options import (
+    Command,
+    debug_option,
+    feed_option,
+    file_access_options,
+    given,
+    link_option,
+    output_option,
+    placement_options,
+    shape_option,
+    shell_environment,
+    source_options,
+)
+from placesim.errors import UsageError
+
+if TYPE_CHECKING:
+    from placesim.prediction.sweeps import Sweep
+    from placesim.sweeping.sweep import SweepRun
+
+MAX_STEPS = 1 << 40
+WRITING_SECONDS = 1.0
+"""Finished rows are written no more often than this, and never for more than a tenth of the time."""
+
+
+def _text(sweep: Sweep) -> str:
+    from placesim.report.text.sweep import sweep_lines
+
+    return sweep_lines(sweep)
+
+
+def _csv(sweep: Sweep) -> str:
+    from placesim.report.text.sweep import sweep_csv
+
+    return sweep_csv(sweep)
+
+
+def _json(sweep: Sweep) -> str:
+    from placesim.report.document import json_line
+    from placesim.report.text.sweep import sweep_document
+
+    return json_line(sweep_document(sweep))
+
+
+def _html(sweep: Sweep) -> str:
+    from placesim.report.pictures.sweep_page import sweep_page
+
+    return sweep_page(sweep)
+
+
+FORMS = (
+    Form("text", _text),
+    Form("csv", _csv, (".csv",)),
+    Form("json", _json, (".json",)),
+    Form("html", _html, (".html", ".htm")),
+)
+_EPILOG = (
+    "Exit code: 0 all combinations were simulated and fit, 1 in some a device runs out of memory or TensorFlow would refuse "
+    "the graph, 2 options are wrong, or no combination has known sizes."
+)
+
+
+def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
+    return click.option(name, metavar=metavar, help=text)
+
+
+@click.command("sweep", epilog=_EPILOG)
+@click.argument("graph")
+@_axis("--gpu", "LIST", "Numbers of GPUs, such as 1..8 or 1,2,4.")
+@_axis("--gpu-model", "LIST", "Models of the GPUs, as `devices --gpu-models` lists them.")
+@_axis("--batch", "LIST", "First dimensions of all placeholders that leave it open.")
+@_axis("--cpu", "LIST", "Numbers of CPU devices.")
+@click.option(
+    "--set", "sets", multiple=True, metavar="KEY=LIST", help="Values of another option or of one part of it; may be repeated."
+)
+@click.option("--examples", type=click.IntRange(1), metavar="N", help="How many examples a step takes; without it, its batch.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="How many processes; without it, as many as processors.")
+@click.option(
+    "--max-combinations", type=click.IntRange(1), metavar="N", help="How many combinations there may be; 10000 without it."
+)
+@click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.")
+@shape_option()
+@feed_option
+@click.option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document.")
+@link_option
+@source_options
+@placement_options
+@file_access_options
+@form_option(FORMS, "The form of the table.")
+@output_option
+@debug_option
+def sweep_command(
+    graph: str,
+    gpu: str | None,
+    gpu_model: str | None,
+    batch: str | None,
+    cpu: str | None,
+    sets: tuple[str, ...],
+    examples: int | None,
+    jobs: int | None,
+    max_combinations: int | None,
+    steps: int | None,
+    feeds: tuple[str, ...],
+    form: str | None,
+    output: str | None,
+    **values: Any,
+) -> int:
+    """Simulate a graph under every combination of options, and tell how long each takes.
+
+    LIST has commas between its values; a number may be a range: 1..8, 8..64/8 (in steps of 8), 1..64*2 (doubled).  Each
+    combination is a row with its step time, examples a second, peak memory, whether it fits, transfers, and what bounds it;
+    one that fails is a row with its error.  `html` is one page that needs no network.  With `--output` to a file in csv, json
+    or html, rows that are finished stay, and are not simulated again.
+
+    \b
+    Examples:
+      placesim sweep model.yaml --gpu 1..8 --gpu-model 'Tesla K80,Tesla V100-SXM2-16GB' --batch 16..256*2
+      placesim sweep model.pb --fetch logits --batch 64 --set 'link:host-network=10Gbit/s,100Gbit/s' --output sweep.html
+      placesim sweep model.yaml --batch 8..64/8 --set soft-placement=true,false --format csv | column -s, -t
+    """
+    from placesim import __version__
+    from placesim.cli.graph_arguments import graph_name
+    from placesim.formats.graph_file.overrides import parse_feed
+    from placesim.options import make_options
+    from placesim.sweeping.axes import MOST_COMBINATIONS, make_axes, parse_set
+    from placesim.sweeping.simulating import Job
+    from placesim.sweeping.store import identity_of, read_kept
+    from placesim.sweeping.sweep import SweepRun
+
+    form = form or form_of_file(FORMS, output or "") or "text"
+    if form == "html" and output is None and sys.stdout.isatty():
+        raise UsageError("a page is not for a terminal: got --format html, expected --output FILE with it")
+    listed = [("gpu", gpu), ("gpu-model", gpu_model), ("batch", batch), ("cpu", cpu)]
+    axes = make_axes(
+        [*((key, text) for key, text in listed if text is not None), *map(parse_set, sets)],
+        max_combinations or MOST_COMBINATIONS,
+    )
+    known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
+    options = given(values | known)
+    make_options(options)  # what is wrong with them is wrong with every row
+    keys = tuple(axis.key for axis in axes)
+    job = Job(_source(graph), graph_name(graph), keys, options, steps, examples)
+    identity = identity_of(job, axes, __version__)
+    is_kept = output is not None and form != "text"
+    kept = read_kept(Path(output), form, keys, identity) if is_kept and output is not None else {}
+    run = SweepRun(job, axes, kept)
+    combined = set(run.combinations)
+    others = [row for row in kept.values() if row.settings not in combined]
+
+    def sweep() -> Sweep:
+        from placesim.prediction.sweeps import Sweep
+
+        return Sweep(job.name, keys, (*run.ordered, *others), identity)
+
+    _run(run, jobs, _Output(sweep, form, output))
+    return run.exit_code
+
+
+def _source(graph: str) -> str | bytes:
+    """A path; the bytes of what can be read only once."""
+    from placesim.files.reading import is_stream
+    from placesim.loading import read_bytes, read_stream
+
+    if graph == "-":
+        data: bytes = read_stream(sys.stdin.buffer, "<stdin>")
+        return data
+    return read_bytes(graph) if is_stream(graph) else graph
+
+
+class _Output:
+    """Where the rows go: a file that is written now and then, a table in the end, or lines as they come."""
+
+    def __init__(self, sweep: Any, form: str, output: str | None) -> None:
+        from placesim.cli.output import is_terminal
+
+        self._sweep = sweep
+        self._form = form
+        self.path = None if output is None else Path(output)
+        self.is_table = form == "text" and output is None and is_terminal(sys.stdout)
+        self.is_stream = form == "text" and output is None and not self.is_table
+        self._next = time.monotonic() + WRITING_SECONDS
+
+    def keep(self) -> None:
+        """Writes the file, if it is time to."""
+        if self.path is not None and self._form != "text" and time.monotonic() >= self._next:
+            began = time.monotonic()
+            self.finish()
+            ended = time.monotonic()
+            self._next = ended + max(WRITING_SECONDS, 10 * (ended - began))
+
+    def finish(self) -> None:
+        """Writes all that there is."""
+        from placesim.cli.output import write, write_files
+
+        sweep = self._sweep()
+        if self.is_table:
+            from placesim.report.terminal_sweep import styled_sweep
+
+            write(styled_sweep(sweep, sys.stdout), is_styled=True)
+        elif not self.is_stream:
+            text = find_form(FORMS, self._form).write(sweep)
+            write(text) if self.path is None else write_files({self.path: [text.encode()]})
+
+
+def _run(run: SweepRun, jobs: int | None, output: _Output) -> None:
+    """Simulates, and writes; where it is interrupted what is finished is written as well."""
+    from placesim.cli.progress import TerminalProgress
+    from placesim.sweeping.processes import number_of_processors
+
+    processes = jobs or number_of_processors()
+    with TerminalProgress() as progress:
+        try:
+            if output.is_stream:
+                _write_lines(run, _watched(run, processes, output, progress))
+            else:
+                for _ in _watched(run, processes, output, progress):
+                    pass
+        except KeyboardInterrupt:
+            progress.clear()
+            if run.simulated and not run.is_in_vain:
+                output.finish()
+            raise
+    output.finish()
+
+
+def _watched(run: SweepRun, processes: int, output: _Output, progress: Any) -> Iterator[None]:
+    total = len(run.combinations)
+    progress.show({"combinations": (len(run.rows), total)})
+    for done in run.run(processes):
+        progress.show({"combinations": (done.done, total)})
+        if not run.is_in_vain:
+            output.keep()
+        yield
+
+
+def _write_lines(run: SweepRun, done: Iterable[None]) -> None:
+    """Lines in the order of the combinations, each once those before it are there."""
+    from placesim.cli.output import write
+    from placesim.report.text.sweep import head_line, row_line
+
+    at = 0
+
+    def told() -> bool:
+        nonlocal at
+        is_read = True
+        while is_read and at in run.rows and not run.is_in_vain:
+            if at == 0:
+                write(head_line(run.job.keys))
+            is_read = write(row_line(run.rows[at]))
+            sys.stdout.flush()
+            at += 1
+        return is_read
+
+    is_read = told()
+    for _ in done:
+        if not is_read:
+            return
+        is_read = told()
+    told()

@@ -1,0 +1,83 @@
+"""Steps simulated for Python callers: how long one takes, and how long under many combinations of options.
+
+Nothing heavy is imported before a function is called, so that the package starts as fast as a shell tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Unpack
+
+from placesim.loading import load
+from placesim.options import OptionValues, make_options
+
+if TYPE_CHECKING:
+    from placesim.loading import Source
+    from placesim.report.time_report import TimeReport
+
+
+def simulate(source: Source, *, steps: int | None = None, **options: Unpack[OptionValues]) -> TimeReport:
+    """How long a graph's steps would take on the machine; the last one runs `steps` times, where that is given.
+
+    Nothing is computed, so that sizes have to be known: `shape` and `batch` settle what placeholders leave open.  Raises what
+    the command line reports as an error; for a device that runs out of memory the exception's `report` has the times without
+    limits.
+    """
+    from placesim.report.time_report import TimeReport
+    from placesim.timing import study_time
+
+    chosen = make_options(options)
+    data = _kept(source)
+    report = TimeReport(study_time(lambda: load(_again(data), None, chosen), chosen, _name(source), steps))
+    if report.error is not None:
+        report.error.report = report
+        raise report.error
+    return report
+
+
+def sweep(
+    source: Source,
+    over: Mapping[str, Any],
+    *,
+    jobs: int = 1,
+    steps: int | None = None,
+    examples: int | None = None,
+    **options: Unpack[OptionValues],
+) -> Iterator[dict[str, Any]]:
+    """A row for each combination of the values in `over`, in their order, each as soon as those before it are there.
+
+    Keys are those of `placesim sweep`, with a list, a range or a text such as `1..8` for each; a row holds its settings and
+    then what came of it by name, `error` where it failed.  `jobs` is how many processes simulate.  Raises UsageError for keys
+    and values that mean nothing, and what is wrong with all combinations alike.
+    """
+    from placesim.report.text.sweep import row_document
+    from placesim.sweeping.axes import make_axes
+    from placesim.sweeping.simulating import Job
+    from placesim.sweeping.sweep import SweepRun
+
+    axes = make_axes(over.items())
+    make_options(options)
+    keys = tuple(axis.key for axis in axes)
+    run = SweepRun(Job(_kept(source), _name(source), keys, dict(options), steps, examples), axes)
+    return (row_document(keys, row) for row in run.in_order(jobs))
+
+
+def _kept(source: Any) -> Any:
+    """What can be read as often as it takes: an open file's bytes in its place."""
+    if not hasattr(source, "read"):
+        return source
+    data = source.read()
+    return data.encode() if isinstance(data, str) else data
+
+
+def _again(data: Any) -> Any:
+    from io import BytesIO
+
+    return BytesIO(data) if isinstance(data, bytes) else data
+
+
+def _name(source: Any) -> str:
+    """What the report calls the graph."""
+    if isinstance(source, Mapping):
+        return "<mapping>"
+    return str(getattr(source, "name", "<stream>")) if hasattr(source, "read") else str(source)

@@ -1,0 +1,125 @@
+"""Rules about how long steps would take, and what they would carry over links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from placesim.devices.names import DeviceSpec
+from placesim.inspection.amounts import readable_seconds
+from placesim.inspection.checking.rule import FROM, TO, Breach, Parameter, PolicyRule, Values
+from placesim.inspection.checking.subject import Subject, is_on
+from placesim.inspection.device_names import short_device
+from placesim.inspection.patterns import matcher
+from placesim.marked import Marked, device, filled
+from placesim.prediction.study import Bound, StepTime, TimeStudy, dearest_nodes
+
+SHOWN = 3
+"""So many of what takes most are named."""
+_WAYS_OUT = {
+    "path": "its nodes wait for each other: faster devices, or fewer nodes in a row",
+    "resource": "less for it to do: nodes elsewhere, or a faster device",
+    "link": "fewer bytes over it, or a faster link",
+}
+
+
+def step_time(subject: Subject, values: Values) -> Iterator[Breach]:
+    """Steps of `run:` that would take longer than `seconds`, each in its steady state."""
+    study = subject.time
+    if values["step"] is not None and values["step"] >= len(study.steps):
+        steps = "the only step is 0" if len(study.steps) == 1 else f"the steps are 0 to {len(study.steps) - 1}"
+        yield Breach(None, Marked(f"there is no step {values['step']}: {steps}"))
+        return
+    for step in study.steps:
+        if values["step"] not in (None, step.number):
+            continue
+        taken = step.high if values["of"] == "high" else step.seconds
+        if taken > values["seconds"]:
+            yield Breach(None, _too_slow(study, step, taken, values))
+
+
+def _too_slow(study: TimeStudy, step: StepTime, taken: float, values: Values) -> Marked:
+    interval = f"{readable_seconds(step.low)} to {readable_seconds(step.high)}"
+    whole = f"({interval})" if values["of"] != "high" else f"at the upper end of its interval ({interval})"
+    said = (
+        f"step {step.number} takes {readable_seconds(taken)} {whole}, at most {readable_seconds(values['seconds'])} are allowed"
+    )
+    if step is not study.step:
+        return Marked(said)
+    # only of the last step is anything else known
+    return Marked(f"{said}; ", _bounded(study.bound, step), f"; the dearest: {_dearest(study)}")
+
+
+def _bounded(bound: Bound, step: StepTime) -> str:
+    return f"{bound.what} takes {bound.seconds / step.seconds:.0%} of it ({_WAYS_OUT[bound.kind]})" if step.seconds else ""
+
+
+def _dearest(study: TimeStudy) -> str:
+    return ", ".join(f"{row.node} ({row.op}, {readable_seconds(row.seconds)})" for row in dearest_nodes(study, SHOWN))
+
+
+def link_bytes(subject: Subject, values: Values) -> Iterator[Breach]:
+    """Links by name, or pairs of devices, over which the last step would carry more than `bytes`, each time that it runs."""
+    study = subject.time
+    if values["from"] is not None or values["to"] is not None:
+        yield from _pair_bytes(study, values)
+    if values["link"] or (values["from"] is None and values["to"] is None):
+        yield from _named_bytes(study, values)
+
+
+def _named_bytes(study: TimeStudy, values: Values) -> Iterator[Breach]:
+    names = [link.name for link in study.links]
+    patterns: Sequence[str] = values["link"] or ("*",)
+    for pattern in patterns if values["link"] else ():
+        if not any(map(matcher([pattern]), names)):
+            known = f"the machine's are {', '.join(names)}" if names else "the machine has none"
+            yield Breach(None, Marked(f"no link matches '{pattern}': {known}"))
+    is_chosen = matcher(patterns)
+    for link in study.links:
+        if is_chosen(link.name) and link.bytes > values["bytes"]:
+            said = f"{link.name} carries {link.bytes:.0f} bytes, at most {values['bytes']} are allowed"
+            yield Breach(None, Marked(f"{said}: `placesim simulate` lists the transfers"))
+
+
+def _pair_bytes(study: TimeStudy, values: Values) -> Iterator[Breach]:
+    source, target = values["from"] or DeviceSpec(), values["to"] or DeviceSpec()
+    carried: dict[tuple[str, str], dict[str, int]] = {}
+    for run in study.transfers:
+        if is_on(run.sender, source) and is_on(run.receiver, target):
+            tensors = carried.setdefault((run.sender, run.receiver), {})
+            tensors[run.tensor] = tensors.get(run.tensor, 0) + run.bytes
+    for pair, tensors in carried.items():
+        if sum(tensors.values()) > values["bytes"]:
+            largest = sorted(tensors.items(), key=lambda row: -row[1])[:SHOWN]
+            named = ", ".join(f"{tensor} ({size} bytes)" for tensor, size in largest)
+            sentence = "{} bytes pass from {} to {}, at most {} are allowed; the largest: {}"
+            ends = (device(short_device(name)) for name in pair)
+            yield Breach(None, filled(sentence, sum(tensors.values()), *ends, values["bytes"], named))
+
+
+RULES = (
+    PolicyRule(
+        "max-step-time",
+        "No step takes longer, by prediction.",
+        step_time,
+        (
+            Parameter("seconds", "seconds", "how long, with a unit if you like (5ms)", required=True),
+            Parameter("step", "count", "only this step of `run:`, the first is 0"),
+            Parameter("of", "end", "`middle`, or `high` for the upper end of the interval", "middle"),
+        ),
+        needs_graph=True,
+        needs_time=True,
+    ),
+    PolicyRule(
+        "max-link-bytes",
+        "The last step carries no more bytes over a link, or from one device to another, each time that it runs.",
+        link_bytes,
+        (
+            Parameter("bytes", "bytes", "how many, with a unit if you like (4MiB)", required=True),
+            Parameter("link", "patterns", "only links of such names, as `simulate` lists them (`*PCIe*`)", ()),
+            FROM,
+            TO,
+        ),
+        needs_graph=True,
+        needs_time=True,
+    ),
+)

@@ -1,0 +1,139 @@
+"""A predicted step as a comparison reads it: from a study of time, or from what `simulate --format json` wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from placesim.errors import GraphFileError, Location, Problem
+from placesim.inspection.written import (
+    AMOUNT,
+    DEVICE,
+    SECONDS,
+    TEXT,
+    Kind,
+    WrongPartError,
+    checked,
+    checked_rows,
+)
+from placesim.prediction.study import PathPart, TimeStudy, path_by_scope
+
+_KEYS = ("seconds", "low", "high", "devices", "links", "nodes", "transfers", "critical_path")
+_STEP = {"seconds": SECONDS, "low": SECONDS, "high": SECONDS}
+_SCHEMA: Mapping[str, Mapping[str, Kind]] = {
+    # part, the kinds of a row's keys; keys that are not read are not looked at
+    "devices": {"device": DEVICE, "busy_seconds": SECONDS},
+    "links": {"name": TEXT, "bytes": AMOUNT, "busy_seconds": SECONDS},
+    "nodes": {"node": TEXT, "op": TEXT, "device": DEVICE, "seconds": SECONDS},
+    "transfers": {"tensor": TEXT, "sender": DEVICE, "receiver": DEVICE, "bytes": AMOUNT, "start": SECONDS, "end": SECONDS},
+    "critical_path": {"node": TEXT, "device": TEXT, "kind": TEXT, "start": SECONDS, "end": SECONDS, "wait": TEXT},
+}
+
+
+class NodeTime(NamedTuple):
+    """All runs of a node in the step; its device is that of the first."""
+
+    op: str
+    device: str
+    seconds: float
+
+
+class Carried(NamedTuple):
+    """What a link or a tensor's way carried, and the seconds that this took."""
+
+    bytes: float = 0.0
+    seconds: float = 0.0
+
+    def plus(self, size: float, seconds: float) -> Carried:
+        """With one more."""
+        return Carried(self.bytes + size, self.seconds + seconds)
+
+
+@dataclass(frozen=True)
+class PredictedStep:
+    """The last step in its steady state, times in seconds: its own with the interval, and by what they go into.
+
+    `devices` has the busy seconds by name, `nodes` by name, `transfers` by tensor, sender and receiver, `links` by name, `path`
+    the critical path by outermost scope and kind.
+    """
+
+    seconds: float
+    low: float
+    high: float
+    devices: Mapping[str, float]
+    nodes: Mapping[str, NodeTime]
+    transfers: Mapping[tuple[str, str, str], Carried]
+    links: Mapping[str, Carried]
+    path: Mapping[tuple[str, str], float]
+
+
+def predicted_step(study: TimeStudy) -> PredictedStep:
+    """The last step of a study."""
+    return _summed(
+        study.step.seconds,
+        study.step.low,
+        study.step.high,
+        {device.device: device.busy for device in study.devices},
+        [(run.node, NodeTime(run.op, run.device, run.seconds)) for run in study.nodes],
+        [((run.tensor, run.sender, run.receiver), (float(run.bytes), run.end - run.start)) for run in study.transfers],
+        {link.name: Carried(link.bytes, link.busy) for link in study.links},
+        study.critical_path,
+    )
+
+
+def read_prediction(data: bytes, name: str) -> PredictedStep | None:
+    """The step of a written prediction; None where the text is something else.
+
+    Raises GraphFileError for a prediction that is damaged.
+    """
+    if data.lstrip()[:1] != b"{" or b'"critical_path"' not in data:
+        return None
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict) or not all(key in document for key in _KEYS):
+        return None
+    try:
+        step = checked(document, _STEP, "")
+        rows = {part: checked_rows(document, part, kinds) for part, kinds in _SCHEMA.items()}
+    except WrongPartError as problem:
+        message = f"not a prediction as `simulate --format json` writes it: {problem}"
+        raise GraphFileError((Problem(Location(name, 1, 1), message),)) from None
+    return _summed(
+        step["seconds"],
+        step["low"],
+        step["high"],
+        {row["device"]: row["busy_seconds"] for row in rows["devices"]},
+        [(row["node"], NodeTime(row["op"], row["device"], row["seconds"])) for row in rows["nodes"]],
+        [(_way(row), (row["bytes"], max(0.0, row["end"] - row["start"]))) for row in rows["transfers"]],
+        {row["name"]: Carried(row["bytes"], row["busy_seconds"]) for row in rows["links"]},
+        [PathPart(**row) for row in rows["critical_path"]],
+    )
+
+
+def _way(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return row["tensor"], row["sender"], row["receiver"]
+
+
+def _summed(
+    seconds: float,
+    low: float,
+    high: float,
+    devices: Mapping[str, float],
+    runs: list[tuple[str, NodeTime]],
+    ways: list[tuple[tuple[str, str, str], tuple[float, float]]],
+    links: Mapping[str, Carried],
+    path: Any,
+) -> PredictedStep:
+    nodes: dict[str, NodeTime] = {}
+    for name, run in runs:
+        known = nodes.get(name)
+        nodes[name] = run if known is None else known._replace(seconds=known.seconds + run.seconds)
+    transfers: dict[tuple[str, str, str], Carried] = {}
+    for way, (size, taken) in ways:
+        transfers[way] = transfers.get(way, Carried()).plus(size, taken)
+    scopes = {(row.scope, row.kind): row.seconds for row in path_by_scope(path)}
+    return PredictedStep(seconds, low, high, devices, nodes, transfers, links, scopes)

@@ -1,0 +1,165 @@
+"""Two predicted steps -> how much longer the second takes, and what takes longer in it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from placesim.inspection.predicted_step import NodeTime, PredictedStep
+
+Key = TypeVar("Key", bound=Hashable)
+Way = tuple[str, str, str]
+"""A tensor, its sender and its receiver."""
+_SAME = 1e-9
+"""Relative: what differs by less differs by the order in which numbers were added up."""
+
+
+class Took(NamedTuple):
+    """How long something took; `where` is a node's device, or a transfer's way, `bytes` what was carried."""
+
+    seconds: float
+    where: str = ""
+    bytes: float | None = None
+
+
+class TimeChange(NamedTuple):
+    """Something of a step that took so long before and so long after; None where it was not there.
+
+    `what` is one of `device`, `node`, `transfer`, `link` and `path`; `kind` is a node's op, or a part of the path's kind.
+    """
+
+    what: str
+    name: str
+    kind: str
+    before: Took | None
+    after: Took | None
+
+    @property
+    def seconds(self) -> float:
+        """How much longer."""
+        return (0.0 if self.after is None else self.after.seconds) - (0.0 if self.before is None else self.before.seconds)
+
+
+class StepInterval(NamedTuple):
+    """A step's time with its interval, in seconds."""
+
+    seconds: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class StepDifference:
+    """A step before and after; `changes` has all that differs, of each `what` what differs most first."""
+
+    before: StepInterval
+    after: StepInterval
+    changes: tuple[TimeChange, ...]
+
+    @property
+    def seconds(self) -> float:
+        """How much longer it takes."""
+        return self.after.seconds - self.before.seconds
+
+    @property
+    def is_within_intervals(self) -> bool:
+        """Whether the intervals overlap, so that which is faster is not sure."""
+        return self.before.low <= self.after.high and self.after.low <= self.before.high
+
+
+def compare_steps(before: PredictedStep, after: PredictedStep) -> StepDifference | None:
+    """What differs; None where both steps take the same time and so does everything in them."""
+    changes = [
+        *_largest_first(_devices(before, after)),
+        *_largest_first(_nodes(before.nodes, after.nodes)),
+        *_largest_first(_transfers(before, after)),
+        *_largest_first(_links(before, after)),
+        *_largest_first(_path(before, after)),
+    ]
+    if not changes and _is_same(before.seconds, after.seconds):
+        return None
+    one, other = (StepInterval(step.seconds, step.low, step.high) for step in (before, after))
+    return StepDifference(one, other, tuple(changes))
+
+
+def _is_same(one: float, other: float) -> bool:
+    return abs(one - other) <= _SAME * max(one, other)
+
+
+def _largest_first(changes: Iterable[TimeChange]) -> list[TimeChange]:
+    return sorted(changes, key=lambda change: -abs(change.seconds))
+
+
+def _changes(what: str, pairs: Iterable[tuple[str, str, Took | None, Took | None]]) -> Iterator[TimeChange]:
+    """Those that took longer or less, or took place elsewhere."""
+    for name, kind, before, after in pairs:
+        one, other = (0.0 if took is None else took.seconds for took in (before, after))
+        moved = before is not None and after is not None and before.where != after.where
+        if moved or not _is_same(one, other):
+            yield TimeChange(what, name, kind, before, after)
+
+
+def _devices(before: PredictedStep, after: PredictedStep) -> Iterator[TimeChange]:
+    pairs = (
+        (name, "", _took(before.devices, name), _took(after.devices, name)) for name in _either(before.devices, after.devices)
+    )
+    return _changes("device", pairs)
+
+
+def _path(before: PredictedStep, after: PredictedStep) -> Iterator[TimeChange]:
+    pairs = ((*key, _took(before.path, key), _took(after.path, key)) for key in _either(before.path, after.path))
+    return _changes("path", pairs)
+
+
+def _took(seconds: Mapping[Key, float], key: Key) -> Took | None:
+    return Took(seconds[key]) if key in seconds else None
+
+
+def _nodes(before: Mapping[str, NodeTime], after: Mapping[str, NodeTime]) -> Iterator[TimeChange]:
+    def took(nodes: Mapping[str, NodeTime], name: str) -> Took | None:
+        node = nodes.get(name)
+        return None if node is None else Took(node.seconds, node.device)
+
+    pairs = (
+        (name, (after.get(name) or before[name]).op, took(before, name), took(after, name)) for name in _either(before, after)
+    )
+    return _changes("node", pairs)
+
+
+def _transfers(before: PredictedStep, after: PredictedStep) -> Iterator[TimeChange]:
+    """Each tensor on its way; one that goes another way is compared with the way that it went."""
+    gone = _ways_by_tensor(key for key in before.transfers if key not in after.transfers)
+    pairs = []
+    for key in after.transfers:
+        old = key if key in before.transfers else gone[key[0]].pop(0) if gone.get(key[0]) else None
+        pairs.append((key[0], "", _on_way(before, old), _on_way(after, key)))
+    pairs += [(key[0], "", _on_way(before, key), None) for keys in gone.values() for key in keys]
+    return _changes("transfer", pairs)
+
+
+def _ways_by_tensor(keys: Iterable[Way]) -> dict[str, list[Way]]:
+    found: dict[str, list[Way]] = {}
+    for key in keys:
+        found.setdefault(key[0], []).append(key)
+    return found
+
+
+def _on_way(step: PredictedStep, key: Way | None) -> Took | None:
+    if key is None:
+        return None
+    carried = step.transfers[key]
+    return Took(carried.seconds, f"{key[1]} -> {key[2]}", carried.bytes)
+
+
+def _links(before: PredictedStep, after: PredictedStep) -> Iterator[TimeChange]:
+    def took(step: PredictedStep, name: str) -> Took | None:
+        carried = step.links.get(name)
+        return None if carried is None else Took(carried.seconds, "", carried.bytes)
+
+    pairs = ((name, "", took(before, name), took(after, name)) for name in _either(before.links, after.links))
+    return _changes("link", pairs)
+
+
+def _either(before: Mapping[Key, object], after: Mapping[Key, object]) -> Iterable[Key]:
+    return dict.fromkeys((*before, *after))

@@ -1,0 +1,254 @@
+"""A node that the steps run -> what it takes on each device, what bounds it there, and what its inputs' transfers cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from placesim.devices.inventory import Device
+from placesim.errors import PlacesimError
+from placesim.prediction.costs import machine_of, start_seconds, work_family
+from placesim.prediction.hosts import DISPATCH_SECONDS
+from placesim.prediction.machines import SimulatedMachine
+from placesim.prediction.steps import PlacedKernel, StepCosts, node_shapes, num_bytes
+from placesim.prediction.work import Product
+from placesim.runtime.accounting.sites import Site
+from placesim.runtime.memory_types import MemoryTypes, memory_types
+from placesim.runtime.recording import Execution
+
+if TYPE_CHECKING:
+    from placesim.graph.graph import Node
+    from placesim.prediction.node_work import NodeShapes
+    from placesim.runtime.prepared import PreparedStep
+    from placesim.runtime.pruning import ClientGraph
+
+COMPUTE, MEMORY, LAUNCH = "compute", "memory", "launch"
+
+
+class InputTransfer(NamedTuple):
+    """A tensor that has to come from elsewhere: its bytes, and the seconds that it takes alone on its links."""
+
+    tensor: str
+    sender: str
+    bytes: int
+    seconds: float
+
+
+class DeviceCost(NamedTuple):
+    """All runs of a node in a step, as if on this device; seconds throughout.
+
+    `compute` is what the operations take at the rate that the processor sustains, `memory` what the bytes take at the bandwidth
+    that copying reaches, `launch` what passes whatever the sizes are, of which `launch_on_host` is on the host before the
+    device begins; `bound` names the largest of the three.  `family` is the fitted formula's, empty for what costs its dispatch.
+    `is_uncertain` tells what runs on the assumed host.  `transfers` are those of inputs that are elsewhere.
+    """
+
+    device: str
+    processor: str
+    seconds: float
+    low: float
+    high: float
+    compute: float
+    memory: float
+    launch: float
+    launch_on_host: float
+    bound: str
+    family: str
+    is_uncertain: bool
+    transfers: tuple[InputTransfer, ...]
+
+    @property
+    def transfer_seconds(self) -> float:
+        """All inputs that are elsewhere, one after another."""
+        return sum(transfer.seconds for transfer in self.transfers)
+
+
+@dataclass(frozen=True)
+class NodeCost:
+    """What a node takes in a step of `run:`, in its steady state, where it is and elsewhere.
+
+    `operations` and `bytes` are of all its `runs`: the kernel's own count, and what its inputs and outputs hold.  `unknown` has
+    the devices on which nothing is known of it, each with the reason.  `calls` tells a node that calls functions, whose nodes
+    are counted by themselves.
+    """
+
+    node: str
+    step: int
+    runs: int
+    operations: int
+    bytes: int
+    here: DeviceCost | None
+    elsewhere: tuple[DeviceCost, ...]
+    unknown: tuple[tuple[str, str], ...]
+    calls: bool
+
+
+class _Run(NamedTuple):
+    """A node's place in a prepared step, and its executions there."""
+
+    step: int
+    prepared: PreparedStep
+    node: Node
+    executions: list[Execution]
+
+
+class NodeCosts:
+    """The costs of the nodes that a graph's steps run, each found when it is asked for."""
+
+    def __init__(
+        self, machine: SimulatedMachine, prepared: Sequence[PreparedStep], steps: Sequence[Sequence[Execution]]
+    ) -> None:
+        self._machine = machine
+        self._costs = StepCosts(machine)
+        self._prepared = prepared
+        self._steps = steps
+        self._runs: dict[str, _Run] | None = None
+
+    def of(self, name: str, device_types: Sequence[str]) -> NodeCost | None:
+        """A node's cost on its device and on all others of such types; None where no step runs it."""
+        run = self._run(name)
+        if run is None:
+            return None
+        places = self._machine.places
+        own = run.prepared.client.devices[run.node.id]
+        others = [
+            place.device for place in places.values() if place.device.type in device_types and place.device.name != own.name
+        ]
+        found: list[DeviceCost] = []
+        unknown: list[tuple[str, str]] = []
+        for device in (own, *others):
+            try:
+                found.append(self._on(run, device))
+            except PlacesimError as error:
+                unknown.append((device.name, error.message))
+        here = found[0] if found and found[0].device == own.name else None
+        shapes = [_shapes(execution) for execution in run.executions]
+        return NodeCost(
+            name,
+            run.step,
+            len(run.executions),
+            sum(shape.operations for shape in shapes),
+            sum(shape.moved_bytes for shape in shapes),
+            here,
+            tuple(found[0 if here is None else 1 :]),
+            tuple(unknown),
+            _site(run.executions[0]).calls,
+        )
+
+    def _run(self, name: str) -> _Run | None:
+        """In the last step that runs it."""
+        if self._runs is None:
+            self._runs = self._all_runs()
+        return self._runs.get(name)
+
+    def _all_runs(self) -> dict[str, _Run]:
+        # a function's body may have nodes of the same names: these are told by what they are
+        prepared_of = {
+            id(node): prepared
+            for prepared in self._prepared
+            for part in prepared.partitions.parts
+            for node in part.graph.nodes
+            if node.name in prepared.client.graph.ids
+        }
+        found: dict[str, _Run] = {}
+        for number, step in reversed(list(enumerate(self._steps))):
+            for execution in step:
+                site = execution.site
+                if site is None or execution.is_dead or id(site.instruction.node) not in prepared_of:
+                    continue
+                name, prepared = site.instruction.node.name, prepared_of[id(site.instruction.node)]
+                run = found.setdefault(name, _Run(number, prepared, prepared.client.graph.node(name), []))
+                if run.step == number:
+                    run.executions.append(execution)
+        return found
+
+    def _on(self, run: _Run, device: Device) -> DeviceCost:
+        place = self._machine.places[device.name]
+        registry = run.prepared.client.graph.registry
+        memory = memory_types(registry, run.node.signature, device.type)
+        parts = []
+        for execution in run.executions:
+            site, shapes = _site(execution), _shapes(execution)
+            kernel = self._costs.kernel_on(place, run.node.name, shapes, memory.outputs, calls=site.calls)
+            parts.append((kernel, _bounds(kernel, shapes), tuple(self._transfers(run, execution, device, memory))))
+        kernels = [kernel for kernel, _, _ in parts]
+        seconds, low, high = map(sum, zip(*(kernel.placed.predicted for kernel in kernels), strict=True))
+        compute, moving, launch = map(sum, zip(*(bound for _, bound, _ in parts), strict=True))
+        work = kernels[0].work
+        return DeviceCost(
+            device.name,
+            place.name,
+            seconds,
+            low,
+            high,
+            compute,
+            moving,
+            launch,
+            sum(kernel.placed.launch for kernel in kernels),
+            max((compute, COMPUTE), (moving, MEMORY), (launch, LAUNCH))[1],
+            "" if work is None else work_family(work, kernels[0].processor),
+            kernels[0].placed.is_host,
+            _folded(transfer for _, _, transfers in parts for transfer in transfers),
+        )
+
+    def _transfers(self, run: _Run, execution: Execution, device: Device, memory: MemoryTypes) -> Iterator[InputTransfer]:
+        """The inputs that are not in the device's memory, each once; a variable that is read by reference moves with it."""
+        client, node = run.prepared.client, run.node
+        places, links = self._machine.places, self._machine.links
+        seen: set[tuple[int, int]] = set()
+        for number, (source, slot) in enumerate(zip(node.input_nodes, node.input_slots, strict=True)):
+            if number in node.signature.tied_inputs or (source, slot) in seen or number >= len(execution.inputs):
+                continue
+            seen.add((source, slot))
+            sender, holder = client.graph.nodes[source], client.devices[source]
+            made = memory_types(client.graph.registry, sender.signature, holder.type).outputs
+            from_host, to_host = slot < len(made) and made[slot], number < len(memory.inputs) and memory.inputs[number]
+            if holder is device and from_host == to_host:
+                continue
+            route = self._machine.route(places[holder.name], places[device.name], from_host=from_host, to_host=to_host)
+            size = num_bytes((execution.inputs[number],))
+            taken = [links[link] for link in route.links]
+            if taken:
+                seconds = sum(link.latency for link in taken) + size / min(link.bandwidth for link in taken)
+                yield InputTransfer(_tensor_name(client, sender, slot), holder.name, size, seconds)
+
+
+def _tensor_name(client: ClientGraph, sender: Node, slot: int) -> str:
+    """As the graph has it: what is fed comes in by a node of the step's own."""
+    if sender.op == "_Arg":
+        return client.feeds[sender.attrs["index"]].removesuffix(":0")
+    return f"{sender.name}:{slot}" if slot else sender.name
+
+
+def _folded(transfers: Iterable[InputTransfer]) -> tuple[InputTransfer, ...]:
+    """Each tensor once, with all its runs."""
+    found: dict[tuple[str, str], InputTransfer] = {}
+    for transfer in transfers:
+        known = found.get(transfer[:2])
+        size, seconds = (0, 0.0) if known is None else known[2:]
+        found[transfer[:2]] = transfer._replace(bytes=transfer.bytes + size, seconds=transfer.seconds + seconds)
+    return tuple(found.values())
+
+
+def _site(execution: Execution) -> Site:
+    assert execution.site is not None
+    return execution.site
+
+
+def _shapes(execution: Execution) -> NodeShapes:
+    return node_shapes(_site(execution), execution)
+
+
+def _bounds(kernel: PlacedKernel, shapes: NodeShapes) -> tuple[float, float, float]:
+    """Seconds of the operations, of the bytes, and of what passes whatever the sizes are."""
+    launch = DISPATCH_SECONDS if kernel.placed.is_host else kernel.placed.launch
+    if kernel.work is None:
+        return 0.0, 0.0, launch
+    machine = machine_of(kernel.work, kernel.processor)
+    operations = shapes.operations or (kernel.work.operations if isinstance(kernel.work, Product) else 0)
+    return (
+        operations / machine.rate,
+        shapes.moved_bytes / machine.bandwidth,
+        launch + start_seconds(kernel.work, kernel.processor),
+    )

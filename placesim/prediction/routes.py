@@ -1,0 +1,137 @@
+"""Links between ends -> the links that a transfer takes.
+
+Of the ways from one end to another, which never lead through a device's memory, that one is taken which passes the fewest hosts
+and networks; of those the one whose narrowest link is widest; then the one with the fewest links, with the least latency, and
+with what was listed first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from placesim.devices.links import Vertex
+from placesim.timelines.links import Link
+
+_NO_LINK = -1
+
+
+class _Edge(NamedTuple):
+    """Where a link, by its number, leads from an end; out of a medium leads none, since the way into it has counted."""
+
+    to: int
+    link: int
+
+
+class Routes:
+    """Ends and the links between them; a way is looked for once."""
+
+    def __init__(self) -> None:
+        self.links: list[Link] = []
+        self._numbers: dict[Vertex, int] = {}
+        self._vertices: list[Vertex] = []
+        self._edges: list[list[_Edge]] = []
+        self._widths: dict[int, dict[int, tuple[int, float]]] = {}
+        self._ways: dict[tuple[int, float], dict[int, tuple[int, int]]] = {}
+
+    def add(self, link: Link) -> int:
+        """A link by its number; `connect` says where it leads."""
+        self.links.append(link)
+        return len(self.links) - 1
+
+    def connect(self, first: Vertex, second: Vertex, link: int) -> None:
+        """The link leads from the first end to the second."""
+        to = self._number(second)
+        self._edges[self._number(first)].append(_Edge(to, link))
+
+    def share(self, ends: Sequence[Vertex], link: int) -> None:
+        """The link is a medium: it leads from each end to each other."""
+        medium = self._number(Vertex(None, f"switch:#{link}"))
+        for end in ends:
+            number = self._number(end)
+            self._edges[number].append(_Edge(medium, link))
+            self._edges[medium].append(_Edge(number, _NO_LINK))
+
+    def _number(self, vertex: Vertex) -> int:
+        found = self._numbers.get(vertex)
+        if found is None:
+            found = self._numbers[vertex] = len(self._vertices)
+            self._vertices.append(vertex)
+            self._edges.append([])
+        return found
+
+    def find(self, source: Vertex, target: Vertex) -> tuple[int, ...] | None:
+        """The links from one end to another, in their order; None where there is no way."""
+        start, end = self._number(source), self._number(target)
+        widths = self._widths.get(start)
+        if widths is None:
+            widths = self._widths[start] = self._widest(start)
+        if end not in widths:
+            return None
+        width = widths[end][1]
+        ways = self._ways.get((start, width))
+        if ways is None:
+            ways = self._ways[start, width] = self._shortest(start, width)
+        found: list[int] = []
+        while end != start:
+            end, link = ways[end]
+            if link != _NO_LINK:
+                found.append(link)
+        return tuple(reversed(found))
+
+    def passes_host(self, source: Vertex, target: Vertex) -> bool:
+        """Whether the way between two ends leads through a host or a network."""
+        self.find(source, target)
+        found = self._widths[self._number(source)].get(self._number(target))
+        return found is not None and found[0] > 0
+
+    def _cost(self, number: int) -> int:
+        """Of passing through an end: 1 for a host or a network, 0 for a switch."""
+        return 0 if self._vertices[number].name.startswith("switch:") else 1
+
+    def _widest(self, start: int) -> dict[int, tuple[int, float]]:
+        """For each end the fewest hosts and networks on a way there and, of such ways, the width of the widest."""
+        found: dict[int, tuple[int, float]] = {start: (0, float("inf"))}
+        done: set[int] = set()
+        waiting = [(0, -float("inf"), start)]
+        while waiting:
+            hosts, negative, at = heappop(waiting)
+            if at in done:
+                continue
+            done.add(at)
+            if at != start:
+                hosts += self._cost(at)
+            for to, link in self._edges[at]:
+                reached = hosts, -negative if link == _NO_LINK else min(-negative, self.links[link].bandwidth)
+                known = found.get(to)
+                if known is None or (reached[0], -reached[1]) < (known[0], -known[1]):
+                    found[to] = reached
+                    if not self._vertices[to].is_gpu:
+                        heappush(waiting, (reached[0], -reached[1], to))
+        return found
+
+    def _shortest(self, start: int, width: float) -> dict[int, tuple[int, int]]:
+        """For each end the one before it and the link between, on the best way of links that are at least so wide."""
+        found: dict[int, tuple[int, int]] = {}
+        best: dict[int, tuple[int, int, float]] = {start: (0, 0, 0.0)}
+        waiting = [(0, 0, 0.0, start)]
+        while waiting:
+            hosts, number, latency, at = heappop(waiting)
+            if (hosts, number, latency) != best[at]:
+                continue
+            if at != start:
+                hosts += self._cost(at)
+            for to, link in self._edges[at]:
+                if link == _NO_LINK:
+                    reached = hosts, number, latency
+                elif self.links[link].bandwidth < width:
+                    continue
+                else:
+                    reached = hosts, number + 1, latency + self.links[link].latency
+                if to not in best or reached < best[to]:
+                    best[to] = reached
+                    found[to] = at, link
+                    if not self._vertices[to].is_gpu:
+                        heappush(waiting, (*reached, to))
+        return found

@@ -1,0 +1,210 @@
+"""Recorded steps -> when everything of them ran on a machine, and the study of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from placesim.errors import PlacesimError
+from placesim.prediction.helps import find_helps
+from placesim.prediction.hosts import DISPATCH_SECONDS, HOST_ASSUMPTION, LAUNCH_SECONDS
+from placesim.prediction.machines import LINK_ASSUMPTION, SimulatedMachine
+from placesim.prediction.memory_curves import MemoryCurve, memory_curve
+from placesim.prediction.step_trace import StepTrace
+from placesim.prediction.steps import Placed, StepCosts, transfer_ends, transfer_key, workload
+from placesim.prediction.study import (
+    COMPUTE,
+    LAUNCH,
+    TRANSFER,
+    Bound,
+    DeviceTime,
+    LinkTime,
+    Memory,
+    NodeRun,
+    PathPart,
+    StepTime,
+    TimeStudy,
+    TransferRun,
+)
+from placesim.runtime.recording import Execution
+from placesim.timelines.bounds import plan_bounds
+from placesim.timelines.events import plan_seconds, simulate_plan
+from placesim.timelines.plan import make_plan
+from placesim.timelines.timeline import PathStep, critical_path
+from placesim.timelines.workload import NOWHERE
+
+
+class WalkedStep(NamedTuple):
+    """A step of `run:`: what its first repetition executed, what a further one does, and how many there are."""
+
+    first: Sequence[Execution]
+    steady: Sequence[Execution]
+    repeat: int
+
+
+def study_steps(
+    name: str,
+    steps: Sequence[WalkedStep],
+    machine: SimulatedMachine,
+    memory: dict[str, Memory],
+    error: PlacesimError | None = None,
+    *,
+    tells_helps: bool = False,
+    is_traced: bool = False,
+) -> TimeStudy:
+    """What the steps take on the machine, and, where that is asked for, what would help; raises what `StepCosts.placed` raises.
+
+    What would help is found by simulating the last step several times more; what a trace is made from is kept if `is_traced`.
+    """
+    costs = StepCosts(machine)
+    simulated: dict[int, SimulatedStep] = {}
+
+    def run(step: Sequence[Execution]) -> SimulatedStep:
+        found = simulated.get(id(step))
+        if found is None:
+            found = simulated[id(step)] = SimulatedStep(step, costs.placed(step), machine)
+        return found
+
+    rows = []
+    for number, step in enumerate(steps):
+        steady = run(step.steady)
+        rows.append(StepTime(number, step.repeat, steady.seconds, *steady.interval, run(step.first).seconds))
+    last = run(steps[-1].steady)
+    curves = tuple(last.memory(memory))
+    return TimeStudy(
+        name,
+        tuple(rows),
+        tuple(last.bounds()),
+        tuple(last.devices(memory)),
+        tuple(last.links()),
+        tuple(last.nodes()),
+        tuple(last.transfers()),
+        tuple(last.path()),
+        _assumptions(last.step, machine),
+        error,
+        find_helps(last) if tells_helps else (),
+        curves,
+        last.trace(len(steps) - 1, curves) if is_traced else None,
+    )
+
+
+def _assumptions(step: Sequence[Execution], machine: SimulatedMachine) -> tuple[str, ...]:
+    said = [HOST_ASSUMPTION]
+    launches = (
+        f" and {LAUNCH_SECONDS * 1e6:g} us to launch a kernel on a GPU" if any(p.gpu for p in machine.places.values()) else ""
+    )
+    said.append(f"a thread of the host is assumed to take {DISPATCH_SECONDS * 1e6:g} us for each node{launches}")
+    if machine.assumes_links:
+        said.append(LINK_ASSUMPTION)
+    said.append(
+        "the interval takes all nodes at the 10th, or all at the 90th, percentile of what was measured in their families"
+    )
+    if any(dtype.size == 0 and dtype.name == "string" for e in step for _, dtype in (*e.inputs, *e.outputs)):
+        said.append("strings are counted as no bytes")
+    return tuple(said)
+
+
+class SimulatedStep:
+    """A step as it ran on the machine: execution n of `step` is task n of `timeline`, at the cost `placed[n]`."""
+
+    def __init__(self, step: Sequence[Execution], placed: Sequence[Placed], machine: SimulatedMachine) -> None:
+        self.step = step
+        self.placed = placed
+        self.machine = machine
+        self.plan = make_plan(workload(step, placed), machine.resources, machine.links)
+        self.timeline = simulate_plan(self.plan)
+
+    @property
+    def seconds(self) -> float:
+        """How long the step takes."""
+        return self.timeline.seconds
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """How long it takes with all nodes at the low end of their intervals, and at the high end."""
+        low = plan_seconds(self.plan.with_seconds([cost.predicted.low for cost in self.placed]))
+        high = plan_seconds(self.plan.with_seconds([cost.predicted.high for cost in self.placed]))
+        # an order that happens to be worse may cost more than shorter nodes save
+        return min(low, self.seconds), max(self.seconds, high)
+
+    @cached_property
+    def critical_path(self) -> tuple[PathStep, ...]:
+        """What the end of the step waited for."""
+        return critical_path(self.plan.tasks, self.timeline)
+
+    def nodes(self) -> Iterator[NodeRun]:
+        resources = self.machine.resources
+        spans = zip(self.step, self.placed, self.timeline.starts, self.timeline.ends, strict=True)
+        for execution, cost, start, end in spans:
+            if execution.site is not None and cost.resource != NOWHERE:
+                stream = resources[cost.resource].name
+                op, device = execution.site.instruction.node.op, execution.site.program.state.device.name
+                yield NodeRun(execution.site.name, op, device, stream, start, end, *cost.predicted, cost.is_host)
+
+    def transfers(self) -> Iterator[TransferRun]:
+        resources = self.machine.resources
+        names: dict[tuple[int, ...], tuple[str, ...]] = {}
+        spans = zip(self.step, self.placed, self.timeline.starts, self.timeline.ends, strict=True)
+        for execution, cost, start, end in spans:
+            if cost.route is not None and cost.route.links:
+                sender, receiver, tensor = transfer_ends(execution)
+                streams = names.get(cost.route.streams)
+                if streams is None:
+                    streams = names[cost.route.streams] = tuple(dict.fromkeys(resources[n].name for n in cost.route.streams))
+                yield TransferRun(tensor, sender, receiver, cost.num_bytes, start, end, streams)
+
+    def links(self) -> Iterator[LinkTime]:
+        for link, traffic in zip(self.machine.links, self.timeline.traffic, strict=True):
+            yield LinkTime(link.name, link.bandwidth, link.latency, traffic.bytes, traffic.busy_seconds)
+
+    def bounds(self) -> Iterator[Bound]:
+        found = plan_bounds(self.plan)
+        yield Bound("path", "the critical path with transfers free", found.longest_path)
+        if found.busiest_resource != NOWHERE:
+            yield Bound("resource", self.machine.resources[found.busiest_resource].name, found.busiest_seconds)
+        if found.most_loaded_link != NOWHERE:
+            yield Bound("link", self.machine.links[found.most_loaded_link].name, found.most_loaded_seconds)
+
+    def devices(self, memory: dict[str, Memory]) -> Iterator[DeviceTime]:
+        usage = self.timeline.usage
+        counts: dict[str, int] = {}
+        bytes_in: dict[str, int] = {}
+        bytes_out: dict[str, int] = {}
+        for execution, cost in zip(self.step, self.placed, strict=True):
+            if cost.route is not None:
+                sender, receiver, _ = transfer_key(execution)
+                bytes_out[sender] = bytes_out.get(sender, 0) + cost.num_bytes
+                bytes_in[receiver] = bytes_in.get(receiver, 0) + cost.num_bytes
+            elif execution.site is not None and cost.resource != NOWHERE:
+                device = execution.site.program.state.device.name
+                counts[device] = counts.get(device, 0) + 1
+        for name, place in self.machine.places.items():
+            gpu = place.gpu
+            busy = usage[place.cores if gpu is None else gpu.compute].busy_seconds
+            copies = 0.0 if gpu is None else sum(usage[s].busy_seconds for s in (gpu.from_host, gpu.to_host, gpu.to_others))
+            held = memory.get(name, Memory(None, None))
+            moved = bytes_in.get(name, 0), bytes_out.get(name, 0)
+            yield DeviceTime(name, place.name, counts.get(name, 0), busy, copies, *moved, held.peak, held.limit)
+
+    def memory(self, memory: dict[str, Memory]) -> Iterator[MemoryCurve]:
+        for name in self.machine.places:
+            if name in memory and memory[name].buffers:
+                yield memory_curve(name, memory[name].buffers, self.timeline, memory[name].limit)
+
+    def trace(self, number: int, memory: Sequence[MemoryCurve]) -> StepTrace:
+        """What a trace of this step, the `number`th, is made from."""
+        return StepTrace(number, self.step, self.placed, self.machine, self.timeline, self.critical_path, memory)
+
+    def path(self) -> Iterator[PathPart]:
+        for part in self.critical_path:
+            execution, cost = self.step[part.task], self.placed[part.task]
+            if execution.site is None or part.end == part.start:
+                continue
+            node, device, kind = execution.site.name, execution.site.program.state.device.name, COMPUTE
+            if cost.route is not None:
+                _, device, node = transfer_ends(execution)
+                kind = TRANSFER
+            elif part.is_launch:
+                kind = LAUNCH
+            yield PathPart(node, device, kind, part.start, part.end, part.wait.value)

@@ -1,0 +1,237 @@
+"""A simulated step -> what can be drawn of it: lanes, what ran on them, and what let each of that begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from placesim.prediction.machines import BETWEEN_GPUS, FROM_HOST, TO_HOST, SimulatedMachine
+from placesim.prediction.step_trace import StepTrace
+from placesim.prediction.steps import Placed, transfer_ends
+from placesim.runtime.recording import Execution, TypedShape
+from placesim.timelines.timeline import Timeline
+from placesim.timelines.workload import NOWHERE
+
+
+class Lane(NamedTuple):
+    """What a step's parts run on: `name` is the stream's or the host's, `label` what it is within its group.
+
+    A `host` and a `network` run several things at once, all others one at a time.
+    """
+
+    name: str
+    label: str
+
+
+class LaneGroup(NamedTuple):
+    """Devices that share their lanes: the CPUs of a task, or the virtual devices of a GPU."""
+
+    devices: tuple[str, ...]
+    processor: str
+    lanes: tuple[Lane, ...]
+
+
+class Begin(NamedTuple):
+    """Why something began no earlier: `wait` is `nothing`, `input`, `launch` or `turn`, `span` what that was, or -1."""
+
+    wait: str
+    span: int
+
+
+NO_CAUSE = Begin("nothing", NOWHERE)
+
+
+class Span(NamedTuple):
+    """A part of the step on its lanes, by their numbers: a node that ran, or a tensor on its way, in seconds.
+
+    `launch_start` and `launch_end` are `start` where the host launched nothing; `launch` says why that began no earlier.
+    `inputs` are the spans that it waited for.  A tensor has no `op`; its `device` is the receiver, and `sender` and `bytes` are
+    its own.  `host_lane` is that of its device's host, on which it was launched.
+    """
+
+    name: str
+    op: str
+    device: str
+    lanes: tuple[int, ...]
+    host_lane: int
+    start: float
+    end: float
+    seconds: float
+    low: float
+    high: float
+    is_uncertain: bool
+    launch_start: float
+    launch_end: float
+    begin: Begin
+    launch: Begin
+    inputs: tuple[int, ...]
+    taken: tuple[TypedShape, ...]
+    made: tuple[TypedShape, ...]
+    sender: str = ""
+    bytes: int = 0
+
+
+class PathSpan(NamedTuple):
+    """A stretch of the critical path: a span, or its launch."""
+
+    span: int
+    is_launch: bool
+    wait: str
+
+
+class StepSpans(NamedTuple):
+    """All that can be drawn of a step; a lane's number is its place in the groups, one after another."""
+
+    groups: tuple[LaneGroup, ...]
+    spans: tuple[Span, ...]
+    path: tuple[PathSpan, ...]
+
+
+def step_spans(trace: StepTrace) -> StepSpans:
+    """What ran, in the order in which it was walked."""
+    step, placed, machine, timeline = trace.step, trace.placed, trace.machine, trace.timeline
+    lanes = _Lanes(machine)
+    shown = [n for n, (execution, cost) in enumerate(zip(step, placed, strict=True)) if _is_shown(execution, cost)]
+    numbers = {task: number for number, task in enumerate(shown)}
+    causes = _Causes(step, timeline, numbers)
+    found = []
+    for task in shown:
+        execution, cost = step[task], placed[task]
+        site = execution.site
+        assert site is not None
+        name, op, device, sender = site.name, site.instruction.node.op, site.program.state.device.name, ""
+        if cost.route is not None:
+            sender, device, name = transfer_ends(execution)
+            op, on = "", lanes.of_route(cost.route.streams, device)
+        else:
+            on = (lanes.numbers[cost.resource],)
+        start, end = timeline.starts[task], timeline.ends[task]
+        launch = start, start
+        if cost.launch and timeline.launch_starts:
+            launch = timeline.launch_starts[task], timeline.launch_ends[task]
+        seconds = cost.predicted if cost.route is None else (end - start,) * 3
+        found.append(
+            Span(
+                name,
+                op,
+                device,
+                on,
+                lanes.numbers[machine.places[device].cores],
+                start,
+                end,
+                *seconds,
+                cost.is_host,
+                *launch,
+                causes.of(task),
+                causes.of(task + len(step)) if launch[1] > launch[0] else NO_CAUSE,
+                causes.inputs(task),
+                execution.inputs,
+                execution.outputs,
+                sender,
+                cost.num_bytes,
+            )
+        )
+    path = tuple(
+        PathSpan(numbers[part.task], part.is_launch, part.wait.value)
+        for part in trace.path
+        if part.task in numbers and part.end > part.start
+    )
+    return StepSpans(lanes.groups, tuple(found), path)
+
+
+def _is_shown(execution: Execution, cost: Placed) -> bool:
+    if execution.site is None:
+        return False
+    return bool(cost.route.links) if cost.route is not None else cost.resource != NOWHERE
+
+
+class _Lanes:
+    """The lanes of a machine, and the lane of each of its resources."""
+
+    def __init__(self, machine: SimulatedMachine) -> None:
+        self.numbers: dict[int, int] = {}
+        self._network: dict[str, int] = {}
+        groups: list[LaneGroup] = []
+        places = machine.places
+        several = len({place.task for place in places.values()}) > 1
+        members: dict[tuple[int, int], list[str]] = {}
+        for name, place in places.items():
+            # a host's lanes come before those of its GPUs, even where it has no CPU device of its own
+            members.setdefault((place.cores, NOWHERE), [])
+            members.setdefault((place.cores, NOWHERE if place.gpu is None else place.gpu.compute), []).append(name)
+        for (cores, compute), devices in members.items():
+            lanes = []
+            if compute == NOWHERE:
+                host = machine.resources[cores].name
+                lanes.append((cores, Lane(host, "host")))
+                if several:
+                    lanes.append((NOWHERE, Lane(host.removesuffix("host") + "network", "network")))
+                processor = "host"
+            else:
+                gpu = places[devices[0]].gpu
+                assert gpu is not None
+                processor = gpu.processor.name
+                streams = zip(
+                    (compute, gpu.from_host, gpu.to_host, gpu.to_others),
+                    ("compute", FROM_HOST, TO_HOST, BETWEEN_GPUS),
+                    strict=True,
+                )
+                lanes += [(stream, Lane(machine.resources[stream].name, label)) for stream, label in streams]
+            for number, (resource, _) in enumerate(lanes, sum(len(group.lanes) for group in groups)):
+                if resource != NOWHERE:
+                    self.numbers[resource] = number
+                else:
+                    self._network |= {name: number for name, place in places.items() if place.cores == cores}
+            groups.append(LaneGroup(tuple(devices), processor, tuple(lane for _, lane in lanes)))
+        self.groups = tuple(groups)
+
+    def of_route(self, streams: Sequence[int], receiver: str) -> tuple[int, ...]:
+        """Those of the streams that a transfer takes; between two hosts' memories that of the receiver's network."""
+        found = tuple(dict.fromkeys(self.numbers[stream] for stream in streams))
+        return found or (self._network[receiver],)
+
+
+class _Causes:
+    """What let each phase of a timeline begin, and what a task waited for, among the tasks that are shown."""
+
+    def __init__(self, step: Sequence[Execution], timeline: Timeline, numbers: dict[int, int]) -> None:
+        self._step = step
+        self._waited_for = timeline.waited_for
+        self._numbers = numbers
+        self._seen: dict[int, int] = {}
+
+    def of(self, phase: int) -> Begin:
+        """Why a phase began no earlier; sends and other things that take nothing are looked through."""
+        count = len(self._step)
+        task, before = phase % count, self._waited_for[phase]
+        if before == NOWHERE:
+            return NO_CAUSE
+        if before == task + count:
+            return Begin("launch", NOWHERE)
+        wait = "input" if before % count in self._step[task].sources else "turn"
+        span = self._shown(before)
+        return Begin(wait if span != NOWHERE else "nothing", span)
+
+    def _shown(self, phase: int) -> int:
+        """The span of a phase, or of the last one before it that is shown."""
+        count, passed = len(self._step), []
+        while phase != NOWHERE and phase % count not in self._numbers:
+            if phase in self._seen:
+                phase = self._seen[phase]
+                break
+            passed.append(phase)
+            phase = self._waited_for[phase]
+        self._seen.update(dict.fromkeys(passed, phase))
+        return self._numbers[phase % count] if phase != NOWHERE else NOWHERE
+
+    def inputs(self, task: int) -> tuple[int, ...]:
+        """The spans that a task waited for, each once."""
+        found: dict[int, None] = {}
+        for source in self._step[task].sources:
+            # what is not shown stands for its source; where it has many, as a function's end, for the last of them
+            while source not in self._numbers and len(self._step[source].sources) == 1:
+                (source,) = self._step[source].sources
+            span = self._numbers[source] if source in self._numbers else self._shown(source)
+            if span != NOWHERE:
+                found[span] = None
+        return tuple(found)

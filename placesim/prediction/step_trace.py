@@ -1,0 +1,236 @@
+"""A simulated step -> the records of its trace.
+
+A device is the process `DEVICE Compute`, whose rows are its host's threads: nodes that run there, and launches of kernels.
+A GPU has `DEVICE/stream:all Compute` for what runs on its compute stream, and `DEVICE/memcpy Compute` for its copies, by copy
+stream; what comes and goes by the network is in `DEVICE/network Compute`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from placesim.prediction.machines import Place, SimulatedMachine
+from placesim.prediction.memory_curves import MemoryCurve
+from placesim.prediction.steps import Placed, transfer_ends
+from placesim.runtime.recording import Execution
+from placesim.timelines.timeline import PathStep, Timeline
+from placesim.timelines.workload import NOWHERE, Cores, host_of
+from placesim.traces import STEPS, Arrow, Count, Lanes, Slice, TraceRecord, Track, arrow, memory_counts, nanoseconds, node_args
+
+LINKS = "Links"
+UNDER_WAY = "transfers under way"
+STEP, PATH = Track(STEPS, "step"), Track(STEPS, "critical path")
+COMPUTE, STREAM, COPIES, NETWORK = KINDS = (" Compute", "/stream:all Compute", "/memcpy Compute", "/network Compute")
+"""What a device's processes are called behind its name."""
+TO_GPU, FROM_GPU, BETWEEN_GPUS, BY_NETWORK = "MEMCPYHtoD", "MEMCPYDtoH", "MEMCPYPtoP", "RecvTensor"
+"""What TensorFlow's timeline calls a transfer."""
+
+
+class StepTrace(NamedTuple):
+    """What a trace is made from: a step's executions, what each took and where, when it ran, and what was held meanwhile.
+
+    `path` is the critical path, `number` the step's.
+    """
+
+    number: int
+    step: Sequence[Execution]
+    placed: Sequence[Placed]
+    machine: SimulatedMachine
+    timeline: Timeline
+    path: Sequence[PathStep]
+    memory: Sequence[MemoryCurve]
+
+    def records(self) -> Iterator[TraceRecord]:
+        """Tracks first, then slices, arrows and counters; the same each time."""
+        return _Records(self).records()
+
+
+class _End(NamedTuple):
+    """A transfer on one of its rows, and what it is called there."""
+
+    track: Track
+    op: str
+
+
+class _Records:
+    def __init__(self, trace: StepTrace) -> None:
+        self._trace = trace
+        timeline = trace.timeline
+        self._runs = list(zip(map(nanoseconds, timeline.starts), map(nanoseconds, timeline.ends), strict=True))
+        self._launches = list(
+            zip(map(nanoseconds, timeline.launch_starts), map(nanoseconds, timeline.launch_ends), strict=True)
+        )
+        self._order = {device: number for number, device in enumerate(trace.machine.places)}
+        self._tracks: dict[Track, tuple[int, int, int]] = {}
+        self._run_tracks: list[Track | None] = [None] * len(trace.step)
+        self._launch_tracks: list[Track | None] = [None] * len(trace.step)
+        self._ends: dict[int, tuple[_End, ...]] = {}
+        self._place_on_hosts()
+        self._place_on_streams()
+        self._place_transfers()
+
+    def records(self) -> Iterator[TraceRecord]:
+        yield STEP
+        yield PATH
+        yield from sorted(self._tracks, key=self._tracks.__getitem__)
+        yield from self._step_slices()
+        for number in range(len(self._trace.step)):
+            yield from self._slices(number)
+        yield from self._arrows()
+        for curve in self._trace.memory:
+            yield from memory_counts(curve.device, ((nanoseconds(time), held) for time, held in curve.changes))
+        yield from self._link_counts()
+
+    # --- rows
+
+    def _track(self, device: str, kind: str, name: str, lane: int = 0) -> Track:
+        track = Track(device + kind, name)
+        self._tracks.setdefault(track, (self._order[device], KINDS.index(kind), lane))
+        return track
+
+    def _place_on_hosts(self) -> None:
+        """Nodes and launches are given the threads of their host, the first that is free."""
+        resources = self._trace.machine.resources
+        waiting: dict[int, list[tuple[int, int, int, bool]]] = {}
+        for number, (execution, cost) in enumerate(zip(self._trace.step, self._trace.placed, strict=True)):
+            if execution.site is None or cost.resource == NOWHERE:
+                continue
+            host, is_launch = host_of(resources[cost.resource]), True
+            if host == NOWHERE:
+                host, is_launch = cost.resource, False
+            if isinstance(resources[host], Cores):
+                start, end = (self._launches if is_launch else self._runs)[number]
+                waiting.setdefault(host, []).append((start, end, number, is_launch))
+        for host, spans in waiting.items():
+            lanes = Lanes()
+            for start, end, number, is_launch in sorted(spans):
+                lane = lanes.take(start, end)
+                tracks = self._launch_tracks if is_launch else self._run_tracks
+                tracks[number] = self._track(self._device(number), COMPUTE, f"{resources[host].name} thread {lane}", lane)
+
+    def _device(self, number: int) -> str:
+        site = self._trace.step[number].site
+        assert site is not None
+        return site.program.state.device.name
+
+    def _place_on_streams(self) -> None:
+        resources = self._trace.machine.resources
+        for number, cost in enumerate(self._trace.placed):
+            if cost.resource == NOWHERE or isinstance(resources[cost.resource], Cores):
+                continue
+            if cost.predicted.seconds:  # what is dispatched only has its launch
+                name = resources[cost.resource].name
+                self._run_tracks[number] = self._track(self._device(number), STREAM, name, cost.resource)
+
+    def _place_transfers(self) -> None:
+        places = self._trace.machine.places
+        lanes: dict[Track, Lanes] = {}
+        on_network: list[tuple[int, int, int]] = []
+        for number, (execution, cost) in enumerate(zip(self._trace.step, self._trace.placed, strict=True)):
+            if cost.route is None or not cost.route.links:
+                continue
+            sender, receiver, _ = transfer_ends(execution)
+            if places[sender].task != places[receiver].task:
+                on_network.append((*self._runs[number], number))
+            ends = self._copies(places[sender], cost.route.streams, is_sender=True)
+            self._ends[number] = (*ends, *self._copies(places[receiver], cost.route.streams, is_sender=False))
+        for start, end, number in sorted(on_network):
+            sender, receiver, _ = transfer_ends(self._trace.step[number])
+            rows = []
+            for device, way in ((sender, "out"), (receiver, "in")):
+                lane = lanes.setdefault(Track(device, way), Lanes()).take(start, end)
+                rows.append(_End(self._track(device, NETWORK, f"{way} {lane}", lane), BY_NETWORK))
+            copies = self._ends[number]
+            # a copy out of a GPU comes before the network, one into a GPU after it
+            first = tuple(copy for copy in copies if copy.op == FROM_GPU)
+            self._ends[number] = (*first, *rows, *(copy for copy in copies if copy.op != FROM_GPU))
+
+    def _copies(self, place: Place, streams: Sequence[int], *, is_sender: bool) -> Iterator[_End]:
+        """The rows of a GPU's copy streams that a transfer takes at one of its ends."""
+        gpu = place.gpu
+        if gpu is None:
+            return
+        own = {gpu.to_others: BETWEEN_GPUS} | ({gpu.to_host: FROM_GPU} if is_sender else {gpu.from_host: TO_GPU})
+        for stream in streams:
+            if stream in own:
+                name = self._trace.machine.resources[stream].name
+                yield _End(self._track(place.device.name, COPIES, name, stream), own[stream])
+
+    # --- slices
+
+    def _step_slices(self) -> Iterator[Slice]:
+        trace = self._trace
+        end = nanoseconds(trace.timeline.seconds)
+        yield Slice(STEP, 0, end, f"step {trace.number}", "Step", {"seconds": trace.timeline.seconds})
+        for part in trace.path:
+            if part.start == part.end:
+                continue
+            execution = trace.step[part.task]
+            name = "" if execution.site is None else execution.site.name
+            kind = "launch" if part.is_launch else "compute" if trace.placed[part.task].route is None else "transfer"
+            args = {"name": name, "kind": kind, "waited for": part.wait.value}
+            yield Slice(PATH, nanoseconds(part.start), nanoseconds(part.end), name or kind, "Path", args)
+
+    def _slices(self, number: int) -> Iterator[Slice]:
+        execution = self._trace.step[number]
+        site = execution.site
+        if site is None:
+            return
+        ends = self._ends.get(number)
+        if ends is not None:
+            sender, receiver, tensor = transfer_ends(execution)
+            for track, op in ends:
+                args = {"name": tensor, "op": op, "bytes": self._trace.placed[number].num_bytes, "from": sender, "to": receiver}
+                yield Slice(track, *self._runs[number], op, "Op", args)
+            return
+        node, graph = site.instruction.node, site.program.graph
+        for found, spans in ((self._launch_tracks[number], self._launches), (self._run_tracks[number], self._runs)):
+            if found is not None:
+                yield Slice(found, *spans[number], node.op, "Op", node_args(site.name, node.op, graph.input_texts(node)))
+
+    # --- arrows and counters
+
+    def _shown(self, number: int) -> tuple[tuple[Track, int, int], ...]:
+        """What an arrow may touch of an execution: a transfer on each row, in its order; else what took the node's time."""
+        if number in self._ends:
+            return tuple((track, *self._runs[number]) for track, _ in self._ends[number])
+        for found, spans in ((self._run_tracks[number], self._runs), (self._launch_tracks[number], self._launches)):
+            if found is not None:
+                return ((found, *spans[number]),)
+        return ()
+
+    def _arrows(self) -> Iterator[Arrow]:
+        """Along each transfer: from what made the tensor, from row to row, and to each that reads it."""
+        step = self._trace.step
+        for number, execution in enumerate(step):
+            if number in self._ends:
+                tensor = transfer_ends(execution)[2]
+                made = [shown for source in execution.sources for maker in step[source].sources for shown in self._shown(maker)]
+                rows = self._shown(number)
+                chain = (*made[:1], *rows)
+                for source, target in pairwise(chain):
+                    yield arrow(tensor, source, target)
+            else:
+                for source_number in execution.sources:
+                    if source_number in self._ends:
+                        tensor = transfer_ends(step[source_number])[2]
+                        for target in self._shown(number)[:1]:
+                            yield arrow(tensor, self._shown(source_number)[-1], target)
+
+    def _link_counts(self) -> Iterator[Count]:
+        machine = self._trace.machine
+        changes: list[dict[int, int]] = [{} for _ in machine.links]
+        for number in self._ends:
+            route = self._trace.placed[number].route
+            assert route is not None
+            start, end = self._runs[number]
+            for link in route.links:
+                changes[link][start] = changes[link].get(start, 0) + 1
+                changes[link][end] = changes[link].get(end, 0) - 1
+        for used, found in zip(machine.links, changes, strict=True):
+            under_way = 0
+            for time in sorted(found):
+                under_way += found[time]
+                yield Count(LINKS, used.name, UNDER_WAY, time, under_way)

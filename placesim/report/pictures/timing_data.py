@@ -1,0 +1,148 @@
+"""A study of time -> what its page draws from: columns of whole numbers, each distinct text kept once.
+
+Spans are in the order in which they begin, and a span's number is its place in it; -1 stands for none.  Times are counted in
+`tick`s, each from the one before, which keeps the columns small; a tick is at most a ten-thousandth of a millionth of the step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+from placesim.dtypes import DType
+from placesim.errors import UsageError
+from placesim.escapes import escape_line
+from placesim.inspection.device_names import short_names
+from placesim.prediction.spans import Span, StepSpans, step_spans
+from placesim.prediction.study import TimeStudy, dearest_nodes, dearest_transfers, folded_path
+from placesim.report.document import error_document
+from placesim.report.text.timing import time_summary
+
+DIGITS = 10
+"""So many digits of the step's time has one tick."""
+MAX_SPANS = 1_000_000
+"""So many can be drawn: a page of some 15 MB, which a browser opens within seconds."""
+WAITS = ("nothing", "input", "launch", "turn")
+
+
+class Table(dict[Hashable, int]):
+    """Numbers values in the order in which they first come."""
+
+    def number(self, value: Hashable) -> int:
+        return self.setdefault(value, len(self))
+
+
+def timing_document(study: TimeStudy, top: int) -> dict[str, Any]:
+    """Everything that the page shows: the report's own facts, its tables with `top` rows at most, and the lanes.
+
+    `study` has its trace.  Raises UsageError where there is too much to draw.
+    """
+    assert study.trace is not None
+    count = len(study.nodes) + len(study.transfers)
+    if count > MAX_SPANS:
+        error = UsageError(f"too much for a page: got {count:,} nodes and transfers in a step, expected at most {MAX_SPANS:,}")
+        error.help = ("`--format json` has them all",)
+        raise error
+    drawn = step_spans(study.trace)
+    names = [device.device for device in study.devices]
+    devices = {name: number for number, name in enumerate(names)}
+    groups = [
+        {
+            "devices": [devices[name] for name in group.devices],
+            "processor": group.processor,
+            "lanes": [lane._asdict() for lane in group.lanes],
+        }
+        for group in drawn.groups
+    ]
+    order = sorted(range(len(drawn.spans)), key=lambda number: (drawn.spans[number].start, number))
+    tick = _tick(study.step.seconds)
+    return time_summary(study) | {
+        "graph": escape_line(study.name),
+        "assumptions": list(study.assumptions),
+        "error": None if study.error is None else error_document(study.error),
+        "folded_path": [part._asdict() | {"scope": escape_line(part.scope)} for part in folded_path(study, top)],
+        "dearest_nodes": [row._asdict() | {"node": escape_line(row.node)} for row in dearest_nodes(study, top)],
+        "dearest_transfers": [row._asdict() | {"tensor": escape_line(row.tensor)} for row in dearest_transfers(study, top)],
+        "short": short_names(names),
+        "groups": groups,
+        "tick": tick,
+        "waits": list(WAITS),
+        **_columns(drawn, order, devices, tick),
+        "memory": [
+            {
+                "device": devices[curve.device],
+                "times": _differences([round(seconds / tick) for seconds, _ in curve.changes]),
+                "bytes": [held for _, held in curve.changes],
+                "limit": curve.limit,
+            }
+            for curve in study.memory
+        ],
+    }
+
+
+def _tick(seconds: float) -> float:
+    return 10.0 ** (math.floor(math.log10(seconds)) - DIGITS) if seconds > 0 else 1.0
+
+
+def _differences(values: Sequence[int]) -> list[int]:
+    return [value - before for value, before in zip(values, chain((0,), values), strict=False)]
+
+
+def _columns(drawn: StepSpans, order: Sequence[int], devices: dict[str, int], tick: float) -> dict[str, Any]:
+    numbers = [-1] * len(order)
+    for number, span in enumerate(order):
+        numbers[span] = number
+    spans = [drawn.spans[number] for number in order]
+    names, ops, lanes, costs, shapes = Table(), Table(), Table(), Table(), Table()
+    starts = [round(span.start / tick) for span in spans]
+    columns = {
+        "name": [names.number(escape_line(span.name)) for span in spans],
+        "op": [ops.number(span.op) for span in spans],
+        "device": [devices[span.device] for span in spans],
+        "lanes": [lanes.number((*span.lanes, -1 - span.host_lane)) for span in spans],
+        "start": _differences(starts),
+        "ticks": [max(0, round(span.end / tick) - start) for span, start in zip(spans, starts, strict=True)],
+        # a launch lies before the run, and often ends as that begins
+        "launch_gap": [start - round(span.launch_end / tick) for span, start in zip(spans, starts, strict=True)],
+        "launch_ticks": [round(span.launch_end / tick) - round(span.launch_start / tick) for span in spans],
+        "cost": [costs.number(_cost(span, devices)) for span in spans],
+        "shapes": [shapes.number(_shapes(span)) for span in spans],
+        "wait": [WAITS.index(span.begin.wait) for span in spans],
+        "before": _relative((span.begin.span for span in spans), numbers),
+        "launch_wait": [WAITS.index(span.launch.wait) for span in spans],
+        "launch_before": _relative((span.launch.span for span in spans), numbers),
+        "inputs": [len(span.inputs) for span in spans],
+        "sources": [own - numbers[source] for own, span in enumerate(spans) for source in span.inputs],
+    }
+    return {
+        "names": list(names),
+        "ops": list(ops),
+        "lane_sets": list(lanes),
+        "costs": list(costs),
+        "shapes": list(shapes),
+        "spans": columns,
+        "path": [[numbers[part.span], int(part.is_launch), WAITS.index(part.wait)] for part in drawn.path],
+    }
+
+
+def _cost(span: Span, devices: dict[str, int]) -> tuple[Any, ...]:
+    """What a node was predicted to take, or what a transfer carries from where."""
+    if span.op:
+        return span.seconds, span.low, span.high, int(span.is_uncertain)
+    return span.bytes, devices[span.sender]
+
+
+def _shapes(span: Span) -> str:
+    taken, made = (", ".join(_tensor(*shape) for shape in side) for side in (span.taken, span.made))
+    return f"{taken} → {made}" if span.op and taken else made
+
+
+def _tensor(dims: Sequence[int], dtype: DType) -> str:
+    return f"{dtype.name}[{','.join(map(str, dims))}]"
+
+
+def _relative(spans: Iterable[int], numbers: Sequence[int]) -> list[int | None]:
+    """How far before its own number each of the spans stands, None for none."""
+    return [None if span < 0 else own - numbers[span] for own, span in enumerate(spans)]

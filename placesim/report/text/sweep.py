@@ -1,0 +1,86 @@
+"""A sweep as lines for a pipe, as CSV, and as a JSON object.
+
+In a pipe the first line names the columns, and each further line is a combination: its settings, and then what `SweepRow`
+holds, with tabs between; seconds have six digits, bytes are whole numbers, and `-` stands for what there is not.  In CSV
+numbers have all of their digits, and what there is not is empty; three columns more say what the rows belong to.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from placesim.escapes import escape_line
+from placesim.inspection.device_names import short_names
+from placesim.prediction.sweeps import RESULTS, Sweep, SweepIdentity, SweepRow
+
+NOTHING = "-"
+IDENTITY = tuple(f"{name}_id" if name != "version" else name for name in SweepIdentity._fields)
+"""The columns of CSV that are alike in all rows."""
+
+
+def sweep_lines(sweep: Sweep) -> str:
+    """All lines."""
+    return head_line(sweep.keys) + "".join(map(row_line, sweep.rows))
+
+
+def head_line(keys: Sequence[str]) -> str:
+    """The names of the columns."""
+    return "\t".join(map(escape_line, (*keys, *RESULTS))) + "\n"
+
+
+def row_line(row: SweepRow) -> str:
+    """A combination."""
+    shown = row._replace(peak_device=short_peak_device(row))
+    return "\t".join(escape_line(_cell(value)) for value in (*shown.settings, *shown[1:])) + "\n"
+
+
+def short_peak_device(row: SweepRow) -> str | None:
+    """The device of the peak as reports of one machine call it."""
+    return None if row.peak_device is None else short_names([row.peak_device])[0]
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def sweep_csv(sweep: Sweep) -> str:
+    """Comma-separated values (RFC 4180, with line feeds), as `read_sweep` reads them back."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow((*sweep.keys, *RESULTS, *IDENTITY))
+    for row in sweep.rows:
+        writer.writerow([_csv_cell(value) for value in (*row.settings, *row[1:], *sweep.identity)])
+    return text.getvalue()
+
+
+def _csv_cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else repr(value) if isinstance(value, float) else str(value)
+
+
+def sweep_document(sweep: Sweep) -> dict[str, Any]:
+    """The JSON object: a row holds its settings and its results by name, null for what there is not."""
+    return {
+        "name": sweep.name,
+        **sweep.identity._asdict(),
+        "keys": list(sweep.keys),
+        "rows": [row_document(sweep.keys, row) for row in sweep.rows],
+    }
+
+
+def row_document(keys: Sequence[str], row: SweepRow) -> dict[str, Any]:
+    """A row by name."""
+    return dict(_items(keys, row))
+
+
+def _items(keys: Sequence[str], row: SweepRow) -> Iterator[tuple[str, Any]]:
+    yield from zip(keys, row.settings, strict=True)
+    yield from zip(RESULTS, row[1:], strict=True)

@@ -1,0 +1,117 @@
+"""How long a graph's steps take, for Python callers: a study with its readings."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from placesim.errors import PlacesimError
+from placesim.prediction.study import Bound, DeviceTime, LinkTime, NodeRun, PathPart, StepTime, TimeStudy, TransferRun
+from placesim.report.text.timing import device_labels, format_lines, time_document
+
+TOP = 10
+"""How many rows of the critical path, of nodes and of transfers the text has unless told otherwise."""
+
+
+class Span(NamedTuple):
+    """A node or a tensor's transfer in the last step: `lane` is the stream or host that a node ran on, or a transfer's way.
+
+    `start` and `end` are in seconds from the step's begin.
+    """
+
+    name: str
+    lane: str
+    start: float
+    end: float
+    is_transfer: bool
+
+
+class TimeReport:
+    """How long the steps take; all but `steps` is of the last one, in its steady state, with times in seconds.
+
+    `error` is TensorFlow's where a device runs out of memory: the times are then those without limits.
+    """
+
+    def __init__(self, study: TimeStudy) -> None:
+        self.study = study
+
+    def __repr__(self) -> str:
+        return f"<placesim.TimeReport of {self.study.name}: {self.seconds:.6g} s>"
+
+    @property
+    def seconds(self) -> float:
+        """The step time."""
+        return self.study.step.seconds
+
+    @property
+    def low(self) -> float:
+        """The lower end of its interval."""
+        return self.study.step.low
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        return self.study.step.high
+
+    @property
+    def steps(self) -> tuple[StepTime, ...]:
+        """Each step of `run:`."""
+        return self.study.steps
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """Below what no order of nodes brings the step."""
+        return self.study.bounds
+
+    @property
+    def devices(self) -> tuple[DeviceTime, ...]:
+        """Each device's work, copies and memory."""
+        return self.study.devices
+
+    @property
+    def links(self) -> tuple[LinkTime, ...]:
+        """Each link's load."""
+        return self.study.links
+
+    @property
+    def nodes(self) -> tuple[NodeRun, ...]:
+        """Each execution of a node."""
+        return self.study.nodes
+
+    @property
+    def transfers(self) -> tuple[TransferRun, ...]:
+        """Each tensor on its way."""
+        return self.study.transfers
+
+    @property
+    def critical_path(self) -> tuple[PathPart, ...]:
+        """What the step's time is made of, without a gap."""
+        return self.study.critical_path
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the times rest on, as sentences."""
+        return self.study.assumptions
+
+    @property
+    def error(self) -> PlacesimError | None:
+        """TensorFlow's, where a device runs out of memory."""
+        return self.study.error
+
+    @cached_property
+    def timeline(self) -> tuple[Span, ...]:
+        """Nodes and transfers in the order in which they begin."""
+        spans = [Span(run.node, run.stream, run.start, run.end, is_transfer=False) for run in self.nodes]
+        labels = device_labels(self.study)
+        for run in self.transfers:
+            lane = f"{labels[run.sender]} to {labels[run.receiver]}"
+            spans.append(Span(run.tensor, lane, run.start, run.end, is_transfer=True))
+        return tuple(sorted(spans, key=lambda span: (span.start, span.end)))
+
+    def text(self, top: int = TOP) -> str:
+        """The lines that the command writes into a pipe."""
+        return format_lines(self.study, top)
+
+    def document(self) -> dict[str, Any]:
+        """The JSON object, as plain values."""
+        return time_document(self.study)

@@ -1,0 +1,71 @@
+"""What a recorder was told of a step's memory -> which execution made each buffer, and which held it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from placesim.memory.buffers import Buffer
+from placesim.memory.sources import Entry
+from placesim.runtime.recording import Execution, Recorder
+
+BEFORE = -1
+"""Stands for an execution: the buffer was there when the step began."""
+
+
+class Lifetime(NamedTuple):
+    """A buffer in a step, of `size` bytes as its device gave them.
+
+    Execution `made` made it, by its place in the step, or it was there BEFORE.  It is free when that and all of `holders` have
+    ended; without holders when the step is over, unless it `is_kept` beyond that.
+    """
+
+    size: int
+    made: int
+    holders: tuple[int, ...] | None
+    is_kept: bool
+
+
+def lifetimes(recorder: Recorder) -> dict[str, list[Lifetime]]:
+    """All buffers of the last step that was recorded, by device, in the order in which they were made."""
+    last = _Step(recorder.steps[-1], recorder.moments[-1])
+    readers: dict[Buffer, list[int]] = {}
+    for buffer, node, moment in recorder.reads:
+        if last.first <= moment <= last.end:
+            readers.setdefault(buffer, []).append(last.execution_of(node, moment))
+    return {device: list(_lifetimes(journal, last, readers)) for device, journal in recorder.journals.items()}
+
+
+class _Step:
+    def __init__(self, executions: Sequence[Execution], first: int) -> None:
+        self._executions = executions
+        self.first = first
+        self.end = first + len(executions)
+
+    def execution_of(self, node: str, moment: int) -> int:
+        """The execution in which a node did something to its memory: the one that ran then, or had just been told of."""
+        number = moment - self.first
+        # what nobody reads is given back when the execution has been told of, and so is what a call's functions gave
+        return number if moment < self.end and self._name(number) == node else max(BEFORE, number - 1)
+
+    def _name(self, number: int) -> str:
+        site = self._executions[number].site
+        return "" if site is None else site.name
+
+
+def _lifetimes(journal: Sequence[Entry], step: _Step, readers: dict[Buffer, list[int]]) -> Iterator[Lifetime]:
+    freed = {entry.buffer: entry for entry in journal if not entry.is_made}
+    for buffer, is_made, node, moment in journal:
+        if not is_made or moment > step.end:
+            continue
+        end = freed.get(buffer)
+        if end is not None and end.moment < step.first:
+            continue
+        made = BEFORE if moment < step.first else step.execution_of(node, moment)
+        # the moment after the last is that in which a step gives back all that is left
+        is_kept = end is None or end.moment > step.end + 1
+        if end is None or end.moment > step.end:
+            yield Lifetime(buffer.allocated, made, None, is_kept)
+        else:
+            holders = (*readers.get(buffer, ()), max(0, step.execution_of(end.node, end.moment)))
+            yield Lifetime(buffer.allocated, made, tuple(dict.fromkeys(holders)), False)

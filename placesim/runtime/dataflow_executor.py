@@ -1,0 +1,67 @@
+"""Runs programs whose order follows from their data: what it builds once, and which kind of run a step is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor as Pool
+from typing import TYPE_CHECKING, Any
+
+from placesim.runtime.dataflow import Run
+from placesim.runtime.program import Program
+from placesim.runtime.wiring import Wiring
+
+if TYPE_CHECKING:
+    from placesim.runtime.accounting.ledger import Ledger
+
+Progress = Callable[[int], None]
+
+
+class DataflowExecutor:
+    """Runs programs node by node as their inputs arrive.
+
+    With a `pool` kernels that deserve it run there; with a `ledger` the memory of each node is accounted for.  `is_body` tells
+    a function's.
+    """
+
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        pool: Pool | None = None,
+        ledger: Ledger | None = None,
+        *,
+        is_body: bool = False,
+    ) -> None:
+        self.programs = programs
+        self.is_body = is_body
+        self.pool = pool
+        self.wiring = [Wiring(program) for program in programs]
+        self._accounted = None if ledger is None else self._open_accounts(ledger)
+
+    def run(
+        self,
+        feeds: Mapping[int, Any],
+        progress: Progress | None = None,
+        *,
+        is_accounted: bool = True,
+    ) -> dict[int, Any]:
+        """One step: values by `_Arg` index -> values by `_Retval` index; raises OpError, with node and device.
+
+        `is_accounted=False` leaves the memory of this step out of the ledger, where there is one.
+        """
+        if self._accounted is not None and is_accounted:
+            return self._accounted(feeds, progress).run()
+        return Run(self, feeds, progress).run()
+
+    def _open_accounts(self, ledger: Ledger) -> Callable[[Mapping[int, Any], Progress | None], Run]:
+        """What makes a run that accounts for memory, and tells the ledger's recorder where it has one."""
+        from placesim.runtime.accounting.flowing import AccountedRun
+        from placesim.runtime.accounting.ledger import make_constants
+
+        for (number, index), buffer in make_constants(ledger, self.programs).items():
+            self.wiring[number].nodes[index].constant = buffer
+        recorder = ledger.recorder
+        if recorder is None:
+            return lambda feeds, progress: AccountedRun(self, feeds, progress, ledger)
+        from placesim.runtime.recorded_dataflow import RecordedRun
+
+        return lambda feeds, progress: RecordedRun(self, feeds, progress, ledger, recorder)

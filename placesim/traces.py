@@ -1,0 +1,102 @@
+"""What a trace shows, as values: slices on tracks, arrows between them, counters.
+
+Times are whole nanoseconds from the beginning of the trace.  Slices of a track do not overlap, unless one lies in the other.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+NANOSECONDS = 1_000_000_000
+ALLOCATORS = "Allocators"
+"""The process of the counters of memory, by TensorFlow's name."""
+STEPS = "Steps"
+IN_USE = "bytes in use"
+
+
+class Track(NamedTuple):
+    """A row of a trace; tracks come before what is on them, in the order in which they are shown."""
+
+    process: str
+    thread: str
+
+
+class Slice(NamedTuple):
+    """Something that lasted; `category` and `args` are what a viewer shows of it."""
+
+    track: Track
+    start: int
+    end: int
+    name: str
+    category: str
+    args: dict[str, Any]
+
+
+class Arrow(NamedTuple):
+    """From a moment of a slice on one track to one of a slice on another."""
+
+    name: str
+    source: Track
+    source_time: int
+    target: Track
+    target_time: int
+
+
+class Count(NamedTuple):
+    """A counter's value from a moment on; `series` says what is counted."""
+
+    process: str
+    name: str
+    series: str
+    time: int
+    value: int
+
+
+def arrow(name: str, source: tuple[Track, int, int], target: tuple[Track, int, int]) -> Arrow:
+    """From one span on a track to another.
+
+    Its ends lie within them, where a viewer can't take a neighbour that ends or begins there for what it touches.
+    """
+    (source_track, began, ended), (target_track, start, end) = source, target
+    reached = max(start, min(start + 1, end - 1))
+    return Arrow(name, source_track, max(began, min(ended - 1, reached)), target_track, reached)
+
+
+TraceRecord: TypeAlias = Track | Slice | Arrow | Count
+
+
+class Lanes:
+    """Rows for what overlaps: each gets the first that is free, what begins earlier first."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._free: list[int] = []
+        self._busy: list[tuple[int, int]] = []
+
+    def take(self, start: int, end: int) -> int:
+        """A lane that is free from `start` on, which is no earlier than any before it, until `end`."""
+        while self._busy and self._busy[0][0] <= start:
+            heapq.heappush(self._free, heapq.heappop(self._busy)[1])
+        lane = heapq.heappop(self._free) if self._free else self.count
+        self.count = max(self.count, lane + 1)
+        heapq.heappush(self._busy, (end, lane))
+        return lane
+
+
+def nanoseconds(seconds: float) -> int:
+    """The nearest; what ends where something else begins still does."""
+    return round(seconds * NANOSECONDS)
+
+
+def memory_counts(device: str, changes: Iterable[tuple[int, int]]) -> Iterator[Count]:
+    """The counter of a device's memory: from when on how many bytes were in use."""
+    task, _, own = device.partition("/device:")
+    name = f"{own} of {task}" if own else device  # viewers cut off the end of what is long
+    return (Count(ALLOCATORS, name, IN_USE, time, held) for time, held in changes)
+
+
+def node_args(name: str, op: str, inputs: Iterable[str]) -> dict[str, Any]:
+    """What TensorFlow's timeline says of a node."""
+    return {"name": name, "op": op} | {f"input{number}": given for number, given in enumerate(inputs)}

@@ -1,0 +1,173 @@
+"""A graph and options -> its steps walked through, with the dearer branch wherever nothing tells which one is taken.
+
+A walk is made again with another branch for each choice that came up, and the dearer one is kept.  What keeps a walk from its
+end is an error that names the little that would settle most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from placesim.errors import PlacesimError, UsageError
+from placesim.runtime.guesses import CONTEXT, Choice, Guesses, is_loop_name
+from placesim.runtime.kernels.sketch import SketchedValueError
+from placesim.runtime.recording import Recorder
+from placesim.runtime.walking import loop_frames, ways_to_know
+from placesim.simulation import Stage, simulate
+from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
+
+if TYPE_CHECKING:
+    from placesim.loading import Loaded
+    from placesim.options import Options
+    from placesim.report.report import Report
+
+MAX_WALKS = 128
+"""So many walks are made at most to find the dearer branches; choices that come later keep their first branch."""
+SURVEYED = 1
+"""What is taken for open dimensions while it is looked for all that is open."""
+
+
+class Walked(NamedTuple):
+    """A walk through all steps: what it established, what it executed, and what it had to assume."""
+
+    report: Report
+    recorder: Recorder
+    guesses: Guesses
+
+
+Cost = Callable[[Walked], float]
+"""How dear a walk was; of two branches the one with which the whole is dearer counts."""
+
+
+def walk(
+    fresh: Callable[[], Loaded],
+    options: Options,
+    cost: Cost,
+    branches: Mapping[Choice, int] | None = None,
+    *,
+    tells_memory: bool = True,
+) -> Walked:
+    """The walk through the steps of a graph, which `fresh` gives anew each time; `branches` are those settled before.
+
+    TensorFlow's errors are in the report.  Raises UsageError for iterations of a loop that there is not, SketchedValueError
+    where a shape is not known.
+    """
+    loaded = fresh()
+    _check_loops(loaded, options)
+    first = walk_once(loaded, options, branches or {}, tells_memory=tells_memory)
+    if any(choice not in (branches or {}) for choice in first.guesses.chosen):
+        search = _Search(fresh, replace(options, no_memory_limit=True), cost)
+        first = search.dearest(first.guesses.chosen, branches or {})
+        if not options.no_memory_limit:
+            failed, first = first.guesses.failed, walk_once(fresh(), options, first.guesses.chosen, tells_memory=tells_memory)
+            first.guesses.failed = failed
+    error = first.report.error
+    if isinstance(error, SketchedValueError):
+        raise _with_more_ways(error, fresh, options)
+    return first
+
+
+def walk_once(loaded: Loaded, options: Options, branches: Mapping[Choice, int], *, tells_memory: bool = True) -> Walked:
+    """One walk that takes these branches; any error is in the report."""
+    recorder = Recorder()
+    guesses = Guesses(True, options.loop_counts, options.assume_unknown, branches)
+    report = simulate(loaded, options, Stage.WALKED, tells_memory=tells_memory, recorder=recorder, guesses=guesses)
+    return Walked(report, recorder, guesses)
+
+
+class _Search:
+    """Looks for the branches with which the walk is dearest, one choice after the other."""
+
+    def __init__(self, fresh: Callable[[], Loaded], options: Options, cost: Cost) -> None:
+        self._fresh = fresh
+        self._options = options
+        self._cost = cost
+        self._walks = 0
+        self._failed: dict[Choice, str] = {}
+
+    def dearest(self, chosen: Mapping[Choice, int], settled: Mapping[Choice, int]) -> Walked:
+        """The dearest walk; each of the choices that were met and are not settled is tried."""
+        base = self._walk(chosen)
+        found = self._settle(base, [choice for choice in chosen if choice not in settled])
+        found.guesses.failed = {choice: text for choice, text in self._failed.items() if choice in found.guesses.chosen}
+        if self._walks >= MAX_WALKS:
+            found.guesses.notes.append(f"only the branches of the first choices were compared, in {MAX_WALKS} walks")
+        return found
+
+    def _walk(self, branches: Mapping[Choice, int]) -> Walked:
+        self._walks += 1
+        return walk_once(self._fresh(), self._options, branches)
+
+    def _settle(self, walked: Walked, choices: Sequence[Choice]) -> Walked:
+        """The dearest walk that differs from this one in these choices, and in those that come up with other branches."""
+        cost = self._cost_of(walked)
+        for choice in choices:
+            for branch in range(choice.ways):
+                taken = walked.guesses.chosen
+                if choice not in taken or branch == taken[choice] or self._walks >= MAX_WALKS:
+                    continue
+                trial = self._walk({**taken, choice: branch})
+                trial = self._settle(trial, [new for new in trial.guesses.chosen if new not in taken])
+                trial_cost = self._cost_of(trial)
+                for tried, failing in ((walked, taken[choice]), (trial, branch)):
+                    if tried.report.error is not None and choice not in self._failed:
+                        self._failed[choice] = f"branch {choice.word(failing)} ends with {tried.report.error.type_name}"
+                if trial_cost > cost:
+                    walked, cost = trial, trial_cost
+        return walked
+
+    def _cost_of(self, walked: Walked) -> float:
+        """What ends in an error is no branch that a step could take."""
+        return -1.0 if walked.report.error is not None else self._cost(walked)
+
+
+def _with_more_ways(error: SketchedValueError, fresh: Callable[[], Loaded], options: Options) -> PlacesimError:
+    """The error with what settles the most of all that is open, which another walk finds out."""
+    survey = walk_once(fresh(), replace(options, assume_unknown=SURVEYED, no_memory_limit=True), {}, tells_memory=False)
+    opened = survey.guesses.opened.values()
+    of_values = list(survey.guesses.causes.values())
+    said = [line for line in error.help if line.startswith(("`--batch", "`--shape"))]
+    if of_values or not said:
+        said += ways_to_know(error, of_values)
+    if all(tensor.dims is not None for tensor in opened) and opened:
+        said.append("`--assume-unknown N` takes N for each open dimension")
+    error.help = tuple(said)
+    return error
+
+
+def _check_loops(loaded: Loaded, options: Options) -> None:
+    """UsageError, with the nearest, for a name that no loop of the graph has."""
+    given = options.loop_counts
+    if not given or loaded.file is None:
+        return
+    steps = loaded.file.steps or ()
+    frames = loop_frames(loaded.file.graph, chain.from_iterable(step.nodes for step in steps))
+    for name in given:
+        if not any(is_loop_name(name, frame) for frame in frames):
+            known = _names(frames)
+            expected = (
+                f"one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"
+                if known
+                else "none: there are no loops"
+            )
+            raise UsageError(f"no such loop: got '{name}' as the name of one, expected {expected}")
+
+
+def _names(frames: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(frame.removesuffix(CONTEXT) for frame in frames))
+
+
+def check_executed(options: Options, *, finds_batch: bool = False) -> None:
+    """UsageError for what settles sizes where these come from what is computed."""
+    given = {
+        "--batch": finds_batch or options.batch is not None,
+        "--shape": options.shape,
+        "--iterations": options.iterations,
+        "--assume-unknown": options.assume_unknown is not None,
+    }
+    found = [name for name, is_given in given.items() if is_given]
+    if found:
+        raise UsageError(f"sizes for what is computed: got {' and '.join(found)} with --execute, expected --feed with arrays")

@@ -1,0 +1,372 @@
+"""Layers -> a graph file's nodes: the forward pass as it is written, its gradients and updates from a tape of it.
+
+Images are `[images, height, width, channels]` here, whatever the graph's layout; padding is a number of pixels on each side, or
+TensorFlow's word.  Ops are TensorFlow's, one for each kernel that a framework launches which runs a network op by op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, Literal, NamedTuple
+
+Layout = Literal["NHWC", "NCHW"]
+Padding = int | tuple[int, int] | Literal["SAME", "VALID"]
+Size = int | tuple[int, int]
+FLOATS = {"float32": 4, "half": 2, "bfloat16": 2}
+
+
+class Tensor(NamedTuple):
+    """A node's output, its dims as this module counts them, and its type."""
+
+    name: str
+    dims: tuple[int, ...]
+    dtype: str
+
+
+class Numerics(NamedTuple):
+    """`compute` is what products are of; `parameters` what weights are kept in, and cast from for each product."""
+
+    compute: str = "float32"
+    parameters: str = "float32"
+
+
+class Tape:
+    """A network as it is written down; `parameters` and `multiply_adds` count, `finish` gives the graph file's mapping."""
+
+    def __init__(self, images: tuple[int, ...], layout: Layout, numerics: Numerics, *, is_training: bool) -> None:
+        self.layout = layout
+        self.numerics = numerics
+        self.is_training = is_training
+        self.parameters = 0
+        self.multiply_adds = 0
+        self._nodes: list[dict[str, Any]] = []
+        self._counts: dict[str, int] = {}
+        self._backward: list[Callable[[], None]] = []
+        self._gradients: dict[str, list[str]] = {}
+        self._variables: list[str] = []
+        self._updates: list[str] = []
+        self._made: set[str] = set()
+        dims = self._physical(images) if len(images) == _IMAGE_RANK else images
+        # they lie on the device: as a variable, since no constant may have more than 2 GiB
+        made = self._variable("images", dims, numerics.parameters)
+        self.input = self.cast(Tensor(made, images, numerics.parameters), numerics.compute)
+
+    # --- nodes
+
+    def _name(self, stem: str) -> str:
+        number = self._counts[stem] = self._counts.get(stem, -1) + 1
+        return f"{stem}_{number}" if number else stem
+
+    def _add(self, op: str, stem: str, inputs: Sequence[Any], attrs: Mapping[str, Any] | None = None) -> str:
+        name = self._name(stem)
+        self._nodes.append({"op": op, "name": name, "inputs": list(inputs), "attrs": dict(attrs or {})})
+        return name
+
+    def _constant(self, stem: str, dims: Sequence[int], dtype: str) -> str:
+        name = self._name(stem)
+        value: Any = 0.0 if prod(dims) else []
+        self._nodes.append({"op": "Const", "name": name, "value": value, "dtype": dtype, "shape": list(dims)})
+        return name
+
+    def _physical(self, dims: Sequence[int]) -> list[int]:
+        images, height, width, channels = dims
+        return [images, channels, height, width] if self.layout == "NCHW" else [images, height, width, channels]
+
+    def _along(self, height: Any, width: Any, rest: Any) -> list[Any]:
+        """A list by axis of the graph's layout."""
+        return [rest, rest, height, width] if self.layout == "NCHW" else [rest, height, width, rest]
+
+    def _weights(self, dims: tuple[int, ...], stem: str, dtype: str = "") -> tuple[str, Callable[[str], None]]:
+        """A parameter's value in the type that it is used in (without one, that of products), and what takes its gradient."""
+        self.parameters += prod(dims)
+        kept, used = self.numerics.parameters, dtype or self.numerics.compute
+        if not self.is_training:
+            name = self._constant(stem, dims, kept)
+            return (self._add("Cast", f"{stem}_cast", [name], {"DstT": used}) if used != kept else name), lambda gradient: None
+        variable = self._name(stem)
+        slot = f"{variable}/momentum"
+        value = self._variable(variable, dims, kept)
+        self._handle(slot, dims, kept)
+        if used != kept:
+            value = self._add("Cast", f"{variable}/cast", [value], {"DstT": used})
+
+        def update(gradient: str) -> None:
+            if used != kept:
+                gradient = self._add("Cast", f"{variable}/gradient", [gradient], {"DstT": kept})
+            momentum = [variable, slot, self._scalar(kept), gradient, self._scalar(kept)]
+            self._updates.append(self._add("ResourceApplyMomentum", f"{variable}/update", momentum))
+
+        return value, update
+
+    def _variable(self, name: str, dims: Sequence[int], dtype: str) -> str:
+        """A variable of zeros, and what reads it."""
+        self._handle(name, dims, dtype)
+        return self._add("ReadVariableOp", f"{name}/read", [name], {"dtype": dtype})
+
+    def _handle(self, name: str, dims: Sequence[int], dtype: str) -> None:
+        attrs = {"dtype": dtype, "shape": list(dims), "shared_name": name}
+        self._nodes.append({"op": "VarHandleOp", "name": name, "attrs": attrs})
+        self._nodes.append({"op": "Fill", "name": f"{name}/zeros", "inputs": [list(dims), self._scalar(dtype)]})
+        self._nodes.append({"op": "AssignVariableOp", "name": f"{name}/assign", "inputs": [name, f"{name}/zeros"]})
+        self._variables.append(f"{name}/assign")
+
+    def _scalar(self, dtype: str) -> str:
+        name = f"scalar_{dtype}"
+        if name not in self._made:
+            self._made.add(name)
+            self._nodes.append({"op": "Const", "name": name, "value": 0.0, "dtype": dtype, "shape": []})
+        return name
+
+    # --- gradients
+
+    def _record(self, result: Tensor, backward: Callable[[str], None]) -> Tensor:
+        """Has `backward` run with the sum of the gradients of the result."""
+        if self.is_training:
+
+            def run() -> None:
+                found = self._gradients.pop(result.name, [])
+                if found:
+                    backward(found[0] if len(found) == 1 else self._add("AddN", "gradient_sum", found))
+
+            self._backward.append(run)
+        return result
+
+    def _give(self, tensor: Tensor, gradient: Callable[[], str]) -> None:
+        """Passes a gradient on; the images' own is not computed."""
+        if tensor.name != self.input.name:
+            self._gradients.setdefault(tensor.name, []).append(gradient())
+
+    # --- layers
+
+    def cast(self, x: Tensor, dtype: str) -> Tensor:
+        """The same in another type."""
+        if x.dtype == dtype:
+            return x
+        made = self._add("Cast", "cast", [x.name], {"DstT": dtype})
+        back = lambda dy: self._give(x, lambda: self._add("Cast", "cast_gradient", [dy], {"DstT": x.dtype}))  # noqa: E731
+        return self._record(Tensor(made, x.dims, dtype), back)
+
+    def convolution(
+        self, x: Tensor, filters: int, size: Size, stride: int = 1, padding: Padding | None = None, groups: int = 1, *,
+        has_bias: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """Square or oblong filters; without `padding`, half of the filter on each side."""
+        rows, columns = (size, size) if isinstance(size, int) else size
+        images, height, width, channels = x.dims
+        padding = (rows // 2, columns // 2) if padding is None else padding
+        window = self._window((rows, columns), stride, padding)
+        out = _extent(height, rows, stride, padding, 0), _extent(width, columns, stride, padding, 1)
+        is_depthwise = groups == channels == filters and groups > 1
+        dims = (rows, columns, channels, 1) if is_depthwise else (rows, columns, channels // groups, filters)
+        weights, update = self._weights(dims, "filter")
+        op = "DepthwiseConv2dNative" if is_depthwise else "Conv2D"
+        made = Tensor(self._add(op, "conv", [x.name, weights], window), (images, *out, filters), x.dtype)
+        self.multiply_adds += prod(made.dims) * rows * columns * channels // groups
+
+        def backward(dy: str) -> None:
+            image_dims, filter_dims = self._physical(x.dims), list(dims)
+            names = (f"{op}BackpropFilter", f"{op}BackpropInput")
+            if is_depthwise:
+                names = ("DepthwiseConv2dNativeBackpropFilter", "DepthwiseConv2dNativeBackpropInput")
+            update(self._add(names[0], "conv_filter_gradient", [x.name, filter_dims, dy], window))
+            self._give(x, lambda: self._add(names[1], "conv_input_gradient", [image_dims, weights, dy], window))
+
+        made = self._record(made, backward)
+        return self.bias(made) if has_bias else made
+
+    def _window(self, size: tuple[int, int], stride: int, padding: Padding) -> dict[str, Any]:
+        attrs: dict[str, Any] = {"strides": self._along(stride, stride, 1), "data_format": self.layout}
+        if isinstance(padding, str):
+            return attrs | {"padding": padding}
+        height, width = (padding, padding) if isinstance(padding, int) else padding
+        if not (height or width):
+            return attrs | {"padding": "VALID"}
+        pairs = self._along([height, height], [width, width], [0, 0])
+        return attrs | {"padding": "EXPLICIT", "explicit_paddings": [pixels for pair in pairs for pixels in pair]}
+
+    def bias(self, x: Tensor) -> Tensor:
+        """A number for each channel added."""
+        weights, update = self._weights(x.dims[-1:], "bias")
+        layout = self.layout if len(x.dims) == _IMAGE_RANK else "NHWC"
+        made = self._add("BiasAdd", "biased", [x.name, weights], {"data_format": layout})
+
+        def backward(dy: str) -> None:
+            update(self._add("BiasAddGrad", "bias_gradient", [dy], {"data_format": layout}))
+            self._give(x, lambda: dy)
+
+        return self._record(Tensor(made, x.dims, x.dtype), backward)
+
+    def normalization(self, x: Tensor) -> Tensor:
+        """Batch normalization, of its statistics in training; scale and offset stay float32 beside narrower images."""
+        layout = self.layout if len(x.dims) == _IMAGE_RANK else "NHWC"
+        kept = "float32"
+        (scale, scale_update), (offset, offset_update) = (
+            self._weights(x.dims[-1:], stem, kept) for stem in ("scale", "offset")
+        )
+        empty = [0] if self.is_training else [x.dims[-1]]
+        moments = [self._constant(stem, empty, kept) for stem in ("mean", "variance")]
+        attrs = {"data_format": layout, "is_training": self.is_training}
+        made = self._add("FusedBatchNormV3", "normalized", [x.name, scale, offset, *moments], attrs)
+
+        def backward(dy: str) -> None:
+            kept_outputs = [f"{made}:{number}" for number in (3, 4, 5)]
+            gradient = self._add("FusedBatchNormGradV3", "normalization_gradient", [dy, x.name, scale, *kept_outputs], attrs)
+            scale_update(f"{gradient}:1")
+            offset_update(f"{gradient}:2")
+            self._give(x, lambda: gradient)
+
+        return self._record(Tensor(made, x.dims, x.dtype), backward)
+
+    def relu(self, x: Tensor, op: Literal["Relu", "Relu6"] = "Relu") -> Tensor:
+        """What is below 0 is 0."""
+        made = Tensor(self._add(op, "relu", [x.name]), x.dims, x.dtype)
+        return self._record(made, lambda dy: self._give(x, lambda: self._add(f"{op}Grad", "relu_gradient", [dy, made.name])))
+
+    def unary(self, x: Tensor, op: str) -> Tensor:
+        """An elementwise op, whose gradient is taken for a product with what it made."""
+        made = Tensor(self._add(op, op.lower(), [x.name]), x.dims, x.dtype)
+        return self._record(made, lambda dy: self._give(x, lambda: self._add("Mul", "gradient", [dy, made.name])))
+
+    def add(self, first: Tensor, second: Tensor) -> Tensor:
+        """The sum of two tensors of one shape."""
+        made = Tensor(self._add("AddV2", "sum", [first.name, second.name]), first.dims, first.dtype)
+
+        def backward(dy: str) -> None:
+            self._give(first, lambda: dy)
+            self._give(second, lambda: dy)
+
+        return self._record(made, backward)
+
+    def scaled(self, x: Tensor, gate: Tensor) -> Tensor:
+        """Each channel of `x` times its gate, `[images, 1, 1, channels]`."""
+        made = Tensor(self._add("Mul", "scaled", [x.name, gate.name]), x.dims, x.dtype)
+
+        def backward(dy: str) -> None:
+            self._give(x, lambda: self._add("Mul", "scaled_gradient", [dy, gate.name]))
+            parts = self._add("Mul", "gate_gradient", [dy, x.name])
+            axes = [2, 3] if self.layout == "NCHW" else [1, 2]
+            self._give(gate, lambda: self._add("Sum", "gate_sum", [parts, axes], {"keep_dims": True}))
+
+        return self._record(made, backward)
+
+    def pool(
+        self, x: Tensor, size: int, stride: int, padding: Padding = "VALID", op: Literal["MaxPool", "AvgPool"] = "MaxPool"
+    ) -> Tensor:
+        """Largest or mean of windows; padding in pixels is the graph's SAME, which pads as many in all to within one."""
+        images, height, width, channels = x.dims
+        out = _extent(height, size, stride, padding, 0), _extent(width, size, stride, padding, 1)
+        word = padding if isinstance(padding, str) else "SAME" if padding else "VALID"
+        attrs = {
+            "ksize": self._along(size, size, 1),
+            "strides": self._along(stride, stride, 1),
+            "padding": word,
+            "data_format": self.layout,
+        }
+        made = Tensor(self._add(op, "pool", [x.name], attrs), (images, *out, channels), x.dtype)
+        dims = self._physical(x.dims)
+
+        def gradient(dy: str) -> str:
+            inputs = [x.name, made.name, dy] if op == "MaxPool" else [dims, dy]
+            return self._add(f"{op}Grad", "pool_gradient", inputs, attrs)
+
+        return self._record(made, lambda dy: self._give(x, lambda: gradient(dy)))
+
+    def response_normalization(self, x: Tensor) -> Tensor:
+        """Local response normalization, over channels."""
+        made = Tensor(self._add("LRN", "response", [x.name]), x.dims, x.dtype)
+        inputs = (x.name, made.name)
+        return self._record(made, lambda dy: self._give(x, lambda: self._add("LRNGrad", "response_gradient", [dy, *inputs])))
+
+    def mean(self, x: Tensor, *, keeps_dims: bool = False) -> Tensor:
+        """The mean of each channel of each image, `[images, channels]`."""
+        images, _, _, channels = x.dims
+        axes = [2, 3] if self.layout == "NCHW" else [1, 2]
+        dims = (images, 1, 1, channels) if keeps_dims else (images, channels)
+        made = Tensor(self._add("Mean", "mean", [x.name, axes], {"keep_dims": keeps_dims}), dims, x.dtype)
+
+        def gradient(dy: str) -> str:
+            spread = self._add("Reshape", "mean_gradient_dims", [dy, self._physical((images, 1, 1, channels))])
+            divided = self._add("Mul", "mean_gradient", [spread, self._scalar(x.dtype)])
+            return self._add("BroadcastTo", "mean_gradients", [divided, self._physical(x.dims)])
+
+        return self._record(made, lambda dy: self._give(x, lambda: gradient(dy)))
+
+    def joined(self, parts: Sequence[Tensor]) -> Tensor:
+        """Side by side, channel after channel."""
+        axis = 1 if self.layout == "NCHW" else 3
+        images, height, width, _ = parts[0].dims
+        dims = images, height, width, sum(part.dims[-1] for part in parts)
+        made = Tensor(self._add("ConcatV2", "joined", [*(part.name for part in parts), axis]), dims, parts[0].dtype)
+
+        def backward(dy: str) -> None:
+            at = 0
+            for part in parts:
+                begin = self._physical((0, 0, 0, at))
+                size = self._physical(part.dims)
+                self._give(part, lambda begin=begin, size=size: self._add("Slice", "part_gradient", [dy, begin, size]))  # type: ignore[misc]
+                at += part.dims[-1]
+
+        return self._record(made, backward)
+
+    def flat(self, x: Tensor) -> Tensor:
+        """Each image as one row."""
+        return self.reshaped(x, (x.dims[0], prod(x.dims[1:])))
+
+    def reshaped(self, x: Tensor, dims: tuple[int, ...]) -> Tensor:
+        """The same numbers in other dims, of a tensor that is no images."""
+        made = Tensor(self._add("Reshape", "reshaped", [x.name, list(dims)]), dims, x.dtype)
+        back = self._physical(x.dims) if len(x.dims) == _IMAGE_RANK else list(x.dims)
+        return self._record(made, lambda dy: self._give(x, lambda: self._add("Reshape", "reshaped_back", [dy, back])))
+
+    def linear(self, x: Tensor, units: int, *, has_bias: bool = True) -> Tensor:
+        """A product with weights: `[rows, features]` to `[rows, units]`."""
+        rows, features = x.dims
+        weights, update = self._weights((features, units), "weights")
+        made = Tensor(self._add("MatMul", "product", [x.name, weights]), (rows, units), x.dtype)
+        self.multiply_adds += rows * features * units
+
+        def backward(dy: str) -> None:
+            update(self._add("MatMul", "weights_gradient", [x.name, dy], {"transpose_a": True}))
+            self._give(x, lambda: self._add("MatMul", "product_gradient", [dy, weights], {"transpose_b": True}))
+
+        made = self._record(made, backward)
+        return self.bias(made) if has_bias else made
+
+    # --- the whole
+
+    def finish(self, logits: Tensor, *, has_update: bool = True) -> dict[str, Any]:
+        """The graph file: a step that gives the logits, or in training one of loss, gradients and, with those, updates."""
+        if not self.is_training:
+            return self._file([logits.name])
+        single = self.cast(logits, "float32")
+        labels = self._name("labels")
+        rows = single.dims[0]
+        self._nodes.append({"op": "Const", "name": labels, "value": 0, "dtype": "int64", "shape": [rows]})
+        loss = self._add("SparseSoftmaxCrossEntropyWithLogits", "loss", [single.name, labels])
+        self._gradients[single.name] = [f"{loss}:1"]
+        for backward in reversed(self._backward):
+            backward()
+        ends = self._updates
+        if not has_update:
+            ends = [node["inputs"][3] for node in self._nodes if node["op"] == "ResourceApplyMomentum"]
+            self._nodes = [node for node in self._nodes if node["op"] != "ResourceApplyMomentum"]
+        return self._file([*ends, loss])
+
+    def _file(self, ends: Sequence[str]) -> dict[str, Any]:
+        nodes = [*self._nodes, _target("init", self._variables), _target("step", ends)]
+        return {"nodes": nodes, "run": [{"fetch": ["init"]}, {"fetch": ["step"]}]}
+
+
+_IMAGE_RANK = 4
+
+
+def _target(name: str, nodes: Sequence[str]) -> dict[str, Any]:
+    return {"op": "NoOp", "name": name, "control_inputs": [node.partition(":")[0] for node in nodes]}
+
+
+def _extent(extent: int, size: int, stride: int, padding: Padding, axis: int) -> int:
+    if padding == "SAME":
+        return -(-extent // stride)
+    pixels = 0 if isinstance(padding, str) else padding if isinstance(padding, int) else padding[axis]
+    return (extent + 2 * pixels - size) // stride + 1

@@ -1,0 +1,134 @@
+"""A simulated step of `graphs/cifar10-towers.yaml` with more or fewer towers, a GPU each.
+
+    python -m tests.benchmarks.towers                 a table: 1, 2, 4 and 8 towers, on K80s and on V100s
+    python -m tests.benchmarks.towers 4 --images 128  that graph for four GPUs as JSON, which every command takes
+
+The file has two towers of 8 images.  The graph of any other number is the file's with that many copies of a tower: the batch is
+split between them, and the CPU averages over them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+import placesim
+from placesim.loading import load
+from placesim.options import make_options
+from placesim.prediction.study import TimeStudy
+from placesim.report.text.amounts import readable_seconds
+from placesim.timing import study_time
+
+FILE = Path(placesim.__file__).parent.parent / "graphs" / "cifar10-towers.yaml"
+FILE_TOWERS, FILE_IMAGES = 2, 8
+NUMBERS = (1, 2, 4, 8)
+IMAGES = (8, 128)
+"""The file's, and those of TensorFlow's tutorial on CIFAR-10."""
+_WIDTH = 26
+MODELS = ("Tesla K80", "Tesla V100-SXM2-16GB")
+
+
+def tower_graph(towers: int, images: int = FILE_IMAGES) -> dict[str, Any]:
+    """The file's graph with so many towers, each of so many images."""
+    document: dict[str, Any] = yaml.safe_load(FILE.read_text())
+    nodes = document["nodes"]
+    starts = [number for number, entry in enumerate(nodes) if entry.get("id") == "x"]
+    assert len(starts) == FILE_TOWERS
+    # the ids of the shards and the scope stand together, once for each tower
+    ahead, tower, behind = nodes[: starts[0]], nodes[starts[0] : starts[1]], nodes[starts[1] + starts[1] - starts[0] :]
+    copies = [entry for number in range(towers) for entry in _tower(tower, number, images)]
+    document["nodes"] = [*(_split(entry, towers, images) for entry in ahead), *copies, *(_averaged(e, towers) for e in behind)]
+    document["devices"]["gpu"]["count"] = towers
+    feed = document["run"][-1]["feed"]
+    feed["images"]["random_normal"][0] = towers * images
+    feed["labels"] = [number % 10 for number in range(towers * images)]
+    return document
+
+
+def _tower(entries: list[dict[str, Any]], number: int, images: int) -> list[dict[str, Any]]:
+    found = copy.deepcopy(entries)
+    for entry in found:
+        entry["device"] = f"/gpu:{number}"
+        if entry.get("op") == "Identity" and number:
+            entry["inputs"] = [f"{entry['inputs'][0]}:{number}"]
+        for node in entry.get("nodes", ()):
+            node["inputs"] = [_of_images(value, images) for value in node["inputs"]]
+    return found
+
+
+def _of_images(value: Any, images: int) -> Any:
+    """A shape that begins with the number of a tower's images, or the share of one of them."""
+    if isinstance(value, list) and len(value) > 1 and value[0] == FILE_IMAGES:
+        return [images, *value[1:]]
+    return 1 / images if value == 1 / FILE_IMAGES else value
+
+
+def _split(entry: dict[str, Any], towers: int, images: int) -> dict[str, Any]:
+    if entry.get("op") == "Placeholder":
+        return entry | {"shape": [towers * images, *entry["shape"][1:]]}
+    return entry | {"attrs": {"num_split": towers}} if entry.get("op") == "Split" else entry
+
+
+def _averaged(entry: dict[str, Any], towers: int) -> dict[str, Any]:
+    def average(node: dict[str, Any]) -> dict[str, Any]:
+        if node["op"] == "AddN":
+            name = node["inputs"][0].partition("/")[2]
+            return node | {"inputs": [f"tower_{number}/{name}" if number else f"tower/{name}" for number in range(towers)]}
+        shares = [1 / towers if value == 1 / FILE_TOWERS else value for value in node.get("inputs", ())]
+        return node | {"inputs": shares} if node["op"] == "Mul" else node
+
+    return entry | {"nodes": [average(node) for node in entry["nodes"]]}
+
+
+class Row(NamedTuple):
+    """A step on a machine."""
+
+    towers: int
+    images: int
+    model: str
+    study: TimeStudy
+
+    @property
+    def images_per_second(self) -> float:
+        return self.towers * self.images / self.study.step.seconds
+
+
+def simulated(towers: int, images: int, model: str) -> Row:
+    """The step of a number of towers on as many GPUs of a model."""
+    options = make_options({"gpu": towers, "gpu_model": model})
+    graph = tower_graph(towers, images)
+    return Row(towers, images, model, study_time(lambda: load(graph, None, options), options, f"{towers} towers"))
+
+
+def table() -> str:
+    """For each number of GPUs the step's time and the images a second, on each model and for each number of images."""
+    machines = [(model, images) for model in MODELS for images in IMAGES]
+    lines = [f"GPUs  {''.join(f'{short_model(model)}, {images} images each'.ljust(_WIDTH) for model, images in machines)}"]
+    for towers in NUMBERS:
+        rows = [simulated(towers, images, model) for model, images in machines]
+        cells = (f"{readable_seconds(row.study.step.seconds)}, {row.images_per_second:,.0f}/s".ljust(_WIDTH) for row in rows)
+        lines.append(f"{towers:<6}{''.join(cells)}")
+    return "\n".join(map(str.rstrip, lines))
+
+
+def short_model(model: str) -> str:
+    """`Tesla V100-SXM2-16GB` -> `V100`."""
+    return model.removeprefix("Tesla ").partition("-")[0]
+
+
+def main() -> None:
+    """The table, or a graph."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("towers", type=int, nargs="?", help="write the graph of so many towers")
+    parser.add_argument("--images", type=int, default=FILE_IMAGES, help="images of a tower")
+    asked = parser.parse_args()
+    print(table() if asked.towers is None else json.dumps(tower_graph(asked.towers, asked.images)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,294 @@
+"""`placesim sweep`: a row for each combination, what is kept in a file, and how it ends."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placesim.sweeping import processes
+from placesim.sweeping.simulating import RowOutcome
+from tests.cli.shell import Shell, rows, start
+
+GRAPH = """
+devices: {cpu: 1, gpu: {count: 2, model: Tesla K80}}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 1024]}
+  - {op: Const, name: w, value: 0.1, shape: [1024, 1024]}
+  - {op: MatMul, name: a, inputs: [x, w], device: /gpu:0}
+  - {op: Relu, name: b, inputs: [a], device: /gpu:1}
+fetch: [b]
+"""
+ENDINGS = ("csv", "json", "html")
+
+
+@pytest.fixture
+def graph(shell: Shell) -> str:
+    return shell.write("g.yaml", GRAPH)
+
+
+def table(output: str) -> list[dict[str, str]]:
+    head, *lines = (line.split("\t") for line in output.splitlines())
+    return [dict(zip(head, line, strict=True)) for line in lines]
+
+
+def test_a_pipe_gets_a_line_for_each_combination(shell: Shell, graph: str) -> None:
+    ended = shell("sweep", graph, "--gpu", "2..3", "--gpu-model", "Tesla K80,Tesla T4", "--batch", "64,128", "--jobs", "1")
+    assert (ended.code, ended.complaint) == (0, "")
+    found = table(ended.output)
+    assert [(row["gpu"], row["gpu-model"], row["batch"]) for row in found[:3]] == [
+        ("2", "Tesla K80", "64"),
+        ("2", "Tesla K80", "128"),
+        ("2", "Tesla T4", "64"),
+    ]
+    assert len(found) == 8
+    for row in found:
+        assert 0 < float(row["low"]) <= float(row["seconds"]) <= float(row["high"])
+        assert float(row["examples_per_second"]) == pytest.approx(float(row["batch"]) / float(row["seconds"]), rel=1e-4)
+        assert (row["fits"], row["error"], row["peak_device"]) == ("true", "-", "GPU:0")
+        assert (int(row["transfers"]), int(row["transfer_bytes"])) == (3, 3 * int(row["batch"]) * 4096)
+
+
+def test_a_row_is_what_simulate_says(shell: Shell, graph: str) -> None:
+    (row,) = table(shell("sweep", graph, "--gpu-model", "Tesla T4", "--batch", "96", "--link", "GPU:0-GPU:1=1GB/s").output)
+    told = shell("simulate", graph, "--gpu-model", "Tesla T4", "--batch", "96", "--link", "GPU:0-GPU:1=1GB/s").output
+    assert [row["seconds"], row["low"], row["high"]] == rows(told, "time")[0]
+    assert max(rows(told, "bound"), key=lambda bound: float(bound[2]))[1] == row["bound"]
+    assert [device[8] for device in rows(told, "device") if device[0] == "GPU:0"] == [row["peak_bytes"]]
+
+
+def test_processes_find_what_one_does(shell: Shell, graph: str) -> None:
+    arguments = ("sweep", graph, "--gpu", "1..3", "--batch", "32..128*2")
+    assert shell(*arguments, "--jobs", "3").output == shell(*arguments, "--jobs", "1").output
+
+
+def test_a_combination_that_fails_is_a_row(shell: Shell, graph: str) -> None:
+    ended = shell("sweep", graph, "--gpu", "1,2", "--batch", "64,3000000")
+    assert ended.code == 1
+    found = table(ended.output)
+    assert [row["fits"] for row in found] == ["-", "-", "true", "false"]
+    assert found[0]["error"].startswith("InvalidArgumentError: Cannot assign a device for operation b")
+    assert found[0]["seconds"] == "-"
+    assert found[3]["error"].startswith("ResourceExhaustedError: ")
+    assert float(found[3]["seconds"]) > float(found[2]["seconds"])
+    assert int(found[3]["peak_bytes"]) > int(found[3]["limit_bytes"])
+
+
+def test_what_is_wrong_with_all_is_an_error(shell: Shell, graph: str) -> None:
+    ended = shell("sweep", graph, "--gpu", "2,3")
+    assert (ended.code, ended.output) == (2, "")
+    assert ended.complaint == (
+        "UsageError: the shapes of placeholders are open: x [?,1024]\n  `--batch N` says the first dimension of all\n"
+    )
+    wrong = shell.write("wrong.yaml", "nodes: [{op: MatMull}]")
+    assert shell("sweep", wrong, "--gpu", "1,2", "--format", "json").complaint.startswith(
+        "GraphFileError: wrong.yaml:1:14: unknown op"
+    )
+    assert shell("sweep", "none.yaml", "--gpu", "1").code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--set", "gpus=1"), "unknown key of a sweep: got 'gpus'"),
+        (("--set", "gpu"), "wrong --set: got 'gpu'"),
+        (("--gpu", "8..1"), "empty range of gpu"),
+        (("--gpu", "1", "--set", "gpu=2"), "two ways to say what gpu is"),
+        (("--batch", "1..20", "--max-combinations", "10"), "too many combinations: got 20"),
+        (("--batch", "4", "--fetch", "nothing"), "nothing"),
+        (("--batch", "4", "--set", "config:gpu_memory=1"), "unknown key of a config: got 'gpu_memory'"),
+        (("--batch", "4", "--set", "config:per_process_gpu_memory_fraction=-3"), "per_process_gpu_memory_fraction"),
+        (("--batch", "4", "--format", "yaml"), "expected text or csv or json or html"),
+        (("--batch", "4", "--link", "a"), "bad link"),
+    ],
+)
+def test_options_that_mean_nothing(shell: Shell, graph: str, arguments: tuple[str, ...], message: str) -> None:
+    ended = shell("sweep", graph, *arguments)
+    assert ended.code == 2
+    assert message in ended.complaint
+
+
+def test_parts_of_options_are_keys(shell: Shell, graph: str) -> None:
+    def seconds(*sets: str) -> list[float]:
+        arguments = [part for text in sets for part in ("--set", text)]
+        return [float(row["seconds"]) for row in table(shell("sweep", graph, "--jobs", "1", *arguments).output)]
+
+    fast, slow = seconds("shape:x=64x1024", "link:GPU:0-GPU:1=100GB/s,1MB/s")
+    assert slow > 100 * fast
+    one, two = seconds("shape:x=64x1024", "device:b=/gpu:0,/gpu:1")
+    assert one < two
+    small, large = seconds("shape:x=64x1024,128x1024")
+    assert small < large
+    ended = shell("sweep", graph, "--batch", "64", "--set", "config:per_process_gpu_memory_fraction=0.0001,0.5", "--jobs", "1")
+    assert [row["fits"] for row in table(ended.output)] == ["false", "true"]
+
+
+def test_examples_say_how_many_a_step_takes(shell: Shell, graph: str) -> None:
+    (row,) = table(shell("sweep", graph, "--set", "shape:x=64x1024").output)
+    assert row["examples_per_second"] == "-"
+    (row,) = table(shell("sweep", graph, "--set", "shape:x=64x1024", "--examples", "10").output)
+    assert float(row["examples_per_second"]) == pytest.approx(10 / float(row["seconds"]), rel=1e-4)
+
+
+def test_without_a_key_there_is_one_row(shell: Shell, graph: str) -> None:
+    closed = shell.write("h.yaml", GRAPH.replace("null", "8"))
+    (row,) = table(shell("sweep", closed).output)
+    assert next(iter(row)) == "seconds"
+
+
+def test_a_terminal_gets_a_table(shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "160")
+    ended = shell("sweep", graph, "--gpu", "1,2", "--batch", "64", "--jobs", "1")
+    assert "step time" in ended.output
+    assert "1 of 2: InvalidArgumentError: Cannot assign a device for operation b" in ended.output
+    assert "critical path" in ended.output
+
+
+def test_a_stream_is_read_once(shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Input:
+        buffer = io.BytesIO(GRAPH.encode())
+
+    monkeypatch.setattr("sys.stdin", Input())
+    assert len(table(shell("sweep", "-", "--batch", "8,16").output)) == 2
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+class Counter:
+    """Counts what is simulated in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: list[Any] = []
+        simulate = processes.simulate_row
+
+        def counted(job: Any, values: Any) -> RowOutcome:
+            self.seen.append(values)
+            return simulate(job, values)
+
+        monkeypatch.setattr(processes, "simulate_row", counted)
+
+
+@pytest.fixture
+def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
+    return Counter(monkeypatch)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_finished_rows_are_kept(shell: Shell, graph: str, counter: Counter, ending: str) -> None:
+    arguments = (
+        "sweep",
+        graph,
+        "--jobs",
+        "1",
+        "--output",
+        f"s.{ending}",
+        "--batch",
+        "64",
+        "--set",
+        "soft-placement=true,false",
+    )
+    first = shell(*arguments, "--gpu", "1..2")
+    assert (first.code, first.output) == (1, "")
+    written = Path(f"s.{ending}").read_bytes()
+    assert len(counter.seen) == 4
+    assert shell(*arguments, "--gpu", "1..2").code == 1
+    assert len(counter.seen) == 4
+    assert Path(f"s.{ending}").read_bytes() == written
+    shell(*arguments, "--gpu", "2..3")
+    assert counter.seen[4:] == [(3, 64, True), (3, 64, False)]
+    shell(*arguments, "--gpu", "1..3")  # what was not asked for between stays
+    assert len(counter.seen) == 6
+    fresh = ("sweep", graph, "--jobs", "1", "--output", f"t.{ending}", "--batch", "64", "--set", "soft-placement=true,false")
+    shell(*fresh, "--gpu", "1..3")
+    assert Path(f"s.{ending}").read_bytes() == Path(f"t.{ending}").read_bytes()
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("change", ["graph", "options", "keys"])
+def test_a_file_of_something_else_is_an_error(shell: Shell, graph: str, ending: str, change: str) -> None:
+    arguments = ["sweep", graph, "--jobs", "1", "--output", f"s.{ending}", "--batch", "64"]
+    shell(*arguments)
+    written = Path(f"s.{ending}").read_bytes()
+    what = {"graph": "another graph", "options": "other options", "keys": "other keys, batch"}[change]
+    if change == "graph":
+        shell.write("g.yaml", GRAPH.replace("0.1", "0.2"))
+    else:
+        arguments += ["--soft-placement"] if change == "options" else ["--gpu", "2"]
+    ended = shell(*arguments)
+    assert ended.code == 2
+    assert ended.complaint == (
+        f"UsageError: cannot go on with s.{ending}: got a sweep of {what}, expected this sweep's own rows\n"
+        "  give another `--output`, or remove that file\n"
+    )
+    assert Path(f"s.{ending}").read_bytes() == written
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(
+    "content", [b"hello", b"{}", b"[1]", b'{"rows":3}', b"a,b\n1,2\n", b"\xff\xfe", b"<html></html>", b"[" * 100000]
+)
+def test_a_file_that_is_no_sweep_is_not_touched(shell: Shell, graph: str, ending: str, content: bytes) -> None:
+    shell.write(f"s.{ending}", content)
+    ended = shell("sweep", graph, "--output", f"s.{ending}", "--batch", "64")
+    assert ended.code == 2
+    assert f"cannot go on with s.{ending}: got no sweep written as {ending}" in ended.complaint
+    assert Path(f"s.{ending}").read_bytes() == content
+
+
+def test_rows_of_another_release_are_simulated_again(shell: Shell, graph: str, counter: Counter) -> None:
+    arguments = ("sweep", graph, "--jobs", "1", "--output", "s.json", "--batch", "64,128")
+    shell(*arguments)
+    document = json.loads(Path("s.json").read_text())
+    Path("s.json").write_text(json.dumps(document | {"version": "0.0.1"}))
+    shell(*arguments)
+    assert len(counter.seen) == 4
+    assert json.loads(Path("s.json").read_text()) == document
+
+
+def test_csv_and_json_say_the_same(shell: Shell, graph: str) -> None:
+    arguments = ("sweep", graph, "--jobs", "1", "--gpu", "1..2", "--batch", "64,3000000")
+    listed = list(csv.DictReader(io.StringIO(shell(*arguments, "--format", "csv").output)))
+    document = json.loads(shell(*arguments, "--format", "json").output)
+    assert document["keys"] == ["gpu", "batch"]
+    assert len(listed) == len(document["rows"]) == 4
+    for line, row in zip(listed, document["rows"], strict=True):
+        for name, value in row.items():
+            written = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+            assert line[name] == written
+        assert (line["graph_id"], line["options_id"], line["version"]) == tuple(
+            document[name] for name in ("graph", "options", "version")
+        )
+
+
+def test_a_process_that_dies_is_a_row(shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHOME", "/nowhere")  # no Python starts
+    ended = shell("sweep", graph, "--jobs", "2", "--batch", "64,128")
+    assert ended.code == 1
+    assert all("UnavailableError: the process that simulated it has ended with" in row["error"] for row in table(ended.output))
+
+
+def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
+    (tmp_path / "g.yaml").write_text(GRAPH)
+    output = tmp_path / "s.csv"
+    process = start("sweep", str(tmp_path / "g.yaml"), "--batch", "1..2000", "--jobs", "2", "--output", str(output))
+    deadline = time.monotonic() + 60
+    while not output.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    kept = list(csv.DictReader(io.StringIO(output.read_text())))
+    assert 0 < len(kept) < 2000
+    assert all(row["fits"] == "true" for row in kept)
+    assert [name for name in os.listdir(tmp_path) if name.startswith(".placesim")] == []

@@ -1,0 +1,35 @@
+"""The graph of any number of towers: the file's own for two, and the same training for all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import yaml
+
+import placesim
+from tests.benchmarks.towers import FILE, FILE_IMAGES, FILE_TOWERS, simulated, tower_graph
+
+
+def test_two_towers_are_the_file() -> None:
+    assert tower_graph(FILE_TOWERS, FILE_IMAGES) == yaml.safe_load(FILE.read_text())
+
+
+@pytest.mark.parametrize("towers", [1, 4, 8])
+def test_any_number_of_towers_trains_alike(towers: int) -> None:
+    def losses(number: int) -> list[float]:
+        report = placesim.run(tower_graph(number, 16 // number))
+        return [float(np.asarray(result.array)) for result in report.results]
+
+    # the same batch, and averages of averages
+    found = losses(towers)
+    assert len(found) == 4
+    assert found == pytest.approx(losses(FILE_TOWERS), rel=1e-3)
+
+
+@pytest.mark.parametrize("towers", [1, 8])
+def test_each_tower_has_its_gpu(towers: int) -> None:
+    study = simulated(towers, 16, "Tesla K80").study
+    gpus = [device for device in study.devices if "GPU" in device.device]
+    assert len(gpus) == towers
+    assert len({(gpu.nodes, gpu.busy) for gpu in gpus}) == 1
+    assert gpus[0].nodes > 0

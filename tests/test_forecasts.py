@@ -1,0 +1,108 @@
+"""`placesim.simulate` and `placesim.sweep`: the same as the commands, for Python callers."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import placesim
+from placesim.report.text.timing import time_document
+from tests.prediction.test_steps import study
+
+GRAPH: dict[str, Any] = {
+    "devices": {"cpu": 1, "gpu": {"count": 2, "model": "Tesla K80"}},
+    "nodes": [
+        {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [None, 1024]},
+        {"op": "Const", "name": "w", "value": 0.1, "shape": [1024, 1024]},
+        {"op": "MatMul", "name": "a", "inputs": ["x", "w"], "device": "/gpu:0"},
+        {"op": "Relu", "name": "b", "inputs": ["a"], "device": "/gpu:1"},
+    ],
+    "fetch": ["b"],
+}
+TEXT = """
+devices: {cpu: 1, gpu: {count: 2, model: Tesla K80}}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 1024]}
+  - {op: Relu, name: b, inputs: [x], device: /gpu:1}
+fetch: [b]
+"""
+
+
+def test_a_report_is_the_study_with_its_readings() -> None:
+    report = placesim.simulate(GRAPH, gpu=4, shape={"x": [16, 1024]})
+    expected = study(GRAPH, gpu=4, shape={"x": [16, 1024]})
+    assert report.document() == time_document(expected) | {"graph": "<mapping>"}
+    assert report.seconds == expected.step.seconds
+    assert (report.low, report.high) == (expected.step.low, expected.step.high)
+    assert report.nodes == expected.nodes
+    assert report.text().startswith(f"time\t{report.seconds:.6g}\t")
+    assert "TimeReport of <mapping>" in repr(report)
+    assert report.error is None
+
+
+def test_a_timeline_has_what_ran_in_its_order() -> None:
+    report = placesim.simulate(GRAPH, batch=64)
+    spans = report.timeline
+    assert len(spans) == len(report.nodes) + len(report.transfers)
+    assert [span.start for span in spans] == sorted(span.start for span in spans)
+    assert {span.lane for span in spans if span.is_transfer} == {"CPU:0 to GPU:0", "GPU:0 to GPU:1", "GPU:1 to CPU:0"}
+    assert {span.name for span in spans} >= {"a", "b", "x"} - {"x"}
+    assert max(span.end for span in spans) == pytest.approx(report.seconds)
+    by_lane: dict[str, float] = {}
+    for span in spans:
+        if span.lane.endswith("compute"):
+            assert span.start >= by_lane.get(span.lane, 0.0)
+            by_lane[span.lane] = span.end
+
+
+def test_steps_repeat_the_last_one() -> None:
+    report = placesim.simulate(GRAPH, batch=64, steps=10)
+    assert report.steps[-1].repeat == 10
+    assert report.steps[-1].total_seconds == pytest.approx(10 * report.seconds)
+
+
+def test_a_device_that_runs_out_is_raised_with_the_times_without_limits() -> None:
+    with pytest.raises(placesim.ResourceExhaustedError) as caught:
+        placesim.simulate(GRAPH, batch=3_000_000)
+    assert caught.value.report.seconds > 0
+    assert caught.value.report.error is caught.value
+    with pytest.raises(placesim.UsageError, match="are open: x"):
+        placesim.simulate(GRAPH)
+
+
+def test_an_open_file_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "g.yaml").write_text(TEXT)
+    seconds = placesim.simulate(tmp_path / "g.yaml", batch=8).seconds
+    for stream in (io.BytesIO(TEXT.encode()), io.StringIO(TEXT), (tmp_path / "g.yaml").open()):
+        assert placesim.simulate(stream, batch=8).seconds == seconds
+        stream.close()
+    found = list(placesim.sweep(io.StringIO(TEXT), {"batch": [8, 16]}))
+    assert found[0]["seconds"] == seconds
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_rows_come_in_their_order(jobs: int) -> None:
+    rows = list(placesim.sweep(GRAPH, {"gpu": "2..3", "batch": range(16, 64, 16)}, jobs=jobs, link=["GPU:0-GPU:1=1GB/s"]))
+    assert [(row["gpu"], row["batch"]) for row in rows] == [(gpu, batch) for gpu in (2, 3) for batch in (16, 32, 48)]
+    for row in rows:
+        report = placesim.simulate(GRAPH, gpu=row["gpu"], batch=row["batch"], link=["GPU:0-GPU:1=1GB/s"])
+        assert (row["seconds"], row["low"], row["high"]) == (report.seconds, report.low, report.high)
+        assert row["examples_per_second"] == pytest.approx(row["batch"] / row["seconds"])
+
+
+def test_a_row_is_there_before_the_next_is_simulated() -> None:
+    rows = placesim.sweep(GRAPH, {"batch": range(1, 10_000)})
+    assert next(rows)["batch"] == 1
+    rows.close()  # type: ignore[attr-defined]  # a generator
+
+
+def test_what_means_nothing_is_said_at_once() -> None:
+    with pytest.raises(placesim.UsageError, match="unknown key of a sweep: got 'gpus'"):
+        placesim.sweep(GRAPH, {"gpus": [1]})
+    with pytest.raises(placesim.UsageError, match="no such option: got gpus"):
+        placesim.sweep(GRAPH, {"gpu": [1]}, gpus=3)  # type: ignore[call-arg]
+    with pytest.raises(placesim.UsageError, match="are open: x"):
+        list(placesim.sweep(GRAPH, {"gpu": [2, 3]}))
