@@ -90,10 +90,11 @@ def _contract(problem: Problem, leader: Sequence[int]) -> Coarse:
     tasks = tuple(
         Task(
             problem.tasks[rows[-1]].name,
-            tuple(math.fsum(parts) for parts in zip(*(problem.tasks[task].seconds for task in rows), strict=True)),
+            _seconds([problem.tasks[task] for task in rows]),
             math.fsum(problem.tasks[task].holds for task in rows),
             makes[cluster],
             all(problem.tasks[task].is_backward for task in rows),
+            *_host_work([problem.tasks[task] for task in rows]),
         )
         for cluster, rows in enumerate(members)
     )
@@ -106,9 +107,24 @@ def _contract(problem: Problem, leader: Sequence[int]) -> Coarse:
             problem.devices,
             problem.ways,
             problem.needs_contiguous,
+            problem.layout,
         ),
         cluster_of,
     )
+
+
+def _seconds(tasks: Sequence[Task]) -> tuple[float, ...]:
+    """One after another, on each kind; no faster than they are launched."""
+    found = [math.fsum(parts) for parts in zip(*(task.seconds for task in tasks), strict=True)]
+    launching = [math.fsum(parts) for parts in zip(*(task.launches for task in tasks[1:]), strict=True)] or [0.0] * len(found)
+    return tuple(max(pair) for pair in zip(found, launching, strict=True))
+
+
+def _host_work(tasks: Sequence[Task]) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """The launch of the first, since those of the others go on while the device works; and the most cores."""
+    if not tasks[0].launches:
+        return (), ()
+    return tasks[0].launches, tuple(max(row) for row in zip(*(task.cores for task in tasks), strict=True))
 
 
 def _joined_groups(problem: Problem, cluster_of: Sequence[int], count: int) -> tuple[tuple[int, ...], ...]:

@@ -112,11 +112,18 @@ def quick(problem: Problem) -> tuple[str, ...]:
     return ("rank",) if _is_scheduling(problem) else ("list",)
 
 
-def plan_problem(problem: Problem, effort: Effort, tell: Callable[[Planned], None] = lambda planned: None) -> Planned:
-    """The best plan that the effort finds; `tell` is called with each better one.  Raises what `Problem.check` raises."""
+def plan_problem(
+    problem: Problem, effort: Effort, tell: Callable[[Planned], None] = lambda planned: None, start: Plan | None = None
+) -> Planned:
+    """The best plan that the effort finds, no worse than `start`; `tell` is called with each better one.
+
+    Raises what `Problem.check` raises.
+    """
     problem.check()
     began = time.monotonic()
     best = _Best(best_bound(problem), began, tell)
+    if start is not None:
+        best.take(start, "start")
     search = Search(effort.seed, began + effort.seconds, effort.evaluations, best.bound.value)
     try:
         for name in quick(problem) if effort.method == "auto" else ():

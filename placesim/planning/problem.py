@@ -13,6 +13,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from placesim.errors import UsageError
+from placesim.timelines.links import Link
+from placesim.timelines.workload import Resource
 
 MAX_NAMED = 5
 
@@ -34,6 +36,7 @@ class Task(NamedTuple):
 
     `seconds` has an entry for each kind of device, infinity where none of the kind can run it.  `holds` is what it takes of its
     device's capacity, `makes` how much of its output has to be moved to each other device that reads it.
+    Where there is a layout, `launches` are the host's seconds before it and `cores` how many it asks for, by kind as well.
     """
 
     name: str
@@ -41,6 +44,8 @@ class Task(NamedTuple):
     holds: float = 0.0
     makes: float = 0.0
     is_backward: bool = False
+    launches: tuple[float, ...] = ()
+    cores: tuple[int, ...] = ()
 
 
 class Device(NamedTuple):
@@ -63,11 +68,25 @@ class Way(NamedTuple):
     pace: float = 1.0
 
 
+class Layout(NamedTuple):
+    """The machine that a makespan is simulated on: where each device runs its tasks, and the way from each to each other.
+
+    `places` has a resource for each device; `routes`, from and to devices, the links and the streams of a transfer, whose
+    amount is in the links' unit.
+    """
+
+    resources: tuple[Resource, ...]
+    links: tuple[Link, ...]
+    places: tuple[int, ...]
+    routes: tuple[tuple[tuple[tuple[int, ...], tuple[int, ...]], ...], ...]
+
+
 @dataclass(frozen=True)
 class Problem:
     """Tasks by number with the numbers of those that they read from; tasks of one group stay on one device.
 
-    `ways` is a matrix, from and to devices by number; None where any way takes one second for each unit and nothing else.
+    `ways` is a matrix, from and to devices by number; None where any way takes one second for each unit and nothing else.  With
+    a `layout` makespans are simulated on that machine.
     Raises UsageError from `check` where no plan can be.
     """
 
@@ -78,6 +97,7 @@ class Problem:
     devices: tuple[Device, ...]
     ways: tuple[tuple[Way, ...], ...] | None = None
     needs_contiguous: bool = False
+    layout: Layout | None = None
 
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:

@@ -6,6 +6,11 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from placesim.planning.problem import Plan, Problem
+from placesim.timelines.events import plan_seconds, simulate_plan
+from placesim.timelines.plan import Plan as SimulatedPlan
+from placesim.timelines.plan import make_plan
+from placesim.timelines.workload import Task as SimulatedTask
+from placesim.timelines.workload import Transfer
 
 
 def tails(problem: Problem, seconds: Sequence[float]) -> list[float]:
@@ -78,6 +83,63 @@ class PrioritySchedules:
                 heappush(busy, (starts[task] + seconds[task], devices[task]))
         value = max((start + time for start, time in zip(starts, seconds, strict=True)), default=0.0)
         return Plan(value, tuple(devices), tuple(starts))
+
+
+class Simulated:
+    """What the machine of the problem's layout makes of an assignment: tasks, launches and transfers, simulated."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._kinds = [device.kind for device in problem.devices]
+
+    def seconds(self, devices: Sequence[int]) -> float:
+        """When all has ended."""
+        return plan_seconds(self._plan(devices)[0])
+
+    def plan(self, devices: Sequence[int]) -> Plan:
+        """The plan that an assignment is."""
+        simulated, numbers = self._plan(devices)
+        timeline = simulate_plan(simulated)
+        return Plan(timeline.seconds, tuple(devices), tuple(timeline.starts[number] for number in numbers))
+
+    def _plan(self, devices: Sequence[int]) -> tuple[SimulatedPlan, list[int]]:
+        """The tasks of the event simulation, and which of them each of the problem's is."""
+        problem, layout, kinds = self.problem, self.problem.layout, self._kinds
+        assert layout is not None
+        work: list[SimulatedTask | Transfer] = []
+        numbers = [0] * len(problem.tasks)
+        arrived: dict[tuple[int, int], int] = {}
+        for task in problem.order:
+            own, kind = devices[task], kinds[devices[task]]
+            inputs = []
+            for source in problem.inputs[task]:
+                sender = devices[source]
+                if sender == own:
+                    inputs.append(numbers[source])
+                    continue
+                moved = arrived.get((source, own))
+                if moved is None:
+                    links, streams = layout.routes[sender][own]
+                    moved = arrived[source, own] = len(work)
+                    work.append(Transfer(problem.tasks[source].makes, links, (numbers[source],), streams))
+                inputs.append(moved)
+            numbers[task] = len(work)
+            row = problem.tasks[task]
+            work.append(
+                SimulatedTask(
+                    row.seconds[kind],
+                    layout.places[own],
+                    tuple(inputs),
+                    row.launches[kind] if row.launches else 0.0,
+                    row.cores[kind] if row.cores else 1,
+                )
+            )
+        return make_plan(work, layout.resources, layout.links), numbers
+
+
+def assignments(problem: Problem) -> FirstCome | Simulated:
+    """What evaluates assignments of a makespan."""
+    return FirstCome(problem) if problem.layout is None else Simulated(problem)
 
 
 class FirstCome:

@@ -10,20 +10,20 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from placesim.planning.problem import Plan, Problem
-from placesim.planning.schedules import FirstCome
+from placesim.planning.schedules import assignments
 from placesim.planning.search import Search
 
 
 def end_first(problem: Problem, search: Search) -> Iterator[Plan]:
     """Ranks by mean times, then by least ones, with whole transfers and without: each rank is another list."""
-    first_come, best = FirstCome(problem), math.inf
+    measured, best = assignments(problem), math.inf
     for is_mean in (True, False):
         for counts_transfers in (True, False):
             devices = _schedule(problem, _ranks(problem, is_mean=is_mean, counts_transfers=counts_transfers))
             search.spend(1)
             if devices is None:
                 continue
-            plan = first_come.plan(devices)
+            plan = measured.plan(devices)
             if plan.value < best:
                 best = plan.value
                 yield plan

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from placesim.planning.methods.annealing import neighbours
 from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.problem import Plan, Problem
-from placesim.planning.schedules import FirstCome
+from placesim.planning.schedules import assignments
 from placesim.planning.search import Search
 
 FIRST_ROUND = 2000
@@ -19,7 +19,7 @@ _TOGETHER = 0.3
 
 def anneal_moves(problem: Problem, search: Search) -> Iterator[Plan]:
     """Rounds from the best so far, each longer than the one before; a move is of a group or of a few connected ones."""
-    first_come, draw = FirstCome(problem), search.random
+    measured, draw = assignments(problem), search.random
     best = search.start or next(end_first(problem, search), None)
     if best is None or len(problem.devices) < 2 or not problem.groups:
         return
@@ -54,7 +54,7 @@ def anneal_moves(problem: Problem, search: Search) -> Iterator[Plan]:
             for one in moved:
                 for task in problem.groups[one]:
                     devices[task] = new
-            found = first_come.seconds(devices)
+            found = measured.seconds(devices)
             search.spend(1)
             if found <= value or draw.random() < math.exp((value - found) / temperature):
                 value = found
@@ -63,7 +63,7 @@ def anneal_moves(problem: Problem, search: Search) -> Iterator[Plan]:
                     left[old] += problem.held[one]
                     left[new] -= problem.held[one]
                 if value < best.value:
-                    best = first_come.plan(devices)
+                    best = measured.plan(devices)
                     yield best
             else:
                 for one in moved:
