@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.errors import PlacesimError, UsageError
 from placesim.formats.annotations import assign_devices, clear_devices
 from placesim.graph_plans.baselines import named_baselines
 from placesim.graph_plans.drawing import Drawn, draw_problem
+from placesim.graph_plans.study import Move, Placed, PlanStudy
 from placesim.graph_plans.writing import annotate, freed
 from placesim.inspection.device_names import short_names
-from placesim.planning.bounds import Bound, best_bound
-from placesim.planning.coarsening import coarsen
 from placesim.placement.session_placer import SessionPlacer
-from placesim.planning.portfolio import OPTIMAL, Effort, Planned, plan_problem
+from placesim.planning.bounds import best_bound
+from placesim.planning.coarsening import coarsen
+from placesim.planning.portfolio import Effort, Planned, plan_problem
 from placesim.planning.problem import Objective, over_capacity
 from placesim.planning.schedules import Simulated
-from placesim.prediction.study import TimeStudy
 from placesim.timing import study_time, walk_steps
 
 if TYPE_CHECKING:
@@ -36,66 +36,6 @@ COARSE_SHARE = 0.6
 MAX_MOVES = 200
 """Of so many groups it is found out what their move gains."""
 DEFAULT, ANNOTATED, PLANNED = "TensorFlow's default", "as annotated", "the plan"
-
-
-class Placed(NamedTuple):
-    """A placement that was simulated as a graph.
-
-    `study` is None where TensorFlow refuses it; `error` is its error, or that of a device that runs out of memory.
-    """
-
-    label: str
-    study: TimeStudy | None
-    error: PlacesimError | None = None
-
-    @property
-    def fits(self) -> bool:
-        """Whether it runs, and in the memory that there is."""
-        return self.study is not None and self.error is None
-
-    @property
-    def seconds(self) -> float:
-        """A step's; endless where it does not run."""
-        return self.study.step.seconds if self.study is not None else math.inf
-
-
-class Move(NamedTuple):
-    """Nodes that are placed together and that the plan puts elsewhere; `loss` is what the step loses where they alone stay."""
-
-    nodes: tuple[str, ...]
-    source: str
-    target: str
-    loss: float
-
-
-@dataclass(frozen=True)
-class PlanStudy:
-    """A plan, what it was held against, and how much better anything could be.
-
-    `placements` are those that were simulated, and `plan` the best that fits, None where nothing does.  `asked` are the devices
-    to ask for by node, `bound` is of a step's seconds, and `method` what found the plan.
-    """
-
-    name: str
-    placements: tuple[Placed, ...]
-    plan: Placed | None
-    bound: Bound
-    method: str
-    asked: Mapping[str, str]
-    moves: tuple[Move, ...]
-    is_interrupted: bool
-
-    @property
-    def gap(self) -> float:
-        """How much shorter a step could be at most, as a share of the plan's."""
-        if self.plan is None or not self.plan.seconds:
-            return 0.0
-        return max(0.0, 1 - self.bound.value / self.plan.seconds)
-
-    @property
-    def is_optimal(self) -> bool:
-        """Whether nothing can be better."""
-        return self.plan is not None and self.gap <= OPTIMAL
 
 
 class _Candidate(NamedTuple):
@@ -152,7 +92,7 @@ class _Planner:
 
     def study(self) -> PlanStudy:
         drawn = self._draw()
-        candidates = list(self._known(drawn))
+        candidates = list({candidate.devices: candidate for candidate in reversed(list(self._known(drawn)))}.values())[::-1]
         found, planned = self._search(drawn, [candidate.devices for candidate in candidates])
         candidates += found
         placements, best = [], None
@@ -255,7 +195,7 @@ class _Planner:
         measured, before = Simulated(drawn.problem), assignment_of(drawn, self._file) or drawn.start
         value = measured.seconds(devices)
         names = short_names([device.name for device in drawn.devices])
-        found = []
+        found: list[Move] = []
         for group, tasks in zip(drawn.groups, drawn.problem.groups, strict=True):
             old, new = before[tasks[0]], devices[tasks[0]]
             if old == new or not group.nodes or len(found) >= MAX_MOVES:
@@ -276,7 +216,7 @@ def _file(loaded: Loaded) -> GraphFile:
 
 def planned_places(drawn: Drawn, devices: Sequence[int]) -> dict[str, str]:
     """The device of each node that can be moved, by name."""
-    found = {}
+    found: dict[str, str] = {}
     for tasks, group in zip(drawn.problem.groups, drawn.groups, strict=True):
         found.update((name, drawn.devices[devices[tasks[0]]].name) for name in group.nodes)
     return found
@@ -300,3 +240,8 @@ def assignment_of(drawn: Drawn, file: GraphFile) -> tuple[int, ...] | None:
         for task in tasks:
             devices[task] = device
     return tuple(devices)
+
+
+def planned_file(loaded: Loaded, study: PlanStudy, free: Sequence[str] = ()) -> GraphFile:
+    """The graph with what the plan asks for; placed by TensorFlow, every node goes where the plan says."""
+    return assign_devices(freed(_file(loaded), free), study.asked)

@@ -73,6 +73,16 @@ def possible_devices(placement: Placement) -> list[Movable]:
     return found
 
 
+class _Part(NamedTuple):
+    """What a task takes on a kind of device: see `Task`."""
+
+    seconds: float
+    launch: float
+    cores: int
+    path: float
+    work: float
+
+
 @dataclass
 class _Node:
     """What a node does in the step."""
@@ -123,7 +133,7 @@ class _Drawing:
         for node, task in enumerate(joined):
             members[task].append(node)
         devices_of = [self._device_of(self._nodes[rows[0]]) for rows in members]
-        tasks = [self._task(rows, objective, held_share) for rows in members]
+        tasks = [self._task(rows, held_share) for rows in members]
         inputs = [
             {joined[source] for node in rows for source in self._inputs[node]} - {task} for task, rows in enumerate(members)
         ]
@@ -193,37 +203,35 @@ class _Drawing:
 
     # --- tasks
 
-    def _task(self, rows: Sequence[int], objective: Objective, held_share: float) -> Task:
+    def _task(self, rows: Sequence[int], held_share: float) -> Task:
         nodes = [self._nodes[row] for row in rows]
         made = math.fsum(num_bytes(execution.outputs) for node in nodes for execution in node.executions)
         kept = math.fsum(num_bytes(node.executions[0].outputs) for node in nodes if _op(node) in HELD)
-        by_kind = [self._on(nodes, place) for place in self._examples]
-        seconds = tuple(found[0] for found in by_kind)
-        holds = kept + held_share * made
-        if objective is Objective.LOAD:
-            return Task(nodes[0].name, seconds, holds, made)
+        found = [self._on(nodes, place) for place in self._examples]
         return Task(
             nodes[0].name,
-            seconds,
-            holds,
+            tuple(part.seconds for part in found),
+            kept + held_share * made,
             made,
-            False,
-            tuple(found[1] for found in by_kind),
-            tuple(found[2] for found in by_kind),
+            launches=tuple(part.launch for part in found),
+            cores=tuple(part.cores for part in found),
+            path=tuple(part.path for part in found),
+            work=tuple(part.work for part in found),
         )
 
-    def _on(self, nodes: Iterable[_Node], place: Place) -> tuple[float, float, int]:
-        """Seconds, launches and cores of all that nodes do, as if at this place."""
-        seconds = launch = 0.0
-        cores, last = 1, 0.0
-        for node in nodes:
-            for execution in node.executions:
-                kernel = self._kernel(node, execution, place).placed
-                seconds += kernel.predicted.seconds
-                launch += kernel.launch
-                last = kernel.launch
-                cores = max(cores, kernel.cores)
-        return max(seconds, launch - last), last, cores
+    def _on(self, nodes: Iterable[_Node], place: Place) -> _Part:
+        """All that nodes do, as if at this place."""
+        kernels = [self._kernel(node, execution, place).placed for node in nodes for execution in node.executions]
+        own = place.cores if place.gpu is None else place.gpu.compute
+        seconds = [kernel.predicted.seconds for kernel in kernels]
+        # what runs for a node of a GPU on the host, runs beside the GPU's stream
+        busy = [kernel.predicted.seconds * kernel.cores for kernel in kernels if kernel.resource == own]
+        # a stream runs one after another, a host's cores may not
+        path = max(seconds, default=0.0) if place.gpu is None else max(math.fsum(busy), max(seconds, default=0.0))
+        launching = [kernel.launch for kernel in kernels]
+        last = launching[-1] if launching else 0.0
+        together = max(math.fsum(seconds), math.fsum(launching) - last)
+        return _Part(together, last, max((kernel.cores for kernel in kernels), default=1), path, math.fsum(busy))
 
     def _kernel(self, node: _Node, execution: Execution, place: Place) -> PlacedKernel:
         site = execution.site
@@ -287,12 +295,14 @@ class _Drawing:
                 of_task[member] = number
         for number, task in enumerate(tasks):
             allowed = movable[of_task[number]].choices
-            seconds, launches, cores = [], [], []
-            for kind, members in choices:
-                seconds.append(task.seconds[kind] if members <= set(allowed) else math.inf)
-                launches.append(task.launches[kind] if task.launches else 0.0)
-                cores.append(task.cores[kind] if task.cores else 1)
-            yield task._replace(seconds=tuple(seconds), launches=tuple(launches), cores=tuple(cores))
+            allowing = [(kind, members <= set(allowed)) for kind, members in choices]
+            yield task._replace(
+                seconds=tuple(task.seconds[kind] if may else math.inf for kind, may in allowing),
+                path=tuple(task.path[kind] if may else math.inf for kind, may in allowing),
+                work=tuple(task.work[kind] if may else math.inf for kind, may in allowing),
+                launches=tuple(task.launches[kind] for kind, _ in allowing),
+                cores=tuple(task.cores[kind] for kind, _ in allowing),
+            )
 
     def _problem_devices(self, groups: Sequence[Sequence[int]], movable: Sequence[Movable]) -> Iterable[Device]:
         choices = _choice_kinds(self._kinds, movable)
@@ -347,7 +357,9 @@ def _with_signals(
             if source not in signals:
                 signals[source] = len(tasks)
                 nothing = (0.0,) * len(tasks[source].seconds)
-                tasks.append(Task(tasks[source].name, nothing, launches=nothing, cores=(1,) * len(nothing)))
+                tasks.append(
+                    Task(tasks[source].name, *(nothing, 0.0, 0.0, False), nothing, (1,) * len(nothing), nothing, nothing)
+                )
                 inputs.append({source})
                 groups[group_of[source]].append(signals[source])
             inputs[task].add(signals[source])

@@ -12,6 +12,7 @@ from scipy.sparse import coo_array, csr_array, vstack
 
 from placesim.planning.problem import Objective, Problem
 from placesim.planning.schedules import heads, tails
+from placesim.timelines.workload import Cores
 
 MAX_INTERVAL_TASKS = 500
 """The work that must lie in an interval is counted for all pairs of ends: more tasks than that take too long."""
@@ -29,7 +30,7 @@ def lower_bounds(problem: Problem) -> Iterator[Bound]:
     """The bounds of a problem, cheap ones first; all of them hold."""
     if not problem.tasks:
         return
-    least = [min(task.seconds) for task in problem.tasks]
+    least = [min(task.path_seconds) for task in problem.tasks]
     if problem.objective is not Objective.LOAD:
         before, after = heads(problem, least), tails(problem, least)
         path = max(a + b + c for a, b, c in zip(before, least, after, strict=True))
@@ -40,7 +41,7 @@ def lower_bounds(problem: Problem) -> Iterator[Bound]:
     if problem.objective is Objective.LOAD:
         yield Bound(max(min(row) for row in problem.group_seconds), "the largest group")
     elif problem.are_devices_alike and len(problem.tasks) <= MAX_INTERVAL_TASKS and _are_whole(least):
-        slots = sum(device.slots for device in problem.devices)
+        slots = _slots(problem, problem.devices[0].kind)
         floor = math.ceil(max(path, sum(least) / slots) - _SLACK)
         yield Bound(interval_bound(before, least, after, slots, floor), "the work that must lie in some interval")
 
@@ -57,11 +58,15 @@ def shared_work(problem: Problem) -> float:
     """
     kinds = [devices for devices in problem.kinds if devices]
     of_kind = [problem.devices[devices[0]].kind for devices in kinds]
-    slots = [sum(problem.devices[n].slots for n in devices) for devices in kinds]
+    slots = [_slots(problem, kind) for kind in of_kind]
+    work = [
+        [math.fsum(problem.tasks[task].work_seconds[kind] for task in members) for kind in of_kind]
+        for members in problem.groups
+    ]
     if len(kinds) == 1:
-        return math.fsum(row[of_kind[0]] for row in problem.group_seconds) / slots[0]
+        return math.fsum(row[0] for row in work) / slots[0]
     count = len(problem.groups)
-    seconds = np.array([[row[kind] for kind in of_kind] for row in problem.group_seconds], float)
+    seconds = np.array(work, float)
     can = np.isfinite(seconds)
     capacity = np.array([sum(problem.devices[n].capacity for n in devices) for devices in kinds])
     held = np.array(problem.held)
@@ -96,6 +101,16 @@ def shared_work(problem: Problem) -> float:
     if found.status != 0:
         return 0.0
     return max(0.0, _certain(found, cost, csr_array(vstack([upper, whole])), [*limits, *np.ones(count)], highest)) * scale
+
+
+def _slots(problem: Problem, kind: int) -> int:
+    """How many tasks the devices of a kind run at once; where there is a layout, some may share their cores."""
+    devices = problem.kinds[kind]
+    if problem.layout is None:
+        return sum(problem.devices[n].slots for n in devices)
+    places = {problem.layout.places[n] for n in devices}
+    found = (problem.layout.resources[place] for place in places)
+    return sum(resource.cores if isinstance(resource, Cores) else 1 for resource in found)
 
 
 def _certain(

@@ -1,7 +1,8 @@
 """How long a step takes whose devices run connected parts as calls (the latency of msr-fiddle/dnn-partitioning).
 
 A call begins when all that it reads from outside is there and the device's call before it has ended; it takes the time of
-moving that in, of its tasks one after another, and of moving out what others read.  Tasks on devices that don't pay run by themselves.
+moving that in, of its tasks one after another, and of moving out what others read.  Tasks on devices that don't pay run by
+themselves.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ class Task(NamedTuple):
     `seconds` has an entry for each kind of device, infinity where none of the kind can run it.  `holds` is what it takes of its
     device's capacity, `makes` how much of its output has to be moved to each other device that reads it.
     Where there is a layout, `launches` are the host's seconds before it and `cores` how many it asks for, by kind as well.
+    A task that stands for several may take less than their sum: `path` and `work` are what bounds may count on.
     """
 
     name: str
@@ -46,6 +47,18 @@ class Task(NamedTuple):
     is_backward: bool = False
     launches: tuple[float, ...] = ()
     cores: tuple[int, ...] = ()
+    path: tuple[float, ...] = ()
+    work: tuple[float, ...] = ()
+
+    @property
+    def path_seconds(self) -> tuple[float, ...]:
+        """By kind, what certainly passes from its beginning to its end."""
+        return self.path or self.seconds
+
+    @property
+    def work_seconds(self) -> tuple[float, ...]:
+        """By kind, how long it certainly keeps one slot of its device busy."""
+        return self.work or self.seconds
 
 
 class Device(NamedTuple):

@@ -75,7 +75,7 @@ def solve_loads(problem: Problem, search: Search) -> Iterator[Plan]:
         return
     from ortools.sat.python import cp_model
 
-    scale = _UNITS / max(search.start.value if search.start else 1.0, math.ulp(1.0))
+    scale = _UNITS / max(search.start.value if search.start else _most(problem), math.ulp(1.0))
     model: Any = cp_model.CpModel()
     devices = range(len(problem.devices))
     on = [[model.new_bool_var(f"{group} on {device}") for device in devices] for group in range(len(problem.groups))]
@@ -115,6 +115,14 @@ def solve_loads(problem: Problem, search: Search) -> Iterator[Plan]:
     if is_found:
         of_group = [next(device for device in devices if solver.value(choices[device])) for choices in on]
         yield load_plan(problem, [of_group[group] for group in problem.group_of])
+
+
+def _most(problem: Problem) -> float:
+    """No load can be higher."""
+    times = (
+        max(filter(math.isfinite, task.seconds), default=0.0) + 2 * task.makes * len(problem.devices) for task in problem.tasks
+    )
+    return math.fsum(times)
 
 
 def _hold(model: Any, problem: Problem, on: list[list[Any]], device: int) -> None:
