@@ -169,6 +169,12 @@ class Problem:
         """Whether all devices run and hold the same, so that only their number counts."""
         return len({device[1:] for device in self.devices}) == 1
 
+    @cached_property
+    def movable(self) -> tuple[int, ...]:
+        """The groups that more than one device could run."""
+        count = len(self.devices)
+        return tuple(group for group in range(len(self.groups)) if sum(self.can_run(group, n) for n in range(count)) > 1)
+
     def way(self, source: int, target: int) -> Way:
         """From a device to another."""
         return _PLAIN if self.ways is None else self.ways[source][target]

@@ -11,6 +11,10 @@ from dataclasses import dataclass, field
 from placesim.planning.problem import Plan, Problem
 
 
+MAX_IDLE = 20_000
+"""So many moves in a row that can't be made end a search: there are none, or hardly any."""
+
+
 @dataclass
 class Search:
     """Until when, how many evaluations, and where random numbers come from.
@@ -27,6 +31,7 @@ class Search:
     random: random.Random = field(init=False)
     proven: float = 0.0
     _spent: int = 0
+    _idle: int = 0
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -39,10 +44,17 @@ class Search:
     def spend(self, count: int) -> None:
         """So many evaluations were made."""
         self._spent += count
+        self._idle = 0
+
+    def skip(self) -> None:
+        """A move was drawn that can't be made; where there is nothing but such moves, the search is over."""
+        self._idle += 1
 
     @property
     def is_over(self) -> bool:
-        """Whether the evaluations, or the time, are used up."""
+        """Whether the evaluations, or the time, are used up, or no move can be made."""
+        if self._idle >= MAX_IDLE:
+            return True
         if self.evaluations is not None:
             return self._spent >= self.evaluations
         return time.monotonic() >= self.deadline

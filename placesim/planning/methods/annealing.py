@@ -31,6 +31,8 @@ def anneal_loads(problem: Problem, search: Search) -> Iterator[Plan]:
         return
     if search.start is None:
         yield best
+    if not problem.movable:
+        return
     length, speed = FIRST_ROUND, 0.0
     while not search.is_over and not search.is_met(best.value):
         began = time.monotonic()
@@ -71,7 +73,7 @@ class _Round:
     def run(self, length: int) -> Plan:
         """The best plan met in so many moves."""
         loads, draw, reference = self._loads, self._random, self._reference
-        groups, devices = range(len(self._problem.groups)), range(len(self._problem.devices))
+        groups, devices = self._problem.movable, range(len(self._problem.devices))
         neighbours, stages = self.neighbours, self._stages
         current = self._norm()
         best, best_devices = max(loads.loads), list(loads.devices)
@@ -82,7 +84,7 @@ class _Round:
                 temperature *= cooling
                 if self._search.evaluations is None and self._search.is_over:
                     break
-            group = below(len(groups))
+            group = groups[below(len(groups))]
             old = loads.of_group[group]
             near = neighbours[group]
             dice = choose()
@@ -93,7 +95,7 @@ class _Round:
             loads.move(group, new)
             other = -1
             if near and choose() < _SWAP:
-                candidate = near[below(len(near))] if is_near else below(len(groups))
+                candidate = near[below(len(near))] if is_near else groups[below(len(groups))]
                 is_there = candidate != group and loads.of_group[candidate] == new
                 if is_there and loads.has_room(candidate, old) and not (stages and not stages.allows(candidate, old)):
                     other = candidate

@@ -28,6 +28,8 @@ def anneal_calls(problem: Problem, search: Search) -> Iterator[Plan]:
             yield calls.plan(best)
         if search.is_over:
             return
+    if not problem.groups:
+        return
     length = FIRST_ROUND
     while not search.is_over and not search.is_met(value):
         found, seconds = _anneal(problem, calls, best, min(length, search.evaluations_left), search)
@@ -107,6 +109,7 @@ def _anneal(problem: Problem, calls: Calls, start: Sequence[int], length: int, s
         old = current[members[0]]
         new = _target(problem, current, group, count, search)
         if new == old or (new != ALONE and not _has_room(problem, group, new % devices, old, devices, held, capacity)):
+            search.skip()
             continue
         for task in members:
             current[task] = new

@@ -21,10 +21,12 @@ def anneal_moves(problem: Problem, search: Search) -> Iterator[Plan]:
     """Rounds from the best so far, each longer than the one before; a move is of a group or of a few connected ones."""
     measured, draw = assignments(problem), search.random
     best = search.start or next(end_first(problem, search), None)
-    if best is None or len(problem.devices) < 2 or not problem.groups:
+    if best is None:
         return
     if search.start is None:
         yield best
+    if not problem.movable:
+        return
     near = [neighbours(problem, group) for group in range(len(problem.groups))]
     length = FIRST_ROUND
     while not search.is_over and not search.is_met(best.value):
@@ -38,7 +40,7 @@ def anneal_moves(problem: Problem, search: Search) -> Iterator[Plan]:
             if search.is_over:
                 break
             temperature *= cooling
-            group = draw.randrange(len(problem.groups))
+            group = problem.movable[draw.randrange(len(problem.movable))]
             old = of_group[group]
             others = near[group]
             new = (
@@ -47,9 +49,11 @@ def anneal_moves(problem: Problem, search: Search) -> Iterator[Plan]:
                 else draw.randrange(len(problem.devices))
             )
             if new == old:
+                search.skip()
                 continue
             moved = [group, *(other for other in others if of_group[other] == old and draw.random() < _TOGETHER)]
             if not all(problem.can_run(one, new) for one in moved) or sum(problem.held[one] for one in moved) > left[new]:
+                search.skip()
                 continue
             for one in moved:
                 for task in problem.groups[one]:
