@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from placesim.errors import PlacesimError, UsageError
+from placesim.errors import PlacesimError, ResourceExhaustedError, UsageError
 from placesim.formats.annotations import assign_devices, clear_devices
 from placesim.graph_plans.baselines import named_baselines
-from placesim.graph_plans.drawing import Drawn, draw_problem
-from placesim.graph_plans.study import Move, Placed, PlanStudy
+from placesim.graph_plans.drawing import Drawn, Wanted, draw_problem, with_room
+from placesim.graph_plans.study import Move, Placed, PlanStudy, Sought, is_gpu
 from placesim.graph_plans.writing import annotate, freed
 from placesim.inspection.device_names import short_names
 from placesim.placement.session_placer import SessionPlacer
-from placesim.planning.bounds import best_bound
-from placesim.planning.coarsening import coarsen
+from placesim.planning.bounds import Bound, best_bound
+from placesim.planning.coarsening import Coarse, coarsen
 from placesim.planning.portfolio import Effort, Planned, plan_problem
-from placesim.planning.problem import Objective, over_capacity
-from placesim.planning.schedules import Simulated
+from placesim.planning.loads import is_contiguous
+from placesim.planning.measuring import measure
+from placesim.planning.problem import over_capacity
+from placesim.report.text.amounts import readable_size
+from placesim.sizing import study_memory
 from placesim.timing import study_time, walk_steps
 
 if TYPE_CHECKING:
     from placesim.graph.steps import GraphFile
     from placesim.loading import Loaded
     from placesim.options import Options
+    from placesim.prediction.study import DeviceTime
 
 MOST_TASKS = 600
 """A larger problem is searched as clusters: an evaluation costs some microseconds a task."""
@@ -33,8 +36,12 @@ REFINED_TASKS = 6000
 """Up to so many tasks the plan of clusters is improved task by task."""
 COARSE_SHARE = 0.6
 """Of the effort goes to clusters, where the problem is larger."""
-MAX_MOVES = 200
-"""Of so many groups it is found out what their move gains."""
+REPAIRS, REPAIR_SHARE = 4, 0.25
+"""How often a plan whose simulated peak is over a limit is sought again, each time with that share of the effort."""
+MORE_GPUS = (2, 4, 8)
+"""So many times the GPUs are tried where no plan fits."""
+QUICK = Effort(evaluations=50, jobs=1)
+_LESS = 0.97
 DEFAULT, ANNOTATED, PLANNED = "TensorFlow's default", "as annotated", "the plan"
 
 
@@ -51,12 +58,64 @@ def study_plan(
     effort: Effort,
     free: Sequence[str] = (),
     tell: Callable[[Planned], None] = lambda planned: None,
+    aim: Aim | None = None,
 ) -> PlanStudy:
     """The best placement that is found, beside others; what asks for a device keeps it unless its name fits one of `free`.
 
     Raises what is wrong with the graph or the options, and what keeps its steps from being walked through.
     """
-    return _Planner(load, options, name, effort, free, tell).study()
+    aim = aim or Aim()
+    if aim.needs_contiguous and aim.sought is not Sought.THROUGHPUT:
+        raise UsageError(f"wrong objective: got {aim.sought.value}, and only plans for throughput are contiguous")
+    study = _Planner(load, options, name, effort, free, tell, aim).study()
+    return study if study.plan is not None else replace(study, ways_out=tuple(_ways_out(load, options, study, free)))
+
+
+class Aim(NamedTuple):
+    """What is sought; `needs_contiguous` where no path may leave a device and come back, `explains` where gains are told."""
+
+    sought: Sought = Sought.LATENCY
+    needs_contiguous: bool = False
+    explains: bool = False
+
+
+def _ways_out(load: Callable[[], Loaded], options: Options, study: PlanStudy, free: Sequence[str]) -> Iterator[str]:
+    """What would let a placement fit: another model of GPU, or more GPUs."""
+    if not any(placed.study is not None and isinstance(placed.error, ResourceExhaustedError) for placed in study.placements):
+        return
+    models = []
+    for placed in study.placements:
+        if placed.study is None:
+            continue
+        asked = placed.asked
+
+        def changed(asked: Mapping[str, str] = asked) -> Loaded:
+            loaded = load()
+            return replace(loaded, file=assign_devices(freed(_file(loaded), free), asked))
+
+        try:
+            found = study_memory(changed, options, study.name).smallest_gpu
+        except PlacesimError:
+            continue
+        if found is not None:
+            models.append((found.limit, found.model.name, placed.label))
+    if models:
+        limit, name, label = min(models)
+        yield f"on GPUs such as {name} ({readable_size(limit)} each), {label} fits"
+    gpus = sum(is_gpu(device.device) for device in _devices(study))
+    for factor in MORE_GPUS if gpus else ():
+        more = replace(options, gpu=gpus * factor)
+        try:
+            found_plan = _Planner(load, more, study.name, QUICK, free, lambda planned: None, Aim(study.sought)).study()
+        except PlacesimError:
+            return
+        if found_plan.plan is not None:
+            yield f"on {gpus * factor} GPUs a plan fits"
+            return
+
+
+def _devices(study: PlanStudy) -> list[DeviceTime]:
+    return next((list(placed.study.devices) for placed in study.placements if placed.study is not None), [])
 
 
 class _Planner:
@@ -68,7 +127,9 @@ class _Planner:
         effort: Effort,
         free: Sequence[str],
         tell: Callable[[Planned], None],
+        aim: Aim,
     ) -> None:
+        self._aim = aim
         self._load = load
         self._options = options
         self._name = name
@@ -92,38 +153,50 @@ class _Planner:
 
     def study(self) -> PlanStudy:
         drawn = self._draw()
-        candidates = list({candidate.devices: candidate for candidate in reversed(list(self._known(drawn)))}.values())[::-1]
-        found, planned = self._search(drawn, [candidate.devices for candidate in candidates])
-        candidates += found
-        placements, best = [], None
-        for candidate in candidates:
-            placed = self._simulated(candidate.label, self._asked(drawn, candidate.devices))
-            placements.append(placed)
-            if placed.fits and (best is None or placed.seconds < best[0].seconds):
-                best = placed, candidate
+        known = list({candidate.devices: candidate for candidate in reversed(list(self._known(drawn)))}.values())[::-1]
+        shown = {candidate.devices: self._simulated(candidate, drawn) for candidate in known}
+        planned = Planned(None, self._bound(drawn), "", 0.0)
+        candidates = list(known)
+        searched, effort = drawn, self._effort
+        for _ in range(1 + REPAIRS if drawn.problem.movable else 0):
+            found, planned = self._search(searched, [candidate.devices for candidate in known], effort)
+            for candidate in found:
+                if candidate.devices not in shown:
+                    candidates.append(candidate)
+                    shown[candidate.devices] = self._simulated(candidate, drawn)
+            over = [shown[candidate.devices] for candidate in found]
+            if not over or any(placed.fits for placed in over) or planned.is_interrupted:
+                break
+            # what it holds was estimated: it is sought again with as much less room as was missing
+            searched, effort = _with_less_room(searched, found[-1].devices, over[-1]), _part(self._effort, REPAIR_SHARE)
+        placements = [shown[candidate.devices] for candidate in candidates]
+        sought = self._aim.sought
+        fitting = [
+            (placed, candidate)
+            for placed, candidate in zip(placements, candidates, strict=True)
+            if placed.fits and (not self._aim.needs_contiguous or is_contiguous(drawn.problem, candidate.devices))
+        ]
         for label, change in self._others(drawn, candidates):
-            placements.append(self._study(label, self._loaded(change)))
-        bound = planned.bound
-        if best is None:
-            return PlanStudy(self._name, tuple(placements), None, bound, "", {}, (), planned.is_interrupted)
-        placed, candidate = best
-        asked = self._asked(drawn, candidate.devices)
+            placements.append(self._study(label, self._loaded(change), {}))
+        bound = self._bound(drawn)
+        bound = planned.bound if planned.bound.value > bound.value and sought is not Sought.MEMORY else bound
+        tail = planned.is_interrupted, sought, len(drawn.problem.movable)
+        if not fitting:
+            return PlanStudy(self._name, tuple(placements), None, bound, "", {}, (), *tail)
+        placed, candidate = min(fitting, key=lambda pair: pair[0].value(sought))
         method = candidate.method or candidate.label
         moves = tuple(self._moves(drawn, candidate.devices))
-        return PlanStudy(self._name, tuple(placements), placed, bound, method, asked, moves, planned.is_interrupted)
+        return PlanStudy(self._name, tuple(placements), placed, bound, method, placed.asked, moves, *tail)
+
+    def _bound(self, drawn: Drawn) -> Bound:
+        return drawn.least_peak if self._aim.sought is Sought.MEMORY else best_bound(drawn.problem)
 
     # --- the problem
 
     def _draw(self) -> Drawn:
         walked = walk_steps(self._loaded(self._freed), self._options)
-        step, prepared = walked.steps[-1], walked.prepared[-1]
-        drawn = draw_problem(self._base.graph, prepared, step, walked.machine, Objective.MAKESPAN)
-        kept = math.fsum(task.holds for task in drawn.problem.tasks)
-        made = math.fsum(task.makes for task in drawn.problem.tasks)
-        peak = sum(peak or 0 for peak in walked.peaks.values())
-        # what lives for a while counts by the share of it that was held at once
-        share = min(1.0, max(0.0, (peak - kept) / made)) if made else 0.0
-        return draw_problem(self._base.graph, prepared, step, walked.machine, Objective.MAKESPAN, share)
+        wanted = Wanted(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
+        return draw_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
 
     def _known(self, drawn: Drawn) -> Iterator[_Candidate]:
         """What a plan is held against, as far as the annotations that hold allow it."""
@@ -146,65 +219,92 @@ class _Planner:
 
     # --- the search
 
-    def _search(self, drawn: Drawn, known: Sequence[tuple[int, ...]]) -> tuple[list[_Candidate], Planned]:
-        measured = Simulated(drawn.problem)
-        plans = [measured.plan(devices) for devices in known if not over_capacity(drawn.problem, devices)]
-        start = min(plans, key=lambda plan: plan.value, default=None)
-        bound = best_bound(drawn.problem)
+    def _search(self, drawn: Drawn, known: Sequence[tuple[int, ...]], effort: Effort) -> tuple[list[_Candidate], Planned]:
+        """Plans that no simulation has seen yet, and what the search says."""
+        measured = measure(drawn.problem)
+        allowed = (devices for devices in known if not over_capacity(drawn.problem, devices))
+        if self._aim.needs_contiguous:
+            allowed = (devices for devices in allowed if is_contiguous(drawn.problem, devices))
+        start = min((measured.plan(devices) for devices in allowed), key=lambda plan: plan.value, default=None)
         coarse = coarsen(drawn.problem, MOST_TASKS)
+        if coarse.problem.homeless:  # what was joined is too large
+            coarse = Coarse(drawn.problem, tuple(range(len(drawn.problem.tasks))))
         is_coarse = coarse.problem is not drawn.problem
         share = COARSE_SHARE if is_coarse else 1.0
         found: list[_Candidate] = []
         planned = plan_problem(
             coarse.problem,
-            replace(self._effort, seconds=self._effort.seconds * share),
+            _part(effort, share),
             self._tell,
             None if is_coarse else start,
         )
+        bound = planned.bound if not is_coarse else best_bound(drawn.problem)
         if planned.plan is not None:
             plan = measured.plan(coarse.expand(planned.plan.devices)) if is_coarse else planned.plan
             found.append(_Candidate(PLANNED, plan.devices, planned.method))
             if is_coarse and len(drawn.problem.tasks) <= REFINED_TASKS and not planned.is_interrupted:
                 start = plan if start is None or plan.value < start.value else start
-                refined = plan_problem(
-                    drawn.problem, replace(self._effort, seconds=self._effort.seconds * (1 - share)), self._tell, start
-                )
+                refined = plan_problem(drawn.problem, _part(effort, 1 - share), self._tell, start)
                 if refined.plan is not None and refined.plan.devices != plan.devices:
                     found.append(_Candidate(f"{PLANNED}, task by task", refined.plan.devices, refined.method))
         return found, planned._replace(bound=bound)
 
     # --- plans as graphs
 
-    def _asked(self, drawn: Drawn, devices: Sequence[int]) -> dict[str, str]:
-        return annotate(self._base, planned_places(drawn, devices), drawn.device_set, soft=drawn.is_soft)
+    def _simulated(self, candidate: _Candidate, drawn: Drawn) -> Placed:
+        asked = annotate(self._base, planned_places(drawn, candidate.devices), drawn.device_set, soft=drawn.is_soft)
+        return self._study(candidate.label, self._loaded(lambda file: assign_devices(self._freed(file), asked)), asked)
 
-    def _simulated(self, label: str, asked: Mapping[str, str]) -> Placed:
-        return self._study(label, self._loaded(lambda file: assign_devices(self._freed(file), asked)))
-
-    def _study(self, label: str, load: Callable[[], Loaded]) -> Placed:
+    def _study(self, label: str, load: Callable[[], Loaded], asked: Mapping[str, str]) -> Placed:
         try:
             study = study_time(load, self._options, self._name)
         except PlacesimError as error:
             if isinstance(error, UsageError):
                 raise
-            return Placed(label, None, error)
-        return Placed(label, study, study.error)
+            return Placed(label, None, error, asked)
+        return Placed(label, study, study.error, asked)
 
     def _moves(self, drawn: Drawn, devices: Sequence[int]) -> Iterator[Move]:
-        """The groups that go elsewhere than now, those first whose move gains most."""
-        measured, before = Simulated(drawn.problem), assignment_of(drawn, self._file) or drawn.start
-        value = measured.seconds(devices)
+        """The groups that go elsewhere than now, those first whose move gains most, or else the largest."""
+        measured, before = measure(drawn.problem), assignment_of(drawn, self._file) or drawn.start
+        value = measured.plan(devices).value if self._aim.explains else 0.0
         names = short_names([device.name for device in drawn.devices])
         found: list[Move] = []
         for group, tasks in zip(drawn.groups, drawn.problem.groups, strict=True):
             old, new = before[tasks[0]], devices[tasks[0]]
-            if old == new or not group.nodes or len(found) >= MAX_MOVES:
+            if old == new or not group.nodes:
                 continue
-            stays = list(devices)
-            for task in tasks:
-                stays[task] = old
-            found.append(Move(group.nodes, names[old], names[new], measured.seconds(stays) - value))
-        yield from sorted(found, key=lambda move: -move.loss)
+            loss = None
+            # what may no longer be where it was has no loss
+            if self._aim.explains and old in group.choices:
+                stays = list(devices)
+                for task in tasks:
+                    stays[task] = old
+                loss = measured.plan(stays).value - value
+            found.append(Move(group.nodes, names[old], names[new], loss))
+        yield from sorted(found, key=lambda move: (-(move.loss or 0.0), -len(move.nodes)))
+
+
+def _part(effort: Effort, share: float) -> Effort:
+    counted = None if effort.evaluations is None else max(1, round(effort.evaluations * share))
+    return replace(effort, seconds=effort.seconds * share, evaluations=counted)
+
+
+def _with_less_room(drawn: Drawn, devices: Sequence[int], placed: Placed) -> Drawn:
+    """Each device whose peak was over its limit has as much less room as its peak was too high."""
+    held = [0.0] * len(drawn.devices)
+    for task, device in enumerate(devices):
+        held[device] += drawn.problem.tasks[task].holds
+    peaks = {} if placed.study is None else {device.device: device for device in placed.study.devices}
+    found = []
+    for number, device in enumerate(drawn.problem.devices):
+        known = peaks.get(device.name)
+        if known is not None and known.limit is not None and known.peak is not None and known.peak > known.limit:
+            capacity = min(device.capacity, held[number] * known.limit / known.peak) * _LESS
+            found.append(device._replace(capacity=capacity))
+        else:
+            found.append(device)
+    return replace(drawn, problem=with_room(replace(drawn.problem, devices=tuple(found)), drawn.groups))
 
 
 def _file(loaded: Loaded) -> GraphFile:

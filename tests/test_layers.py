@@ -35,10 +35,10 @@ ROOMS = {
         "byte_counts deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices memory ops "
         "dtypes errors traces"
     ),
-    "planning": "timelines errors",
+    "planning": "suggestions timelines errors",
     "prediction": "timelines traces runtime devices ops dtypes errors",
     "inspection": "escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
-    "graph_plans": "planning prediction formats inspection runtime placement graph devices ops errors",
+    "graph_plans": "planning prediction formats inspection runtime placement timelines graph devices ops errors",
     "report": "traces escapes marked graph_plans inspection prediction runtime placement graph devices ops dtypes errors",
     "walks": "suggestions simulation loading options report runtime errors",
     "timing": "collector walks simulation loading options prediction runtime graph errors",
@@ -46,7 +46,8 @@ ROOMS = {
     "sizing": "known walks simulation loading options inspection runtime devices errors",
     "sweeping": "files suggestions timing simulation loading options report formats graph prediction devices errors",
     "planned": (
-        "timing simulation loading options graph_plans planning prediction inspection formats placement graph devices errors"
+        "timing sizing simulation loading options report graph_plans planning prediction inspection formats placement graph "
+        "devices errors"
     ),
     "forecasts": "timing sweeping loading options report",
     "manual": "",

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from placesim.graph_plans.study import PlanStudy
     from placesim.planning.portfolio import Planned
 
+AUTO = "auto"
+OBJECTIVES = ("latency", "throughput", "memory")
 SECONDS = 30.0
 TOP = 10
 MAX_EVALUATIONS = 1 << 40
@@ -64,6 +66,22 @@ _EPILOG = (
 )
 @click.option("--free-all", is_flag=True, help="Give up the devices of all nodes.")
 @click.option(
+    "--objective",
+    type=click.Choice(OBJECTIVES),
+    default=OBJECTIVES[0],
+    show_default=True,
+    help="What is to be least: the step's time; the load of the busiest device, where steps overlap; the highest peak of memory.",
+)
+@click.option("--contiguous", is_flag=True, help="For throughput: no path leaves a device and comes back.")
+@click.option(
+    "--method",
+    default=AUTO,
+    show_default=True,
+    metavar="NAME",
+    help="One method alone: list or move; for throughput and memory cut, closed-sets, anneal or exact.",
+)
+@click.option("--explain", is_flag=True, help="Tell what each group of nodes that moves gains.")
+@click.option(
     "--seconds", type=click.FloatRange(0, 86400, min_open=True), default=SECONDS, show_default=True, help="How long to search."
 )
 @click.option(
@@ -92,6 +110,10 @@ def plan_command(
     feeds: tuple[str, ...],
     free: tuple[str, ...],
     free_all: bool,
+    objective: str,
+    contiguous: bool,
+    method: str,
+    explain: bool,
     seconds: float,
     evaluations: int | None,
     seed: int,
@@ -101,7 +123,9 @@ def plan_command(
     output: str | None,
     **values: Any,
 ) -> int:
-    """Search the placement with which a graph's step takes least, and say how much better any could be.
+    """Search the placement that is best for a graph, and say how much better any could be.
+
+    The best is the one with which a step takes least, or what --objective says.
 
     GRAPH is whatever `run` takes.  Nodes go where they have kernels, groups stay together, what asks for a device keeps it
     unless it is freed, and devices' memory holds.  The plan is simulated beside TensorFlow's own placement, the graph's
@@ -117,18 +141,21 @@ def plan_command(
     from placesim.cli.output import complain, is_terminal, write
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.options import make_options
-    from placesim.planned import study_plan
-    from placesim.planning.portfolio import Effort
+    from placesim.graph_plans.study import Sought
+    from placesim.planned import Aim, study_plan
+    from placesim.planning.portfolio import Effort, check_method
 
     if output is not None and not output.endswith(GRAPH_ENDINGS):
         raise UsageError(f"unknown ending: got '{output}', expected one of {', '.join(GRAPH_ENDINGS)}")
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = make_options(given(values | known))
-    effort = Effort(seconds, evaluations, seed, jobs)
+    check_method(method)
+    effort = Effort(seconds, evaluations, seed, jobs, method)
+    aim = Aim(Sought(objective), contiguous, explain)
     patterns = ("*",) if free_all else free
     load = graph_loader(graph, options)
-    with _Best() as best:
-        study = study_plan(load, options, graph_name(graph), effort, patterns, best.show)
+    with _Best(is_bytes=aim.sought is Sought.MEMORY) as best:
+        study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
     if (form or "text") == "text" and is_terminal(sys.stdout):
         from placesim.report.terminal_planning import styled_plan
 
@@ -138,6 +165,8 @@ def plan_command(
     if study.plan is None:
         complain(f"no plan fits: {_what_would(study)}\n")
         return 1
+    if not study.movable:
+        complain(f"nothing can move: {_why_fixed(study, is_free=bool(patterns))}\n")
     if output is not None:
         _write_graph(study, load, patterns, output)
     return 130 if study.is_interrupted else 0
@@ -146,7 +175,8 @@ def plan_command(
 class _Best:
     """The best so far, in one line on a terminal's standard error; it erases itself at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_bytes: bool) -> None:
+        self._is_bytes = is_bytes
         self._is_shown = sys.stderr.isatty()
 
     def __enter__(self) -> _Best:
@@ -159,12 +189,22 @@ class _Best:
 
     def show(self, planned: Planned) -> None:
         """Called with each better plan, and with each better bound."""
-        from placesim.report.text.amounts import readable_seconds
+        from placesim.report.text.amounts import readable_seconds, readable_size
 
         if self._is_shown and planned.plan is not None:
-            found = f"best {readable_seconds(planned.plan.value)}, at most {planned.gap:.1%} above the least ({planned.method})"
+            value = planned.plan.value
+            told = readable_size(round(value)) if self._is_bytes else readable_seconds(value)
+            found = f"best {told}, at most {planned.gap:.1%} above the least ({planned.method})"
             sys.stderr.write(f"\r\x1b[K{found}")
             sys.stderr.flush()
+
+
+def _why_fixed(study: PlanStudy, *, is_free: bool) -> str:
+    if is_free or all(placed.label != "as annotated" for placed in study.placements):
+        return "each group of nodes has kernels on one of the devices only, so that nothing was searched"
+    return (
+        "all that could move asks for its device, so that nothing was searched; `--free PATTERN` or `--free-all` gives that up"
+    )
 
 
 def _what_would(study: PlanStudy) -> str:

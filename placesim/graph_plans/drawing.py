@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,15 +22,20 @@ from placesim.ops.categories import RECEIVES, SENDS, VARIABLES
 from placesim.placement.colocation import ColocationGraph
 from placesim.placement.grouping import build_groups
 from placesim.placement.placer import Placement
-from placesim.planning.problem import Device, Layout, Objective, Problem, Task
+from placesim.graph_plans.study import Sought
+from placesim.planning.bounds import Bound
+from placesim.planning.problem import Device, Layout, Objective, Problem, Task, Way
 from placesim.prediction.machines import Place, SimulatedMachine
 from placesim.prediction.steps import PlacedKernel, StepCosts, node_shapes, num_bytes
 from placesim.runtime.memory_types import memory_types
 from placesim.runtime.prepared import PreparedStep
 from placesim.runtime.recording import Execution
+from placesim.timelines.links import byte_seconds, route_latency
 
 HELD = frozenset(("Const", "HostConst", *VARIABLES))
 """Ops whose outputs are held as long as the session lives."""
+GRADIENTS = "gradients"
+"""The scope that `tf.gradients` makes where it is given no other name."""
 
 
 class Movable(NamedTuple):
@@ -44,7 +49,8 @@ class Movable(NamedTuple):
 class Drawn:
     """A problem, and what its groups are: `groups[n]` is its group n, without nodes where nothing can move it.
 
-    `start` is the assignment that the walk had, and `devices` are the problem's, in the order of `device_set`.
+    `start` is the assignment that the walk had, and `devices` are the problem's, in the order of `device_set`.  `least_peak` is
+    what the highest peak of any device can't be below.
     """
 
     problem: Problem
@@ -53,6 +59,7 @@ class Drawn:
     start: tuple[int, ...]
     device_set: DeviceSet
     is_soft: bool
+    least_peak: Bound
 
 
 def possible_devices(placement: Placement) -> list[Movable]:
@@ -74,13 +81,24 @@ def possible_devices(placement: Placement) -> list[Movable]:
 
 
 class _Part(NamedTuple):
-    """What a task takes on a kind of device: see `Task`."""
+    """What a task takes on a kind of device: see `Task`; `alone` is the sum of its kernels' times."""
 
+    alone: float
     seconds: float
     launch: float
     cores: int
     path: float
     work: float
+
+
+class _Draft(NamedTuple):
+    """A task before it is known how much counts as held: bytes that it keeps for the session and makes, its largest tensor's."""
+
+    name: str
+    parts: tuple[_Part, ...]
+    kept: float
+    made: float
+    largest: float
 
 
 @dataclass
@@ -92,23 +110,30 @@ class _Node:
     executions: list[Execution] = field(default_factory=list)
 
 
+class Wanted(NamedTuple):
+    """What is sought; `peak` bytes were held at once by all devices together, where the step was walked."""
+
+    sought: Sought
+    peak: float = 0.0
+    needs_contiguous: bool = False
+
+
 def draw_problem(
-    graph: Graph,
-    prepared: PreparedStep,
-    step: Sequence[Execution],
-    machine: SimulatedMachine,
-    objective: Objective,
-    held_share: float = 0.0,
+    graph: Graph, prepared: PreparedStep, step: Sequence[Execution], machine: SimulatedMachine, wanted: Wanted
 ) -> Drawn:
     """The problem of a step; `graph` is the one that annotations can be written to.
 
-    `held_share` says how much of what nodes make counts as held beside what lives as long as the session.
+    Seconds are what is planned, but bytes where the least memory is sought.  What lives as long as the session is held whole,
+    and of what a step makes the share that was held at once.
     """
-    return _Drawing(graph, prepared, step, machine).draw(objective, held_share)
+    return _Drawing(graph, prepared, step, machine, wanted).draw()
 
 
 class _Drawing:
-    def __init__(self, graph: Graph, prepared: PreparedStep, step: Sequence[Execution], machine: SimulatedMachine) -> None:
+    def __init__(
+        self, graph: Graph, prepared: PreparedStep, step: Sequence[Execution], machine: SimulatedMachine, wanted: Wanted
+    ) -> None:
+        self._wanted = wanted
         self._graph = graph
         self._prepared = prepared
         self._step = step
@@ -124,7 +149,7 @@ class _Drawing:
         self._inputs: list[set[int]] = []
         self._controls: list[set[int]] = []
 
-    def draw(self, objective: Objective, held_share: float) -> Drawn:
+    def draw(self) -> Drawn:
         """The problem."""
         self._find_nodes()
         joined = _circles(self._inputs, self._controls)
@@ -133,7 +158,7 @@ class _Drawing:
         for node, task in enumerate(joined):
             members[task].append(node)
         devices_of = [self._device_of(self._nodes[rows[0]]) for rows in members]
-        tasks = [self._task(rows, held_share) for rows in members]
+        drafts = [self._draft(rows) for rows in members]
         inputs = [
             {joined[source] for node in rows for source in self._inputs[node]} - {task} for task, rows in enumerate(members)
         ]
@@ -142,22 +167,38 @@ class _Drawing:
             for task, rows in enumerate(members)
         ]
         groups, movable = self._groups(members, devices_of)
+        kept, made = (
+            (math.fsum(values) for values in zip(*((d.kept, d.made) for d in drafts), strict=True)) if drafts else (0, 0)
+        )
+        share = min(1.0, max(0.0, (self._wanted.peak - kept) / made)) if made else 0.0
+        tasks = [self._task(draft, share) for draft in drafts]
+        self._mark_backward(tasks, members, inputs, groups, movable)
         tasks, inputs, groups = _with_signals(tasks, inputs, controls, groups)
+        is_latency = self._wanted.sought is Sought.LATENCY
+        choices = _choice_kinds(self._kinds, movable)
         problem = Problem(
-            objective,
-            tuple(self._restricted(tasks, groups, movable)),
+            Objective.MAKESPAN if is_latency else Objective.LOAD,
+            tuple(self._restricted(tasks, groups, movable, choices)),
             tuple(tuple(sorted(row)) for row in inputs),
             tuple(map(tuple, groups)),
-            tuple(self._problem_devices(groups, movable)),
-            layout=self._layout(),
+            tuple(self._problem_devices(choices)),
+            ways=self._ways() if self._wanted.sought is Sought.THROUGHPUT else None,
+            needs_contiguous=self._wanted.needs_contiguous,
+            layout=self._layout() if is_latency else None,
         )
+        problem = with_room(problem, movable)
         start = [0] * len(tasks)
         for group in groups:
             device = next((devices_of[task] for task in group if task < count), 0)
             for task in group:
                 start[task] = device
         placement = self._prepared.placement
-        return Drawn(problem, tuple(movable), self._devices, tuple(start), placement.device_set, placement.groups.soft)
+        largest = max((draft.largest for draft in drafts), default=0.0)
+        least = Bound(
+            max(kept / max(1, len(self._devices)), largest), "what lives as long as the session, and the largest tensor"
+        )
+        drawn = Drawn(problem, tuple(movable), self._devices, tuple(start), placement.device_set, placement.groups.soft, least)
+        return drawn
 
     # --- nodes and edges
 
@@ -203,21 +244,58 @@ class _Drawing:
 
     # --- tasks
 
-    def _task(self, rows: Sequence[int], held_share: float) -> Task:
+    def _draft(self, rows: Sequence[int]) -> _Draft:
         nodes = [self._nodes[row] for row in rows]
-        made = math.fsum(num_bytes(execution.outputs) for node in nodes for execution in node.executions)
+        sizes = [num_bytes(execution.outputs) for node in nodes for execution in node.executions]
         kept = math.fsum(num_bytes(node.executions[0].outputs) for node in nodes if _op(node) in HELD)
-        found = [self._on(nodes, place) for place in self._examples]
+        is_of_memory = self._wanted.sought is Sought.MEMORY
+        parts = () if is_of_memory else tuple(self._on(nodes, place) for place in self._examples)
+        tensors = (num_bytes([output]) for node in nodes for execution in node.executions for output in execution.outputs)
+        return _Draft(nodes[0].name, parts, kept, math.fsum(sizes), max(tensors, default=0.0))
+
+    def _task(self, draft: _Draft, share: float) -> Task:
+        """What is made counts by the share of it that is held at once."""
+        holds, parts = draft.kept + share * draft.made, draft.parts
+        match self._wanted.sought:
+            case Sought.MEMORY:
+                return Task(draft.name, (holds,) * len(self._examples), holds, share * draft.made)
+            case Sought.THROUGHPUT:
+                return Task(draft.name, tuple(part.alone for part in parts), holds, draft.made)
         return Task(
-            nodes[0].name,
-            tuple(part.seconds for part in found),
-            kept + held_share * made,
-            made,
-            launches=tuple(part.launch for part in found),
-            cores=tuple(part.cores for part in found),
-            path=tuple(part.path for part in found),
-            work=tuple(part.work for part in found),
+            draft.name,
+            tuple(part.seconds for part in parts),
+            holds,
+            draft.made,
+            launches=tuple(part.launch for part in parts),
+            cores=tuple(part.cores for part in parts),
+            path=tuple(part.path for part in parts),
+            work=tuple(part.work for part in parts),
         )
+
+    def _mark_backward(
+        self,
+        tasks: list[Task],
+        members: Sequence[Sequence[int]],
+        inputs: Sequence[set[int]],
+        groups: Sequence[Sequence[int]],
+        movable: Sequence[Movable],
+    ) -> None:
+        """Where parts must be contiguous: not counted are gradients and what reads them, and what nothing can move."""
+        if not self._wanted.needs_contiguous:
+            return
+        waiting = [task for task, rows in enumerate(members) if any(_is_gradient(self._nodes[row].name) for row in rows)]
+        readers: list[list[int]] = [[] for _ in tasks]
+        for task, sources in enumerate(inputs):
+            for source in sources:
+                readers[source].append(task)
+        backward = set(waiting)
+        while waiting:
+            new = [reader for reader in readers[waiting.pop()] if reader not in backward]
+            backward.update(new)
+            waiting += new
+        fixed = {task for group, known in zip(groups, movable, strict=True) if len(known.choices) < 2 for task in group}
+        for task in backward | fixed:
+            tasks[task] = tasks[task]._replace(is_backward=True)
 
     def _on(self, nodes: Iterable[_Node], place: Place) -> _Part:
         """All that nodes do, as if at this place."""
@@ -231,7 +309,9 @@ class _Drawing:
         launching = [kernel.launch for kernel in kernels]
         last = launching[-1] if launching else 0.0
         together = max(math.fsum(seconds), math.fsum(launching) - last)
-        return _Part(together, last, max((kernel.cores for kernel in kernels), default=1), path, math.fsum(busy))
+        return _Part(
+            math.fsum(seconds), together, last, max((kernel.cores for kernel in kernels), default=1), path, math.fsum(busy)
+        )
 
     def _kernel(self, node: _Node, execution: Execution, place: Place) -> PlacedKernel:
         site = execution.site
@@ -286,9 +366,14 @@ class _Drawing:
                 movable.append(Movable(names, tuple(sorted(choices)) or (devices_of[found[key][0]],)))
         return list(found.values()), movable
 
-    def _restricted(self, tasks: Sequence[Task], groups: Sequence[Sequence[int]], movable: Sequence[Movable]) -> Iterable[Task]:
+    def _restricted(
+        self,
+        tasks: Sequence[Task],
+        groups: Sequence[Sequence[int]],
+        movable: Sequence[Movable],
+        choices: Sequence[tuple[int, frozenset[int]]],
+    ) -> Iterable[Task]:
         """Tasks with endless times on the devices that their groups may not be on; see `_choice_kinds`."""
-        choices = _choice_kinds(self._kinds, movable)
         of_task = [0] * len(tasks)
         for number, group in enumerate(groups):
             for member in group:
@@ -296,20 +381,28 @@ class _Drawing:
         for number, task in enumerate(tasks):
             allowed = movable[of_task[number]].choices
             allowing = [(kind, members <= set(allowed)) for kind, members in choices]
-            yield task._replace(
-                seconds=tuple(task.seconds[kind] if may else math.inf for kind, may in allowing),
-                path=tuple(task.path[kind] if may else math.inf for kind, may in allowing),
-                work=tuple(task.work[kind] if may else math.inf for kind, may in allowing),
-                launches=tuple(task.launches[kind] for kind, _ in allowing),
-                cores=tuple(task.cores[kind] for kind, _ in allowing),
+            seconds, path, work = (
+                tuple(row[kind] if may else math.inf for kind, may in allowing) if row else ()
+                for row in (task.seconds, task.path, task.work)
             )
+            launches = tuple(task.launches[kind] for kind, _ in allowing) if task.launches else ()
+            cores = tuple(task.cores[kind] for kind, _ in allowing) if task.cores else ()
+            yield task._replace(seconds=seconds, path=path, work=work, launches=launches, cores=cores)
 
-    def _problem_devices(self, groups: Sequence[Sequence[int]], movable: Sequence[Movable]) -> Iterable[Device]:
-        choices = _choice_kinds(self._kinds, movable)
+    def _problem_devices(self, choices: Sequence[tuple[int, frozenset[int]]]) -> Iterable[Device]:
         for number, device in enumerate(self._devices):
             kind = next(place for place, (_, members) in enumerate(choices) if number in members)
             limit = device.allocation_limit
-            yield Device(device.name, kind, math.inf if limit is None else float(limit), device.gpu is not None)
+            pays = device.gpu is not None or self._wanted.sought is Sought.MEMORY
+            yield Device(device.name, kind, math.inf if limit is None else float(limit), pays)
+
+    def _ways(self) -> tuple[tuple[Way, ...], ...]:
+        """Each transfer alone on its route."""
+        layout = self._layout()
+        return tuple(
+            tuple(Way(route_latency(links, layout.links), byte_seconds(links, layout.links)) for links, _ in row)
+            for row in layout.routes
+        )
 
     def _layout(self) -> Layout:
         places, machine = self._places, self._machine
@@ -322,6 +415,22 @@ class _Drawing:
             routes.append(tuple(row))
         runs_on = tuple(place.cores if place.gpu is None else place.gpu.compute for place in places)
         return Layout(tuple(machine.resources), tuple(machine.links), runs_on, tuple(routes))
+
+
+def _is_gradient(name: str) -> bool:
+    """Whether a node is in a scope that `tf.gradients` made."""
+    return any(part == GRADIENTS or part.startswith(GRADIENTS + "_") for part in name.split("/")[:-1])
+
+
+def with_room(problem: Problem, movable: Sequence[Movable]) -> Problem:
+    """What groups hold is an estimate: one that would have room nowhere is judged by its simulation, and not left out here."""
+    tasks = list(problem.tasks)
+    for members, held, known in zip(problem.groups, problem.held, movable, strict=True):
+        most = max(problem.devices[device].capacity for device in known.choices)
+        if held > most:
+            for task in members:
+                tasks[task] = tasks[task]._replace(holds=tasks[task].holds * most / held * (1 - 1e-9))
+    return replace(problem, tasks=tuple(tasks))
 
 
 def _op(node: _Node) -> str:
@@ -357,9 +466,10 @@ def _with_signals(
             if source not in signals:
                 signals[source] = len(tasks)
                 nothing = (0.0,) * len(tasks[source].seconds)
-                tasks.append(
-                    Task(tasks[source].name, *(nothing, 0.0, 0.0, False), nothing, (1,) * len(nothing), nothing, nothing)
-                )
+                signal = Task(tasks[source].name, nothing, is_backward=tasks[source].is_backward)
+                if tasks[source].launches:
+                    signal = signal._replace(launches=nothing, cores=(1,) * len(nothing), path=nothing, work=nothing)
+                tasks.append(signal)
                 inputs.append({source})
                 groups[group_of[source]].append(signals[source])
             inputs[task].add(signals[source])

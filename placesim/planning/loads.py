@@ -93,6 +93,23 @@ class Loads:
         self.held[device] += problem.held[group]
 
 
+def is_contiguous(problem: Problem, devices: Sequence[int]) -> bool:
+    """Whether no path of forward tasks leaves a device and comes back to it."""
+    tasks = problem.tasks
+    # bit n: a path to the task left device n
+    left = [0] * len(tasks)
+    for task in problem.order:
+        if tasks[task].is_backward:
+            continue
+        own = 1 << devices[task]
+        for source in problem.inputs[task]:
+            if not tasks[source].is_backward:
+                left[task] |= left[source] | ((1 << devices[source]) & ~own)
+        if left[task] & own:
+            return False
+    return True
+
+
 def load_plan(problem: Problem, devices: Sequence[int]) -> Plan:
     """The plan that an assignment is: the highest load, from scratch."""
     return Plan(max(Loads(problem, devices).loads, default=0.0), tuple(devices))

@@ -12,18 +12,22 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import NamedTuple, cast
 
+from placesim.errors import UsageError
 from placesim.planning.bounds import Bound, best_bound
 from placesim.planning.methods.annealing import anneal_loads
 from placesim.planning.methods.calling import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
 from placesim.planning.methods.contiguous import split_orders
-from placesim.planning.methods.exact import solve_loads, solve_schedule
+from placesim.planning.methods.exact import has_solver, solve_loads, solve_schedule
 from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.methods.moving import anneal_moves
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
 from placesim.planning.problem import Objective, Plan, Problem
 from placesim.planning.search import Method, Search
+from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
+AUTO = "auto"
+"""The method that is all of them side by side."""
 SECONDS = 30.0
 OPTIMAL = 1e-6
 """A plan is called optimal where its bound is so near, as a share: exact methods round times down by less."""
@@ -60,7 +64,7 @@ class Effort:
     evaluations: int | None = None
     seed: int = 0
     jobs: int = 2
-    method: str = "auto"
+    method: str = AUTO
 
 
 class Lane(NamedTuple):
@@ -81,7 +85,9 @@ METHODS: dict[str, Method] = {
     "list": end_first,
     "move": anneal_moves,
 }
-"""Every method by its name; which of them fit a problem is said in `lanes`."""
+"""Every method by its name; `fitting` says which of them fit a problem."""
+SOLVED = frozenset(("exact", "exact-schedule"))
+"""Those that need a solver."""
 _ORDERS_SHARE, _SETS_SHARE, _EXACT_SHARE = 0.05, 0.5, 0.6
 
 
@@ -99,8 +105,30 @@ def lanes(problem: Problem) -> tuple[Lane, ...]:
     return Lane((("move", 1.0),)), Lane((("move", 1.0),))
 
 
+def fitting(problem: Problem) -> tuple[str, ...]:
+    """The methods that fit a problem, by name."""
+    return tuple(dict.fromkeys([*quick(problem), *(name for lane in lanes(problem) for name, _ in lane.methods)]))
+
+
+def check_method(name: str, problem: Problem | None = None) -> None:
+    """Raises UsageError where there is no method of that name, or where it doesn't fit the problem."""
+    if name == AUTO:
+        return
+    if name not in METHODS:
+        known = [AUTO, *METHODS]
+        raise UsageError(
+            f"unknown method: got '{name}', expected one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"
+        )
+    if problem is not None and name not in fitting(problem):
+        raise UsageError(f"wrong method: got '{name}', expected one that fits the objective: {', '.join(fitting(problem))}")
+    if name in SOLVED and not has_solver():
+        raise UsageError(f"method '{name}' needs OR-tools: `pip install 'placesim[plan]'`")
+
+
 def _is_scheduling(problem: Problem) -> bool:
     """Whether only the order is to be found: devices are alike, nothing is moved, and each task is a group."""
+    if problem.layout is not None:
+        return False
     is_free = all(not task.makes and not task.holds for task in problem.tasks)
     return is_free and problem.are_devices_alike and len(problem.groups) == len(problem.tasks)
 
@@ -120,13 +148,14 @@ def plan_problem(
     Raises what `Problem.check` raises.
     """
     problem.check()
+    check_method(effort.method, problem)
     began = time.monotonic()
     best = _Best(best_bound(problem), began, tell)
     if start is not None:
         best.take(start, "start")
     search = Search(effort.seed, began + effort.seconds, effort.evaluations, best.bound.value)
     try:
-        for name in quick(problem) if effort.method == "auto" else ():
+        for name in quick(problem) if effort.method == AUTO else ():
             for plan in METHODS[name](problem, search):
                 best.take(plan, name)
         if not best.is_met:
@@ -174,7 +203,7 @@ class _News(NamedTuple):
 
 
 def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) -> None:
-    stages = lanes(problem) if effort.method == "auto" else (Lane(((effort.method, 1.0),)),)
+    stages = lanes(problem) if effort.method == AUTO else (Lane(((effort.method, 1.0),)),)
     # a lane doesn't depend on how many processes there are: with counted work one seed gives one plan
     waiting = [
         (stage, replace(search, seed=effort.seed * len(stages) + number, start=best.plan, target=best.bound.value))

@@ -175,6 +175,12 @@ class Problem:
         count = len(self.devices)
         return tuple(group for group in range(len(self.groups)) if sum(self.can_run(group, n) for n in range(count)) > 1)
 
+    @cached_property
+    def homeless(self) -> tuple[int, ...]:
+        """The groups that no device can run or hold."""
+        count = len(self.devices)
+        return tuple(group for group in range(len(self.groups)) if not any(self.can_run(group, n) for n in range(count)))
+
     def way(self, source: int, target: int) -> Way:
         """From a device to another."""
         return _PLAIN if self.ways is None else self.ways[source][target]
@@ -194,13 +200,12 @@ class Problem:
                 raise UsageError(f"{task.name}: got {len(task.seconds)} times for {len(self.kinds)} kinds of devices")
         if self.tasks and not self.order:
             raise UsageError(f"tasks wait for each other in a circle: {_named(self._circle())}")
-        for number, members in enumerate(self.groups):
-            if not any(self.can_run(number, device) for device in range(len(self.devices))):
-                names = _named(self.tasks[task].name for task in members)
-                most = max((device.capacity for device in self.devices), default=0.0)
-                raise UsageError(
-                    f"no device can run or hold {names}: together they hold {self.held[number]:g}, and the most is {most:g}"
-                )
+        for number in self.homeless:
+            names = _named(self.tasks[task].name for task in self.groups[number])
+            most = max((device.capacity for device in self.devices), default=0.0)
+            raise UsageError(
+                f"no device can run or hold {names}: together they hold {self.held[number]:g}, and the most is {most:g}"
+            )
 
     def _circle(self) -> list[str]:
         """The names along a circle of tasks."""

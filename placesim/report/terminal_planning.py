@@ -9,11 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from placesim.escapes import escape_line
-from placesim.graph_plans.study import PlanStudy
+from placesim.graph_plans.study import PlanStudy, Sought
 from placesim.report.terminal_blocks import as_encoded
 from placesim.report.terminal_console import console_into
 from placesim.report.text.amounts import readable_seconds, readable_size
 from placesim.report.text.planning import NOTHING, fullest_share, summary
+
+
+_WHAT = {Sought.LATENCY: "a step", Sought.THROUGHPUT: "the busiest device", Sought.MEMORY: "the highest peak"}
 
 
 def styled_plan(study: PlanStudy, stream: TextIO, top: int) -> str:
@@ -37,11 +40,15 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int) -> str:
 def _head(study: PlanStudy) -> Text:
     if study.plan is None:
         return Text("no plan fits", "bold red")
-    head = Text("plan ").append(readable_seconds(study.plan.seconds), "bold")
+    head = Text(f"plan, {_WHAT[study.sought]} ").append(_readable(study, study.value), "bold")
     if study.is_optimal:
         return head.append(f"   optimal: {study.bound.why}")
-    bound = readable_seconds(study.bound.value)
+    bound = _readable(study, study.bound.value)
     return head.append(f"   none can be below {bound} ({study.gap:.0%} less): {study.bound.why}")
+
+
+def _readable(study: PlanStudy, value: float) -> str:
+    return readable_size(round(value)) if study.sought is Sought.MEMORY else readable_seconds(value)
 
 
 def _table(first: str, *columns: str) -> Table:
@@ -55,14 +62,16 @@ def _table(first: str, *columns: str) -> Table:
 
 
 def _placements(study: PlanStudy) -> Table:
-    found = _table("placement", ">step", ">transfers", ">bytes", ">memory", "")
+    found = _table("placement", ">step", ">load", ">peak", ">transfers", ">bytes", ">memory", "")
     for placed in study.placements:
         style = "bold green" if placed is study.plan else ""
         timed, fullest = placed.study, fullest_share(placed)
-        cells = [NOTHING] * 3
+        cells = [NOTHING] * 5
         if timed is not None:
             size = readable_size(sum(transfer.bytes for transfer in timed.transfers))
-            cells = [readable_seconds(placed.seconds), str(len(timed.transfers)), size]
+            load, peak = placed.value(Sought.THROUGHPUT), placed.value(Sought.MEMORY)
+            values = readable_seconds(placed.seconds), readable_seconds(load), readable_size(round(peak))
+            cells = [*values, str(len(timed.transfers)), size]
         memory = NOTHING if fullest is None else f"{fullest:.0%}"
         note = "" if placed.fits else summary(placed)
         found.add_row(*(Text(escape_line(cell), style) for cell in (placed.label, *cells, memory, note)))
@@ -70,8 +79,16 @@ def _placements(study: PlanStudy) -> Table:
 
 
 def _moves(study: PlanStudy, top: int) -> Table:
-    found = _table("what moves", ">nodes", "from", "to", ">lost where it stays")
+    is_told = any(move.loss is not None for move in study.moves)
+    found = _table("what moves", ">nodes", "from", "to", *([">lost where it stays"] if is_told else []))
     for move in study.moves[:top]:
-        cells = str(len(move.nodes)), move.source, move.target, readable_seconds(max(0.0, move.loss))
+        cells = [str(len(move.nodes)), move.source, move.target]
+        if is_told:
+            cells.append(NOTHING if move.loss is None else _signed(study, move.loss))
         found.add_row(Text(escape_line(move.nodes[0])), *map(Text, cells))
     return found
+
+
+def _signed(study: PlanStudy, loss: float) -> str:
+    """A group may lose nothing by its move, where others come along."""
+    return f"-{_readable(study, -loss)}" if loss < 0 else _readable(study, loss)
