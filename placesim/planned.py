@@ -15,11 +15,11 @@ from placesim.graph_plans.writing import annotate, freed
 from placesim.inspection.device_names import short_names
 from placesim.placement.session_placer import SessionPlacer
 from placesim.planning.bounds import Bound, best_bound
-from placesim.planning.coarsening import Coarse, coarsen
-from placesim.planning.portfolio import Effort, Planned, plan_problem
+from placesim.planning.coarsening import levels
 from placesim.planning.loads import is_contiguous
 from placesim.planning.measuring import measure
-from placesim.planning.problem import over_capacity
+from placesim.planning.portfolio import Effort, Planned, plan_problem
+from placesim.planning.problem import can_run_all, over_capacity
 from placesim.report.text.amounts import readable_size
 from placesim.sizing import study_memory
 from placesim.timing import study_time, walk_steps
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from placesim.prediction.study import DeviceTime
 
 MOST_TASKS = 600
-"""A larger problem is searched as clusters: an evaluation costs some microseconds a task."""
-REFINED_TASKS = 6000
+"""Clusters are at most about so many: an evaluation costs some microseconds a task."""
+REFINED_TASKS = 20_000
 """Up to so many tasks the plan of clusters is improved task by task."""
-COARSE_SHARE = 0.6
-"""Of the effort goes to clusters, where the problem is larger."""
+SIMULATED = 2
+"""So many of the plans that a search finds are simulated as graphs, those first that the problem's own measure prefers."""
 REPAIRS, REPAIR_SHARE = 4, 0.25
 """How often a plan whose simulated peak is over a limit is sought again, each time with that share of the effort."""
 MORE_GPUS = (2, 4, 8)
@@ -168,7 +168,7 @@ class _Planner:
             if not over or any(placed.fits for placed in over) or planned.is_interrupted:
                 break
             # what it holds was estimated: it is sought again with as much less room as was missing
-            searched, effort = _with_less_room(searched, found[-1].devices, over[-1]), _part(self._effort, REPAIR_SHARE)
+            searched, effort = _with_less_room(searched, found[0].devices, over[0]), _part(self._effort, REPAIR_SHARE)
         placements = [shown[candidate.devices] for candidate in candidates]
         sought = self._aim.sought
         fitting = [
@@ -176,8 +176,8 @@ class _Planner:
             for placed, candidate in zip(placements, candidates, strict=True)
             if placed.fits and (not self._aim.needs_contiguous or is_contiguous(drawn.problem, candidate.devices))
         ]
-        for label, change in self._others(drawn, candidates):
-            placements.append(self._study(label, self._loaded(change), {}))
+        for label, change in self._others(candidates):
+            placements.append(self._study(label, self._loaded(change), {})._replace(is_allowed=False))
         bound = self._bound(drawn)
         bound = planned.bound if planned.bound.value > bound.value and sought is not Sought.MEMORY else bound
         tail = planned.is_interrupted, sought, len(drawn.problem.movable)
@@ -212,10 +212,10 @@ class _Planner:
     def _is_annotated(self) -> bool:
         return any(node.device for node in self._file.graph.nodes)
 
-    def _others(self, drawn: Drawn, candidates: Sequence[_Candidate]) -> Iterator[tuple[str, Callable[[GraphFile], GraphFile]]]:
+    def _others(self, candidates: Sequence[_Candidate]) -> Iterator[tuple[str, Callable[[GraphFile], GraphFile]]]:
         """Placements that annotations forbid, and that are shown all the same."""
         if all(candidate.label != DEFAULT for candidate in candidates):
-            yield DEFAULT, clear_devices
+            yield f"{DEFAULT}, all freed", clear_devices
 
     # --- the search
 
@@ -226,28 +226,30 @@ class _Planner:
         if self._aim.needs_contiguous:
             allowed = (devices for devices in allowed if is_contiguous(drawn.problem, devices))
         start = min((measured.plan(devices) for devices in allowed), key=lambda plan: plan.value, default=None)
-        coarse = coarsen(drawn.problem, MOST_TASKS)
-        if coarse.problem.homeless:  # what was joined is too large
-            coarse = Coarse(drawn.problem, tuple(range(len(drawn.problem.tasks))))
-        is_coarse = coarse.problem is not drawn.problem
-        share = COARSE_SHARE if is_coarse else 1.0
-        found: list[_Candidate] = []
-        planned = plan_problem(
-            coarse.problem,
-            _part(effort, share),
-            self._tell,
-            None if is_coarse else start,
-        )
-        bound = planned.bound if not is_coarse else best_bound(drawn.problem)
-        if planned.plan is not None:
-            plan = measured.plan(coarse.expand(planned.plan.devices)) if is_coarse else planned.plan
-            found.append(_Candidate(PLANNED, plan.devices, planned.method))
-            if is_coarse and len(drawn.problem.tasks) <= REFINED_TASKS and not planned.is_interrupted:
-                start = plan if start is None or plan.value < start.value else start
-                refined = plan_problem(drawn.problem, _part(effort, 1 - share), self._tell, start)
-                if refined.plan is not None and refined.plan.devices != plan.devices:
-                    found.append(_Candidate(f"{PLANNED}, task by task", refined.plan.devices, refined.method))
-        return found, planned._replace(bound=bound)
+        bound, found, planned = self._bound(drawn), [], Planned(None, self._bound(drawn), "", 0.0)
+        stages = levels(drawn.problem, MOST_TASKS, REFINED_TASKS)
+        best: tuple[int, ...] | None = None
+        for level in stages:
+            is_fine = level.problem is drawn.problem
+            begin = None
+            if best is not None:
+                devices = best if is_fine else level.contract(best)
+                if not over_capacity(level.problem, devices) and can_run_all(level.problem, devices):
+                    begin = measure(level.problem).plan(devices)
+            if is_fine and start is not None and (begin is None or start.value < begin.value):
+                begin = start
+            planned = plan_problem(level.problem, _part(effort, 1 / len(stages)), self._tell, begin)
+            if planned.plan is not None:
+                best = level.expand(planned.plan.devices)
+                found.append(_Candidate(PLANNED, best, planned.method))
+            if planned.is_interrupted:
+                break
+        # the last is the finest, and often the best; of the others the simulation of the drawn problem chooses
+        values = {candidate.devices: measured.plan(candidate.devices).value for candidate in found}
+        found = sorted(found, key=lambda candidate: values[candidate.devices])[:SIMULATED]
+        named = [candidate._replace(label=PLANNED if not n else f"{PLANNED}, another") for n, candidate in enumerate(found)]
+        is_own = len(stages) == 1 and stages[0].problem is drawn.problem
+        return named, planned._replace(bound=planned.bound if is_own else bound)
 
     # --- plans as graphs
 
@@ -297,13 +299,13 @@ def _with_less_room(drawn: Drawn, devices: Sequence[int], placed: Placed) -> Dra
         held[device] += drawn.problem.tasks[task].holds
     peaks = {} if placed.study is None else {device.device: device for device in placed.study.devices}
     found = []
-    for number, device in enumerate(drawn.problem.devices):
-        known = peaks.get(device.name)
+    for number, room in enumerate(drawn.problem.devices):
+        known = peaks.get(room.name)
         if known is not None and known.limit is not None and known.peak is not None and known.peak > known.limit:
-            capacity = min(device.capacity, held[number] * known.limit / known.peak) * _LESS
-            found.append(device._replace(capacity=capacity))
+            capacity = min(room.capacity, held[number] * known.limit / known.peak) * _LESS
+            found.append(room._replace(capacity=capacity))
         else:
-            found.append(device)
+            found.append(room)
     return replace(drawn, problem=with_room(replace(drawn.problem, devices=tuple(found)), drawn.groups))
 
 

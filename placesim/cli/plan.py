@@ -70,7 +70,7 @@ _EPILOG = (
     type=click.Choice(OBJECTIVES),
     default=OBJECTIVES[0],
     show_default=True,
-    help="What is to be least: the step's time; the load of the busiest device, where steps overlap; the highest peak of memory.",
+    help="What is to be least: a step's time; the busiest device's load, where steps overlap; the highest peak of memory.",
 )
 @click.option("--contiguous", is_flag=True, help="For throughput: no path leaves a device and comes back.")
 @click.option(
@@ -140,8 +140,8 @@ def plan_command(
     from placesim.cli.graph_arguments import graph_loader, graph_name
     from placesim.cli.output import complain, is_terminal, write
     from placesim.formats.graph_file.overrides import parse_feed
-    from placesim.options import make_options
     from placesim.graph_plans.study import Sought
+    from placesim.options import make_options
     from placesim.planned import Aim, study_plan
     from placesim.planning.portfolio import Effort, check_method
 

@@ -18,11 +18,11 @@ from scipy.sparse.csgraph import connected_components
 from placesim.devices.inventory import Device as RealDevice
 from placesim.devices.inventory import DeviceSet
 from placesim.graph.graph import Graph
+from placesim.graph_plans.study import Sought
 from placesim.ops.categories import RECEIVES, SENDS, VARIABLES
 from placesim.placement.colocation import ColocationGraph
 from placesim.placement.grouping import build_groups
 from placesim.placement.placer import Placement
-from placesim.graph_plans.study import Sought
 from placesim.planning.bounds import Bound
 from placesim.planning.problem import Device, Layout, Objective, Problem, Task, Way
 from placesim.prediction.machines import Place, SimulatedMachine
@@ -92,7 +92,7 @@ class _Part(NamedTuple):
 
 
 class _Draft(NamedTuple):
-    """A task before it is known how much counts as held: bytes that it keeps for the session and makes, its largest tensor's."""
+    """A task before it is known how much counts as held: bytes that it keeps and makes, its largest tensor's."""
 
     name: str
     parts: tuple[_Part, ...]
@@ -197,8 +197,7 @@ class _Drawing:
         least = Bound(
             max(kept / max(1, len(self._devices)), largest), "what lives as long as the session, and the largest tensor"
         )
-        drawn = Drawn(problem, tuple(movable), self._devices, tuple(start), placement.device_set, placement.groups.soft, least)
-        return drawn
+        return Drawn(problem, tuple(movable), self._devices, tuple(start), placement.device_set, placement.groups.soft, least)
 
     # --- nodes and edges
 

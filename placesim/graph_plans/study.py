@@ -29,13 +29,15 @@ class Placed(NamedTuple):
     """A placement that was simulated as a graph.
 
     `study` is None where TensorFlow refuses it; `error` is its error, or that of a device that runs out of memory.  `asked` are
-    the devices that its nodes ask for, beside what holds.
+    the devices that its nodes ask for, beside what holds.  Where `is_allowed` is false, what asks for a device would have to be
+    freed for it.
     """
 
     label: str
     study: TimeStudy | None
     error: PlacesimError | None = None
     asked: Mapping[str, str] = {}
+    is_allowed: bool = True
 
     @property
     def fits(self) -> bool:

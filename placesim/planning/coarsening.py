@@ -1,17 +1,21 @@
 """Smaller problems that stand for larger ones: tasks that belong together become one, and plans are brought back.
 
-First what has a single reader joins it, so that only what is read in several places remains; then, where that is still too
-much, neighbours in one order of all tasks become one.  Neither makes tasks wait for each other in a circle.
+First chains become one task each; where that leaves too much, all that has a single reader joins it, so that only what is read
+in several places remains; and then neighbours in one order of all tasks.  None makes tasks wait for each other in a circle.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from placesim.planning.methods.contiguous import group_order
 from placesim.planning.problem import Problem, Task
+
+
+FEW = 100
+"""Fewer tasks than that are planned as they are."""
 
 
 @dataclass(frozen=True)
@@ -25,26 +29,80 @@ class Coarse:
         """Devices of clusters as devices of tasks."""
         return tuple(devices[cluster] for cluster in self.cluster_of)
 
+    def contract(self, devices: Sequence[int]) -> tuple[int, ...]:
+        """Devices of tasks as devices of clusters: those of the first task of each group of clusters."""
+        first: dict[int, int] = {}
+        for task, cluster in enumerate(self.cluster_of):
+            first.setdefault(self.problem.group_of[cluster], devices[task])
+        return tuple(first[group] for group in self.problem.group_of)
+
 
 def coarsen(problem: Problem, most: int) -> Coarse:
     """A problem of about so many tasks at most; itself where it has no more."""
     if len(problem.tasks) <= most:
-        return Coarse(problem, tuple(range(len(problem.tasks))))
-    joined = _join_single_readers(problem)
-    if len(set(joined)) > most:
-        joined = _cut_order(problem, most)
-    return _contract(problem, joined)
+        return _itself(problem)
+    for joined in (_join_chains(problem, most // 2), _join_single_readers(problem)):
+        if len(set(joined)) <= most:
+            return _contract(problem, joined)
+    return _contract(problem, _cut_order(problem, most))
+
+
+def levels(problem: Problem, most: int, finest: int) -> list[Coarse]:
+    """A problem ever finer: whole chains, about so many tasks at most, and itself where it has no more than `finest`.
+
+    A plan of a coarse one says at once what moves of single tasks would need many steps for.
+    """
+    found = []
+    if len(problem.tasks) > FEW:
+        chains = _contract(problem, _join_chains(problem, 1))
+        if len(chains.problem.tasks) <= min(most, len(problem.tasks) // 2):
+            found.append(chains)
+    middle = coarsen(problem, most)
+    if middle.problem is not problem and (not found or len(found[0].problem.tasks) <= len(middle.problem.tasks) // 2):
+        found.append(middle)
+    # what was joined may be too large for any device
+    found = [level for level in found if not level.problem.homeless]
+    if not found or len(problem.tasks) <= finest:
+        found.append(_itself(problem))
+    return found
+
+
+def _itself(problem: Problem) -> Coarse:
+    return Coarse(problem, tuple(range(len(problem.tasks))))
 
 
 def _join_single_readers(problem: Problem) -> list[int]:
     """For each task the one that it joined: its only reader's, where both can run on the same kinds of devices."""
     leader = list(range(len(problem.tasks)))
+    for task, reader in _only_readers(problem):
+        leader[task] = leader[reader]
+    return leader
+
+
+def _join_chains(problem: Problem, parts: int) -> list[int]:
+    """As single readers, where nothing has to wait for it: what has inputs doesn't join one that reads another such.
+
+    No chain has more than one of so many parts of all work.
+    """
+    waits = [sum(1 for source in sources if problem.inputs[source]) > 1 for sources in problem.inputs]
+    work = [min(task.seconds) for task in problem.tasks]
+    most = math.fsum(work) / max(1, parts)
+    leader = list(range(len(problem.tasks)))
+    for task, reader in _only_readers(problem):
+        joined = leader[reader]
+        if work[joined] + work[task] <= most and not (problem.inputs[task] and waits[reader]):
+            leader[task] = joined
+            work[joined] += work[task]
+    return leader
+
+
+def _only_readers(problem: Problem) -> Iterator[tuple[int, int]]:
+    """Tasks that are read by a single one, which can run on the same kinds of devices, with that one; the last task first."""
     kinds = [tuple(map(math.isfinite, seconds)) for seconds in problem.group_seconds]
     for task in reversed(problem.order):
         readers = problem.readers[task]
         if len(readers) == 1 and kinds[problem.group_of[task]] == kinds[problem.group_of[readers[0]]]:
-            leader[task] = leader[readers[0]]
-    return leader
+            yield task, readers[0]
 
 
 def _cut_order(problem: Problem, most: int) -> list[int]:

@@ -251,3 +251,9 @@ def over_capacity(problem: Problem, devices: Sequence[int]) -> list[int]:
     for task, device in enumerate(devices):
         held[device] += problem.tasks[task].holds
     return [n for n, device in enumerate(problem.devices) if held[n] > device.capacity]
+
+
+def can_run_all(problem: Problem, devices: Sequence[int]) -> bool:
+    """Whether each task is on a device that has a kernel for it."""
+    kinds = [device.kind for device in problem.devices]
+    return all(task.seconds[kinds[device]] < math.inf for task, device in zip(problem.tasks, devices, strict=True))

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from placesim.planning.problem import Plan, Problem
 
-
 MAX_IDLE = 20_000
 """So many moves in a row that can't be made end a search: there are none, or hardly any."""
 

@@ -15,7 +15,6 @@ from placesim.report.terminal_console import console_into
 from placesim.report.text.amounts import readable_seconds, readable_size
 from placesim.report.text.planning import NOTHING, fullest_share, summary
 
-
 _WHAT = {Sought.LATENCY: "a step", Sought.THROUGHPUT: "the busiest device", Sought.MEMORY: "the highest peak"}
 
 

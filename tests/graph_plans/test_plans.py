@@ -47,6 +47,8 @@ def check_places(
             assert where[run.node] == run.device, run.node
     # every placement is simulated, and no bound is above any of them
     for other in study.placements:
+        if not other.is_allowed:
+            continue
         value = other.value(study.sought)
         assert study.bound.value <= value * (1 + 1e-9), other.label
         assert not other.fits or needs_contiguous or study.value <= value

@@ -53,7 +53,7 @@ def _rows(study: PlanStudy, top: int) -> Iterator[Sequence[object]]:
 
 
 def placement_cells(placed: Placed) -> tuple[object, ...]:
-    """Seconds, low, high, the highest load and peak, transfers, their bytes, the fullest device's share of its limit, and whether it runs."""
+    """Seconds, low, high, load, peak, transfers, their bytes, the fullest device's share of its limit, and whether it runs."""
     study = placed.study
     if study is None:
         return (*([NOTHING] * 8), summary(placed))
@@ -119,7 +119,8 @@ def plan_document(study: PlanStudy) -> dict[str, Any]:
 
 def _placement(placed: Placed) -> dict[str, Any]:
     study = placed.study
-    found: dict[str, Any] = {"label": placed.label, "fits": placed.fits, "seconds": None, "low": None, "high": None}
+    found: dict[str, Any] = {"label": placed.label, "fits": placed.fits, "is_allowed": placed.is_allowed}
+    found |= {"seconds": None, "low": None, "high": None}
     found |= {"load_seconds": None, "peak_bytes": None}
     found |= {"transfers": None, "transfer_bytes": None, "devices": []}
     if study is not None:
