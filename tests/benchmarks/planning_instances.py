@@ -12,6 +12,7 @@ import importlib.util
 import io
 import json
 import math
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +38,9 @@ class Instance(NamedTuple):
 
 def load_evaluator(folder: Path) -> ModuleType:
     """The folder's `evaluate.py`, or, where it has none, that of the shared data."""
-    path = next(path for path in (folder / "evaluate.py", DATA / "evaluate.py") if path.is_file())
+    path = next((path for path in (folder / "evaluate.py", DATA / "evaluate.py") if path.is_file()), None)
+    if path is None:
+        raise SystemExit(f"{folder} has no evaluate.py")
     spec = importlib.util.spec_from_file_location("evaluate", path)
     assert spec is not None
     assert spec.loader is not None
@@ -46,13 +49,34 @@ def load_evaluator(folder: Path) -> ModuleType:
     return module
 
 
+class Published(NamedTuple):
+    """A file of a graph, its name in `results.csv`, and whether a step's latency is sought, as its folder says."""
+
+    path: Path
+    name: str
+    is_latency: bool
+
+
 # --- msr-fiddle/dnn-partitioning --------------------------------------------------------------------------------------
+
+
+def msr_files(folder: Path) -> Iterator[Published]:
+    """The graphs in `msr/`, however deep and packed or not; what has no nodes is a split of one."""
+    root = folder / "msr"
+    for path in sorted(path for path in root.rglob("*") if path.name.endswith((".json", ".json.gz"))):
+        if {"nodes", "edges", "maxFPGAs"} <= _json(path).keys():
+            name = path.relative_to(root).as_posix().removesuffix(".gz").removesuffix(".json")
+            yield Published(path, name, "latency" in name)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+        return dict(json.load(file))
 
 
 def read_msr(path: Path, *, is_latency: bool, needs_contiguous: bool = False) -> Instance:
     """A graph of layers or operators; accelerators are devices of kind 0, CPUs of kind 1."""
-    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
-        graph = json.load(file)
+    graph = _json(path)
     nodes, ids = graph["nodes"], tuple(node["id"] for node in graph["nodes"])
     number = {own: place for place, own in enumerate(ids)}
     makes, inputs = [0.0] * len(ids), [set[int]() for _ in ids]
@@ -113,40 +137,71 @@ def published_msr(folder: Path) -> dict[tuple[str, str, bool], float]:
 # --- Standard Task Graph Set, RGPOS -----------------------------------------------------------------------------------
 
 
-def scheduling_instances(folder: Path) -> Iterator[tuple[Instance, str]]:
-    """Each graph with each number of processors that a table names, and the text of its file."""
-    for table, archive in (("optima.csv", "stg.tar.gz"), ("rgpos_optima.csv", "rgpos100.tar.gz")):
-        if not (folder / table).is_file():
+PROCESSORS = (2, 4, 8, 16)
+"""Where no table says on how many a graph runs."""
+
+
+def scheduling_instances(folder: Path) -> Iterator[Instance]:
+    """Each graph with each number of processors that a table of the folder names; without a table, all graphs on `PROCESSORS`.
+
+    A table is any CSV with the columns graph and processors; graphs lie beside it as files or in archives, packed or not.
+    """
+    texts = _texts(folder)
+    by_name: dict[str, list[str]] = {}
+    for name in texts:
+        by_name.setdefault(Path(name).name, []).append(name)
+    rows = [row for table in sorted(folder.glob("*.csv")) for row in _rows(table)]
+    for row in rows:
+        name = row["graph"]
+        # a table may name folders that a copy has not
+        same = [name] if name in texts else by_name.get(Path(name).name, [])
+        if len(same) != 1:
+            print(f"{folder}: a table names {name}, and there are {len(same)} such graphs", file=sys.stderr)
             continue
-        texts = _texts(folder, archive)
-        with (folder / table).open(newline="") as file:
-            for row in csv.DictReader(file):
-                if (text := texts.get(row["graph"])) is None:
-                    raise SystemExit(f"{folder / table} names {row['graph']}, which {archive} has not")
-                processors = int(row["processors"])
-                proven = row.get("optimal_makespan") or (row["upper"] if row["published"] == "proven" else None)
-                best = float(proven or row["upper"])
-                problem = read_tasks(row["graph"], text, processors)
-                name = f"{row['graph']} on {processors}"
-                yield Instance(name, problem, tuple(range(len(problem.tasks))), best, float(proven) if proven else None), text
+        proven = row.get("optimal_makespan") or (row.get("upper") if row.get("published") == "proven" else None)
+        best = proven or row.get("upper")
+        yield _scheduling(
+            name, texts[same[0]], int(row["processors"]), float(best) if best else None, float(proven) if proven else None
+        )
+    if not rows:
+        for name, text in sorted(texts.items()):
+            for processors in PROCESSORS:
+                yield _scheduling(name, text, processors, None, None)
 
 
-def _texts(folder: Path, archive: str) -> dict[str, str]:
-    if not (folder / archive).is_file():
-        return {
-            str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.*") if path.suffix in {".stg", ".txt"}
-        }
-    with tarfile.open(folder / archive) as packed:
-        return {
-            member.name.removeprefix("./"): io.TextIOWrapper(file).read()
-            for member in packed.getmembers()
-            if (file := packed.extractfile(member)) is not None
-        }
+def _scheduling(name: str, text: str, processors: int, best: float | None, proven: float | None) -> Instance:
+    problem = read_tasks(name, text, processors)
+    return Instance(f"{name} on {processors}", problem, tuple(range(len(problem.tasks))), best, proven)
+
+
+def _rows(table: Path) -> list[dict[str, str]]:
+    with table.open(newline="") as file:
+        return [row for row in csv.DictReader(file) if row.get("graph") and row.get("processors")]
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    """Each graph's text by its name within the folder or the archive, without `.gz`."""
+    found: dict[str, str] = {}
+    for path in sorted(folder.rglob("*")):
+        if tarfile.is_tarfile(path) if path.is_file() else False:
+            with tarfile.open(path) as packed:
+                for member in packed.getmembers():
+                    file = packed.extractfile(member)
+                    if file is not None and Path(member.name).suffix in _GRAPHS:
+                        found[member.name.removeprefix("./")] = io.TextIOWrapper(file).read()
+            continue
+        name = str(path.relative_to(folder)).removesuffix(".gz")
+        if path.is_file() and Path(name).suffix in _GRAPHS and "license" not in name.lower():
+            found[name] = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()
+    return found
+
+
+_GRAPHS = frozenset((".stg", ".txt"))
 
 
 def read_tasks(name: str, text: str, processors: int) -> Problem:
     """A graph in the STG format (a line a task), or RGPOS's (counts, times, edges)."""
-    if name.endswith(".stg"):
+    if Path(name).suffix == ".stg":
         lines = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
         rows = [list(map(int, line)) for line in lines[1:]]
         times = [row[1] for row in rows]
