@@ -34,6 +34,8 @@ MOST_TASKS = 600
 """Clusters are at most about so many: an evaluation costs some microseconds a task."""
 REFINED_TASKS = 20_000
 """Up to so many tasks the plan of clusters is improved task by task."""
+LARGE_TASKS = 50_000
+"""Of a larger problem fewer placements are simulated as graphs."""
 SIMULATED = 2
 """So many of the plans that a search finds are simulated as graphs, those first that the problem's own measure prefers."""
 REPAIRS, REPAIR_SHARE = 4, 0.25
@@ -154,9 +156,9 @@ class _Planner:
     def study(self) -> PlanStudy:
         drawn = self._draw()
         known = list({candidate.devices: candidate for candidate in reversed(list(self._known(drawn)))}.values())[::-1]
-        shown = {candidate.devices: self._simulated(candidate, drawn) for candidate in known}
+        shown = {candidate.devices: self._simulated(candidate, drawn) for candidate in self._worth_simulating(drawn, known)}
         planned = Planned(None, self._bound(drawn), "", 0.0)
-        candidates = list(known)
+        candidates = [candidate for candidate in known if candidate.devices in shown]
         searched, effort = drawn, self._effort
         for _ in range(1 + REPAIRS if drawn.problem.movable else 0):
             found, planned = self._search(searched, [candidate.devices for candidate in known], effort)
@@ -187,6 +189,14 @@ class _Planner:
         method = candidate.method or candidate.label
         moves = tuple(self._moves(drawn, candidate.devices))
         return PlanStudy(self._name, tuple(placements), placed, bound, method, placed.asked, moves, *tail)
+
+    def _worth_simulating(self, drawn: Drawn, known: Sequence[_Candidate]) -> Sequence[_Candidate]:
+        """All; of a large problem, beside what TensorFlow would do, only the best by the problem's own measure."""
+        if len(drawn.problem.tasks) <= LARGE_TASKS:
+            return known
+        measured, plain = measure(drawn.problem), [c for c in known if c.label not in {DEFAULT, ANNOTATED}]
+        best = min(plain, key=lambda candidate: measured.plan(candidate.devices).value, default=None)
+        return [candidate for candidate in known if candidate is best or candidate.label in {DEFAULT, ANNOTATED}]
 
     def _bound(self, drawn: Drawn) -> Bound:
         return drawn.least_peak if self._aim.sought is Sought.MEMORY else best_bound(drawn.problem)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -12,13 +13,13 @@ from hypothesis import given, settings
 from placesim.errors import UsageError
 from placesim.planning.bounds import best_bound, lower_bounds
 from placesim.planning.calls import ALONE, Calls
-from placesim.planning.coarsening import coarsen
+from placesim.planning.coarsening import coarsen, levels
 from placesim.planning.loads import Loads, load_plan
 from placesim.planning.methods.annealing import anneal_loads
 from placesim.planning.methods.calling import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
 from placesim.planning.methods.contiguous import group_order, split_order, split_orders
-from placesim.planning.methods.exact import solve_loads, solve_schedule
+from placesim.planning.methods.exact import has_solver, solve_loads, solve_schedule
 from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.methods.moving import anneal_moves
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
@@ -33,6 +34,8 @@ from tests.planning.problems import (
     pipelines,
     schedules,
 )
+
+needs_solver = pytest.mark.skipif(not has_solver(), reason="OR-tools is not installed: pip install 'placesim[plan]'")
 
 
 def naive_loads(problem: Problem, devices: tuple[int, ...]) -> list[float]:
@@ -78,6 +81,7 @@ def test_plans_of_pipelines_fit_and_no_bound_is_above_the_best(problem: Problem)
             assert plan.value >= best - 1e-9
 
 
+@needs_solver
 @given(pipelines(5))
 @settings(max_examples=25, deadline=None)
 def test_the_exact_search_finds_and_proves_the_least_load(problem: Problem) -> None:
@@ -161,6 +165,7 @@ def test_schedules_are_such_and_the_bounds_are_below_the_best(problem: Problem) 
             assert plan.value >= best
 
 
+@needs_solver
 @given(schedules(5))
 @settings(max_examples=15, deadline=None)
 def test_the_exact_search_finds_and_proves_the_shortest_schedule(problem: Problem) -> None:
@@ -251,3 +256,45 @@ def test_what_takes_no_time_has_a_processor_too() -> None:
     plan = lists.plan(lists.starts([0, 1, 2])[0])
     check_schedule(problem, plan)
     assert plan.value == 3
+
+
+@given(pipelines(8))
+@settings(max_examples=40, deadline=None)
+def test_levels_bring_plans_from_coarse_to_fine(problem: Problem) -> None:
+    with mock.patch("placesim.planning.coarsening.FEW", 1):
+        found = levels(problem, 4, 8)
+    assert found[-1].problem is problem
+    for level in found:
+        count = len(level.problem.groups)
+        of_group = [group % 3 for group in range(count)]
+        devices = tuple(of_group[group] for group in level.problem.group_of)
+        # what belongs together stays so on the way down and back
+        assert level.contract(level.expand(devices)) == devices
+        group_of = level.problem.group_of
+        assert all(len({group_of[level.cluster_of[task]] for task in members}) == 1 for members in problem.groups)
+
+
+def test_chains_join_only_where_nothing_waits_for_it() -> None:
+    # a0 - a1 - a2 reads b1 as well, c is a source that only a1 reads
+    tasks = tuple(Task(name, (1.0,)) for name in ("a0", "a1", "b0", "b1", "a2", "c"))
+    problem = Problem(
+        Objective.MAKESPAN, tasks, ((), (0, 5), (), (2,), (1, 3), ()), tuple((n,) for n in range(6)), (Device("x", 0),)
+    )
+    with mock.patch("placesim.planning.coarsening.FEW", 1):
+        chains = levels(problem, 3, 6)[0]
+    named = {frozenset(tasks[t].name for t in range(6) if chains.cluster_of[t] == c) for c in set(chains.cluster_of)}
+    assert named == {frozenset(("a0", "a1", "c")), frozenset(("b0", "b1")), frozenset(("a2",))}
+
+
+def test_a_search_without_moves_ends() -> None:
+    tasks = (Task("a", (1.0, math.inf)), Task("b", (math.inf, 1.0)))
+    devices = (Device("x", 0), Device("y", 1))
+    for objective in (Objective.MAKESPAN, Objective.LOAD):
+        problem = Problem(objective, tasks, ((), (0,)), ((0,), (1,)), devices)
+        method = anneal_moves if objective is Objective.MAKESPAN else anneal_loads
+        assert len(list(method(problem, Search(evaluations=1 << 40)))) == 1
+    # movable, but nowhere is room for a move
+    full = tuple(device._replace(capacity=1.0) for device in devices)
+    tasks = (Task("a", (1.0, 1.0), 1.0), Task("b", (1.0, 1.0), 1.0))
+    problem = Problem(Objective.MAKESPAN, tasks, ((), (0,)), ((0,), (1,)), full)
+    assert len(list(anneal_moves(problem, Search(evaluations=1 << 40)))) == 1

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
+from placesim.errors import UsageError
 from placesim.planning.portfolio import Effort, Planned, plan_problem
 from placesim.planning.problem import Device, Objective, Plan, Problem, Task
 
@@ -54,3 +57,13 @@ def test_a_plan_that_meets_its_bound_is_optimal_and_ends_the_search() -> None:
     assert planned.seconds < 5
     assert planned.plan is not None
     assert planned.plan.value == planned.bound.value == 4.0
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("anneel", "did you mean 'anneal'"), ("list", "expected one that fits the objective: cut, anneal, closed-sets, exact")],
+)
+def test_a_method_that_is_unknown_or_does_not_fit_is_told(name: str, words: str) -> None:
+    problem = Problem(Objective.LOAD, (Task("a", (1.0,)),), ((),), ((0,),), (Device("x", 0),))
+    with pytest.raises(UsageError, match=words):
+        plan_problem(problem, Effort(evaluations=10, jobs=1, method=name))
