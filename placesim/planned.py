@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -40,6 +41,8 @@ SIMULATED = 2
 """So many of the plans that a search finds are simulated as graphs, those first that the problem's own measure prefers."""
 REPAIRS, REPAIR_SHARE = 4, 0.25
 """How often a plan whose simulated peak is over a limit is sought again, each time with that share of the effort."""
+LEAST_SHARE = 1 / 3
+"""Of the effort's seconds at least that is searched."""
 MORE_GPUS = (2, 4, 8)
 """So many times the GPUs are tried where no plan fits."""
 QUICK = Effort(evaluations=50, jobs=1)
@@ -154,18 +157,22 @@ class _Planner:
         return changed
 
     def study(self) -> PlanStudy:
+        began = time.monotonic()
         drawn = self._draw()
         known = list({candidate.devices: candidate for candidate in reversed(list(self._known(drawn)))}.values())[::-1]
         shown = {candidate.devices: self._simulated(candidate, drawn) for candidate in self._worth_simulating(drawn, known)}
         planned = Planned(None, self._bound(drawn), "", 0.0)
         candidates = [candidate for candidate in known if candidate.devices in shown]
-        searched, effort = drawn, self._effort
-        for _ in range(1 + REPAIRS if drawn.problem.movable else 0):
+        # what drawing and simulating took is not searched in addition, as long as there is time for a search
+        left = max(self._effort.seconds * LEAST_SHARE, self._effort.seconds - (time.monotonic() - began))
+        searched, effort = drawn, replace(self._effort, seconds=left)
+        for repair in range(1 + REPAIRS if drawn.problem.movable else 0):
             found, planned = self._search(searched, [candidate.devices for candidate in known], effort)
             for candidate in found:
                 if candidate.devices not in shown:
-                    candidates.append(candidate)
-                    shown[candidate.devices] = self._simulated(candidate, drawn)
+                    label = f"{candidate.label}, with less room" if repair else candidate.label
+                    candidates.append(candidate._replace(label=label))
+                    shown[candidate.devices] = self._simulated(candidates[-1], drawn)
             over = [shown[candidate.devices] for candidate in found]
             if not over or any(placed.fits for placed in over) or planned.is_interrupted:
                 break
@@ -182,7 +189,8 @@ class _Planner:
             placements.append(self._study(label, self._loaded(change), {})._replace(is_allowed=False))
         bound = self._bound(drawn)
         bound = planned.bound if planned.bound.value > bound.value and sought is not Sought.MEMORY else bound
-        tail = planned.is_interrupted, sought, len(drawn.problem.movable)
+        is_held = any(node.device for node in self._base.graph.nodes)
+        tail = planned.is_interrupted, sought, len(drawn.problem.movable), (), is_held
         if not fitting:
             return PlanStudy(self._name, tuple(placements), None, bound, "", {}, (), *tail)
         placed, candidate = min(fitting, key=lambda pair: pair[0].value(sought))

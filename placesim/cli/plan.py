@@ -166,7 +166,7 @@ def plan_command(
         complain(f"no plan fits: {_what_would(study)}\n")
         return 1
     if not study.movable:
-        complain(f"nothing can move: {_why_fixed(study, is_free=bool(patterns))}\n")
+        complain(f"nothing can move: {_why_fixed(study)}\n")
     if output is not None:
         _write_graph(study, load, patterns, output)
     return 130 if study.is_interrupted else 0
@@ -199,8 +199,8 @@ class _Best:
             sys.stderr.flush()
 
 
-def _why_fixed(study: PlanStudy, *, is_free: bool) -> str:
-    if is_free or all(placed.label != "as annotated" for placed in study.placements):
+def _why_fixed(study: PlanStudy) -> str:
+    if not study.is_held:
         return "each group of nodes has kernels on one of the devices only, so that nothing was searched"
     return (
         "all that could move asks for its device, so that nothing was searched; `--free PATTERN` or `--free-all` gives that up"
