@@ -103,20 +103,21 @@ def main() -> int:
     parser.add_argument("folder", type=Path, nargs="?", default=DATA)
     parser.add_argument("--seconds", type=float, default=30.0, help="for each pipeline and latency")
     parser.add_argument("--stg-seconds", type=float, default=5.0, help="for each task graph")
-    parser.add_argument("--step", type=int, default=1, help="every so many task graphs")
+    parser.add_argument("--step", type=int, help="every so many task graphs: all of a folder that is named, else every ninth")
     parser.add_argument("--only", choices=("load", "contiguous", "stg"), help="one part")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     if not args.folder.is_dir():
         print(WHERE.format(args.folder), file=sys.stderr)
         return int(args.folder != DATA)
+    step = args.step or (1 if args.folder != DATA else 9)
     effort = Effort(args.seconds, seed=args.seed)
     if args.only in {None, "load"}:
         bench_msr(args.folder, effort, needs_contiguous=False)
     if args.only in {None, "contiguous"}:
         bench_msr(args.folder, effort, needs_contiguous=True)
     if args.only in {None, "stg"}:
-        bench_schedules(args.folder, Effort(args.stg_seconds, seed=args.seed), args.step)
+        bench_schedules(args.folder, Effort(args.stg_seconds, seed=args.seed), step)
     return 0
 
 
