@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -167,10 +168,12 @@ class _Planner:
         left = max(self._effort.seconds * LEAST_SHARE, self._effort.seconds - (time.monotonic() - began))
         searched, effort = drawn, replace(self._effort, seconds=left)
         for repair in range(1 + REPAIRS if drawn.problem.movable else 0):
+            less_room = ", with less room" if repair else ""
             found, planned = self._search(searched, [candidate.devices for candidate in known], effort)
             for candidate in found:
                 if candidate.devices not in shown:
-                    label = f"{candidate.label}, with less room" if repair else candidate.label
+                    is_first = candidates[-1].label != PLANNED + less_room
+                    label = PLANNED + (less_room if is_first else f"{less_room}, another")
                     candidates.append(candidate._replace(label=label))
                     shown[candidate.devices] = self._simulated(candidates[-1], drawn)
             over = [shown[candidate.devices] for candidate in found]
@@ -188,7 +191,9 @@ class _Planner:
         for label, change in self._others(candidates):
             placements.append(self._study(label, self._loaded(change), {})._replace(is_allowed=False))
         bound = self._bound(drawn)
-        bound = planned.bound if planned.bound.value > bound.value and sought is not Sought.MEMORY else bound
+        # what is proven where memory is short counts on estimates of what tasks hold
+        if sought is not Sought.MEMORY and all(math.isinf(device.capacity) for device in searched.problem.devices):
+            bound = max(bound, planned.bound, key=lambda known: known.value)
         is_held = any(node.device for node in self._base.graph.nodes)
         tail = planned.is_interrupted, sought, len(drawn.problem.movable), (), is_held
         if not fitting:
@@ -207,7 +212,11 @@ class _Planner:
         return [candidate for candidate in known if candidate is best or candidate.label in {DEFAULT, ANNOTATED}]
 
     def _bound(self, drawn: Drawn) -> Bound:
-        return drawn.least_peak if self._aim.sought is Sought.MEMORY else best_bound(drawn.problem)
+        """What certainly holds: whatever fits, since what tasks hold is an estimate."""
+        if self._aim.sought is Sought.MEMORY:
+            return drawn.least_peak
+        roomy = tuple(device._replace(capacity=math.inf) for device in drawn.problem.devices)
+        return best_bound(replace(drawn.problem, devices=roomy))
 
     # --- the problem
 
@@ -265,9 +274,8 @@ class _Planner:
         # the last is the finest, and often the best; of the others the simulation of the drawn problem chooses
         values = {candidate.devices: measured.plan(candidate.devices).value for candidate in found}
         found = sorted(found, key=lambda candidate: values[candidate.devices])[:SIMULATED]
-        named = [candidate._replace(label=PLANNED if not n else f"{PLANNED}, another") for n, candidate in enumerate(found)]
         is_own = len(stages) == 1 and stages[0].problem is drawn.problem
-        return named, planned._replace(bound=planned.bound if is_own else bound)
+        return found, planned._replace(bound=planned.bound if is_own else bound)
 
     # --- plans as graphs
 

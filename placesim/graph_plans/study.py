@@ -97,8 +97,8 @@ class PlanStudy:
 
     `placements` are those that were simulated, and `plan` the best that fits, None where nothing does.  `asked` are the devices
     to ask for by node, `bound` is of what is sought, and `method` what found the plan.  `movable` is how many groups of nodes
-    could be elsewhere, `is_held` whether any node asks for a device that was not freed, and `ways_out` what would let a plan fit
-    where none does.
+    could be elsewhere, `is_held` whether any node asks for a device that was not freed, and `ways_out` what would let a plan
+    fit where none does.
     """
 
     name: str

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from placesim.planning.methods.contiguous import group_order
 from placesim.planning.problem import Problem, Task
 
-
 FEW = 100
 """Fewer tasks than that are planned as they are."""
 

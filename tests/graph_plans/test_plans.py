@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from placesim.planning.portfolio import Effort
 from placesim.simulation import Stage, simulate
 
 GRAPHS = Path(__file__).parents[2] / "graphs"
+DATA = Path(__file__).parents[1] / "data"
 QUICK = Effort(evaluations=60, jobs=1)
 
 
@@ -151,3 +154,16 @@ def test_what_each_move_gains_is_told_where_it_is_asked_for() -> None:
     silent = plan(TWO_TOWERS, effort=Effort(evaluations=400, jobs=1))
     assert silent.moves
     assert all(move.loss is None for move in silent.moves)
+
+
+@pytest.mark.parametrize("model", ["Tesla K80", "Tesla V100-SXM2-16GB"])
+@pytest.mark.parametrize(
+    ("name", "fetch"), [("keras-resnet50-split", "Identity"), ("keras-transformer-split", "Identity"), ("lstm", "init")]
+)
+def test_plans_of_recorded_graphs_are_no_worse_than_any_plain_placement(name: str, fetch: str, model: str) -> None:
+    with gzip.open(DATA / "placement-models.jsonl.gz", "rt") as lines:
+        graph = next(case["graph"] for case in map(json.loads, lines) if case["id"] == name)
+    graph["run"] = [{"fetch": ["init"]}, {"fetch": ["Mean"]}] if fetch == "init" else [{"fetch": [fetch]}]
+    study = plan(graph, effort=Effort(evaluations=40, jobs=1), gpu=4, gpu_model=model, soft_placement=True)
+    assert study.plan is not None
+    assert len(study.placements) >= 4
