@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.collector import collector_paused
 from placesim.errors import InvalidArgumentError, ResourceExhaustedError, UsageError
@@ -17,7 +17,7 @@ from placesim.prediction.steps import StepCosts
 from placesim.prediction.study import Memory, TimeStudy
 from placesim.runtime.accounting.lifetimes import lifetimes
 from placesim.runtime.guesses import Guesses
-from placesim.runtime.recording import Recorder
+from placesim.runtime.recording import Execution, Recorder
 from placesim.runtime.walking import check_batch
 from placesim.simulation import Stage, session_config, simulate, steps_of
 from placesim.walks import Walked, check_executed, walk, walk_once
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from placesim.loading import Loaded
     from placesim.options import Options
     from placesim.report.report import Report
+    from placesim.runtime.prepared import PreparedStep
 
 WALKED = 2
 """Of a step that is repeated, its first repetition and one of the others: the rest run as that."""
@@ -126,8 +127,17 @@ class _Walks:
         return sum(costs.work_seconds(step) for step in walked.recorder.steps)
 
 
-def find_costs(load: Callable[[], Loaded], options: Options) -> NodeCosts:
-    """What the nodes that a graph's steps run take on each device, whatever its memory holds.
+class WalkedSteps(NamedTuple):
+    """A machine, each step of `run:` as it was prepared and what it executes in its steady state, and the peaks of devices."""
+
+    machine: SimulatedMachine
+    prepared: Sequence[PreparedStep]
+    steps: Sequence[Sequence[Execution]]
+    peaks: Mapping[str, int | None]
+
+
+def walk_steps(load: Callable[[], Loaded], options: Options) -> WalkedSteps:
+    """A walk through a graph's steps, whatever devices' memory holds.
 
     Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
     """
@@ -136,7 +146,17 @@ def find_costs(load: Callable[[], Loaded], options: Options) -> NodeCosts:
     if walked.report.error is not None:
         raise walked.report.error
     steps = [step.steady for step in _by_step(walked.recorder, walks.repeats)]
-    return NodeCosts(walks.machine(walked.report), walked.recorder.prepared, steps)
+    peaks = {usage.device: usage.peak for usage in walked.report.memory}
+    return WalkedSteps(walks.machine(walked.report), walked.recorder.prepared, steps, peaks)
+
+
+def find_costs(load: Callable[[], Loaded], options: Options) -> NodeCosts:
+    """What the nodes that a graph's steps run take on each device, whatever its memory holds.
+
+    Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
+    """
+    walked = walk_steps(load, options)
+    return NodeCosts(walked.machine, walked.prepared, walked.steps)
 
 
 def _loaded(load: Callable[[], Loaded], options: Options, steps: int | None) -> tuple[Loaded, list[int]]:

@@ -35,15 +35,21 @@ ROOMS = {
         "byte_counts deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices memory ops "
         "dtypes errors traces"
     ),
+    "planning": "suggestions timelines errors",
     "prediction": "timelines traces runtime devices ops dtypes errors",
     "inspection": "escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
-    "report": "traces escapes marked inspection prediction runtime placement graph devices ops dtypes errors",
+    "graph_plans": "planning prediction formats inspection runtime placement timelines graph devices ops errors",
+    "report": "traces escapes marked graph_plans inspection prediction runtime placement graph devices ops dtypes errors",
     "walks": "suggestions simulation loading options report runtime errors",
     "timing": "collector walks simulation loading options prediction runtime graph errors",
     "calibration": "simulation loading options formats prediction runtime graph devices errors",
     "known": "loading options inspection prediction runtime graph errors",
     "sizing": "known walks simulation loading options inspection runtime devices errors",
     "sweeping": "files suggestions timing simulation loading options report formats graph prediction devices errors",
+    "planned": (
+        "timing sizing simulation loading options report graph_plans planning prediction inspection formats placement graph "
+        "devices errors"
+    ),
     "forecasts": "timing sweeping loading options report",
     "manual": "",
     "options": "suggestions devices errors",
@@ -53,8 +59,8 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "cli": (
-        "collector escapes files suggestions deadlines interrupts simulation calibration known sizing timing sweeping loading "
-        "options manual inspection prediction report marked formats devices errors placesim"
+        "collector escapes files suggestions deadlines interrupts simulation calibration known sizing timing planned sweeping "
+        "loading options manual inspection planning graph_plans prediction report marked formats devices errors placesim"
     ),
     "__init__": "interrupts forecasts simulation devices errors",
     "__main__": "cli interrupts",
@@ -74,13 +80,16 @@ THIRD_PARTY = {
         "placement/",
         "runtime/",
         "calibration/",
+        "planning/",
+        "graph_plans/",
     ),
     "ml_dtypes": ("dtypes", "runtime/"),
-    "scipy": ("runtime/kernels/",),
+    "scipy": ("runtime/kernels/", "planning/", "graph_plans/"),
     "re2": ("runtime/kernels/string/matching",),
     "google_crc32c": ("checkpoints/crc32c",),
     "PIL": ("runtime/kernels/image/encoding",),
     "threadpoolctl": ("runtime/intra_op",),
+    "ortools": ("planning/methods/exact",),
     "google": ("formats/tensorflow/",),
 }
 """Each third-party package and the modules, or rooms, that import it."""

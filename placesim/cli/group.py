@@ -20,6 +20,7 @@ COMMANDS = {
     "show": "Show a placement as a tree, a picture or a page.",
     "memory": "Tell what a graph needs of its devices' memory, and what would fit.",
     "simulate": "Tell how long a step would take, and where the time goes.",
+    "plan": "Search a better placement, with a bound.",
     "sweep": "Simulate a graph under many combinations of options.",
     "calibrate": "Measure this machine, for predictions of its time.",
     "convert": "Convert a graph between YAML, JSON and TensorFlow's GraphDef.",

@@ -1,0 +1,226 @@
+"""`placesim plan`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from placesim.cli.forms import Form, find_form, form_of_file, form_option
+from placesim.cli.options import (
+    debug_option,
+    feed_option,
+    file_access_options,
+    given,
+    guess_options,
+    machine_options,
+    placement_options,
+    shell_environment,
+    size_options,
+    source_options,
+    top_option,
+)
+from placesim.errors import UsageError
+
+if TYPE_CHECKING:
+    from placesim.graph_plans.study import PlanStudy
+    from placesim.planning.portfolio import Planned
+
+AUTO = "auto"
+OBJECTIVES = ("latency", "throughput", "memory")
+SECONDS = 30.0
+TOP = 10
+MAX_EVALUATIONS = 1 << 40
+GRAPH_ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt")
+
+
+def _text(study: PlanStudy, top: int) -> str:
+    from placesim.report.text.planning import format_lines
+
+    return format_lines(study, top)
+
+
+def _json(study: PlanStudy, top: int) -> str:
+    from placesim.report.document import json_line
+    from placesim.report.text.planning import plan_document
+
+    return json_line(plan_document(study))
+
+
+FORMS = (Form("text", _text), Form("json", _json))
+_EPILOG = (
+    "Exit code: 0 a plan was found, 1 nothing fits the devices' memory, or TensorFlow would refuse the graph, "
+    "2 sizes or options are wrong, 130 interrupted: the best so far is told and written."
+)
+
+
+@click.command("plan", epilog=_EPILOG)
+@click.argument("graph")
+@size_options()
+@guess_options
+@feed_option
+@click.option(
+    "--free", multiple=True, metavar="PATTERN", help="Nodes whose own device may be given up; a name, a scope/ or a pattern."
+)
+@click.option("--free-all", is_flag=True, help="Give up the devices of all nodes.")
+@click.option(
+    "--objective",
+    type=click.Choice(OBJECTIVES),
+    default=OBJECTIVES[0],
+    show_default=True,
+    help="What is to be least: a step's time; the busiest device's load, where steps overlap; the highest peak of memory.",
+)
+@click.option("--contiguous", is_flag=True, help="For throughput: no path leaves a device and comes back.")
+@click.option(
+    "--method",
+    default=AUTO,
+    show_default=True,
+    metavar="NAME",
+    help="One method alone: list or move; for throughput and memory cut, closed-sets, anneal or exact.",
+)
+@click.option("--explain", is_flag=True, help="Tell what each group of nodes that moves gains.")
+@click.option(
+    "--seconds", type=click.FloatRange(0, 86400, min_open=True), default=SECONDS, show_default=True, help="How long to search."
+)
+@click.option(
+    "--evaluations",
+    type=click.IntRange(1, MAX_EVALUATIONS),
+    metavar="N",
+    help="Search so many plans in each lane instead: then one seed gives one plan.",
+)
+@click.option("--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, metavar="N", help="Where random numbers begin.")
+@click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Processes that search.")
+@top_option(TOP, "groups of nodes that move to list")
+@machine_options
+@source_options
+@placement_options
+@file_access_options
+@form_option(FORMS, "The form of the report.")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the graph with the plan's devices, as .yaml, .json, .pb or .pbtxt.",
+)
+@debug_option
+def plan_command(
+    graph: str,
+    feeds: tuple[str, ...],
+    free: tuple[str, ...],
+    free_all: bool,
+    objective: str,
+    contiguous: bool,
+    method: str,
+    explain: bool,
+    seconds: float,
+    evaluations: int | None,
+    seed: int,
+    jobs: int,
+    top: int,
+    form: str | None,
+    output: str | None,
+    **values: Any,
+) -> int:
+    """Search the placement that is best for a graph, and say how much better any could be.
+
+    The best is the one with which a step takes least, or what --objective says.
+
+    GRAPH is whatever `run` takes.  Nodes go where they have kernels, groups stay together, what asks for a device keeps it
+    unless it is freed, and devices' memory holds.  The plan is simulated beside TensorFlow's own placement, the graph's
+    annotations, one device and round robin, and written as the fewest devices that TensorFlow has to be asked for.
+
+    \b
+    Examples:
+      placesim plan graphs/cifar10-towers.yaml --free-all --soft-placement
+      placesim plan model.pb --fetch loss --batch 64 --gpu 4 --output planned.pb
+      placesim plan model.yaml --seconds 5 --format json | jq .gap
+    """
+    from placesim.cli.graph_arguments import graph_loader, graph_name
+    from placesim.cli.output import complain, is_terminal, write
+    from placesim.formats.graph_file.overrides import parse_feed
+    from placesim.graph_plans.study import Sought
+    from placesim.options import make_options
+    from placesim.planned import Aim, study_plan
+    from placesim.planning.portfolio import Effort, check_method
+
+    if output is not None and not output.endswith(GRAPH_ENDINGS):
+        raise UsageError(f"unknown ending: got '{output}', expected one of {', '.join(GRAPH_ENDINGS)}")
+    known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
+    options = make_options(given(values | known))
+    check_method(method)
+    effort = Effort(seconds, evaluations, seed, jobs, method)
+    aim = Aim(Sought(objective), contiguous, explain)
+    patterns = ("*",) if free_all else free
+    load = graph_loader(graph, options)
+    with _Best(is_bytes=aim.sought is Sought.MEMORY) as best:
+        study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
+    if (form or "text") == "text" and is_terminal(sys.stdout):
+        from placesim.report.terminal_planning import styled_plan
+
+        write(styled_plan(study, sys.stdout, top), is_styled=True)
+    else:
+        write(find_form(FORMS, form or "text").write(study, top))
+    if study.plan is None:
+        complain(f"no plan fits: {_what_would(study)}\n")
+        return 1
+    if not study.movable:
+        complain(f"nothing can move: {_why_fixed(study)}\n")
+    if output is not None:
+        _write_graph(study, load, patterns, output)
+    return 130 if study.is_interrupted else 0
+
+
+class _Best:
+    """The best so far, in one line on a terminal's standard error; it erases itself at the end."""
+
+    def __init__(self, *, is_bytes: bool) -> None:
+        self._is_bytes = is_bytes
+        self._is_shown = sys.stderr.isatty()
+
+    def __enter__(self) -> _Best:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._is_shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def show(self, planned: Planned) -> None:
+        """Called with each better plan, and with each better bound."""
+        from placesim.report.text.amounts import readable_seconds, readable_size
+
+        if self._is_shown and planned.plan is not None:
+            value = planned.plan.value
+            told = readable_size(round(value)) if self._is_bytes else readable_seconds(value)
+            found = f"best {told}, at most {planned.gap:.1%} above the least ({planned.method})"
+            sys.stderr.write(f"\r\x1b[K{found}")
+            sys.stderr.flush()
+
+
+def _why_fixed(study: PlanStudy) -> str:
+    if not study.is_held:
+        return "each group of nodes has kernels on one of the devices only, so that nothing was searched"
+    return (
+        "all that could move asks for its device, so that nothing was searched; `--free PATTERN` or `--free-all` gives that up"
+    )
+
+
+def _what_would(study: PlanStudy) -> str:
+    from placesim.report.text.planning import way_out
+
+    return way_out(study)
+
+
+def _write_graph(study: PlanStudy, load: Any, patterns: tuple[str, ...], output: str) -> None:
+    from placesim.cli.convert import FORMS as GRAPH_FORMS
+    from placesim.cli.output import write_files
+    from placesim.formats.graph_file.writer import with_feeds_from
+    from placesim.planned import planned_file
+
+    loaded = load()
+    file = with_feeds_from(planned_file(loaded, study, patterns), loaded.directory, Path(output).parent)
+    form = form_of_file(GRAPH_FORMS, output)
+    assert form is not None
+    write_files({Path(output): find_form(GRAPH_FORMS, form).write(file)})

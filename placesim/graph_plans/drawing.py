@@ -1,0 +1,486 @@
+"""A walked step and what its nodes may be placed on -> a planning problem.
+
+Tasks are nodes that the step runs, with all that they do in it; groups are those of the placer.  What runs in a circle (a loop)
+is one task, and what no annotation can reach (the bodies of functions, what lowering made) stays where it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from placesim.devices.inventory import Device as RealDevice
+from placesim.devices.inventory import DeviceSet
+from placesim.graph.graph import Graph
+from placesim.graph_plans.study import Sought
+from placesim.ops.categories import RECEIVES, SENDS, VARIABLES
+from placesim.placement.colocation import ColocationGraph
+from placesim.placement.grouping import build_groups
+from placesim.placement.placer import Placement
+from placesim.planning.bounds import Bound
+from placesim.planning.problem import Device, Layout, Objective, Problem, Task, Way
+from placesim.prediction.machines import Place, SimulatedMachine
+from placesim.prediction.steps import PlacedKernel, StepCosts, node_shapes, num_bytes
+from placesim.runtime.memory_types import memory_types
+from placesim.runtime.prepared import PreparedStep
+from placesim.runtime.recording import Execution
+from placesim.timelines.links import byte_seconds, route_latency
+
+HELD = frozenset(("Const", "HostConst", *VARIABLES))
+"""Ops whose outputs are held as long as the session lives."""
+GRADIENTS = "gradients"
+"""The scope that `tf.gradients` makes where it is given no other name."""
+
+
+class Movable(NamedTuple):
+    """Nodes of the graph that are placed together, by name, and the devices that they may be on, by number."""
+
+    nodes: tuple[str, ...]
+    choices: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A problem, and what its groups are: `groups[n]` is its group n, without nodes where nothing can move it.
+
+    `start` is the assignment that the walk had, and `devices` are the problem's, in the order of `device_set`.  `least_peak` is
+    what the highest peak of any device can't be below.
+    """
+
+    problem: Problem
+    groups: tuple[Movable, ...]
+    devices: tuple[RealDevice, ...]
+    start: tuple[int, ...]
+    device_set: DeviceSet
+    is_soft: bool
+    least_peak: Bound
+
+
+def possible_devices(placement: Placement) -> list[Movable]:
+    """The groups of a placed graph, each with the devices that are left for it; numbers are those of the device set."""
+    graph, device_set = placement.graph, placement.device_set
+    groups = ColocationGraph(graph, placement.order, device_set, placement.groups.soft)
+    build_groups(groups)
+    numbers = {device.name: number for number, device in enumerate(device_set.devices)}
+    found, seen = [], set()
+    for node_id in placement.order:
+        root = groups.root(node_id)
+        if root in seen:
+            continue
+        seen.add(root)
+        members = groups.groups.get(root, (node_id,))
+        choices = tuple(numbers[device.name] for device in groups.candidates(node_id).candidates)
+        found.append(Movable(tuple(graph.nodes[member].name for member in members), choices))
+    return found
+
+
+class _Part(NamedTuple):
+    """What a task takes on a kind of device: see `Task`; `alone` is the sum of its kernels' times."""
+
+    alone: float
+    seconds: float
+    launch: float
+    cores: int
+    path: float
+    work: float
+
+
+class _Draft(NamedTuple):
+    """A task before it is known how much counts as held: bytes that it keeps and makes, its largest tensor's."""
+
+    name: str
+    parts: tuple[_Part, ...]
+    kept: float
+    made: float
+    largest: float
+
+
+@dataclass
+class _Node:
+    """What a node does in the step."""
+
+    name: str
+    prepared: PreparedStep | None
+    executions: list[Execution] = field(default_factory=list)
+
+
+class Wanted(NamedTuple):
+    """What is sought; `peak` bytes were held at once by all devices together, where the step was walked."""
+
+    sought: Sought
+    peak: float = 0.0
+    needs_contiguous: bool = False
+
+
+def draw_problem(
+    graph: Graph, prepared: PreparedStep, step: Sequence[Execution], machine: SimulatedMachine, wanted: Wanted
+) -> Drawn:
+    """The problem of a step; `graph` is the one that annotations can be written to.
+
+    Seconds are what is planned, but bytes where the least memory is sought.  What lives as long as the session is held whole,
+    and of what a step makes the share that was held at once.
+    """
+    return _Drawing(graph, prepared, step, machine, wanted).draw()
+
+
+class _Drawing:
+    def __init__(
+        self, graph: Graph, prepared: PreparedStep, step: Sequence[Execution], machine: SimulatedMachine, wanted: Wanted
+    ) -> None:
+        self._wanted = wanted
+        self._graph = graph
+        self._prepared = prepared
+        self._step = step
+        self._machine = machine
+        self._costs = StepCosts(machine)
+        self._devices = prepared.placement.device_set.devices
+        self._numbers = {device.name: number for number, device in enumerate(self._devices)}
+        self._places = [machine.places[device.name] for device in self._devices]
+        names = list(dict.fromkeys(place.name for place in self._places))
+        self._kinds = [names.index(place.name) for place in self._places]
+        self._examples = [self._places[self._kinds.index(kind)] for kind in range(len(names))]
+        self._nodes: list[_Node] = []
+        self._inputs: list[set[int]] = []
+        self._controls: list[set[int]] = []
+
+    def draw(self) -> Drawn:
+        """The problem."""
+        self._find_nodes()
+        joined = _circles(self._inputs, self._controls)
+        count = 1 + max(joined, default=-1)
+        members: list[list[int]] = [[] for _ in range(count)]
+        for node, task in enumerate(joined):
+            members[task].append(node)
+        devices_of = [self._device_of(self._nodes[rows[0]]) for rows in members]
+        drafts = [self._draft(rows) for rows in members]
+        inputs = [
+            {joined[source] for node in rows for source in self._inputs[node]} - {task} for task, rows in enumerate(members)
+        ]
+        controls = [
+            {joined[source] for node in rows for source in self._controls[node]} - {task} - inputs[task]
+            for task, rows in enumerate(members)
+        ]
+        groups, movable = self._groups(members, devices_of)
+        kept, made = (
+            (math.fsum(values) for values in zip(*((d.kept, d.made) for d in drafts), strict=True)) if drafts else (0, 0)
+        )
+        share = min(1.0, max(0.0, (self._wanted.peak - kept) / made)) if made else 0.0
+        tasks = [self._task(draft, share) for draft in drafts]
+        self._mark_backward(tasks, members, inputs, groups, movable)
+        tasks, inputs, groups = _with_signals(tasks, inputs, controls, groups)
+        is_latency = self._wanted.sought is Sought.LATENCY
+        choices = _choice_kinds(self._kinds, movable)
+        problem = Problem(
+            Objective.MAKESPAN if is_latency else Objective.LOAD,
+            tuple(self._restricted(tasks, groups, movable, choices)),
+            tuple(tuple(sorted(row)) for row in inputs),
+            tuple(map(tuple, groups)),
+            tuple(self._problem_devices(choices)),
+            ways=self._ways() if self._wanted.sought is Sought.THROUGHPUT else None,
+            needs_contiguous=self._wanted.needs_contiguous,
+            layout=self._layout() if is_latency else None,
+        )
+        problem = with_room(problem, movable)
+        start = [0] * len(tasks)
+        for group in groups:
+            device = next((devices_of[task] for task in group if task < count), 0)
+            for task in group:
+                start[task] = device
+        placement = self._prepared.placement
+        largest = max((draft.largest for draft in drafts), default=0.0)
+        least = Bound(
+            max(kept / max(1, len(self._devices)), largest), "what lives as long as the session, and the largest tensor"
+        )
+        return Drawn(problem, tuple(movable), self._devices, tuple(start), placement.device_set, placement.groups.soft, least)
+
+    # --- nodes and edges
+
+    def _find_nodes(self) -> None:
+        """Those that ran, and which they waited for; transfers are looked through."""
+        client = self._prepared.client.graph
+        own = {id(node) for part in self._prepared.partitions.parts for node in part.graph.nodes if node.name in client.ids}
+        numbers: dict[tuple[str, int], int] = {}
+        node_of: list[tuple[int, ...]] = []
+        for execution in self._step:
+            site = execution.site
+            sources = {node for source in execution.sources for node in node_of[source]}
+            if site is None or execution.is_dead or site.instruction.node.op in SENDS or site.instruction.node.op in RECEIVES:
+                node_of.append(tuple(sources))
+                continue
+            node = site.instruction.node
+            is_own = id(node) in own
+            key = (node.name, 0 if is_own else id(node))
+            number = numbers.get(key)
+            if number is None:
+                number = numbers[key] = len(self._nodes)
+                self._nodes.append(_Node(node.name, self._prepared if is_own else None))
+                self._inputs.append(set())
+                self._controls.append(set())
+            self._nodes[number].executions.append(execution)
+            data = self._data_sources(node.name) if is_own else None
+            for source in sources:
+                other = self._nodes[source]
+                is_control = data is not None and other.prepared is not None and other.name not in data
+                (self._controls if is_control else self._inputs)[number].add(source)
+            node_of.append((number,))
+        for number, controls in enumerate(self._controls):
+            controls -= self._inputs[number]
+
+    def _data_sources(self, name: str) -> Collection[str]:
+        client = self._prepared.client.graph
+        return {client.nodes[source].name for source in client.node(name).input_nodes}
+
+    def _device_of(self, node: _Node) -> int:
+        site = node.executions[0].site
+        assert site is not None
+        return self._numbers[site.program.state.device.name]
+
+    # --- tasks
+
+    def _draft(self, rows: Sequence[int]) -> _Draft:
+        nodes = [self._nodes[row] for row in rows]
+        sizes = [num_bytes(execution.outputs) for node in nodes for execution in node.executions]
+        kept = math.fsum(num_bytes(node.executions[0].outputs) for node in nodes if _op(node) in HELD)
+        is_of_memory = self._wanted.sought is Sought.MEMORY
+        parts = () if is_of_memory else tuple(self._on(nodes, place) for place in self._examples)
+        tensors = (num_bytes([output]) for node in nodes for execution in node.executions for output in execution.outputs)
+        return _Draft(nodes[0].name, parts, kept, math.fsum(sizes), max(tensors, default=0.0))
+
+    def _task(self, draft: _Draft, share: float) -> Task:
+        """What is made counts by the share of it that is held at once."""
+        holds, parts = draft.kept + share * draft.made, draft.parts
+        match self._wanted.sought:
+            case Sought.MEMORY:
+                return Task(draft.name, (holds,) * len(self._examples), holds, share * draft.made)
+            case Sought.THROUGHPUT:
+                return Task(draft.name, tuple(part.alone for part in parts), holds, draft.made)
+        return Task(
+            draft.name,
+            tuple(part.seconds for part in parts),
+            holds,
+            draft.made,
+            launches=tuple(part.launch for part in parts),
+            cores=tuple(part.cores for part in parts),
+            path=tuple(part.path for part in parts),
+            work=tuple(part.work for part in parts),
+        )
+
+    def _mark_backward(
+        self,
+        tasks: list[Task],
+        members: Sequence[Sequence[int]],
+        inputs: Sequence[set[int]],
+        groups: Sequence[Sequence[int]],
+        movable: Sequence[Movable],
+    ) -> None:
+        """Where parts must be contiguous: not counted are gradients and what reads them, and what nothing can move."""
+        if not self._wanted.needs_contiguous:
+            return
+        waiting = [task for task, rows in enumerate(members) if any(_is_gradient(self._nodes[row].name) for row in rows)]
+        readers: list[list[int]] = [[] for _ in tasks]
+        for task, sources in enumerate(inputs):
+            for source in sources:
+                readers[source].append(task)
+        backward = set(waiting)
+        while waiting:
+            new = [reader for reader in readers[waiting.pop()] if reader not in backward]
+            backward.update(new)
+            waiting += new
+        fixed = {task for group, known in zip(groups, movable, strict=True) if len(known.choices) < 2 for task in group}
+        for task in backward | fixed:
+            tasks[task] = tasks[task]._replace(is_backward=True)
+
+    def _on(self, nodes: Iterable[_Node], place: Place) -> _Part:
+        """All that nodes do, as if at this place."""
+        kernels = [self._kernel(node, execution, place).placed for node in nodes for execution in node.executions]
+        own = place.cores if place.gpu is None else place.gpu.compute
+        seconds = [kernel.predicted.seconds for kernel in kernels]
+        # what runs for a node of a GPU on the host, runs beside the GPU's stream
+        busy = [kernel.predicted.seconds * kernel.cores for kernel in kernels if kernel.resource == own]
+        # a stream runs one after another, a host's cores may not
+        path = max(seconds, default=0.0) if place.gpu is None else max(math.fsum(busy), max(seconds, default=0.0))
+        launching = [kernel.launch for kernel in kernels]
+        last = launching[-1] if launching else 0.0
+        together = max(math.fsum(seconds), math.fsum(launching) - last)
+        return _Part(
+            math.fsum(seconds), together, last, max((kernel.cores for kernel in kernels), default=1), path, math.fsum(busy)
+        )
+
+    def _kernel(self, node: _Node, execution: Execution, place: Place) -> PlacedKernel:
+        site = execution.site
+        assert site is not None
+        on_host = site.output_on_host
+        if node.prepared is not None:
+            graph = node.prepared.client.graph
+            on_host = memory_types(graph.registry, graph.node(node.name).signature, place.device.type).outputs
+        return self._costs.kernel_on(place, site, node_shapes(site, execution), on_host)
+
+    # --- groups
+
+    def _groups(self, members: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[list[list[int]], list[Movable]]:
+        """Groups of tasks, joined where one task has nodes of several; what can't be annotated keeps its device."""
+        of_name: dict[str, int] = {}
+        placed = possible_devices(self._prepared.placement)
+        for number, known in enumerate(placed):
+            of_name.update((name, number) for name in known.nodes)
+        parent: dict[tuple[str, int], tuple[str, int]] = {}
+
+        def root(key: tuple[str, int]) -> tuple[str, int]:
+            parent.setdefault(key, key)
+            while parent[key] != key:
+                parent[key] = parent[parent[key]]
+                key = parent[key]
+            return key
+
+        for task, rows in enumerate(members):
+            for row in rows:
+                node = self._nodes[row]
+                group = of_name.get(node.name) if node.prepared is not None else None
+                other = ("fixed", devices_of[task]) if group is None else ("group", group)
+                parent[root(("task", task))] = root(other)
+        found: dict[tuple[str, int], list[int]] = {}
+        for task in range(len(members)):
+            found.setdefault(root(("task", task)), []).append(task)
+        graphs: dict[tuple[str, int], list[int]] = {}
+        for number in range(len(placed)):
+            if ("group", number) in parent:
+                graphs.setdefault(root(("group", number)), []).append(number)
+        fixed = {root(key): key[1] for key in list(parent) if key[0] == "fixed"}
+        movable = []
+        for key in found:
+            numbers = graphs.get(key, [])
+            names = tuple(name for number in numbers for name in placed[number].nodes)
+            choices = set(range(len(self._devices)))
+            for number in numbers:
+                choices &= set(placed[number].choices)
+            if key in fixed or not numbers or not any(name in self._graph.ids for name in names):
+                movable.append(Movable((), (devices_of[found[key][0]],)))
+            else:
+                movable.append(Movable(names, tuple(sorted(choices)) or (devices_of[found[key][0]],)))
+        return list(found.values()), movable
+
+    def _restricted(
+        self,
+        tasks: Sequence[Task],
+        groups: Sequence[Sequence[int]],
+        movable: Sequence[Movable],
+        choices: Sequence[tuple[int, frozenset[int]]],
+    ) -> Iterable[Task]:
+        """Tasks with endless times on the devices that their groups may not be on; see `_choice_kinds`."""
+        of_task = [0] * len(tasks)
+        for number, group in enumerate(groups):
+            for member in group:
+                of_task[member] = number
+        for number, task in enumerate(tasks):
+            allowed = movable[of_task[number]].choices
+            allowing = [(kind, members <= set(allowed)) for kind, members in choices]
+            seconds, path, work = (
+                tuple(row[kind] if may else math.inf for kind, may in allowing) if row else ()
+                for row in (task.seconds, task.path, task.work)
+            )
+            launches = tuple(task.launches[kind] for kind, _ in allowing) if task.launches else ()
+            cores = tuple(task.cores[kind] for kind, _ in allowing) if task.cores else ()
+            yield task._replace(seconds=seconds, path=path, work=work, launches=launches, cores=cores)
+
+    def _problem_devices(self, choices: Sequence[tuple[int, frozenset[int]]]) -> Iterable[Device]:
+        for number, device in enumerate(self._devices):
+            kind = next(place for place, (_, members) in enumerate(choices) if number in members)
+            limit = device.allocation_limit
+            pays = device.gpu is not None or self._wanted.sought is Sought.MEMORY
+            yield Device(device.name, kind, math.inf if limit is None else float(limit), pays)
+
+    def _ways(self) -> tuple[tuple[Way, ...], ...]:
+        """Each transfer alone on its route."""
+        layout = self._layout()
+        return tuple(
+            tuple(Way(route_latency(links, layout.links), byte_seconds(links, layout.links)) for links, _ in row)
+            for row in layout.routes
+        )
+
+    def _layout(self) -> Layout:
+        places, machine = self._places, self._machine
+        routes = []
+        for sender in places:
+            row = []
+            for receiver in places:
+                route = machine.route(sender, receiver, from_host=sender.gpu is None, to_host=receiver.gpu is None)
+                row.append((route.links, route.streams))
+            routes.append(tuple(row))
+        runs_on = tuple(place.cores if place.gpu is None else place.gpu.compute for place in places)
+        return Layout(tuple(machine.resources), tuple(machine.links), runs_on, tuple(routes))
+
+
+def _is_gradient(name: str) -> bool:
+    """Whether a node is in a scope that `tf.gradients` made."""
+    return any(part == GRADIENTS or part.startswith(GRADIENTS + "_") for part in name.split("/")[:-1])
+
+
+def with_room(problem: Problem, movable: Sequence[Movable]) -> Problem:
+    """What groups hold is an estimate: one that would have room nowhere is judged by its simulation, and not left out here."""
+    tasks = list(problem.tasks)
+    for members, held, known in zip(problem.groups, problem.held, movable, strict=True):
+        most = max(problem.devices[device].capacity for device in known.choices)
+        if held > most:
+            for task in members:
+                tasks[task] = tasks[task]._replace(holds=tasks[task].holds * most / held * (1 - 1e-9))
+    return replace(problem, tasks=tuple(tasks))
+
+
+def _op(node: _Node) -> str:
+    site = node.executions[0].site
+    assert site is not None
+    return site.instruction.node.op
+
+
+def _choice_kinds(kinds: Sequence[int], movable: Sequence[Movable]) -> list[tuple[int, frozenset[int]]]:
+    """Devices of a kind, divided until each group may be on all of a part or on none."""
+    parts: list[tuple[int, frozenset[int]]] = [
+        (kind, frozenset(n for n, own in enumerate(kinds) if own == kind)) for kind in dict.fromkeys(kinds)
+    ]
+    for choices in {frozenset(group.choices) for group in movable}:
+        divided = []
+        for kind, members in parts:
+            divided += [(kind, part) for part in (members & choices, members - choices) if part]
+        parts = divided
+    return sorted(parts, key=lambda part: min(part[1]))
+
+
+def _with_signals(
+    tasks: list[Task], inputs: list[set[int]], controls: Sequence[set[int]], groups: list[list[int]]
+) -> tuple[list[Task], list[set[int]], list[list[int]]]:
+    """A task of nothing for each that others only wait for: to wait costs a message, and no tensor is moved for it."""
+    group_of = {task: number for number, group in enumerate(groups) for task in group}
+    signals: dict[int, int] = {}
+    for task, sources in enumerate(controls):
+        for source in sorted(sources):
+            if not tasks[source].makes:
+                inputs[task].add(source)
+                continue
+            if source not in signals:
+                signals[source] = len(tasks)
+                nothing = (0.0,) * len(tasks[source].seconds)
+                signal = Task(tasks[source].name, nothing, is_backward=tasks[source].is_backward)
+                if tasks[source].launches:
+                    signal = signal._replace(launches=nothing, cores=(1,) * len(nothing), path=nothing, work=nothing)
+                tasks.append(signal)
+                inputs.append({source})
+                groups[group_of[source]].append(signals[source])
+            inputs[task].add(signals[source])
+    return tasks, inputs, groups
+
+
+def _circles(inputs: Sequence[set[int]], controls: Sequence[set[int]]) -> list[int]:
+    """The task of each node: nodes that wait for each other are one."""
+    pairs = [(node, source) for node, row in enumerate(inputs) for source in (*row, *controls[node])]
+    if not pairs:
+        return list(range(len(inputs)))
+    rows, columns = ([pair[n] for pair in pairs] for n in (0, 1))
+    graph = csr_array((np.ones(len(pairs), bool), (rows, columns)), (len(inputs), len(inputs)))
+    _, labels = connected_components(graph, directed=True, connection="strong")
+    return [int(label) for label in labels]

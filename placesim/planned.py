@@ -1,0 +1,375 @@
+"""A graph and a machine -> a better placement, with a bound, and what TensorFlow has to be told for it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from placesim.errors import PlacesimError, ResourceExhaustedError, UsageError
+from placesim.formats.annotations import assign_devices, clear_devices
+from placesim.graph_plans.baselines import named_baselines
+from placesim.graph_plans.drawing import Drawn, Wanted, draw_problem, with_room
+from placesim.graph_plans.study import Move, Placed, PlanStudy, Sought, is_gpu
+from placesim.graph_plans.writing import annotate, freed
+from placesim.inspection.device_names import short_names
+from placesim.placement.session_placer import SessionPlacer
+from placesim.planning.bounds import Bound, best_bound
+from placesim.planning.coarsening import levels
+from placesim.planning.loads import is_contiguous
+from placesim.planning.measuring import measure
+from placesim.planning.portfolio import Effort, Planned, plan_problem
+from placesim.planning.problem import can_run_all, over_capacity
+from placesim.report.text.amounts import readable_size
+from placesim.sizing import study_memory
+from placesim.timing import study_time, walk_steps
+
+if TYPE_CHECKING:
+    from placesim.graph.steps import GraphFile
+    from placesim.loading import Loaded
+    from placesim.options import Options
+    from placesim.prediction.study import DeviceTime
+
+MOST_TASKS = 600
+"""Clusters are at most about so many: an evaluation costs some microseconds a task."""
+REFINED_TASKS = 20_000
+"""Up to so many tasks the plan of clusters is improved task by task."""
+LARGE_TASKS = 50_000
+"""Of a larger problem fewer placements are simulated as graphs."""
+SIMULATED = 2
+"""So many of the plans that a search finds are simulated as graphs, those first that the problem's own measure prefers."""
+REPAIRS, REPAIR_SHARE = 4, 0.25
+"""How often a plan whose simulated peak is over a limit is sought again, each time with that share of the effort."""
+LEAST_SHARE = 1 / 3
+"""Of the effort's seconds at least that is searched."""
+MORE_GPUS = (2, 4, 8)
+"""So many times the GPUs are tried where no plan fits."""
+QUICK = Effort(evaluations=50, jobs=1)
+_LESS = 0.97
+DEFAULT, ANNOTATED, PLANNED = "TensorFlow's default", "as annotated", "the plan"
+
+
+class _Candidate(NamedTuple):
+    label: str
+    devices: tuple[int, ...]
+    method: str = ""
+
+
+def study_plan(
+    load: Callable[[], Loaded],
+    options: Options,
+    name: str,
+    effort: Effort,
+    free: Sequence[str] = (),
+    tell: Callable[[Planned], None] = lambda planned: None,
+    aim: Aim | None = None,
+) -> PlanStudy:
+    """The best placement that is found, beside others; what asks for a device keeps it unless its name fits one of `free`.
+
+    Raises what is wrong with the graph or the options, and what keeps its steps from being walked through.
+    """
+    aim = aim or Aim()
+    if aim.needs_contiguous and aim.sought is not Sought.THROUGHPUT:
+        raise UsageError(f"wrong objective: got {aim.sought.value}, and only plans for throughput are contiguous")
+    study = _Planner(load, options, name, effort, free, tell, aim).study()
+    return study if study.plan is not None else replace(study, ways_out=tuple(_ways_out(load, options, study, free)))
+
+
+class Aim(NamedTuple):
+    """What is sought; `needs_contiguous` where no path may leave a device and come back, `explains` where gains are told."""
+
+    sought: Sought = Sought.LATENCY
+    needs_contiguous: bool = False
+    explains: bool = False
+
+
+def _ways_out(load: Callable[[], Loaded], options: Options, study: PlanStudy, free: Sequence[str]) -> Iterator[str]:
+    """What would let a placement fit: another model of GPU, or more GPUs."""
+    if not any(placed.study is not None and isinstance(placed.error, ResourceExhaustedError) for placed in study.placements):
+        return
+    models = []
+    for placed in study.placements:
+        if placed.study is None:
+            continue
+        asked = placed.asked
+
+        def changed(asked: Mapping[str, str] = asked) -> Loaded:
+            loaded = load()
+            return replace(loaded, file=assign_devices(freed(_file(loaded), free), asked))
+
+        try:
+            found = study_memory(changed, options, study.name).smallest_gpu
+        except PlacesimError:
+            continue
+        if found is not None:
+            models.append((found.limit, found.model.name, placed.label))
+    if models:
+        limit, name, label = min(models)
+        yield f"on GPUs such as {name} ({readable_size(limit)} each), {label} fits"
+    gpus = sum(is_gpu(device.device) for device in _devices(study))
+    for factor in MORE_GPUS if gpus else ():
+        more = replace(options, gpu=gpus * factor)
+        try:
+            found_plan = _Planner(load, more, study.name, QUICK, free, lambda planned: None, Aim(study.sought)).study()
+        except PlacesimError:
+            return
+        if found_plan.plan is not None:
+            yield f"on {gpus * factor} GPUs a plan fits"
+            return
+
+
+def _devices(study: PlanStudy) -> list[DeviceTime]:
+    return next((list(placed.study.devices) for placed in study.placements if placed.study is not None), [])
+
+
+class _Planner:
+    def __init__(
+        self,
+        load: Callable[[], Loaded],
+        options: Options,
+        name: str,
+        effort: Effort,
+        free: Sequence[str],
+        tell: Callable[[Planned], None],
+        aim: Aim,
+    ) -> None:
+        self._aim = aim
+        self._load = load
+        self._options = options
+        self._name = name
+        self._effort = effort
+        self._free = free
+        self._tell = tell
+        self._file = _file(load())
+        self._base = self._freed(self._file)
+
+    def _freed(self, file: GraphFile) -> GraphFile:
+        return freed(file, self._free)
+
+    def _loaded(self, change: Callable[[GraphFile], GraphFile]) -> Callable[[], Loaded]:
+        """The graph with other annotations, as often as it is asked for."""
+
+        def changed() -> Loaded:
+            loaded = self._load()
+            return replace(loaded, file=change(_file(loaded)))
+
+        return changed
+
+    def study(self) -> PlanStudy:
+        began = time.monotonic()
+        drawn = self._draw()
+        known = list({candidate.devices: candidate for candidate in reversed(list(self._known(drawn)))}.values())[::-1]
+        shown = {candidate.devices: self._simulated(candidate, drawn) for candidate in self._worth_simulating(drawn, known)}
+        planned = Planned(None, self._bound(drawn), "", 0.0)
+        candidates = [candidate for candidate in known if candidate.devices in shown]
+        # what drawing and simulating took is not searched in addition, as long as there is time for a search
+        left = max(self._effort.seconds * LEAST_SHARE, self._effort.seconds - (time.monotonic() - began))
+        searched, effort = drawn, replace(self._effort, seconds=left)
+        for repair in range(1 + REPAIRS if drawn.problem.movable else 0):
+            less_room = ", with less room" if repair else ""
+            found, planned = self._search(searched, [candidate.devices for candidate in known], effort)
+            for candidate in found:
+                if candidate.devices not in shown:
+                    is_first = candidates[-1].label != PLANNED + less_room
+                    label = PLANNED + (less_room if is_first else f"{less_room}, another")
+                    candidates.append(candidate._replace(label=label))
+                    shown[candidate.devices] = self._simulated(candidates[-1], drawn)
+            over = [shown[candidate.devices] for candidate in found]
+            if not over or any(placed.fits for placed in over) or planned.is_interrupted:
+                break
+            # what it holds was estimated: it is sought again with as much less room as was missing
+            searched, effort = _with_less_room(searched, found[0].devices, over[0]), _part(self._effort, REPAIR_SHARE)
+        placements = [shown[candidate.devices] for candidate in candidates]
+        sought = self._aim.sought
+        fitting = [
+            (placed, candidate)
+            for placed, candidate in zip(placements, candidates, strict=True)
+            if placed.fits and (not self._aim.needs_contiguous or is_contiguous(drawn.problem, candidate.devices))
+        ]
+        for label, change in self._others(candidates):
+            placements.append(self._study(label, self._loaded(change), {})._replace(is_allowed=False))
+        bound = self._bound(drawn)
+        # what is proven where memory is short counts on estimates of what tasks hold
+        if sought is not Sought.MEMORY and all(math.isinf(device.capacity) for device in searched.problem.devices):
+            bound = max(bound, planned.bound, key=lambda known: known.value)
+        is_held = any(node.device for node in self._base.graph.nodes)
+        tail = planned.is_interrupted, sought, len(drawn.problem.movable), (), is_held
+        if not fitting:
+            return PlanStudy(self._name, tuple(placements), None, bound, "", {}, (), *tail)
+        placed, candidate = min(fitting, key=lambda pair: pair[0].value(sought))
+        method = candidate.method or candidate.label
+        moves = tuple(self._moves(drawn, candidate.devices))
+        return PlanStudy(self._name, tuple(placements), placed, bound, method, placed.asked, moves, *tail)
+
+    def _worth_simulating(self, drawn: Drawn, known: Sequence[_Candidate]) -> Sequence[_Candidate]:
+        """All; of a large problem, beside what TensorFlow would do, only the best by the problem's own measure."""
+        if len(drawn.problem.tasks) <= LARGE_TASKS:
+            return known
+        measured, plain = measure(drawn.problem), [c for c in known if c.label not in {DEFAULT, ANNOTATED}]
+        best = min(plain, key=lambda candidate: measured.plan(candidate.devices).value, default=None)
+        return [candidate for candidate in known if candidate is best or candidate.label in {DEFAULT, ANNOTATED}]
+
+    def _bound(self, drawn: Drawn) -> Bound:
+        """What certainly holds: whatever fits, since what tasks hold is an estimate."""
+        if self._aim.sought is Sought.MEMORY:
+            return drawn.least_peak
+        roomy = tuple(device._replace(capacity=math.inf) for device in drawn.problem.devices)
+        return best_bound(replace(drawn.problem, devices=roomy))
+
+    # --- the problem
+
+    def _draw(self) -> Drawn:
+        walked = walk_steps(self._loaded(self._freed), self._options)
+        wanted = Wanted(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
+        return draw_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
+
+    def _known(self, drawn: Drawn) -> Iterator[_Candidate]:
+        """What a plan is held against, as far as the annotations that hold allow it."""
+        for label, file in ((DEFAULT, clear_devices(self._file)), (ANNOTATED, self._file)):
+            if label == DEFAULT or self._is_annotated:
+                devices = assignment_of(drawn, file)
+                if devices is not None:
+                    yield _Candidate(label, devices)
+        for label, devices in named_baselines(drawn):
+            yield _Candidate(label, devices)
+
+    @property
+    def _is_annotated(self) -> bool:
+        return any(node.device for node in self._file.graph.nodes)
+
+    def _others(self, candidates: Sequence[_Candidate]) -> Iterator[tuple[str, Callable[[GraphFile], GraphFile]]]:
+        """Placements that annotations forbid, and that are shown all the same."""
+        if all(candidate.label != DEFAULT for candidate in candidates):
+            yield f"{DEFAULT}, all freed", clear_devices
+
+    # --- the search
+
+    def _search(self, drawn: Drawn, known: Sequence[tuple[int, ...]], effort: Effort) -> tuple[list[_Candidate], Planned]:
+        """Plans that no simulation has seen yet, and what the search says."""
+        measured = measure(drawn.problem)
+        allowed = (devices for devices in known if not over_capacity(drawn.problem, devices))
+        if self._aim.needs_contiguous:
+            allowed = (devices for devices in allowed if is_contiguous(drawn.problem, devices))
+        start = min((measured.plan(devices) for devices in allowed), key=lambda plan: plan.value, default=None)
+        bound, found, planned = self._bound(drawn), [], Planned(None, self._bound(drawn), "", 0.0)
+        stages = levels(drawn.problem, MOST_TASKS, REFINED_TASKS)
+        best: tuple[int, ...] | None = None
+        for level in stages:
+            is_fine = level.problem is drawn.problem
+            begin = None
+            if best is not None:
+                devices = best if is_fine else level.contract(best)
+                if not over_capacity(level.problem, devices) and can_run_all(level.problem, devices):
+                    begin = measure(level.problem).plan(devices)
+            if is_fine and start is not None and (begin is None or start.value < begin.value):
+                begin = start
+            planned = plan_problem(level.problem, _part(effort, 1 / len(stages)), self._tell, begin)
+            if planned.plan is not None:
+                best = level.expand(planned.plan.devices)
+                found.append(_Candidate(PLANNED, best, planned.method))
+            if planned.is_interrupted:
+                break
+        # the last is the finest, and often the best; of the others the simulation of the drawn problem chooses
+        values = {candidate.devices: measured.plan(candidate.devices).value for candidate in found}
+        found = sorted(found, key=lambda candidate: values[candidate.devices])[:SIMULATED]
+        is_own = len(stages) == 1 and stages[0].problem is drawn.problem
+        return found, planned._replace(bound=planned.bound if is_own else bound)
+
+    # --- plans as graphs
+
+    def _simulated(self, candidate: _Candidate, drawn: Drawn) -> Placed:
+        asked = annotate(self._base, planned_places(drawn, candidate.devices), drawn.device_set, soft=drawn.is_soft)
+        return self._study(candidate.label, self._loaded(lambda file: assign_devices(self._freed(file), asked)), asked)
+
+    def _study(self, label: str, load: Callable[[], Loaded], asked: Mapping[str, str]) -> Placed:
+        try:
+            study = study_time(load, self._options, self._name)
+        except PlacesimError as error:
+            if isinstance(error, UsageError):
+                raise
+            return Placed(label, None, error, asked)
+        return Placed(label, study, study.error, asked)
+
+    def _moves(self, drawn: Drawn, devices: Sequence[int]) -> Iterator[Move]:
+        """The groups that go elsewhere than now, those first whose move gains most, or else the largest."""
+        measured, before = measure(drawn.problem), assignment_of(drawn, self._file) or drawn.start
+        value = measured.plan(devices).value if self._aim.explains else 0.0
+        names = short_names([device.name for device in drawn.devices])
+        found: list[Move] = []
+        for group, tasks in zip(drawn.groups, drawn.problem.groups, strict=True):
+            old, new = before[tasks[0]], devices[tasks[0]]
+            if old == new or not group.nodes:
+                continue
+            loss = None
+            # what may no longer be where it was has no loss
+            if self._aim.explains and old in group.choices:
+                stays = list(devices)
+                for task in tasks:
+                    stays[task] = old
+                loss = measured.plan(stays).value - value
+            found.append(Move(group.nodes, names[old], names[new], loss))
+        yield from sorted(found, key=lambda move: (-(move.loss or 0.0), -len(move.nodes)))
+
+
+def _part(effort: Effort, share: float) -> Effort:
+    counted = None if effort.evaluations is None else max(1, round(effort.evaluations * share))
+    return replace(effort, seconds=effort.seconds * share, evaluations=counted)
+
+
+def _with_less_room(drawn: Drawn, devices: Sequence[int], placed: Placed) -> Drawn:
+    """Each device whose peak was over its limit has as much less room as its peak was too high."""
+    held = [0.0] * len(drawn.devices)
+    for task, device in enumerate(devices):
+        held[device] += drawn.problem.tasks[task].holds
+    peaks = {} if placed.study is None else {device.device: device for device in placed.study.devices}
+    found = []
+    for number, room in enumerate(drawn.problem.devices):
+        known = peaks.get(room.name)
+        if known is not None and known.limit is not None and known.peak is not None and known.peak > known.limit:
+            capacity = min(room.capacity, held[number] * known.limit / known.peak) * _LESS
+            found.append(room._replace(capacity=capacity))
+        else:
+            found.append(room)
+    return replace(drawn, problem=with_room(replace(drawn.problem, devices=tuple(found)), drawn.groups))
+
+
+def _file(loaded: Loaded) -> GraphFile:
+    if loaded.error is not None:
+        raise loaded.error
+    assert loaded.file is not None
+    return loaded.file
+
+
+def planned_places(drawn: Drawn, devices: Sequence[int]) -> dict[str, str]:
+    """The device of each node that can be moved, by name."""
+    found: dict[str, str] = {}
+    for tasks, group in zip(drawn.problem.groups, drawn.groups, strict=True):
+        found.update((name, drawn.devices[devices[tasks[0]]].name) for name in group.nodes)
+    return found
+
+
+def assignment_of(drawn: Drawn, file: GraphFile) -> tuple[int, ...] | None:
+    """How TensorFlow places a graph, as an assignment; None where it refuses to, or where a group may not be there."""
+    placement = SessionPlacer(drawn.device_set, drawn.is_soft).place(file.graph)
+    if placement.error is not None:
+        return None
+    numbers = {device.name: number for number, device in enumerate(drawn.devices)}
+    graph, devices = placement.graph, list(drawn.start)
+    for tasks, group in zip(drawn.problem.groups, drawn.groups, strict=True):
+        placed = (placement.devices[graph.ids[name]] for name in group.nodes if name in graph.ids)
+        found = {numbers[device.name] for device in placed if device is not None}
+        if not found:
+            continue
+        if len(found) > 1 or not found <= set(group.choices):
+            return None
+        (device,) = found
+        for task in tasks:
+            devices[task] = device
+    return tuple(devices)
+
+
+def planned_file(loaded: Loaded, study: PlanStudy, free: Sequence[str] = ()) -> GraphFile:
+    """The graph with what the plan asks for; placed by TensorFlow, every node goes where the plan says."""
+    return assign_devices(freed(_file(loaded), free), study.asked)

@@ -1,0 +1,163 @@
+"""What no plan can be better than, each bound with what says so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import coo_array, csr_array, vstack
+
+from placesim.planning.problem import Objective, Problem
+from placesim.planning.schedules import heads, tails
+from placesim.timelines.workload import Cores
+
+MAX_INTERVAL_TASKS = 500
+"""The work that must lie in an interval is counted for all pairs of ends: more tasks than that take too long."""
+_SLACK = 1e-9
+
+
+class Bound(NamedTuple):
+    """A value that no plan is below, and why."""
+
+    value: float
+    why: str
+
+
+def lower_bounds(problem: Problem) -> Iterator[Bound]:
+    """The bounds of a problem, cheap ones first; all of them hold."""
+    if not problem.tasks:
+        return
+    least = [min(task.path_seconds) for task in problem.tasks]
+    if problem.objective is not Objective.LOAD:
+        before, after = heads(problem, least), tails(problem, least)
+        path = max(a + b + c for a, b, c in zip(before, least, after, strict=True))
+        yield Bound(path, "the longest path with transfers free")
+    if problem.objective is Objective.CALLS:
+        return
+    yield Bound(shared_work(problem), "all work shared out with transfers free")
+    if problem.objective is Objective.LOAD:
+        yield Bound(max(min(row) for row in problem.group_seconds), "the largest group")
+    elif problem.are_devices_alike and len(problem.tasks) <= MAX_INTERVAL_TASKS and _are_whole(least):
+        slots = _slots(problem, problem.devices[0].kind)
+        floor = math.ceil(max(path, sum(least) / slots) - _SLACK)
+        yield Bound(interval_bound(before, least, after, slots, floor), "the work that must lie in some interval")
+
+
+def best_bound(problem: Problem) -> Bound:
+    """The highest of the bounds."""
+    return max(lower_bounds(problem), key=lambda bound: bound.value, default=Bound(0.0, "nothing to do"))
+
+
+def shared_work(problem: Problem) -> float:
+    """The linear relaxation: groups may be divided among kinds of devices, whose number of slots works at once.
+
+    What devices of a kind hold together is within their capacity.  Solved by HiGHS; the dual value is what is certain.
+    """
+    kinds = [devices for devices in problem.kinds if devices]
+    of_kind = [problem.devices[devices[0]].kind for devices in kinds]
+    slots = [_slots(problem, kind) for kind in of_kind]
+    work = [
+        [math.fsum(problem.tasks[task].work_seconds[kind] for task in members) for kind in of_kind]
+        for members in problem.groups
+    ]
+    if len(kinds) == 1:
+        return math.fsum(row[0] for row in work) / slots[0]
+    count = len(problem.groups)
+    seconds = np.array(work, float)
+    can = np.isfinite(seconds)
+    capacity = np.array([sum(problem.devices[n].capacity for n in devices) for devices in kinds])
+    held = np.array(problem.held)
+    scale = float(np.where(can, seconds, 0).max()) or 1.0
+    # variables: the share of each group on each kind, then the load
+    size = count * len(kinds) + 1
+    rows: list[int] = []
+    columns: list[int] = []
+    values: list[float] = []
+    limits: list[float] = []
+    for kind in range(len(kinds)):
+        at = np.arange(count) * len(kinds) + kind
+        rows += [len(limits)] * (count + 1)
+        columns += [*at, size - 1]
+        values += [*np.where(can[:, kind], seconds[:, kind], 0) / scale, -slots[kind]]
+        limits.append(0.0)
+        if np.isfinite(capacity[kind]) and capacity[kind] > 0:
+            rows += [len(limits)] * count
+            columns += [*at]
+            values += [*held / capacity[kind]]
+            limits.append(1.0)
+    upper = coo_array((values, (rows, columns)), (len(limits), size))
+    whole = coo_array(
+        (np.ones(count * len(kinds)), (np.repeat(np.arange(count), len(kinds)), np.arange(count * len(kinds)))), (count, size)
+    )
+    highest: list[tuple[float, float | None]] = [(0.0, 1.0 if allowed else 0.0) for allowed in can.ravel()]
+    highest.append((0.0, None))
+    cost = np.zeros(size)
+    cost[-1] = 1
+    solve: Any = linprog  # its types know no sparse matrices
+    found = solve(cost, upper, limits, whole, np.ones(count), highest, method="highs")
+    if found.status != 0:
+        return 0.0
+    return max(0.0, _certain(found, cost, csr_array(vstack([upper, whole])), [*limits, *np.ones(count)], highest)) * scale
+
+
+def _slots(problem: Problem, kind: int) -> int:
+    """How many tasks the devices of a kind run at once; where there is a layout, some may share their cores."""
+    devices = problem.kinds[kind]
+    if problem.layout is None:
+        return sum(problem.devices[n].slots for n in devices)
+    places = {problem.layout.places[n] for n in devices}
+    found = (problem.layout.resources[place] for place in places)
+    return sum(resource.cores if isinstance(resource, Cores) else 1 for resource in found)
+
+
+def _certain(
+    found: Any, cost: np.ndarray, matrix: csr_array, sides: Sequence[float], limits: Sequence[tuple[float, float | None]]
+) -> float:
+    """The dual objective of the multipliers that were found: whatever these are, and however rounded, it is a bound."""
+    duals = np.concatenate([np.minimum(found.ineqlin.marginals, 0), found.eqlin.marginals])
+    # the load's own column has no upper limit: its reduced cost must not fall below 0
+    column = matrix[:, [matrix.shape[1] - 1]].toarray().ravel()
+    worth = float(duals @ column)
+    if worth > cost[-1]:
+        duals *= cost[-1] / worth
+    reduced = cost - matrix.T @ duals
+    below = sum(min(0.0, float(r)) * high for r, (_, high) in zip(reduced, limits, strict=True) if high)
+    return float(duals @ np.asarray(sides)) + below - _SLACK
+
+
+def interval_bound(
+    before: Sequence[float], seconds: Sequence[float], after: Sequence[float], slots: int, floor: float
+) -> float:
+    """The least whole makespan in which no interval holds more work than its slots can do (Fernandez and Bussell, 1973).
+
+    Of a task that must begin by its latest start and can't begin before its earliest, the part that lies in an interval however
+    it is shifted; times are whole numbers.
+    """
+    counted = [n for n, time in enumerate(seconds) if time]
+    release, time = (np.array([row[n] for n in counted]) for row in (before, seconds))
+    tail = np.array([after[n] for n in counted])
+    value = floor
+    while True:
+        due = value - tail
+        points = np.unique(np.concatenate([release, due]))
+        points = points[(points >= 0) & (points <= value)]
+        over = 0.0
+        for begin in points:
+            ends = points[points > begin]
+            if not len(ends):
+                continue
+            width = ends - begin
+            early = np.clip(release + time - begin, 0, time)
+            late = np.clip(ends[:, None] - (due - time)[None], 0, time[None])
+            inside = np.minimum(np.minimum(early[None], late), width[:, None]).sum(axis=1)
+            over = max(over, float((inside - slots * width).max()))
+        if over <= _SLACK:
+            return value
+        value += max(1.0, math.ceil(over / slots - _SLACK))
+
+
+def _are_whole(values: Sequence[float]) -> bool:
+    return all(float(value).is_integer() for value in values)

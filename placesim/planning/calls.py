@@ -1,0 +1,91 @@
+"""How long a step takes whose devices run connected parts as calls (the latency of msr-fiddle/dnn-partitioning).
+
+A call begins when all that it reads from outside is there and the device's call before it has ended; it takes the time of
+moving that in, of its tasks one after another, and of moving out what others read.  Tasks on devices that don't pay run by
+themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from placesim.planning.problem import Plan, Problem
+
+ALONE = -1
+"""The call of a task that runs for itself, on a device that doesn't pay."""
+
+
+class Calls:
+    """Evaluates assignments of tasks to calls; call n is on paying device `n % devices`, after that device's call before.
+
+    That a part is contiguous need not be asked: where it isn't, calls wait for each other in a circle.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.paying = [number for number, device in enumerate(problem.devices) if device.pays]
+        self.free = next((number for number, device in enumerate(problem.devices) if not device.pays), ALONE)
+        own = problem.devices[self.paying[0]].kind if self.paying else 0
+        alone = problem.devices[self.free].kind if self.free != ALONE else own
+        self._called = [task.seconds[own] for task in problem.tasks]
+        self._alone = [task.seconds[alone] if self.free != ALONE else math.inf for task in problem.tasks]
+        self._makes = [task.makes for task in problem.tasks]
+
+    def seconds(self, calls: Sequence[int]) -> float:
+        """When the last task ends, infinity where calls wait for each other; `calls` has the call of each task, or ALONE."""
+        problem, count = self.problem, 1 + max(calls, default=ALONE)
+        readers, makes = problem.readers, self._makes
+        size, devices = len(calls), max(1, len(self.paying))
+        # units are the tasks that run for themselves, by their numbers, and behind them the calls
+        unit = [task if call == ALONE else size + call for task, call in enumerate(calls)]
+        waiting = [0] * (size + count)
+        after: list[list[int]] = [[] for _ in range(size + count)]
+        duration = [0.0] * (size + count)
+        begins = [0.0] * (size + count)
+        moved_in: set[tuple[int, int]] = set()
+        used = [False] * (size + count)
+        for task in range(size):
+            own = unit[task]
+            used[own] = True
+            duration[own] += self._alone[task] if own == task else self._called[task]
+            leaves = False
+            for reader in readers[task]:
+                other = unit[reader]
+                if other != own:
+                    leaves = True
+                    after[own].append(other)
+                    waiting[other] += 1
+                    if other >= size and (task, other) not in moved_in:
+                        moved_in.add((task, other))
+                        duration[other] += makes[task]
+            if leaves and own >= size:
+                duration[own] += makes[task]
+        for call in range(count):
+            if used[size + call]:
+                later = next((c for c in range(call + devices, count, devices) if used[size + c]), None)
+                if later is not None:
+                    after[size + call].append(size + later)
+                    waiting[size + later] += 1
+        ready = [number for number in range(size + count) if used[number] and not waiting[number]]
+        left = sum(used)
+        last = 0.0
+        while ready:
+            number = ready.pop()
+            left -= 1
+            end = begins[number] + duration[number]
+            if end > last:
+                last = end
+            for other in after[number]:
+                if end > begins[other]:
+                    begins[other] = end
+                waiting[other] -= 1
+                if not waiting[other]:
+                    ready.append(other)
+        return math.inf if left else last
+
+    def plan(self, calls: Sequence[int]) -> Plan:
+        """The plan that an assignment is."""
+        count = max(1, len(self.paying))
+        devices = tuple(self.free if call == ALONE else self.paying[call % count] for call in calls)
+        return Plan(self.seconds(calls), devices, calls=tuple(0 if call == ALONE else call // count for call in calls))

@@ -1,0 +1,204 @@
+"""Smaller problems that stand for larger ones: tasks that belong together become one, and plans are brought back.
+
+First chains become one task each; where that leaves too much, all that has a single reader joins it, so that only what is read
+in several places remains; and then neighbours in one order of all tasks.  None makes tasks wait for each other in a circle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from placesim.planning.methods.contiguous import group_order
+from placesim.planning.problem import Problem, Task
+
+FEW = 100
+"""Fewer tasks than that are planned as they are."""
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """A problem of clusters, and the cluster of each task of the finer one."""
+
+    problem: Problem
+    cluster_of: tuple[int, ...]
+
+    def expand(self, devices: Sequence[int]) -> tuple[int, ...]:
+        """Devices of clusters as devices of tasks."""
+        return tuple(devices[cluster] for cluster in self.cluster_of)
+
+    def contract(self, devices: Sequence[int]) -> tuple[int, ...]:
+        """Devices of tasks as devices of clusters: those of the first task of each group of clusters."""
+        first: dict[int, int] = {}
+        for task, cluster in enumerate(self.cluster_of):
+            first.setdefault(self.problem.group_of[cluster], devices[task])
+        return tuple(first[group] for group in self.problem.group_of)
+
+
+def coarsen(problem: Problem, most: int) -> Coarse:
+    """A problem of about so many tasks at most; itself where it has no more."""
+    if len(problem.tasks) <= most:
+        return _itself(problem)
+    for joined in (_join_chains(problem, most // 2), _join_single_readers(problem)):
+        if len(set(joined)) <= most:
+            return _contract(problem, joined)
+    return _contract(problem, _cut_order(problem, most))
+
+
+def levels(problem: Problem, most: int, finest: int) -> list[Coarse]:
+    """A problem ever finer: whole chains, about so many tasks at most, and itself where it has no more than `finest`.
+
+    A plan of a coarse one says at once what moves of single tasks would need many steps for.
+    """
+    found = []
+    if len(problem.tasks) > FEW:
+        chains = _contract(problem, _join_chains(problem, 1))
+        if len(chains.problem.tasks) <= min(most, len(problem.tasks) // 2):
+            found.append(chains)
+    middle = coarsen(problem, most)
+    if middle.problem is not problem and (not found or len(found[0].problem.tasks) <= len(middle.problem.tasks) // 2):
+        found.append(middle)
+    # what was joined may be too large for any device
+    found = [level for level in found if not level.problem.homeless]
+    if not found or len(problem.tasks) <= finest:
+        found.append(_itself(problem))
+    return found
+
+
+def _itself(problem: Problem) -> Coarse:
+    return Coarse(problem, tuple(range(len(problem.tasks))))
+
+
+def _join_single_readers(problem: Problem) -> list[int]:
+    """For each task the one that it joined: its only reader's, where both can run on the same kinds of devices."""
+    leader = list(range(len(problem.tasks)))
+    for task, reader in _only_readers(problem):
+        leader[task] = leader[reader]
+    return leader
+
+
+def _join_chains(problem: Problem, parts: int) -> list[int]:
+    """As single readers, where nothing has to wait for it: what has inputs doesn't join one that reads another such.
+
+    No chain has more than one of so many parts of all work.
+    """
+    waits = [sum(1 for source in sources if problem.inputs[source]) > 1 for sources in problem.inputs]
+    work = [min(task.seconds) for task in problem.tasks]
+    most = math.fsum(work) / max(1, parts)
+    leader = list(range(len(problem.tasks)))
+    for task, reader in _only_readers(problem):
+        joined = leader[reader]
+        if work[joined] + work[task] <= most and not (problem.inputs[task] and waits[reader]):
+            leader[task] = joined
+            work[joined] += work[task]
+    return leader
+
+
+def _only_readers(problem: Problem) -> Iterator[tuple[int, int]]:
+    """Tasks that are read by a single one, which can run on the same kinds of devices, with that one; the last task first."""
+    kinds = [tuple(map(math.isfinite, seconds)) for seconds in problem.group_seconds]
+    for task in reversed(problem.order):
+        readers = problem.readers[task]
+        if len(readers) == 1 and kinds[problem.group_of[task]] == kinds[problem.group_of[readers[0]]]:
+            yield task, readers[0]
+
+
+def _cut_order(problem: Problem, most: int) -> list[int]:
+    """Runs of about the same work in one order."""
+    place = {group: at for at, group in enumerate(group_order(problem))}
+    # an order of all tasks in which none comes before what it reads, near that of the groups
+    rank = [0] * len(problem.tasks)
+    for task in problem.order:
+        own = place.get(problem.group_of[task], 0)
+        rank[task] = max([own, *(rank[source] for source in problem.inputs[task])])
+    step_of = {task: number for number, task in enumerate(problem.order)}
+    order = sorted(range(len(problem.tasks)), key=lambda task: (rank[task], step_of[task]))
+    least = [min(task.seconds) for task in problem.tasks]
+    share = (math.fsum(least) or 1.0) / max(1, most // 2)
+    room = -(-len(order) // max(1, most // 2))
+    found, begin, seconds = list(range(len(order))), 0, 0.0
+    for at, task in enumerate(order):
+        kinds = tuple(map(math.isfinite, problem.group_seconds[problem.group_of[task]]))
+        first = tuple(map(math.isfinite, problem.group_seconds[problem.group_of[order[begin]]]))
+        if at and (seconds + least[task] > share or at - begin >= room or kinds != first):
+            begin, seconds = at, 0.0
+        seconds += least[task]
+        found[task] = order[begin]
+    return found
+
+
+def _contract(problem: Problem, leader: Sequence[int]) -> Coarse:
+    clusters: dict[int, int] = {}
+    cluster_of = tuple(clusters.setdefault(own, len(clusters)) for own in leader)
+    members: list[list[int]] = [[] for _ in clusters]
+    for task, cluster in enumerate(cluster_of):
+        members[cluster].append(task)
+    inputs: list[set[int]] = [set() for _ in clusters]
+    makes = [0.0] * len(clusters)
+    for task, readers in enumerate(problem.readers):
+        own, leaves = cluster_of[task], False
+        for reader in readers:
+            if cluster_of[reader] != own:
+                inputs[cluster_of[reader]].add(own)
+                leaves = True
+        if leaves:
+            makes[own] += problem.tasks[task].makes
+    tasks = tuple(
+        Task(
+            problem.tasks[rows[-1]].name,
+            _seconds([problem.tasks[task] for task in rows]),
+            math.fsum(problem.tasks[task].holds for task in rows),
+            makes[cluster],
+            all(problem.tasks[task].is_backward for task in rows),
+            *_host_work([problem.tasks[task] for task in rows]),
+        )
+        for cluster, rows in enumerate(members)
+    )
+    return Coarse(
+        Problem(
+            problem.objective,
+            tasks,
+            tuple(tuple(sorted(row)) for row in inputs),
+            _joined_groups(problem, cluster_of, len(clusters)),
+            problem.devices,
+            problem.ways,
+            problem.needs_contiguous,
+            problem.layout,
+        ),
+        cluster_of,
+    )
+
+
+def _seconds(tasks: Sequence[Task]) -> tuple[float, ...]:
+    """One after another, on each kind; no faster than they are launched."""
+    found = [math.fsum(parts) for parts in zip(*(task.seconds for task in tasks), strict=True)]
+    launching = [math.fsum(parts) for parts in zip(*(task.launches for task in tasks[1:]), strict=True)] or [0.0] * len(found)
+    return tuple(max(pair) for pair in zip(found, launching, strict=True))
+
+
+def _host_work(tasks: Sequence[Task]) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """The launch of the first, since those of the others go on while the device works; and the most cores."""
+    if not tasks[0].launches:
+        return (), ()
+    return tasks[0].launches, tuple(max(row) for row in zip(*(task.cores for task in tasks), strict=True))
+
+
+def _joined_groups(problem: Problem, cluster_of: Sequence[int], count: int) -> tuple[tuple[int, ...], ...]:
+    """Groups that share a cluster are one."""
+    parent = list(range(count))
+
+    def root(cluster: int) -> int:
+        while parent[cluster] != cluster:
+            parent[cluster] = parent[parent[cluster]]
+            cluster = parent[cluster]
+        return cluster
+
+    for members in problem.groups:
+        first = root(cluster_of[members[0]])
+        for task in members[1:]:
+            parent[root(cluster_of[task])] = first
+    found: dict[int, list[int]] = {}
+    for cluster in range(count):
+        found.setdefault(root(cluster), []).append(cluster)
+    return tuple(map(tuple, found.values()))

@@ -1,0 +1,1 @@
+"""Ways to plan, each `(Problem, Search) -> plans, better and better`."""

@@ -1,0 +1,177 @@
+"""Simulated annealing of a pipeline's loads: groups move to devices, or change places with a neighbour.
+
+What is lowered is a p-norm of the loads, since the maximum alone does not tell which of most moves is good.  Rounds begin at
+the best plan so far, warm, and each is longer than the one before.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+
+from placesim.planning.loads import Loads, load_plan
+from placesim.planning.methods.contiguous import group_order, split_order
+from placesim.planning.problem import Plan, Problem
+from placesim.planning.search import Search
+
+FIRST_ROUND = 150_000
+LONGER = 2
+WARM, COLD = 0.02, 1e-5
+"""Temperatures as shares of the load at the round's beginning."""
+NORM = 24
+_LOOK = 512
+_TOWARDS_NEIGHBOUR, _SWAP = 0.6, 0.25
+
+
+def anneal_loads(problem: Problem, search: Search) -> Iterator[Plan]:
+    """Rounds of annealing from the search's start, or from one cut of the natural order."""
+    best = search.start or _first(problem)
+    if best is None:
+        return
+    if search.start is None:
+        yield best
+    if not problem.movable:
+        return
+    length, speed = FIRST_ROUND, 0.0
+    while not search.is_over and not search.is_met(best.value):
+        began = time.monotonic()
+        if speed and math.isfinite(search.deadline):
+            # a last round that the time cuts off would never be cold
+            left = int(search.seconds_left * speed)
+            length = left if left < length * (1 + LONGER) else length
+        length = min(length, search.evaluations_left)
+        if length < _LOOK:
+            return
+        round_ = _Round(problem, best, search)
+        found = round_.run(length)
+        search.spend(length)
+        speed = length / max(1e-6, time.monotonic() - began)
+        if found.value < best.value:
+            best = found
+            yield best
+        length *= LONGER
+
+
+def _first(problem: Problem) -> Plan | None:
+    devices = split_order(problem, group_order(problem))
+    return None if devices is None else load_plan(problem, devices)
+
+
+class _Round:
+    """One cooling."""
+
+    def __init__(self, problem: Problem, start: Plan, search: Search) -> None:
+        self._problem = problem
+        self._loads = Loads(problem, start.devices)
+        self._search = search
+        self._random = search.random
+        self.neighbours = [neighbours(problem, group) for group in range(len(problem.groups))]
+        self._stages = _Stages(problem, self._loads) if problem.needs_contiguous else None
+        self._reference = max(start.value, math.ulp(1.0))
+
+    def run(self, length: int) -> Plan:
+        """The best plan met in so many moves."""
+        loads, draw, reference = self._loads, self._random, self._reference
+        groups, devices = self._problem.movable, range(len(self._problem.devices))
+        neighbours, stages = self.neighbours, self._stages
+        current = self._norm()
+        best, best_devices = max(loads.loads), list(loads.devices)
+        temperature, cooling = reference * WARM, (COLD / WARM) ** (_LOOK / length)
+        choose, below, exp = draw.random, draw.randrange, math.exp
+        for number in range(length):
+            if not number % _LOOK and number:
+                temperature *= cooling
+                if self._search.evaluations is None and self._search.is_over:
+                    break
+            group = groups[below(len(groups))]
+            old = loads.of_group[group]
+            near = neighbours[group]
+            dice = choose()
+            is_near = bool(near) and dice < _TOWARDS_NEIGHBOUR
+            new = loads.of_group[near[below(len(near))]] if is_near else below(len(devices))
+            if new == old or not loads.has_room(group, new) or (stages and not stages.allows(group, new)):
+                continue
+            loads.move(group, new)
+            other = -1
+            if near and choose() < _SWAP:
+                candidate = near[below(len(near))] if is_near else groups[below(len(groups))]
+                is_there = candidate != group and loads.of_group[candidate] == new
+                if is_there and loads.has_room(candidate, old) and not (stages and not stages.allows(candidate, old)):
+                    other = candidate
+                    loads.move(other, old)
+            value = self._norm()
+            if value <= current or choose() < exp((current - value) / temperature):
+                current = value
+                highest = max(loads.loads)
+                if highest < best - 1e-12 * reference:
+                    best, best_devices = highest, list(loads.devices)
+                    if self._search.is_met(best):
+                        break
+            else:
+                if other >= 0:
+                    loads.move(other, new)
+                loads.move(group, old)
+        return load_plan(self._problem, best_devices)
+
+    def _norm(self) -> float:
+        scale = 1 / self._reference
+        total = 0.0
+        for load in self._loads.loads:
+            if load > 0:  # what is left of sums that cancel may lie below
+                total += (load * scale) ** NORM
+        norm: float = self._reference * total ** (1 / NORM)
+        return norm
+
+
+def neighbours(problem: Problem, group: int) -> Sequence[int]:
+    """The groups that a group reads from, or that read from it."""
+    found = {
+        problem.group_of[other] for task in problem.groups[group] for other in (*problem.inputs[task], *problem.readers[task])
+    }
+    return sorted(found - {group})
+
+
+class _Stages:
+    """The order of devices along the pipeline: forward tensors go only to the same or to later ones.
+
+    That leaves every part contiguous; a plan whose parts have no such order is not looked at.
+    """
+
+    def __init__(self, problem: Problem, loads: Loads) -> None:
+        self._loads = loads
+        self._before: list[list[int]] = []
+        self._after: list[list[int]] = []
+        for members in problem.groups:
+            group = problem.group_of[members[0]] if members else -1
+            forward = [task for task in members if not problem.tasks[task].is_backward]
+            before = {problem.group_of[s] for t in forward for s in problem.inputs[t] if not problem.tasks[s].is_backward}
+            after = {problem.group_of[r] for t in forward for r in problem.readers[t] if not problem.tasks[r].is_backward}
+            self._before.append(sorted(before - {group}))
+            self._after.append(sorted(after - {group}))
+        self._stage = _stage_order(problem, loads, self._after)
+
+    def allows(self, group: int, device: int) -> bool:
+        """Whether all that the group reads is on no later device, and all that reads it on no earlier one."""
+        stage, of_group = self._stage, self._loads.of_group
+        here = stage[device]
+        for other in self._before[group]:
+            if stage[of_group[other]] > here:
+                return False
+        return all(stage[of_group[other]] >= here for other in self._after[group])
+
+
+def _stage_order(problem: Problem, loads: Loads, after: Sequence[Sequence[int]]) -> list[int]:
+    """A place for each device so that all edges go forward, as they do where the parts are cut from one order."""
+    edges: dict[int, set[int]] = {device: set() for device in range(len(problem.devices))}
+    for group, readers in enumerate(after):
+        own = loads.of_group[group]
+        edges[own].update(loads.of_group[reader] for reader in readers if loads.of_group[reader] != own)
+    stage, place = [0] * len(problem.devices), 0
+    while edges:
+        reached = set().union(*edges.values())
+        first = min((device for device in edges if device not in reached), default=min(edges))
+        stage[first] = place
+        place += 1
+        del edges[first]
+    return stage

@@ -1,0 +1,91 @@
+"""Schedules on devices that are alike: by the longest path behind each task, then by ranks that are annealed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from placesim.planning.problem import Plan, Problem
+from placesim.planning.schedules import PrioritySchedules, tails
+from placesim.planning.search import Search
+
+DRAWN = 200
+"""How many times ranks are disturbed before they are annealed."""
+NOISES = (0.02, 0.05, 0.1, 0.2)
+FIRST_ROUND = 40_000
+WARM, COLD = 0.0004, 0.0002
+"""Temperatures as shares of the makespan."""
+SWAPS = 0.5
+_LOOK = 64
+_LATE = 20
+"""How much more the makespan counts than how unevenly devices end."""
+
+
+def rank_by_tails(problem: Problem, search: Search) -> Iterator[Plan]:
+    """The longest remaining path first, then the same with noise."""
+    schedules = PrioritySchedules(problem)
+    behind = tails(problem, schedules.seconds)
+    ranks = [-(tail + time) for tail, time in zip(behind, schedules.seconds, strict=True)]
+    best = math.inf
+    for number in range(DRAWN):
+        noise = search.random.choice(NOISES) * -min(ranks, default=0.0) if number else 0.0
+        plan = schedules.plan(schedules.starts(_noisy(ranks, noise, search))[0])
+        search.spend(1)
+        if plan.value < best:
+            best = plan.value
+            yield plan
+        if search.is_over or search.is_met(best):
+            return
+
+
+def _noisy(ranks: list[float], noise: float, search: Search) -> list[int]:
+    """The tasks by rank, with noise."""
+    drawn = [rank + search.random.gauss(0, noise) for rank in ranks] if noise else ranks
+    return sorted(range(len(ranks)), key=drawn.__getitem__)
+
+
+def anneal_ranks(problem: Problem, search: Search) -> Iterator[Plan]:
+    """Two tasks change places in the order, or one goes elsewhere.
+
+    Beside the makespan counts how far from each other the devices end: only where they end together nothing is idle.
+    """
+    schedules = PrioritySchedules(problem)
+    behind = tails(problem, schedules.seconds)
+    ranks = [-(tail + time) for tail, time in zip(behind, schedules.seconds, strict=True)]
+    count, draw = len(problem.tasks), search.random
+    if count < 2:
+        return
+    best, length = search.start.value if search.start else math.inf, FIRST_ROUND
+    while not search.is_over and not search.is_met(best):
+        order = _noisy(ranks, 0.05 * -min(ranks), search)
+        current = math.inf
+        temperature = -min(ranks) * WARM
+        cooling = (COLD / WARM) ** (_LOOK / length)
+        for number in range(min(length, search.evaluations_left)):
+            if not number % _LOOK:
+                temperature *= cooling
+                if search.is_over:
+                    return
+            one, other = draw.randrange(count), draw.randrange(count)
+            is_swap = draw.random() < SWAPS
+            if is_swap:
+                order[one], order[other] = order[other], order[one]
+            else:
+                order.insert(other, order.pop(one))
+            starts, ends = schedules.starts(order)
+            search.spend(1)
+            last = ends[-1]
+            value = _LATE * last + math.sqrt(sum([(last - end) ** 2 for end in ends]))
+            if value <= current or draw.random() < math.exp((current - value) / temperature):
+                current = value
+                if last < best:
+                    plan = schedules.plan(starts)
+                    best = plan.value
+                    yield plan
+                    if search.is_met(best):
+                        return
+            elif is_swap:
+                order[one], order[other] = order[other], order[one]
+            else:
+                order.insert(one, order.pop(other))
+        length *= 2

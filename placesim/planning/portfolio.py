@@ -1,0 +1,282 @@
+"""Methods side by side: quick ones first, then lanes in processes of their own, until the time is over or the bound is met."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import NamedTuple, cast
+
+from placesim.errors import UsageError
+from placesim.planning.bounds import Bound, best_bound
+from placesim.planning.methods.annealing import anneal_loads
+from placesim.planning.methods.calling import anneal_calls
+from placesim.planning.methods.closed_sets import split_closed_sets
+from placesim.planning.methods.contiguous import split_orders
+from placesim.planning.methods.exact import has_solver, solve_loads, solve_schedule
+from placesim.planning.methods.list_scheduling import end_first
+from placesim.planning.methods.moving import anneal_moves
+from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
+from placesim.planning.problem import Objective, Plan, Problem
+from placesim.planning.search import Method, Search
+from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
+
+AUTO = "auto"
+"""The method that is all of them side by side."""
+SECONDS = 30.0
+OPTIMAL = 1e-6
+"""A plan is called optimal where its bound is so near, as a share: exact methods round times down by less."""
+_GRACE = 0.5
+"""Seconds that a lane gets beyond its deadline before it is ended."""
+
+
+class Planned(NamedTuple):
+    """The best plan, None where none was found; the bound and why it holds; which method found the plan, and after how long."""
+
+    plan: Plan | None
+    bound: Bound
+    method: str
+    seconds: float
+    is_interrupted: bool = False
+
+    @property
+    def gap(self) -> float:
+        """How much better a plan could be at most, as a share of its value."""
+        if self.plan is None or not self.plan.value:
+            return 0.0
+        return max(0.0, 1 - self.bound.value / self.plan.value)
+
+    @property
+    def is_optimal(self) -> bool:
+        return self.plan is not None and self.gap <= OPTIMAL
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to search: seconds, or evaluations for each lane, and at most so many processes."""
+
+    seconds: float = SECONDS
+    evaluations: int | None = None
+    seed: int = 0
+    jobs: int = 2
+    method: str = AUTO
+
+
+class Lane(NamedTuple):
+    """What one lane does, one method after another, each with a share of what is left."""
+
+    methods: tuple[tuple[str, float], ...]
+
+
+METHODS: dict[str, Method] = {
+    "cut": split_orders,
+    "closed-sets": split_closed_sets,
+    "anneal": anneal_loads,
+    "exact": solve_loads,
+    "rank": rank_by_tails,
+    "anneal-ranks": anneal_ranks,
+    "exact-schedule": solve_schedule,
+    "calls": anneal_calls,
+    "list": end_first,
+    "move": anneal_moves,
+}
+"""Every method by its name; `fitting` says which of them fit a problem."""
+SOLVED = frozenset(("exact", "exact-schedule"))
+"""Those that need a solver."""
+_ORDERS_SHARE, _SETS_SHARE, _EXACT_SHARE = 0.05, 0.5, 0.6
+
+
+def lanes(problem: Problem) -> tuple[Lane, ...]:
+    """What is done side by side for a problem."""
+    if problem.objective is Objective.LOAD:
+        return (
+            Lane((("cut", _ORDERS_SHARE), ("anneal", 1.0))),
+            Lane((("closed-sets", _SETS_SHARE), ("exact", _EXACT_SHARE), ("anneal", 1.0))),
+        )
+    if problem.objective is Objective.CALLS:
+        return Lane((("calls", 1.0),)), Lane((("calls", 1.0),))
+    if _is_scheduling(problem):
+        return Lane((("anneal-ranks", 1.0),)), Lane((("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0)))
+    return Lane((("move", 1.0),)), Lane((("move", 1.0),))
+
+
+def fitting(problem: Problem) -> tuple[str, ...]:
+    """The methods that fit a problem, by name."""
+    return tuple(dict.fromkeys([*quick(problem), *(name for lane in lanes(problem) for name, _ in lane.methods)]))
+
+
+def check_method(name: str, problem: Problem | None = None) -> None:
+    """Raises UsageError where there is no method of that name, or where it doesn't fit the problem."""
+    if name == AUTO:
+        return
+    if name not in METHODS:
+        known = [AUTO, *METHODS]
+        raise UsageError(
+            f"unknown method: got '{name}', expected one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"
+        )
+    if problem is not None and name not in fitting(problem):
+        raise UsageError(f"wrong method: got '{name}', expected one that fits the objective: {', '.join(fitting(problem))}")
+    if name in SOLVED and not has_solver():
+        raise UsageError(f"method '{name}' needs OR-tools: `pip install 'placesim[plan]'`")
+
+
+def _is_scheduling(problem: Problem) -> bool:
+    """Whether only the order is to be found: devices are alike, nothing is moved, and each task is a group."""
+    if problem.layout is not None:
+        return False
+    is_free = all(not task.makes and not task.holds for task in problem.tasks)
+    return is_free and problem.are_devices_alike and len(problem.groups) == len(problem.tasks)
+
+
+def quick(problem: Problem) -> tuple[str, ...]:
+    """What is tried before anything is started beside it."""
+    if problem.objective is not Objective.MAKESPAN:
+        return ()
+    return ("rank",) if _is_scheduling(problem) else ("list",)
+
+
+def plan_problem(
+    problem: Problem, effort: Effort, tell: Callable[[Planned], None] = lambda planned: None, start: Plan | None = None
+) -> Planned:
+    """The best plan that the effort finds, no worse than `start`; `tell` is called with each better one.
+
+    Raises what `Problem.check` raises.
+    """
+    problem.check()
+    check_method(effort.method, problem)
+    began = time.monotonic()
+    best = _Best(best_bound(problem), began, tell)
+    if start is not None:
+        best.take(start, "start")
+    search = Search(effort.seed, began + effort.seconds, effort.evaluations, best.bound.value)
+    try:
+        for name in quick(problem) if effort.method == AUTO else ():
+            for plan in METHODS[name](problem, search):
+                best.take(plan, name)
+        if not best.is_met:
+            _run_lanes(problem, effort, best, search)
+    except KeyboardInterrupt:
+        return best.planned._replace(is_interrupted=True)
+    return best.planned
+
+
+class _Best:
+    """What is known so far."""
+
+    def __init__(self, bound: Bound, began: float, tell: Callable[[Planned], None]) -> None:
+        self.bound = bound
+        self.plan: Plan | None = None
+        self._method, self._seconds = "", 0.0
+        self._began = began
+        self._tell = tell
+
+    @property
+    def planned(self) -> Planned:
+        return Planned(self.plan, self.bound, self._method, self._seconds)
+
+    @property
+    def is_met(self) -> bool:
+        return self.planned.is_optimal
+
+    def take(self, plan: Plan, method: str) -> None:
+        if self.plan is None or plan.value < self.plan.value:
+            self.plan, self._method, self._seconds = plan, method, time.monotonic() - self._began
+            self._tell(self.planned)
+
+    def prove(self, value: float, method: str) -> None:
+        if value > self.bound.value * (1 + 1e-12):
+            self.bound = Bound(value, f"proven by {method}")
+            self._tell(self.planned)
+
+
+class _News(NamedTuple):
+    """What a lane tells: a plan of a method, or a bound."""
+
+    method: str
+    plan: Plan | None
+    proven: float
+
+
+def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) -> None:
+    stages = lanes(problem) if effort.method == AUTO else (Lane(((effort.method, 1.0),)),)
+    # a lane doesn't depend on how many processes there are: with counted work one seed gives one plan
+    waiting = [
+        (stage, replace(search, seed=effort.seed * len(stages) + number, start=best.plan, target=best.bound.value))
+        for number, stage in enumerate(stages)
+    ]
+    context = _context()
+    running: dict[Connection, BaseProcess] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < max(1, effort.jobs):
+                stage, own = waiting.pop(0)
+                receiver, sender = context.Pipe(duplex=False)
+                left = None if effort.evaluations is not None else own.seconds_left
+                process: BaseProcess = context.Process(target=_lane, args=(problem, stage, own, left, sender), daemon=True)
+                process.start()
+                sender.close()
+                running[receiver] = process
+            patience = None if effort.evaluations is not None else search.seconds_left + _GRACE
+            ready = wait(list(running), patience)
+            if not ready:
+                return
+            for receiver in cast("list[Connection]", ready):
+                try:
+                    news: _News = receiver.recv()
+                except EOFError:
+                    running.pop(receiver).join()
+                    continue
+                best.prove(news.proven, news.method)
+                if news.plan is not None:
+                    best.take(news.plan, news.method)
+            # where work is counted, what a lane finds must not depend on which of them is faster
+            if best.is_met and effort.evaluations is None:
+                return
+    finally:
+        for process in running.values():
+            process.terminate()
+            process.join()
+
+
+def _context() -> multiprocessing.context.SpawnContext | multiprocessing.context.ForkServerContext:
+    """Where there is one, a server that has imported the methods once, and forks."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
+
+
+def _lane(problem: Problem, stage: Lane, search: Search, seconds: float | None, sender: Connection) -> None:
+    """A process of its own: the methods of a stage, each from the best of those before."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # clocks of two processes need not agree
+    search = replace(search, deadline=math.inf if seconds is None else time.monotonic() + seconds)
+    for news in run_stage(problem, stage.methods, search):
+        sender.send(news)
+    sender.close()
+
+
+def run_stage(problem: Problem, methods: Sequence[tuple[str, float]], search: Search) -> Iterator[_News]:
+    """What methods find one after another; each begins at the best so far."""
+    best = search.start
+    for name, share in methods:
+        part = search.share(share)
+        part.start = best
+        spent = part.evaluations_left
+        for plan in METHODS[name](problem, part):
+            if best is None or plan.value < best.value:
+                best = plan
+                yield _News(name, plan, part.proven)
+        if search.evaluations is not None:
+            search.spend(spent - part.evaluations_left)
+        if part.proven:
+            search.prove(part.proven)
+            yield _News(name, None, part.proven)
+        if search.is_over or (best is not None and search.is_met(best.value)):
+            return

@@ -1,0 +1,259 @@
+"""What is to be planned, as values: tasks that move in groups, devices, and what is sought.
+
+Seconds and bytes are the graph's own units where a published problem has others; nothing here depends on which they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import NamedTuple
+
+from placesim.errors import UsageError
+from placesim.timelines.links import Link
+from placesim.timelines.workload import Resource
+
+MAX_NAMED = 5
+
+
+class Objective(Enum):
+    """What a plan is measured by; less is better."""
+
+    MAKESPAN = "makespan"
+    """One step after the other: when the last task ends."""
+    LOAD = "load"
+    """Steps overlap as in a pipeline: what the busiest device does for one of them, its transfers included."""
+    CALLS = "calls"
+    """As the makespan, but paying devices run connected parts as calls: they begin when all that they read is there, and what
+    they make is there when they end; devices that don't pay have room for any number of tasks at once."""
+
+
+class Task(NamedTuple):
+    """Work that is done once in a step.
+
+    `seconds` has an entry for each kind of device, infinity where none of the kind can run it.  `holds` is what it takes of its
+    device's capacity, `makes` how much of its output has to be moved to each other device that reads it.
+    Where there is a layout, `launches` are the host's seconds before it and `cores` how many it asks for, by kind as well.
+    A task that stands for several may take less than their sum: `path` and `work` are what bounds may count on.
+    """
+
+    name: str
+    seconds: tuple[float, ...]
+    holds: float = 0.0
+    makes: float = 0.0
+    is_backward: bool = False
+    launches: tuple[float, ...] = ()
+    cores: tuple[int, ...] = ()
+    path: tuple[float, ...] = ()
+    work: tuple[float, ...] = ()
+
+    @property
+    def path_seconds(self) -> tuple[float, ...]:
+        """By kind, what certainly passes from its beginning to its end."""
+        return self.path or self.seconds
+
+    @property
+    def work_seconds(self) -> tuple[float, ...]:
+        """By kind, how long it certainly keeps one slot of its device busy."""
+        return self.work or self.seconds
+
+
+class Device(NamedTuple):
+    """What runs tasks, so many at a time: its kind, and how much its tasks may hold together.
+
+    `pays` tells whether moving tensors in and out takes of its own time: that of a CPU's host memory doesn't.
+    """
+
+    name: str
+    kind: int
+    capacity: float = math.inf
+    pays: bool = True
+    slots: int = 1
+
+
+class Way(NamedTuple):
+    """From one device to another: seconds before anything arrives, and seconds for each unit that a task makes."""
+
+    delay: float = 0.0
+    pace: float = 1.0
+
+
+class Layout(NamedTuple):
+    """The machine that a makespan is simulated on: where each device runs its tasks, and the way from each to each other.
+
+    `places` has a resource for each device; `routes`, from and to devices, the links and the streams of a transfer, whose
+    amount is in the links' unit.
+    """
+
+    resources: tuple[Resource, ...]
+    links: tuple[Link, ...]
+    places: tuple[int, ...]
+    routes: tuple[tuple[tuple[tuple[int, ...], tuple[int, ...]], ...], ...]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Tasks by number with the numbers of those that they read from; tasks of one group stay on one device.
+
+    `ways` is a matrix, from and to devices by number; None where any way takes one second for each unit and nothing else.  With
+    a `layout` makespans are simulated on that machine.
+    Raises UsageError from `check` where no plan can be.
+    """
+
+    objective: Objective
+    tasks: tuple[Task, ...]
+    inputs: tuple[tuple[int, ...], ...]
+    groups: tuple[tuple[int, ...], ...]
+    devices: tuple[Device, ...]
+    ways: tuple[tuple[Way, ...], ...] | None = None
+    needs_contiguous: bool = False
+    layout: Layout | None = None
+
+    @cached_property
+    def readers(self) -> tuple[tuple[int, ...], ...]:
+        """The numbers of the tasks that read from each, in order."""
+        found: list[list[int]] = [[] for _ in self.tasks]
+        for task, sources in enumerate(self.inputs):
+            for source in sources:
+                found[source].append(task)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def group_of(self) -> tuple[int, ...]:
+        """Each task's group."""
+        found = [0] * len(self.tasks)
+        for number, members in enumerate(self.groups):
+            for task in members:
+                found[task] = number
+        return tuple(found)
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The tasks so that each comes after those that it reads from; empty where they wait for each other in a circle."""
+        waiting = [len(sources) for sources in self.inputs]
+        ready = [task for task, count in enumerate(waiting) if not count]
+        found = []
+        while ready:
+            task = ready.pop()
+            found.append(task)
+            for reader in self.readers[task]:
+                waiting[reader] -= 1
+                if not waiting[reader]:
+                    ready.append(reader)
+        return tuple(found) if len(found) == len(self.tasks) else ()
+
+    @cached_property
+    def held(self) -> tuple[float, ...]:
+        """What each group holds."""
+        return tuple(math.fsum(self.tasks[task].holds for task in members) for members in self.groups)
+
+    @cached_property
+    def group_seconds(self) -> tuple[tuple[float, ...], ...]:
+        """For each group, the time of its tasks on each kind of device."""
+        return tuple(
+            tuple(sum(parts) for parts in zip(*(self.tasks[task].seconds for task in members), strict=True))
+            for members in self.groups
+        )
+
+    @cached_property
+    def kinds(self) -> tuple[tuple[int, ...], ...]:
+        """The devices of each kind."""
+        count = 1 + max((device.kind for device in self.devices), default=-1)
+        return tuple(tuple(n for n, device in enumerate(self.devices) if device.kind == kind) for kind in range(count))
+
+    @cached_property
+    def are_devices_alike(self) -> bool:
+        """Whether all devices run and hold the same, so that only their number counts."""
+        return len({device[1:] for device in self.devices}) == 1
+
+    @cached_property
+    def movable(self) -> tuple[int, ...]:
+        """The groups that more than one device could run."""
+        count = len(self.devices)
+        return tuple(group for group in range(len(self.groups)) if sum(self.can_run(group, n) for n in range(count)) > 1)
+
+    @cached_property
+    def homeless(self) -> tuple[int, ...]:
+        """The groups that no device can run or hold."""
+        count = len(self.devices)
+        return tuple(group for group in range(len(self.groups)) if not any(self.can_run(group, n) for n in range(count)))
+
+    def way(self, source: int, target: int) -> Way:
+        """From a device to another."""
+        return _PLAIN if self.ways is None else self.ways[source][target]
+
+    def can_run(self, group: int, device: int) -> bool:
+        """Whether a device has kernels for a group, and room for it alone."""
+        found = self.devices[device]
+        return self.group_seconds[group][found.kind] < math.inf and self.held[group] <= found.capacity
+
+    def check(self) -> None:
+        """Raises UsageError, which names tasks: times that are no times, a circle, a group that no device can run or hold."""
+        for task in self.tasks:
+            wrong = next((x for x in (*task.seconds, task.holds, task.makes) if math.isnan(x) or x < 0), None)
+            if wrong is not None:
+                raise UsageError(f"{task.name}: {wrong:g} is no time and no size; expected 0 or more")
+            if len(task.seconds) != len(self.kinds) or not math.isfinite(task.holds) or not math.isfinite(task.makes):
+                raise UsageError(f"{task.name}: got {len(task.seconds)} times for {len(self.kinds)} kinds of devices")
+        if self.tasks and not self.order:
+            raise UsageError(f"tasks wait for each other in a circle: {_named(self._circle())}")
+        for number in self.homeless:
+            names = _named(self.tasks[task].name for task in self.groups[number])
+            most = max((device.capacity for device in self.devices), default=0.0)
+            raise UsageError(
+                f"no device can run or hold {names}: together they hold {self.held[number]:g}, and the most is {most:g}"
+            )
+
+    def _circle(self) -> list[str]:
+        """The names along a circle of tasks."""
+        alive = set(range(len(self.tasks)))
+        # what nothing alive reads, or what reads nothing alive, is on no circle
+        while True:
+            inner = {t for t in alive if any(s in alive for s in self.inputs[t]) and any(r in alive for r in self.readers[t])}
+            if inner == alive:
+                break
+            alive = inner
+        walk, at = [], min(alive)
+        while at not in walk:
+            walk.append(at)
+            at = next(source for source in self.inputs[at] if source in alive)
+        return [self.tasks[task].name for task in reversed(walk[walk.index(at) :])]
+
+
+_PLAIN = Way()
+
+
+def _named(names: Iterable[str]) -> str:
+    found = list(names)
+    more = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
+    return ", ".join(found[:MAX_NAMED]) + more
+
+
+class Plan(NamedTuple):
+    """A device for each task, by number, and what that comes to.
+
+    `starts` are the times at which tasks begin, where the objective is a makespan; `calls` the number of the call in which a
+    task runs on its device, where it is of calls.
+    """
+
+    value: float
+    devices: tuple[int, ...]
+    starts: tuple[float, ...] = ()
+    calls: tuple[int, ...] = ()
+
+
+def over_capacity(problem: Problem, devices: Sequence[int]) -> list[int]:
+    """The devices on which more would be held than they have room for."""
+    held = [0.0] * len(problem.devices)
+    for task, device in enumerate(devices):
+        held[device] += problem.tasks[task].holds
+    return [n for n, device in enumerate(problem.devices) if held[n] > device.capacity]
+
+
+def can_run_all(problem: Problem, devices: Sequence[int]) -> bool:
+    """Whether each task is on a device that has a kernel for it."""
+    kinds = [device.kind for device in problem.devices]
+    return all(task.seconds[kinds[device]] < math.inf for task, device in zip(problem.tasks, devices, strict=True))

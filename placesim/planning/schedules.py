@@ -1,0 +1,207 @@
+"""When tasks run: schedules by priority on devices that are alike, and first come, first served with transfers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+from placesim.planning.problem import Plan, Problem
+from placesim.timelines.events import plan_seconds, simulate_plan
+from placesim.timelines.plan import Plan as SimulatedPlan
+from placesim.timelines.plan import make_plan
+from placesim.timelines.workload import Task as SimulatedTask
+from placesim.timelines.workload import Transfer
+
+
+def tails(problem: Problem, seconds: Sequence[float]) -> list[float]:
+    """For each task, the longest path of what comes after it, without it."""
+    found = [0.0] * len(seconds)
+    for task in reversed(problem.order):
+        for source in problem.inputs[task]:
+            found[source] = max(found[source], found[task] + seconds[task])
+    return found
+
+
+def heads(problem: Problem, seconds: Sequence[float]) -> list[float]:
+    """For each task, the longest path of what comes before it."""
+    found = [0.0] * len(seconds)
+    for task in problem.order:
+        for reader in problem.readers[task]:
+            found[reader] = max(found[reader], found[task] + seconds[task])
+    return found
+
+
+class PrioritySchedules:
+    """Schedules of tasks on devices that are alike, where nothing is moved: whenever one is free, the first in rank runs."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.seconds = [task.seconds[problem.devices[0].kind] for task in problem.tasks]
+        self._waiting = [len(sources) for sources in problem.inputs]
+
+    def starts(self, order: Sequence[int]) -> tuple[list[float], list[float]]:
+        """When each task begins, and when devices ended their last task, of those that were busy last.
+
+        `order` has all tasks, the one that is to run first in front.
+        """
+        seconds, readers, waiting = self.seconds, self.problem.readers, self._waiting[:]
+        free, now = len(self.problem.devices), 0.0
+        rank, starts, ends = [0] * len(order), [0.0] * len(order), []
+        for place, task in enumerate(order):
+            rank[task] = place
+        ready = [place for place, task in enumerate(order) if not waiting[task]]
+        running: list[tuple[float, int]] = []
+        while ready or running:
+            while ready and free:
+                task = order[heappop(ready)]
+                starts[task] = now
+                heappush(running, (now + seconds[task], task))
+                free -= 1
+            now = running[0][0]
+            while running and running[0][0] == now:
+                task = heappop(running)[1]
+                free += 1
+                ends.append(now)
+                for reader in readers[task]:
+                    waiting[reader] -= 1
+                    if not waiting[reader]:
+                        heappush(ready, rank[reader])
+        return starts, ends[-len(self.problem.devices) :]
+
+    def plan(self, starts: Sequence[float]) -> Plan:
+        """Each task on a device that is free when it begins."""
+        seconds = self.seconds
+        free = list(range(len(self.problem.devices)))
+        busy: list[tuple[float, int]] = []
+        devices = [0] * len(seconds)
+        # what takes no time ends before others of the same moment take its device
+        for task in sorted(range(len(seconds)), key=lambda number: (starts[number], seconds[number] > 0)):
+            while busy and busy[0][0] <= starts[task]:
+                heappush(free, heappop(busy)[1])
+            devices[task] = free[0] if not seconds[task] and free else heappop(free) if free else busy[0][1]
+            if seconds[task]:
+                heappush(busy, (starts[task] + seconds[task], devices[task]))
+        value = max((start + time for start, time in zip(starts, seconds, strict=True)), default=0.0)
+        return Plan(value, tuple(devices), tuple(starts))
+
+
+class Simulated:
+    """What the machine of the problem's layout makes of an assignment: tasks, launches and transfers, simulated."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._kinds = [device.kind for device in problem.devices]
+
+    def seconds(self, devices: Sequence[int]) -> float:
+        """When all has ended."""
+        return plan_seconds(self._plan(devices)[0])
+
+    def plan(self, devices: Sequence[int]) -> Plan:
+        """The plan that an assignment is."""
+        simulated, numbers = self._plan(devices)
+        timeline = simulate_plan(simulated)
+        return Plan(timeline.seconds, tuple(devices), tuple(timeline.starts[number] for number in numbers))
+
+    def _plan(self, devices: Sequence[int]) -> tuple[SimulatedPlan, list[int]]:
+        """The tasks of the event simulation, and which of them each of the problem's is."""
+        problem, layout, kinds = self.problem, self.problem.layout, self._kinds
+        assert layout is not None
+        work: list[SimulatedTask | Transfer] = []
+        numbers = [0] * len(problem.tasks)
+        arrived: dict[tuple[int, int], int] = {}
+        for task in problem.order:
+            own, kind = devices[task], kinds[devices[task]]
+            inputs = []
+            for source in problem.inputs[task]:
+                sender = devices[source]
+                if sender == own:
+                    inputs.append(numbers[source])
+                    continue
+                moved = arrived.get((source, own))
+                if moved is None:
+                    links, streams = layout.routes[sender][own]
+                    moved = arrived[source, own] = len(work)
+                    work.append(Transfer(problem.tasks[source].makes, links, (numbers[source],), streams))
+                inputs.append(moved)
+            numbers[task] = len(work)
+            row = problem.tasks[task]
+            work.append(
+                SimulatedTask(
+                    row.seconds[kind],
+                    layout.places[own],
+                    tuple(inputs),
+                    row.launches[kind] if row.launches else 0.0,
+                    row.cores[kind] if row.cores else 1,
+                )
+            )
+        return make_plan(work, layout.resources, layout.links), numbers
+
+
+def assignments(problem: Problem) -> FirstCome | Simulated:
+    """What evaluates assignments of a makespan."""
+    return FirstCome(problem) if problem.layout is None else Simulated(problem)
+
+
+class FirstCome:
+    """What an executor makes of an assignment: tasks run on their devices as they become ready, ties by number.
+
+    A tensor is moved once to each device that reads it, as soon as it is made; a device sends, and receives, one at a time.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        kinds = [device.kind for device in problem.devices]
+        self._seconds = [[task.seconds[kind] for kind in kinds] for task in problem.tasks]
+        self._waiting = [len(sources) for sources in problem.inputs]
+        count = len(problem.devices)
+        self._ways = [[problem.way(a, b) for b in range(count)] for a in range(count)]
+
+    def seconds(self, devices: Sequence[int], starts: list[float] | None = None) -> float:
+        """When the last task ends; fills in `starts` where they are asked for."""
+        readers, tasks, waiting, seconds = self.problem.readers, self.problem.tasks, self._waiting[:], self._seconds
+        count = len(self.problem.devices)
+        free = [device.slots for device in self.problem.devices]
+        queues: list[list[tuple[float, int]]] = [[] for _ in range(count)]
+        sends, receives = [0.0] * count, [0.0] * count
+        # (time, task, device): the task ends, or, where the device is another, its output arrives there
+        events: list[tuple[float, int, int]] = []
+        for task, number in enumerate(waiting):
+            if not number:
+                heappush(queues[devices[task]], (0.0, task))
+        now, touched = 0.0, list(range(count))
+        while True:
+            for device in touched:
+                queue = queues[device]
+                while queue and free[device]:
+                    task = heappop(queue)[1]
+                    if starts is not None:
+                        starts[task] = now
+                    free[device] -= 1
+                    heappush(events, (now + seconds[task][device], task, device))
+            if not events:
+                return now
+            touched = []
+            now = events[0][0]
+            while events and events[0][0] == now:
+                _, task, device = heappop(events)
+                own = devices[task]
+                touched.append(device)
+                if device == own:
+                    free[own] += 1
+                    for other in {devices[reader] for reader in readers[task]}:
+                        if other != own:
+                            way = self._ways[own][other]
+                            moving = tasks[task].makes * way.pace
+                            begin = max(now, sends[own], receives[other])
+                            sends[own] = receives[other] = begin + moving
+                            heappush(events, (begin + way.delay + moving, task, other))
+                for reader in readers[task]:
+                    if devices[reader] == device:
+                        waiting[reader] -= 1
+                        if not waiting[reader]:
+                            heappush(queues[device], (now, reader))
+
+    def plan(self, devices: Sequence[int]) -> Plan:
+        """The plan that an assignment is."""
+        starts = [0.0] * len(devices)
+        return Plan(self.seconds(devices, starts), tuple(devices), tuple(starts))

@@ -1,0 +1,82 @@
+"""What a method may use, and how it is told to stop."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from placesim.planning.problem import Plan, Problem
+
+MAX_IDLE = 20_000
+"""So many moves in a row that can't be made end a search: there are none, or hardly any."""
+
+
+@dataclass
+class Search:
+    """Until when, how many evaluations, and where random numbers come from.
+
+    With `evaluations` the work is counted and not timed, so that one seed gives one plan.  `target` is a value that can't be
+    beaten: who reaches it may stop.
+    """
+
+    seed: int = 0
+    deadline: float = math.inf
+    evaluations: int | None = None
+    target: float = 0.0
+    start: Plan | None = None
+    random: random.Random = field(init=False)
+    proven: float = 0.0
+    _spent: int = 0
+    _idle: int = 0
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+
+    def prove(self, bound: float) -> None:
+        """No plan has a lower value than that."""
+        self.proven = max(self.proven, bound)
+        self.target = max(self.target, bound)
+
+    def spend(self, count: int) -> None:
+        """So many evaluations were made."""
+        self._spent += count
+        self._idle = 0
+
+    def skip(self) -> None:
+        """A move was drawn that can't be made; where there is nothing but such moves, the search is over."""
+        self._idle += 1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the evaluations, or the time, are used up, or no move can be made."""
+        if self._idle >= MAX_IDLE:
+            return True
+        if self.evaluations is not None:
+            return self._spent >= self.evaluations
+        return time.monotonic() >= self.deadline
+
+    @property
+    def seconds_left(self) -> float:
+        return max(0.0, self.deadline - time.monotonic())
+
+    @property
+    def evaluations_left(self) -> int:
+        """At most so many; a large number where they are not counted."""
+        return (1 << 62) if self.evaluations is None else max(0, self.evaluations - self._spent)
+
+    def share(self, part: float) -> Search:
+        """A search with a part of what is left."""
+        left = None if self.evaluations is None else int(self.evaluations_left * part)
+        deadline = self.deadline if math.isinf(self.deadline) else time.monotonic() + self.seconds_left * part
+        return Search(self.random.randrange(1 << 30), deadline, left, self.target, self.start)
+
+    def is_met(self, value: float) -> bool:
+        """Whether a value can't be beaten; sums of the same times in another order differ in their last bits."""
+        return value <= self.target * (1 + 1e-9)
+
+
+Method = Callable[[Problem, Search], Iterator[Plan]]
+"""Gives plans, each better than the one before, until it has no more or the search is over."""

@@ -1,0 +1,134 @@
+"""A study of a plan as lines for a pipe, and as a JSON object.
+
+In a pipe every line begins with what it is, and has tabs between its parts; times are seconds, bytes whole numbers, and `-`
+stands for what there is not.
+
+- `plan`, what is sought, its value (seconds, or bytes of memory), the bound, the gap, `optimal` or `-`, the method.
+- `bound`, why.
+- `placement`, label, a step's seconds, low, high, the busiest device's load, the highest peak, transfers, their bytes, the
+  highest share of a device's memory, `fits` or the error.
+- `move`, how many nodes, the first of them, from, to, how much more it would be where they alone stay (with `--explain`).
+- `ask`, node, device: what TensorFlow has to be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from placesim.escapes import escape_line
+from placesim.graph_plans.study import Placed, PlanStudy, Sought
+from placesim.inspection.device_names import short_names
+from placesim.report.document import error_document
+from placesim.report.text.amounts import readable_size
+
+NOTHING = "-"
+
+
+def format_lines(study: PlanStudy, top: int) -> str:
+    """The lines; `top` is how many groups that move there are at most."""
+    return "".join("\t".join(escape_line(str(part)) for part in row) + "\n" for row in _rows(study, top))
+
+
+def _rows(study: PlanStudy, top: int) -> Iterator[Sequence[object]]:
+    if study.plan is not None:
+        mark = "optimal" if study.is_optimal else NOTHING
+        values = f"{study.value:.6g}", f"{study.bound.value:.6g}", f"{study.gap:.4f}"
+        yield ("plan", study.sought.value, *values, mark, study.method)
+    yield ("bound", study.bound.why)
+    for placed in study.placements:
+        yield ("placement", placed.label, *placement_cells(placed))
+    for move in study.moves[:top]:
+        yield (
+            "move",
+            len(move.nodes),
+            move.nodes[0],
+            move.source,
+            move.target,
+            NOTHING if move.loss is None else f"{move.loss:.6g}",
+        )
+    names = short_names(list(study.asked.values()))
+    for node, device in zip(study.asked, names, strict=True):
+        yield ("ask", node, device)
+
+
+def placement_cells(placed: Placed) -> tuple[object, ...]:
+    """Seconds, low, high, load, peak, transfers, their bytes, the fullest device's share of its limit, and whether it runs."""
+    study = placed.study
+    if study is None:
+        return (*([NOTHING] * 8), summary(placed))
+    fullest = fullest_share(placed)
+    step = study.step
+    return (
+        *(f"{seconds:.6g}" for seconds in (step.seconds, step.low, step.high, placed.value(Sought.THROUGHPUT))),
+        round(placed.value(Sought.MEMORY)),
+        len(study.transfers),
+        sum(transfer.bytes for transfer in study.transfers),
+        NOTHING if fullest is None else f"{fullest:.4f}",
+        "fits" if placed.fits else summary(placed),
+    )
+
+
+def fullest_share(placed: Placed) -> float | None:
+    """The highest share of a device's memory that is held at a time; None where none has a limit."""
+    devices = () if placed.study is None else placed.study.devices
+    return max((device.peak / device.limit for device in devices if device.limit and device.peak is not None), default=None)
+
+
+def summary(placed: Placed) -> str:
+    """An error in a line."""
+    return NOTHING if placed.error is None else f"{placed.error.type_name}: {placed.error.message}".partition("\n")[0]
+
+
+def way_out(study: PlanStudy) -> str:
+    """What would let something fit, from what the placements need."""
+    short = [
+        (device.peak - device.limit, device.peak, device.device)
+        for placed in study.placements
+        if placed.study is not None
+        for device in placed.study.devices
+        if device.limit is not None and device.peak is not None and device.peak > device.limit
+    ]
+    if not short:
+        errors = [summary(placed) for placed in study.placements if placed.error is not None]
+        return errors[-1] if errors else "no placement runs"
+    _, needs, device = min(short)
+    least = f"{readable_size(needs)} on {short_names([device])[0]} would do, or a smaller batch"
+    return "; ".join([*study.ways_out, least])
+
+
+def plan_document(study: PlanStudy) -> dict[str, Any]:
+    """Everything, with null for what there is not."""
+    return {
+        "graph": study.name,
+        "objective": study.sought.value,
+        "value": None if study.plan is None else study.value,
+        "seconds": None if study.plan is None else study.plan.seconds,
+        "bound": study.bound._asdict(),
+        "gap": study.gap,
+        "is_optimal": study.is_optimal,
+        "is_interrupted": study.is_interrupted,
+        "method": study.method,
+        "movable_groups": study.movable,
+        "ways_out": list(study.ways_out),
+        "placements": [_placement(placed) for placed in study.placements],
+        "moves": [move._asdict() for move in study.moves],
+        "devices": dict(study.asked),
+    }
+
+
+def _placement(placed: Placed) -> dict[str, Any]:
+    study = placed.study
+    found: dict[str, Any] = {"label": placed.label, "fits": placed.fits, "is_allowed": placed.is_allowed}
+    found |= {"seconds": None, "low": None, "high": None}
+    found |= {"load_seconds": None, "peak_bytes": None}
+    found |= {"transfers": None, "transfer_bytes": None, "devices": []}
+    if study is not None:
+        step = study.step
+        found |= {"seconds": step.seconds, "low": step.low, "high": step.high, "transfers": len(study.transfers)}
+        found |= {"load_seconds": placed.value(Sought.THROUGHPUT), "peak_bytes": round(placed.value(Sought.MEMORY))}
+        found["transfer_bytes"] = sum(transfer.bytes for transfer in study.transfers)
+        found["devices"] = [
+            {"device": d.device, "busy_seconds": d.busy, "peak_bytes": d.peak, "limit_bytes": d.limit} for d in study.devices
+        ]
+    return found | {"error": None if placed.error is None else error_document(placed.error)}

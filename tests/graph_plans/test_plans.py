@@ -1,0 +1,169 @@
+"""Plans of graphs: never worse than what they are held against, and placed by TensorFlow's rules exactly where they say."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placesim.graph_plans.study import PlanStudy, Sought
+from placesim.loading import load
+from placesim.options import make_options
+from placesim.placement.session_placer import SessionPlacer
+from placesim.planned import Aim, planned_file, study_plan
+from placesim.planning.portfolio import Effort
+from placesim.simulation import Stage, simulate
+
+GRAPHS = Path(__file__).parents[2] / "graphs"
+DATA = Path(__file__).parents[1] / "data"
+QUICK = Effort(evaluations=60, jobs=1)
+
+
+def plan(
+    source: Any, free: tuple[str, ...] = ("*",), effort: Effort = QUICK, aim: Aim | None = None, **options: Any
+) -> PlanStudy:
+    made = make_options(options)
+    study = study_plan(lambda: load(source, None, made), made, "g", effort, free, aim=aim)
+    check_places(source, study, free, options, needs_contiguous=aim is not None and aim.needs_contiguous)
+    return study
+
+
+def check_places(
+    source: Any, study: PlanStudy, free: tuple[str, ...], options: dict[str, Any], *, needs_contiguous: bool = False
+) -> None:
+    """The law: what is written is placed as planned, and its step takes what the plan says."""
+    if study.plan is None or study.plan.study is None:
+        return
+    made = make_options(options)
+    loaded = load(source, None, made)
+    file = planned_file(loaded, study, free)
+    report = simulate(load(source, None, made), made, Stage.PARTITIONED)
+    devices = report.prepared[-1].placement
+    placed = SessionPlacer(devices.device_set, devices.groups.soft).place(file.graph)
+    assert placed.error is None
+    where = {node.name: device.name for node, device in zip(placed.graph.nodes, placed.devices, strict=True) if device}
+    for run in study.plan.study.nodes:
+        if run.node in where:
+            assert where[run.node] == run.device, run.node
+    # every placement is simulated, and no bound is above any of them
+    for other in study.placements:
+        if not other.is_allowed:
+            continue
+        value = other.value(study.sought)
+        assert study.bound.value <= value * (1 + 1e-9), other.label
+        assert not other.fits or needs_contiguous or study.value <= value
+    for device in study.plan.study.devices:
+        assert device.limit is None or (device.peak or 0) <= device.limit
+
+
+@pytest.mark.parametrize("model", ["Tesla K80", "Tesla V100-SXM2-16GB"])
+@pytest.mark.parametrize("gpus", [1, 2, 4])
+def test_plans_of_towers_are_no_worse_than_any_plain_placement(gpus: int, model: str) -> None:
+    study = plan(GRAPHS / "cifar10-towers.yaml", gpu=gpus, gpu_model=model, soft_placement=True)
+    labels = {placed.label for placed in study.placements}
+    assert {"TensorFlow's default", "the plan"} <= labels
+    assert study.plan is not None
+
+
+@pytest.mark.parametrize("name", ["alexnet.yaml", "towers.yaml", "logging.yaml"])
+def test_what_is_annotated_stays_unless_it_is_freed(name: str) -> None:
+    held = plan(GRAPHS / name, (), soft_placement=True)
+    freed = plan(GRAPHS / name, soft_placement=True)
+    assert held.plan is not None
+    assert freed.plan is not None
+    assert freed.plan.seconds <= held.plan.seconds
+
+
+TWO_TOWERS = {
+    "devices": {"cpu": 1, "gpu": {"count": 2, "model": "Tesla V100-SXM2-16GB"}},
+    "nodes": [
+        {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [4096, 4096]},
+        *(
+            node
+            for tower in ("a", "b")
+            for node in (
+                {"op": "MatMul", "name": f"{tower}1", "inputs": ["x", "x"]},
+                {"op": "MatMul", "name": f"{tower}2", "inputs": [f"{tower}1", "x"]},
+                {"op": "MatMul", "name": f"{tower}3", "inputs": [f"{tower}2", "x"]},
+            )
+        ),
+        {"op": "Add", "name": "sum", "inputs": ["a3", "b3"]},
+    ],
+    "fetch": ["sum"],
+}
+
+
+def test_two_towers_go_to_two_gpus() -> None:
+    study = plan(TWO_TOWERS, effort=Effort(evaluations=400, jobs=1))
+    default = next(placed for placed in study.placements if placed.label == "TensorFlow's default")
+    assert study.plan is not None
+    assert study.plan.seconds < 0.75 * default.seconds
+    assert len(set(study.asked.values())) >= 1
+    assert len(study.asked) <= 4  # not each node has to be told
+
+
+def test_one_seed_gives_one_plan() -> None:
+    studies = [plan(TWO_TOWERS, effort=Effort(evaluations=200, seed=3, jobs=jobs)) for jobs in (1, 2)]
+    assert studies[0].asked == studies[1].asked
+    assert studies[0].plan is not None
+    assert studies[1].plan is not None
+    assert studies[0].plan.seconds == studies[1].plan.seconds
+
+
+def test_where_nothing_fits_there_is_no_plan_and_a_way_out() -> None:
+    from placesim.report.text.planning import way_out
+
+    size = 50_000
+    graph = {
+        "devices": {"cpu": {"count": 1, "memory": "64MiB"}, "gpu": {"count": 2, "model": "Tesla K20m"}},
+        "nodes": [
+            {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [size, size]},
+            {"op": "MatMul", "name": "y", "inputs": ["x", "x"]},
+        ],
+        "fetch": ["y"],
+    }
+    study = plan(graph)
+    assert study.plan is None
+    assert "would do" in way_out(study)
+
+
+def test_groups_loops_and_functions_stay_together() -> None:
+    for name in sorted(path.name for path in GRAPHS.glob("*.yaml")):
+        made = make_options({"soft_placement": True})
+        report = simulate(load(GRAPHS / name, None, made), made, Stage.WALKED)
+        if report.error is None:
+            plan(GRAPHS / name, effort=Effort(evaluations=20, jobs=1), soft_placement=True)
+
+
+@pytest.mark.parametrize("name", ["cifar10-towers.yaml", "alexnet.yaml"])
+@pytest.mark.parametrize("sought", [Sought.THROUGHPUT, Sought.MEMORY])
+def test_loads_and_peaks_are_no_worse_than_those_of_any_plain_placement(name: str, sought: Sought) -> None:
+    effort = Effort(evaluations=3000, jobs=1)
+    study = plan(GRAPHS / name, effort=effort, aim=Aim(sought), gpu=2, gpu_model="Tesla V100-SXM2-16GB", soft_placement=True)
+    assert study.plan is not None
+    assert 0 < study.bound.value <= study.value
+
+
+def test_what_each_move_gains_is_told_where_it_is_asked_for() -> None:
+    for sought in Sought:
+        study = plan(TWO_TOWERS, effort=Effort(evaluations=1200, jobs=1), aim=Aim(sought, explains=True))
+        assert all(move.loss is not None for move in study.moves)
+    silent = plan(TWO_TOWERS, effort=Effort(evaluations=400, jobs=1))
+    assert silent.moves
+    assert all(move.loss is None for move in silent.moves)
+
+
+@pytest.mark.parametrize("model", ["Tesla K80", "Tesla V100-SXM2-16GB"])
+@pytest.mark.parametrize(
+    ("name", "fetch"), [("keras-resnet50-split", "Identity"), ("keras-transformer-split", "Identity"), ("lstm", "init")]
+)
+def test_plans_of_recorded_graphs_are_no_worse_than_any_plain_placement(name: str, fetch: str, model: str) -> None:
+    with gzip.open(DATA / "placement-models.jsonl.gz", "rt") as lines:
+        graph = next(case["graph"] for case in map(json.loads, lines) if case["id"] == name)
+    graph["run"] = [{"fetch": ["init"]}, {"fetch": ["Mean"]}] if fetch == "init" else [{"fetch": [fetch]}]
+    study = plan(graph, effort=Effort(evaluations=40, jobs=1), gpu=4, gpu_model=model, soft_placement=True)
+    assert study.plan is not None
+    assert len(study.placements) >= 4

@@ -1,0 +1,90 @@
+"""Small random problems, and their best plans by trying all."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from hypothesis import strategies as st
+
+from placesim.planning.loads import load_plan
+from placesim.planning.problem import Device, Objective, Problem, Task, over_capacity
+
+TIMES = st.integers(0, 9).map(float)
+
+
+@st.composite
+def pipelines(draw: st.DrawFn, most: int = 6, *, contiguous: bool = False) -> Problem:
+    """Up to so many tasks on two accelerators and a CPU, some of them in groups, some backward."""
+    count = draw(st.integers(1, most))
+    inputs = [draw(st.sets(st.integers(0, task - 1), max_size=3)) if task else set() for task in range(count)]
+    tasks = tuple(
+        Task(
+            f"t{n}",
+            (draw(TIMES), draw(TIMES)),
+            float(draw(st.integers(0, 3))),
+            draw(TIMES),
+            not contiguous and draw(st.booleans()),
+        )
+        for n in range(count)
+    )
+    labels = [draw(st.integers(0, count - 1)) for _ in range(count)]
+    groups = [tuple(n for n in range(count) if labels[n] == label) for label in dict.fromkeys(labels)]
+    if contiguous:
+        groups = [(n,) for n in range(count)]
+    devices = (Device("acc0", 0, 9.0), Device("acc1", 0, 9.0), Device("cpu", 1, pays=False))
+    sources = tuple(tuple(sorted(row)) for row in inputs)
+    return Problem(Objective.LOAD, tasks, sources, tuple(groups), devices, needs_contiguous=contiguous)
+
+
+@st.composite
+def schedules(draw: st.DrawFn, most: int = 6) -> Problem:
+    """Up to so many tasks on equal processors, where only the order counts."""
+    count, processors = draw(st.integers(1, most)), draw(st.integers(1, 3))
+    tasks = tuple(Task(f"t{n}", (draw(TIMES),)) for n in range(count))
+    inputs = tuple(tuple(sorted(draw(st.sets(st.integers(0, n - 1), max_size=2)))) if n else () for n in range(count))
+    devices = tuple(Device(f"p{n}", 0) for n in range(processors))
+    return Problem(Objective.MAKESPAN, tasks, inputs, tuple((n,) for n in range(count)), devices)
+
+
+def assignments(problem: Problem) -> list[tuple[int, ...]]:
+    """Every assignment of groups that fits."""
+    found = []
+    for choice in itertools.product(range(len(problem.devices)), repeat=len(problem.groups)):
+        devices = tuple(choice[group] for group in problem.group_of)
+        runs = all(problem.tasks[t].seconds[problem.devices[d].kind] < math.inf for t, d in enumerate(devices))
+        if runs and not over_capacity(problem, devices):
+            found.append(devices)
+    return found
+
+
+def least_load(problem: Problem) -> float:
+    """Of all assignments; of contiguous ones where the problem needs them."""
+    wanted = [a for a in assignments(problem) if not problem.needs_contiguous or is_contiguous(problem, a)]
+    return min((load_plan(problem, devices).value for devices in wanted), default=math.inf)
+
+
+def is_contiguous(problem: Problem, devices: Sequence[int]) -> bool:
+    """Whether no path of forward tasks leaves a device and comes back to it."""
+    for device in set(devices):
+        members = {t for t, own in enumerate(devices) if own == device and not problem.tasks[t].is_backward}
+        outside: set[int] = set()
+        for task in problem.order:
+            if problem.tasks[task].is_backward:
+                continue
+            sources = [s for s in problem.inputs[task] if not problem.tasks[s].is_backward]
+            if any(s in outside for s in sources) and task in members:
+                return False
+            if task not in members and any(s in members or s in outside for s in sources):
+                outside.add(task)
+    return True
+
+
+def least_makespan(problem: Problem) -> float:
+    """By trying all orders: some list schedule is the best where nothing is moved."""
+    from placesim.planning.schedules import PrioritySchedules
+
+    lists = PrioritySchedules(problem)
+    orders = itertools.permutations(range(len(problem.tasks)))
+    return min(lists.plan(lists.starts(order)[0]).value for order in orders)

@@ -1,0 +1,300 @@
+"""What methods find on problems so small that all plans can be tried."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+
+from placesim.errors import UsageError
+from placesim.planning.bounds import best_bound, lower_bounds
+from placesim.planning.calls import ALONE, Calls
+from placesim.planning.coarsening import coarsen, levels
+from placesim.planning.loads import Loads, load_plan
+from placesim.planning.methods.annealing import anneal_loads
+from placesim.planning.methods.calling import anneal_calls
+from placesim.planning.methods.closed_sets import split_closed_sets
+from placesim.planning.methods.contiguous import group_order, split_order, split_orders
+from placesim.planning.methods.exact import has_solver, solve_loads, solve_schedule
+from placesim.planning.methods.list_scheduling import end_first
+from placesim.planning.methods.moving import anneal_moves
+from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
+from placesim.planning.problem import Device, Objective, Plan, Problem, Task, Way, over_capacity
+from placesim.planning.schedules import FirstCome, PrioritySchedules
+from placesim.planning.search import Method, Search
+from tests.planning.problems import (
+    assignments,
+    is_contiguous,
+    least_load,
+    least_makespan,
+    pipelines,
+    schedules,
+)
+
+needs_solver = pytest.mark.skipif(not has_solver(), reason="OR-tools is not installed: pip install 'placesim[plan]'")
+
+
+def naive_loads(problem: Problem, devices: tuple[int, ...]) -> list[float]:
+    """The definition, word by word."""
+    loads = [0.0] * len(problem.devices)
+    for task, own in enumerate(devices):
+        loads[own] += problem.tasks[task].seconds[problem.devices[own].kind]
+        others = {devices[reader] for reader in problem.readers[task]} - {own}
+        for device in others | ({own} if others else set()):
+            if problem.devices[device].pays:
+                loads[device] += problem.tasks[task].makes
+    return loads
+
+
+@given(pipelines())
+@settings(max_examples=60, deadline=None)
+def test_loads_that_are_kept_while_groups_move_are_those_of_the_definition(problem: Problem) -> None:
+    loads = Loads(problem, [0] * len(problem.tasks))
+    for number in range(3 * len(problem.groups)):
+        loads.move(number % len(problem.groups), number * 7 % len(problem.devices))
+        assert loads.loads == pytest.approx(naive_loads(problem, tuple(loads.devices)), abs=1e-9)
+
+
+def test_a_way_takes_its_delay_and_its_pace() -> None:
+    tasks = (Task("a", (1.0,), makes=10.0), Task("b", (2.0,)))
+    ways = ((Way(), Way(0.5, 0.1)), (Way(0.25, 0.2), Way()))
+    problem = Problem(Objective.LOAD, tasks, ((), (0,)), ((0,), (1,)), (Device("x", 0), Device("y", 0)), ways)
+    assert Loads(problem, [0, 1]).loads == [1 + 1.5, 2 + 1.5]
+    assert Loads(problem, [1, 0]).loads == [2 + 2.25, 1 + 2.25]
+    assert FirstCome(problem).seconds([0, 1]) == 1 + 1.5 + 2
+
+
+@given(pipelines())
+@settings(max_examples=30, deadline=None)
+def test_plans_of_pipelines_fit_and_no_bound_is_above_the_best(problem: Problem) -> None:
+    best = least_load(problem)
+    assert max((bound.value for bound in lower_bounds(problem)), default=0.0) <= best + 1e-9
+    methods: tuple[Method, ...] = (split_orders, anneal_loads)
+    for method in methods:
+        for plan in method(problem, Search(1, evaluations=4000)):
+            assert plan.value == pytest.approx(max(naive_loads(problem, plan.devices)))
+            assert not over_capacity(problem, plan.devices)
+            assert plan.value >= best - 1e-9
+
+
+@needs_solver
+@given(pipelines(5))
+@settings(max_examples=25, deadline=None)
+def test_the_exact_search_finds_and_proves_the_least_load(problem: Problem) -> None:
+    best = least_load(problem)
+    search = Search(1, time.monotonic() + 20)
+    found = list(solve_loads(problem, search))
+    if math.isinf(best):
+        assert not found
+        return
+    assert found[-1].value == pytest.approx(best)
+    assert search.proven <= best + 1e-9
+    assert search.proven == pytest.approx(best, rel=1e-6, abs=1e-6)
+
+
+@given(pipelines(5, contiguous=True))
+@settings(max_examples=40, deadline=None)
+def test_closed_sets_give_the_best_contiguous_plan(problem: Problem) -> None:
+    search = Search()
+    found = list(split_closed_sets(problem, search))
+    # chains of closed sets are the splits in which parts can be put in an order: a path that comes back is no path in them
+    ordered = [
+        devices
+        for devices in assignments(problem)
+        if any(
+            all(place[devices[s]] <= place[devices[t]] for t in range(len(devices)) for s in problem.inputs[t])
+            for place in itertools.permutations(range(len(problem.devices)))
+        )
+    ]
+    best = min((load_plan(problem, devices).value for devices in ordered), default=math.inf)
+    assert (found[-1].value if found else math.inf) == pytest.approx(best)
+    assert all(is_contiguous(problem, plan.devices) for plan in found)
+    assert search.proven == (0.0 if math.isinf(best) else pytest.approx(best))
+
+
+@given(pipelines(6, contiguous=True))
+@settings(max_examples=25, deadline=None)
+def test_what_is_annealed_stays_contiguous_where_that_is_asked_for(problem: Problem) -> None:
+    for plan in anneal_loads(problem, Search(3, evaluations=3000)):
+        assert is_contiguous(problem, plan.devices)
+
+
+@given(pipelines(6, contiguous=True))
+@settings(max_examples=40, deadline=None)
+def test_a_cut_of_an_order_is_the_best_of_its_cuts(problem: Problem) -> None:
+    order = group_order(problem)
+    assert sorted(order) == list(range(len(problem.groups)))
+    cut = split_order(problem, order)
+    least = math.inf
+    for stages in itertools.combinations_with_replacement(range(len(problem.devices)), len(order)):
+        for place in itertools.permutations(range(len(problem.devices))):
+            devices = [0] * len(order)
+            for group, stage in zip(order, stages, strict=True):
+                devices[problem.groups[group][0]] = place[stage]
+            if not over_capacity(problem, devices):
+                least = min(least, load_plan(problem, devices).value)
+    assert (math.inf if cut is None else load_plan(problem, cut).value) == pytest.approx(least)
+
+
+def check_schedule(problem: Problem, plan: Plan) -> None:
+    """Nothing begins before its inputs end, and no processor runs two things at once."""
+    seconds = [task.seconds[0] for task in problem.tasks]
+    ends = [start + time for start, time in zip(plan.starts, seconds, strict=True)]
+    assert plan.value == max(ends)
+    for task, sources in enumerate(problem.inputs):
+        assert all(ends[source] <= plan.starts[task] for source in sources)
+    for device in set(plan.devices):
+        spans = sorted((plan.starts[t], ends[t]) for t, own in enumerate(plan.devices) if own == device and seconds[t])
+        assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
+
+
+@given(schedules())
+@settings(max_examples=40, deadline=None)
+def test_schedules_are_such_and_the_bounds_are_below_the_best(problem: Problem) -> None:
+    best = least_makespan(problem)
+    assert best_bound(problem).value <= best
+    methods: tuple[Method, ...] = (rank_by_tails, anneal_ranks)
+    for method in methods:
+        plans = list(method(problem, Search(1, evaluations=300, target=best_bound(problem).value)))
+        for plan in plans:
+            check_schedule(problem, plan)
+            assert plan.value >= best
+
+
+@needs_solver
+@given(schedules(5))
+@settings(max_examples=15, deadline=None)
+def test_the_exact_search_finds_and_proves_the_shortest_schedule(problem: Problem) -> None:
+    search = Search(1, time.monotonic() + 20)
+    (plan,) = solve_schedule(problem, search)
+    check_schedule(problem, plan)
+    assert plan.value == least_makespan(problem) == search.proven
+
+
+@given(pipelines(6))
+@settings(max_examples=25, deadline=None)
+def test_plans_of_makespans_hold_their_memory_and_what_the_executor_makes_of_them(problem: Problem) -> None:
+    problem = Problem(Objective.MAKESPAN, problem.tasks, problem.inputs, problem.groups, problem.devices)
+    measured, bound = FirstCome(problem), best_bound(problem).value
+    methods: tuple[Method, ...] = (end_first, anneal_moves)
+    for method in methods:
+        for plan in method(problem, Search(1, evaluations=300)):
+            assert plan.value == measured.seconds(plan.devices)
+            assert plan.value >= bound - 1e-9
+            assert not over_capacity(problem, plan.devices)
+
+
+def test_a_call_takes_what_goes_in_what_it_runs_and_what_goes_out() -> None:
+    tasks = tuple(Task(name, (1.0, 10.0), makes=makes) for name, makes in (("a", 0.5), ("b", 0.25), ("c", 0.125), ("d", 0.0)))
+    devices = (Device("acc0", 0), Device("acc1", 0), Device("cpu", 1, pays=False))
+    problem = Problem(Objective.CALLS, tasks, ((), (0,), (1,), (1, 2)), tuple((n,) for n in range(4)), devices)
+    calls = Calls(problem)
+    assert calls.seconds([ALONE] * 4) == 40
+    # b and c in a call of the first device: in 0.5, b and c, out what d reads of each
+    assert calls.seconds([ALONE, 0, 0, ALONE]) == 10 + 0.5 + 2 + 0.25 + 0.125 + 10
+    # a call that leaves and comes back waits for itself
+    assert calls.seconds([ALONE, 0, ALONE, 0]) == math.inf
+    # calls 0 and 2 are on one device, the second begins when the first has ended
+    assert calls.seconds([0, 2, 2, 2]) == (1 + 0.5) + (0.5 + 3)
+    plan = list(anneal_calls(problem, Search(1, evaluations=500)))[-1]
+    assert plan.value == calls.seconds([ALONE if d == 2 else c * 2 + d for d, c in zip(plan.devices, plan.calls, strict=True)])
+    assert plan.value == pytest.approx(4.0)
+
+
+@given(pipelines(6))
+@settings(max_examples=40, deadline=None)
+def test_a_coarse_problem_has_no_circle_and_keeps_groups_together(problem: Problem) -> None:
+    for most in (1, 2, 4):
+        coarse = coarsen(problem, most)
+        assert coarse.problem.order or not coarse.problem.tasks
+        devices = coarse.expand([cluster % 3 for cluster in range(len(coarse.problem.tasks))])
+        del devices
+        for members in coarse.problem.groups:
+            assert members
+        assert sum(map(sum, (t.seconds for t in coarse.problem.tasks))) == pytest.approx(
+            sum(map(sum, (t.seconds for t in problem.tasks)))
+        )
+        group_of = coarse.problem.group_of
+        for group in problem.groups:
+            assert len({group_of[coarse.cluster_of[task]] for task in group}) == 1
+
+
+def problem_of(*tasks: Task, inputs: tuple[tuple[int, ...], ...] = ((), ()), capacity: float = 8.0) -> Problem:
+    groups = tuple((n,) for n in range(len(tasks)))
+    return Problem(Objective.LOAD, tasks, inputs, groups, (Device("x", 0, capacity),))
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (problem_of(Task("a", (math.nan,)), Task("b", (1.0,))), "a: nan is no time"),
+        (problem_of(Task("a", (1.0,)), Task("b", (-1.0,))), "b: -1 is no time"),
+        (problem_of(Task("a", (1.0, 2.0)), Task("b", (1.0,))), "a: got 2 times for 1 kinds"),
+        (problem_of(Task("a", (1.0,)), Task("b", (1.0,)), inputs=((1,), (0,))), "in a circle: "),
+        (problem_of(Task("a", (1.0,), 9.0), Task("b", (1.0,))), "no device can run or hold a"),
+        (problem_of(Task("a", (math.inf,)), Task("b", (1.0,))), "no device can run or hold a"),
+    ],
+)
+def test_what_is_no_problem_is_said_with_names(problem: Problem, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        problem.check()
+
+
+def test_what_takes_no_time_has_a_processor_too() -> None:
+    problem = Problem(
+        Objective.MAKESPAN,
+        (Task("a", (0.0,)), Task("b", (3.0,)), Task("c", (0.0,))),
+        ((), (0,), (1,)),
+        ((0,), (1,), (2,)),
+        (Device("p", 0),),
+    )
+    lists = PrioritySchedules(problem)
+    plan = lists.plan(lists.starts([0, 1, 2])[0])
+    check_schedule(problem, plan)
+    assert plan.value == 3
+
+
+@given(pipelines(8))
+@settings(max_examples=40, deadline=None)
+def test_levels_bring_plans_from_coarse_to_fine(problem: Problem) -> None:
+    with mock.patch("placesim.planning.coarsening.FEW", 1):
+        found = levels(problem, 4, 8)
+    assert found[-1].problem is problem
+    for level in found:
+        count = len(level.problem.groups)
+        of_group = [group % 3 for group in range(count)]
+        devices = tuple(of_group[group] for group in level.problem.group_of)
+        # what belongs together stays so on the way down and back
+        assert level.contract(level.expand(devices)) == devices
+        group_of = level.problem.group_of
+        assert all(len({group_of[level.cluster_of[task]] for task in members}) == 1 for members in problem.groups)
+
+
+def test_chains_join_only_where_nothing_waits_for_it() -> None:
+    # a0 - a1 - a2 reads b1 as well, c is a source that only a1 reads
+    tasks = tuple(Task(name, (1.0,)) for name in ("a0", "a1", "b0", "b1", "a2", "c"))
+    problem = Problem(
+        Objective.MAKESPAN, tasks, ((), (0, 5), (), (2,), (1, 3), ()), tuple((n,) for n in range(6)), (Device("x", 0),)
+    )
+    with mock.patch("placesim.planning.coarsening.FEW", 1):
+        chains = levels(problem, 3, 6)[0]
+    named = {frozenset(tasks[t].name for t in range(6) if chains.cluster_of[t] == c) for c in set(chains.cluster_of)}
+    assert named == {frozenset(("a0", "a1", "c")), frozenset(("b0", "b1")), frozenset(("a2",))}
+
+
+def test_a_search_without_moves_ends() -> None:
+    tasks = (Task("a", (1.0, math.inf)), Task("b", (math.inf, 1.0)))
+    devices = (Device("x", 0), Device("y", 1))
+    for objective in (Objective.MAKESPAN, Objective.LOAD):
+        problem = Problem(objective, tasks, ((), (0,)), ((0,), (1,)), devices)
+        method = anneal_moves if objective is Objective.MAKESPAN else anneal_loads
+        assert len(list(method(problem, Search(evaluations=1 << 40)))) == 1
+    # movable, but nowhere is room for a move
+    full = tuple(device._replace(capacity=1.0) for device in devices)
+    tasks = (Task("a", (1.0, 1.0), 1.0), Task("b", (1.0, 1.0), 1.0))
+    problem = Problem(Objective.MAKESPAN, tasks, ((), (0,)), ((0,), (1,)), full)
+    assert len(list(anneal_moves(problem, Search(evaluations=1 << 40)))) == 1

@@ -1,0 +1,69 @@
+"""Methods side by side: one seed one plan, no worse than the start, never below the bound."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from placesim.errors import UsageError
+from placesim.planning.portfolio import Effort, Planned, plan_problem
+from placesim.planning.problem import Device, Objective, Plan, Problem, Task
+
+
+def pipeline(count: int, seed: int) -> Problem:
+    draw = random.Random(seed)
+    tasks = tuple(
+        Task(f"t{n}", (draw.uniform(1, 5), draw.uniform(10, 50)), draw.uniform(0, 1), draw.uniform(0, 1)) for n in range(count)
+    )
+    inputs = tuple(tuple(sorted({draw.randrange(n) for _ in range(2)})) if n else () for n in range(count))
+    devices = (*(Device(f"acc{n}", 0, count / 2) for n in range(3)), Device("cpu", 1, pays=False))
+    return Problem(Objective.LOAD, tasks, inputs, tuple((n,) for n in range(count)), devices)
+
+
+def test_counted_work_gives_one_plan_for_one_seed_whatever_runs_beside() -> None:
+    problem = pipeline(12, 4)
+    found = [plan_problem(problem, Effort(evaluations=20_000, seed=7, jobs=jobs)) for jobs in (1, 2, 2)]
+    assert found[0].plan is not None
+    assert len({planned.plan for planned in found}) == 1
+    assert len({planned.bound.value for planned in found}) == 1
+
+
+def test_plans_get_better_and_bounds_never_pass_them() -> None:
+    told: list[Planned] = []
+    planned = plan_problem(pipeline(20, 5), Effort(3.0), told.append)
+    values = [each.plan.value for each in told if each.plan is not None]
+    assert values == sorted(values, reverse=True)
+    assert planned.plan is not None
+    assert planned.plan.value == values[-1] >= planned.bound.value * (1 - 1e-9)
+    assert all(each.bound.value <= planned.plan.value * (1 + 1e-9) for each in told)
+
+
+def test_a_start_is_no_worse_afterwards() -> None:
+    problem = pipeline(12, 6)
+    best = plan_problem(problem, Effort(2.0)).plan
+    assert best is not None
+    again = plan_problem(problem, Effort(evaluations=100, jobs=1), start=Plan(best.value, best.devices)).plan
+    assert again is not None
+    assert again.value <= best.value
+
+
+def test_a_plan_that_meets_its_bound_is_optimal_and_ends_the_search() -> None:
+    tasks = tuple(Task(f"t{n}", (2.0,)) for n in range(4))
+    devices = (Device("a", 0), Device("b", 0))
+    problem = Problem(Objective.MAKESPAN, tasks, ((),) * 4, tuple((n,) for n in range(4)), devices)
+    planned = plan_problem(problem, Effort(60.0))
+    assert planned.is_optimal
+    assert planned.seconds < 5
+    assert planned.plan is not None
+    assert planned.plan.value == planned.bound.value == 4.0
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("anneel", "did you mean 'anneal'"), ("list", "expected one that fits the objective: cut, anneal, closed-sets, exact")],
+)
+def test_a_method_that_is_unknown_or_does_not_fit_is_told(name: str, words: str) -> None:
+    problem = Problem(Objective.LOAD, (Task("a", (1.0,)),), ((),), ((0,),), (Device("x", 0),))
+    with pytest.raises(UsageError, match=words):
+        plan_problem(problem, Effort(evaluations=10, jobs=1, method=name))
