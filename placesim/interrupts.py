@@ -48,6 +48,25 @@ def interrupt_commands() -> None:
     signal.signal(signal.SIGINT, _interrupt)
 
 
+class KeptGoing:
+    """Within, the first Ctrl-C raises KeyboardInterrupt, and what takes that may go on as long as it likes; the next ends all.
+
+    Nothing where the process is not this program.
+    """
+
+    def __enter__(self) -> None:
+        self._before = signal.getsignal(signal.SIGINT)
+        self._is_own = self._before in (_interrupt, _end)
+        if self._is_own:
+            self._wakeup = signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGINT, _interrupt_once)
+
+    def __exit__(self, *error: object) -> None:
+        if self._is_own and signal.getsignal(signal.SIGINT) is _interrupt_once:
+            signal.signal(signal.SIGINT, self._before)
+            signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
+
+
 def was_interrupted() -> bool:
     """Whether Ctrl-C was pressed: an import that it breaks off may report something else."""
     return bool(_seen)
@@ -69,6 +88,11 @@ def _end(number: int, frame: Any) -> None:
 
 def _interrupt(number: int, frame: Any) -> None:
     _seen.append(number)
+    raise KeyboardInterrupt
+
+
+def _interrupt_once(number: int, frame: Any) -> None:
+    signal.signal(signal.SIGINT, _end)
     raise KeyboardInterrupt
 
 

@@ -23,6 +23,7 @@ from placesim.cli.options import (
     top_option,
 )
 from placesim.errors import UsageError
+from placesim.interrupts import KeptGoing
 
 if TYPE_CHECKING:
     from placesim.graph_plans.study import PlanStudy
@@ -154,7 +155,7 @@ def plan_command(
     aim = Aim(Sought(objective), contiguous, explain)
     patterns = ("*",) if free_all else free
     load = graph_loader(graph, options)
-    with _Best(is_bytes=aim.sought is Sought.MEMORY) as best:
+    with KeptGoing(), _Best(is_bytes=aim.sought is Sought.MEMORY) as best:
         study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
     if (form or "text") == "text" and is_terminal(sys.stdout):
         from placesim.report.terminal_planning import styled_plan
