@@ -125,13 +125,18 @@ def test_the_best_so_far_is_told_and_written_when_the_search_is_interrupted(shel
     graph = shell.write("g.yaml", FREE)
     command = [sys.executable, "-m", "placesim", "plan", graph, "--seconds", "300", "--output", "planned.yaml"]
     with subprocess.Popen(command, cwd=shell.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         until = time.monotonic() + 60
-        # the search has begun where it has processes of its own
-        while not children.read_text() and time.monotonic() < until:
+        while not _searches(process.pid) and time.monotonic() < until:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         output, complaint = process.communicate(timeout=60)
     assert (process.returncode, complaint) == (130, "")
     assert rows(output, "plan")
     assert (shell.directory / "planned.yaml").exists()
+
+
+def _searches(process: int) -> bool:
+    """Whether the search has begun, for which there are processes; libraries that are imported may start others."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    commands = (Path(f"/proc/{child}/cmdline") for child in children)
+    return any(b"forkserver" in command.read_bytes() for command in commands if command.exists())
