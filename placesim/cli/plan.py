@@ -23,6 +23,7 @@ from placesim.cli.options import (
     top_option,
 )
 from placesim.errors import UsageError
+from placesim.interrupts import Unhurried
 
 if TYPE_CHECKING:
     from placesim.graph_plans.study import PlanStudy
@@ -138,7 +139,6 @@ def plan_command(
       placesim plan model.yaml --seconds 5 --format json | jq .gap
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
-    from placesim.cli.output import complain, is_terminal, write
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.graph_plans.study import Sought
     from placesim.options import make_options
@@ -154,22 +154,31 @@ def plan_command(
     aim = Aim(Sought(objective), contiguous, explain)
     patterns = ("*",) if free_all else free
     load = graph_loader(graph, options)
-    with _Best(is_bytes=aim.sought is Sought.MEMORY) as best:
-        study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
-    if (form or "text") == "text" and is_terminal(sys.stdout):
+    # what was found until Ctrl-C is told, and written
+    with Unhurried():
+        with _Best(is_bytes=aim.sought is Sought.MEMORY) as best:
+            study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
+        _tell(study, form or "text", top)
+        if study.plan is None:
+            return 1
+        if output is not None:
+            _write_graph(study, load, patterns, output)
+        return 130 if study.is_interrupted else 0
+
+
+def _tell(study: PlanStudy, form: str, top: int) -> None:
+    from placesim.cli.output import complain, is_terminal, write
+
+    if form == "text" and is_terminal(sys.stdout):
         from placesim.report.terminal_planning import styled_plan
 
         write(styled_plan(study, sys.stdout, top), is_styled=True)
     else:
-        write(find_form(FORMS, form or "text").write(study, top))
+        write(find_form(FORMS, form).write(study, top))
     if study.plan is None:
         complain(f"no plan fits: {_what_would(study)}\n")
-        return 1
-    if not study.movable:
+    elif not study.movable:
         complain(f"nothing can move: {_why_fixed(study)}\n")
-    if output is not None:
-        _write_graph(study, load, patterns, output)
-    return 130 if study.is_interrupted else 0
 
 
 class _Best:

@@ -257,8 +257,11 @@ def _lane(problem: Problem, stage: Lane, search: Search, seconds: float | None, 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # clocks of two processes need not agree
     search = replace(search, deadline=math.inf if seconds is None else time.monotonic() + seconds)
-    for news in run_stage(problem, stage.methods, search):
-        sender.send(news)
+    try:
+        for news in run_stage(problem, stage.methods, search):
+            sender.send(news)
+    except BrokenPipeError:  # nobody listens any more
+        return
     sender.close()
 
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -113,3 +118,25 @@ def test_a_contiguous_plan_of_real_towers(shell: Shell) -> None:
     assert ended.code == 0
     ((_, value, bound, *_),) = rows(ended.output, "plan")
     assert 0 < float(bound) <= float(value)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children of a process are listed on Linux only")
+def test_the_best_so_far_is_told_and_written_when_the_search_is_interrupted(shell: Shell) -> None:
+    graph = shell.write("g.yaml", FREE)
+    command = [sys.executable, "-m", "placesim", "plan", graph, "--seconds", "300", "--output", "planned.yaml"]
+    with subprocess.Popen(command, cwd=shell.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 60
+        while not _searches(process.pid) and time.monotonic() < until:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        output, complaint = process.communicate(timeout=60)
+    assert (process.returncode, complaint) == (130, "")
+    assert rows(output, "plan")
+    assert (shell.directory / "planned.yaml").exists()
+
+
+def _searches(process: int) -> bool:
+    """Whether the search has begun, for which there are processes; libraries that are imported may start others."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    commands = (Path(f"/proc/{child}/cmdline") for child in children)
+    return any(b"forkserver" in command.read_bytes() for command in commands if command.exists())

@@ -13,7 +13,7 @@ DRAWN = 200
 """How many times ranks are disturbed before they are annealed."""
 NOISES = (0.02, 0.05, 0.1, 0.2)
 FIRST_ROUND = 40_000
-WARM, COLD = 0.0004, 0.0002
+WARM, COLD = 0.0002, 0.0001
 """Temperatures as shares of the makespan."""
 SWAPS = 0.5
 _LOOK = 64
