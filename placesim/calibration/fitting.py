@@ -101,19 +101,42 @@ def _subsets(width: int) -> Iterator[tuple[int, ...]]:
         yield from itertools.combinations(range(width), count)
 
 
-def family_factors(samples: Sequence[Sample], profile: HostProfile, threads: int = 1) -> dict[str, Measured]:
-    """How many times longer each family takes than its figures say, with the 10th and 90th percentile around that."""
+def family_factors(samples: Sequence[Sample], profile: HostProfile) -> dict[str, Measured]:
+    """How many times longer each family takes in one thread than its figures say, with how far that spreads."""
+    return {family: _measured(pairs) for family, pairs in _by_family(samples, profile, 1).items()}
+
+
+def among_others(
+    families: Mapping[str, Measured], cases: Sequence[Sample], found: Sequence[Sample], profile: HostProfile, threads: int
+) -> dict[str, Measured]:
+    """The same factors, with the spread of the `cases`, in one thread, and of what was `found` in networks, with so many.
+
+    The factors stay those of the cases: what a family takes in one network depends on what else is in that one, and what all
+    have there of handing work over is fitted for all together.
+    """
+    told = _by_family(cases, profile, 1)
+    for family, pairs in _by_family(found, profile, threads).items():
+        told.setdefault(family, []).extend(pairs)
+    return {family: _spread_around(factor.value, told.get(family, ())) for family, factor in families.items()}
+
+
+def _by_family(samples: Sequence[Sample], profile: HostProfile, threads: int) -> dict[str, list[tuple[float, float]]]:
+    """The seconds that were measured, and that the figures say."""
     found: dict[str, list[tuple[float, float]]] = {}
     for load, timing in samples:
         found.setdefault(load.family, []).append((timing.seconds, load_seconds(load, profile, threads)))
-    return {family: _measured(pairs) for family, pairs in found.items()}
+    return found
 
 
 def _measured(pairs: Sequence[tuple[float, float]]) -> Measured:
     """Of seconds that were measured and that the figures say: what all take together counts, not how many they are."""
     measured, told = (sum(column) for column in zip(*pairs, strict=True))
-    middle = measured / told
-    ratios = [one / other for one, other in pairs]
+    return _spread_around(measured / told, pairs)
+
+
+def _spread_around(middle: float, pairs: Sequence[tuple[float, float]]) -> Measured:
+    """With the 10th and 90th percentile of the pairs' factors, the least and the largest where they are few."""
+    ratios = [one / other for one, other in pairs] or [middle]
     low, high = min(ratios), max(ratios)
     if len(ratios) >= _DECILES:
         low, *_, high = quantiles(ratios, n=_DECILES)

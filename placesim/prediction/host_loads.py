@@ -186,12 +186,11 @@ def _take_type(node: NodeShapes, load: Load) -> None:
 
 
 def _with_check(node: NodeShapes, load: Load) -> Load:
-    """With the executor's look at how large the outputs become, and at what the machine has free, where they are large."""
+    """With the executor's look at how large the outputs become, where they could be large."""
     sizes = [prod(dims) for dims in node.inputs]
     is_unary = rule_of(node.op) is _elementwise and len(sizes) == 1
     if node.op not in KEEPING and (sizes[0] if is_unary else sum(sizes) ** 2) > FEW_ELEMENTS:
-        large = max((prod(dims) * node.dtype.size for dims in node.outputs), default=0) > FEW_ELEMENTS
-        load.alone.add(checked=1, asked=float(large))
+        load.alone.add(checked=1)
     return load
 
 
