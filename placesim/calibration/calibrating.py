@@ -24,7 +24,7 @@ CASE_SECONDS = 0.25
 _NODES = 200
 _MANY_NODES = 100
 _NETWORK_RUNS = 9
-_KERNEL_RUNS = 9
+_KERNEL_RUNS = 15
 _THREADS = ("slowed_products", "slowed_passes", "shared", "contended_call")
 _DISPATCHES = ("dispatch", "dataflow")
 _ITEM = 4
@@ -75,10 +75,11 @@ class _Calibration:
         cases = list(self._cases.values())
         families = dict.fromkeys(FAMILIES, Measured(1.0)) | family_factors(cases, profile)
         profile = replace(profile, families=families)
-        found = self._among_others(seconds)
-        shared = self._shared_samples() + [sample for sample in found if sample.load.parts > 1 and self._cores > 1]
-        seconds |= fit_threads(shared, profile, self._cores)
+        shared = self._shared_samples()
+        alone = [sample for sample in cases if sample.load.parts > 1][: len(shared)]
+        seconds |= fit_threads(alone, shared, profile, self._cores)
         spreads |= dict.fromkeys(_THREADS, _spread(sample.timing for sample in shared))
+        found = self._among_others(seconds)
         families = among_others(families, cases, found, replace(profile, seconds=seconds), self._cores)
         ordered = {name: seconds[name] for name in (*SECONDS, *SHARES)}
         profile = HostProfile(ordered, caches, families, {name: spreads[name] for name in ordered}, _about(self._cores))

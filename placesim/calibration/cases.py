@@ -149,7 +149,7 @@ GROUPS = (
     Group(("random",), (Case("RandomUniform", ([64, 1000],), {"dtype": "float32"}),)),
     Group(("gathered",), (Case("GatherV2", ((20_000, 64), [number * 7919 % 20_000 for number in range(4000)], 0)),)),
     Group(
-        ("multiplied", "packed", "aliased", "accumulated", "packed_far", "packed_distant"),
+        ("multiplied", "packed", "aliased", "accumulated"),
         (
             # as many of those that only multiplying takes long as of each other kind, so that none outweighs them
             *(_product(size, size, size) for size in (500, 700, 1000)),

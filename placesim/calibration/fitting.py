@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placesim.calibration.measuring import Timing
-from placesim.devices.host_models import HostProfile, Measured
+from placesim.devices.host_models import SHARES, HostProfile, Measured
 from placesim.prediction.host_costs import load_seconds, shared_costs, spelled_out
 from placesim.prediction.host_loads import Load
 
@@ -19,6 +19,7 @@ _FIRST_CACHES = [2.0 ** (half / 2) for half in range(34, 49)]
 _LAST_CACHES = [2.0 ** (half / 2) for half in range(49, 54)]
 """Of no more bytes than the largest cases touch: what lies beyond would be guessed."""
 _DECILES = 10
+_SHARING = ("shared", "contended_call")
 
 
 class Sample(NamedTuple):
@@ -54,18 +55,28 @@ def _fitted(
     return left, dict(zip(figures, (found / scale).tolist(), strict=True))
 
 
-def fit_threads(samples: Sequence[Sample], profile: HostProfile, cores: int) -> dict[str, float]:
-    """What sharing an op's work costs, from kernels that all cores ran: `profile` has what one thread takes."""
-    figures = ("slowed_products", "slowed_passes", "shared", "contended_call")
-    if not samples:
-        return dict.fromkeys(figures, 0.0)
+def fit_threads(alone: Sequence[Sample], shared: Sequence[Sample], profile: HostProfile, cores: int) -> dict[str, float]:
+    """What sharing an op's work costs, from kernels that one thread ran, and then all cores: `profile` has what one takes.
+
+    By what share a part takes longer is no more than any kernel shows, since all else that sharing costs only adds to that.
+    """
+    if not shared:
+        return dict.fromkeys((*_SHARING, *SHARES), 0.0)
     rows, wanted = [], []
-    for load, (seconds, _) in samples:
+    for (load, once), (_, (seconds, _)) in zip(alone, shared, strict=True):
         bare, counts = shared_costs(load, profile, cores)
-        factor = profile.families[load.family].value
-        rows.append([factor * counts.get(name, 0.0) / seconds for name in figures])
+        factor = once.seconds / load_seconds(load, profile, 1)
+        rows.append([factor * counts.get(name, 0.0) / seconds for name in (*_SHARING, *SHARES)])
         wanted.append(1 - factor * bare / seconds)
-    return dict(zip(figures, _not_negative(np.array(rows), np.array(wanted))[1].tolist(), strict=True))
+    matrix, left = np.array(rows), np.array(wanted)
+    found = _not_negative(matrix, left)[1]
+    for column in range(len(_SHARING), len(found)):
+        counted = matrix[:, column] > 0
+        bound = min(left[counted] / matrix[counted, column], default=0.0)
+        found[column] = max(0.0, min(found[column], bound))
+    sharing = matrix[:, : len(_SHARING)]
+    found[: len(_SHARING)] = _not_negative(sharing, left - matrix[:, len(_SHARING) :] @ found[len(_SHARING) :])[1]
+    return dict(zip((*_SHARING, *SHARES), found.tolist(), strict=True))
 
 
 def _counts(load: Load, caches: tuple[float, float]) -> dict[str, float]:
@@ -111,8 +122,8 @@ def among_others(
 ) -> dict[str, Measured]:
     """The same factors, with the spread of the `cases`, in one thread, and of what was `found` in networks, with so many.
 
-    The factors stay those of the cases: what a family takes in one network depends on what else is in that one, and what all
-    have there of handing work over is fitted for all together.
+    The factors stay those of the cases: what a family takes in one network depends on what else is in that one, and the
+    spread tells it.
     """
     told = _by_family(cases, profile, 1)
     for family, pairs in _by_family(found, profile, threads).items():

@@ -19,8 +19,6 @@ SECONDS = (
     *COUNTED,
     "far",
     "distant",
-    "packed_far",
-    "packed_distant",
     "dispatch",
     "dataflow",
     "handed",

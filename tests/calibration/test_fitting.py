@@ -40,10 +40,10 @@ def test_each_group_tells_its_figures(group: object) -> None:
 
 def test_what_threads_cost_is_found_again() -> None:
     cases = tuple(case for case in CHECKED if case.op in ("MaxPool", "AvgPool", "Conv2D", "DepthwiseConv2dNative"))
-    samples = [sample for sample in samples_of(cases, 2) if sample.load.parts > 1]
-    found = fit_threads(samples, PROFILE, 2)
+    alone, shared = ([sample for sample in samples_of(cases, threads) if sample.load.parts > 1] for threads in (1, 2))
+    found = fit_threads(alone, shared, PROFILE, 2)
     assert found == pytest.approx({name: SECONDS_OF_ONE[name] for name in found}, rel=1e-6)
-    assert set(fit_threads([], PROFILE, 1).values()) == {0.0}
+    assert set(fit_threads([], [], PROFILE, 1).values()) == {0.0}
 
 
 def test_all_that_is_counted_is_told_by_one_group() -> None:
