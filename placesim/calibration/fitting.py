@@ -120,15 +120,19 @@ def family_factors(samples: Sequence[Sample], profile: HostProfile) -> dict[str,
 def among_others(
     families: Mapping[str, Measured], cases: Sequence[Sample], found: Sequence[Sample], profile: HostProfile, threads: int
 ) -> dict[str, Measured]:
-    """The same factors, with the spread of the `cases`, in one thread, and of what was `found` in networks, with so many.
+    """The factors of the `cases`, in one thread, each as many times larger as all that was `found` in networks took longer.
 
-    The factors stay those of the cases: what a family takes in one network depends on what else is in that one, and the
-    spread tells it.
+    That is one number for all families: what a single one takes there depends on what else is in just these networks.  The
+    spread is of both, so many threads in networks.
     """
     told = _by_family(cases, profile, 1)
-    for family, pairs in _by_family(found, profile, threads).items():
+    among = _by_family(found, profile, threads)
+    measured = sum(seconds for pairs in among.values() for seconds, _ in pairs)
+    foretold = sum(families[family].value * seconds for family, pairs in among.items() for _, seconds in pairs)
+    longer = measured / foretold if foretold else 1.0
+    for family, pairs in among.items():
         told.setdefault(family, []).extend(pairs)
-    return {family: _spread_around(factor.value, told.get(family, ())) for family, factor in families.items()}
+    return {family: _spread_around(longer * factor.value, told.get(family, ())) for family, factor in families.items()}
 
 
 def _by_family(samples: Sequence[Sample], profile: HostProfile, threads: int) -> dict[str, list[tuple[float, float]]]:
