@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import median
 
 from placesim.calibration.cases import CHECKED, GROUPS, Case, chain_graph
-from placesim.calibration.fitting import Sample, family_factors, fit_caches, fit_figures, fit_threads
-from placesim.calibration.measuring import StepTimer, Timing, load_of, quickest, random_feeds, time_case, walked
+from placesim.calibration.fitting import Sample, among_others, family_factors, fit_caches, fit_figures, fit_threads
+from placesim.calibration.measuring import StepTimer, Timing, load_of, quickest, random_feeds, time_case, time_kernels, walked
 from placesim.calibration.networks import networks
 from placesim.devices.host_models import BASIC, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, Measured
 from placesim.runtime.intra_op import blas_text
@@ -24,6 +24,7 @@ CASE_SECONDS = 0.25
 _NODES = 200
 _MANY_NODES = 100
 _NETWORK_RUNS = 9
+_KERNEL_RUNS = 15
 _THREADS = ("slowed_products", "slowed_passes", "shared", "contended_call")
 _DISPATCHES = ("dispatch", "dataflow")
 _ITEM = 4
@@ -71,15 +72,17 @@ class _Calibration:
         for case in self._checked:
             self._sample(case)
         profile = HostProfile(seconds | dict.fromkeys(_THREADS, 0.0), caches, {})
-        families = dict.fromkeys(FAMILIES, Measured(1.0)) | family_factors(list(self._cases.values()), profile)
+        cases = list(self._cases.values())
+        families = dict.fromkeys(FAMILIES, Measured(1.0)) | family_factors(cases, profile)
         profile = replace(profile, families=families)
         shared = self._shared_samples()
-        seconds |= fit_threads(shared, profile, self._cores)
+        alone = [sample for sample in cases if sample.load.parts > 1][: len(shared)]
+        seconds |= fit_threads(alone, shared, profile, self._cores)
         spreads |= dict.fromkeys(_THREADS, _spread(sample.timing for sample in shared))
         found = self._among_others(seconds)
-        among = family_factors(found, replace(profile, seconds=seconds), self._cores)
+        families = among_others(families, cases, found, replace(profile, seconds=seconds), self._cores)
         ordered = {name: seconds[name] for name in (*SECONDS, *SHARES)}
-        profile = HostProfile(ordered, caches, families | among, {name: spreads[name] for name in ordered}, _about(self._cores))
+        profile = HostProfile(ordered, caches, families, {name: spreads[name] for name in ordered}, _about(self._cores))
         flops = 2 * self._cores / seconds["multiplied"] / (1 + seconds["slowed_products"] * (self._cores - 1))
         passes = seconds["plain"] + 3 * _ITEM * (seconds["far"] + seconds["distant"])
         bandwidth = 3 * _ITEM * self._cores / passes / (1 + seconds["slowed_passes"] * (self._cores - 1))
@@ -104,9 +107,7 @@ class _Calibration:
         self._total += len(shared)
         found = []
         for case in shared:
-            timing = time_case(
-                case, self._all_cores, self._case_seconds, self._step_seconds, intra_op_parallelism_threads=self._cores
-            )
+            timing = time_kernels(case, self._all_cores, _KERNEL_RUNS, intra_op_parallelism_threads=self._cores)
             found.append(Sample(self._cases[id(case)].load, timing))
             self._tick()
         return found

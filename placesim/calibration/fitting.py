@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placesim.calibration.measuring import Timing
-from placesim.devices.host_models import HostProfile, Measured
+from placesim.devices.host_models import SHARES, HostProfile, Measured
 from placesim.prediction.host_costs import load_seconds, shared_costs, spelled_out
 from placesim.prediction.host_loads import Load
 
@@ -19,6 +19,7 @@ _FIRST_CACHES = [2.0 ** (half / 2) for half in range(34, 49)]
 _LAST_CACHES = [2.0 ** (half / 2) for half in range(49, 54)]
 """Of no more bytes than the largest cases touch: what lies beyond would be guessed."""
 _DECILES = 10
+_SHARING = ("shared", "contended_call")
 
 
 class Sample(NamedTuple):
@@ -54,18 +55,28 @@ def _fitted(
     return left, dict(zip(figures, (found / scale).tolist(), strict=True))
 
 
-def fit_threads(samples: Sequence[Sample], profile: HostProfile, cores: int) -> dict[str, float]:
-    """What sharing an op's work costs, from kernels that all cores ran: `profile` has what one thread takes."""
-    figures = ("slowed_products", "slowed_passes", "shared", "contended_call")
-    if not samples:
-        return dict.fromkeys(figures, 0.0)
+def fit_threads(alone: Sequence[Sample], shared: Sequence[Sample], profile: HostProfile, cores: int) -> dict[str, float]:
+    """What sharing an op's work costs, from kernels that one thread ran, and then all cores: `profile` has what one takes.
+
+    By what share a part takes longer is no more than any kernel shows, since all else that sharing costs only adds to that.
+    """
+    if not shared:
+        return dict.fromkeys((*_SHARING, *SHARES), 0.0)
     rows, wanted = [], []
-    for load, (seconds, _) in samples:
+    for (load, once), (_, (seconds, _)) in zip(alone, shared, strict=True):
         bare, counts = shared_costs(load, profile, cores)
-        factor = profile.families[load.family].value
-        rows.append([factor * counts.get(name, 0.0) / seconds for name in figures])
+        factor = once.seconds / load_seconds(load, profile, 1)
+        rows.append([factor * counts.get(name, 0.0) / seconds for name in (*_SHARING, *SHARES)])
         wanted.append(1 - factor * bare / seconds)
-    return dict(zip(figures, _not_negative(np.array(rows), np.array(wanted))[1].tolist(), strict=True))
+    matrix, left = np.array(rows), np.array(wanted)
+    found = _not_negative(matrix, left)[1]
+    for column in range(len(_SHARING), len(found)):
+        counted = matrix[:, column] > 0
+        bound = min(left[counted] / matrix[counted, column], default=0.0)
+        found[column] = max(0.0, min(found[column], bound))
+    sharing = matrix[:, : len(_SHARING)]
+    found[: len(_SHARING)] = _not_negative(sharing, left - matrix[:, len(_SHARING) :] @ found[len(_SHARING) :])[1]
+    return dict(zip((*_SHARING, *SHARES), found.tolist(), strict=True))
 
 
 def _counts(load: Load, caches: tuple[float, float]) -> dict[str, float]:
@@ -101,19 +112,46 @@ def _subsets(width: int) -> Iterator[tuple[int, ...]]:
         yield from itertools.combinations(range(width), count)
 
 
-def family_factors(samples: Sequence[Sample], profile: HostProfile, threads: int = 1) -> dict[str, Measured]:
-    """How many times longer each family takes than its figures say, with the 10th and 90th percentile around that."""
+def family_factors(samples: Sequence[Sample], profile: HostProfile) -> dict[str, Measured]:
+    """How many times longer each family takes in one thread than its figures say, with how far that spreads."""
+    return {family: _measured(pairs) for family, pairs in _by_family(samples, profile, 1).items()}
+
+
+def among_others(
+    families: Mapping[str, Measured], cases: Sequence[Sample], found: Sequence[Sample], profile: HostProfile, threads: int
+) -> dict[str, Measured]:
+    """The factors of the `cases`, in one thread, each as many times larger as all that was `found` in networks took longer.
+
+    That is one number for all families: what a single one takes there depends on what else is in just these networks.  The
+    spread is of both, so many threads in networks.
+    """
+    told = _by_family(cases, profile, 1)
+    among = _by_family(found, profile, threads)
+    measured = sum(seconds for pairs in among.values() for seconds, _ in pairs)
+    foretold = sum(families[family].value * seconds for family, pairs in among.items() for _, seconds in pairs)
+    longer = measured / foretold if foretold else 1.0
+    for family, pairs in among.items():
+        told.setdefault(family, []).extend(pairs)
+    return {family: _spread_around(longer * factor.value, told.get(family, ())) for family, factor in families.items()}
+
+
+def _by_family(samples: Sequence[Sample], profile: HostProfile, threads: int) -> dict[str, list[tuple[float, float]]]:
+    """The seconds that were measured, and that the figures say."""
     found: dict[str, list[tuple[float, float]]] = {}
     for load, timing in samples:
         found.setdefault(load.family, []).append((timing.seconds, load_seconds(load, profile, threads)))
-    return {family: _measured(pairs) for family, pairs in found.items()}
+    return found
 
 
 def _measured(pairs: Sequence[tuple[float, float]]) -> Measured:
     """Of seconds that were measured and that the figures say: what all take together counts, not how many they are."""
     measured, told = (sum(column) for column in zip(*pairs, strict=True))
-    middle = measured / told
-    ratios = [one / other for one, other in pairs]
+    return _spread_around(measured / told, pairs)
+
+
+def _spread_around(middle: float, pairs: Sequence[tuple[float, float]]) -> Measured:
+    """With the 10th and 90th percentile of the pairs' factors, the least and the largest where they are few."""
+    ratios = [one / other for one, other in pairs] or [middle]
     low, high = min(ratios), max(ratios)
     if len(ratios) >= _DECILES:
         low, *_, high = quantiles(ratios, n=_DECILES)

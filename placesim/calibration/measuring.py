@@ -147,3 +147,14 @@ def time_case(case: Case, pools: ThreadPools, seconds: float, step_seconds: floa
     graph = graph_of(case, case.copies)
     whole = quickest(StepTimer(graph, pools, random_feeds(graph), **config).run, seconds)
     return Timing(max(whole.seconds - step_seconds, whole.seconds / 2) / case.copies, whole.spread)
+
+
+def time_kernels(case: Case, pools: ThreadPools, runs: int, **config: Any) -> Timing:
+    """Of one kernel, the middle one of several, each at its quickest of so many runs.
+
+    Where several processors take part a whole step is seldom left in peace by what else the machine does, a kernel often is.
+    """
+    graph = graph_of(case, case.copies)
+    timings, _ = StepTimer(graph, pools, random_feeds(graph), **config).time_nodes(runs)
+    found = [timings[name] for name in (f"n{number}" for number in range(case.copies))]
+    return Timing(median(timing.seconds for timing in found), median(timing.spread for timing in found))

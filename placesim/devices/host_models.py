@@ -12,15 +12,13 @@ RATES = ("float64", "tf32", "float16", "bfloat16", "int8")
 """Types whose operations per second may stand beside those of float32, which are `flops`."""
 COUNTED = (
     "call", "run", "plain", "divided", "exponential", "chosen", "special", "reduced", "row", "copied", "piece", "added",
-    "added_piece", "gathered", "random", "new", "multiplied", "packed", "aliased", "accumulated", "checked", "asked",
+    "added_piece", "gathered", "random", "new", "multiplied", "packed", "aliased", "accumulated", "checked",
 )  # fmt: skip
 """What kernels do, one by one: `prediction.host_loads` counts it."""
 SECONDS = (
     *COUNTED,
     "far",
     "distant",
-    "packed_far",
-    "packed_distant",
     "dispatch",
     "dataflow",
     "handed",

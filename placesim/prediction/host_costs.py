@@ -6,9 +6,9 @@ from math import ceil
 
 from placesim.devices.host_models import HostProfile, Measured
 from placesim.prediction.costs import Prediction
-from placesim.prediction.host_loads import PACK, STREAM, Amounts, Load
+from placesim.prediction.host_loads import Amounts, Load
 
-_TRAFFIC = {STREAM: ("far", "distant"), PACK: ("packed_far", "packed_distant")}
+_TRAFFIC = ("far", "distant")
 _SHARPNESS = 4
 _PRODUCTS = frozenset(("product", "convolution", "convolution filter gradient", "convolution input gradient"))
 _UNKNOWN = Measured(1.0)
@@ -23,8 +23,8 @@ def beyond(among: float, cache: float) -> float:
 def spelled_out(amounts: Amounts, caches: tuple[float, float]) -> dict[str, float]:
     """Counts with bytes among them: what there is of each name in a profile's seconds."""
     found = dict(amounts.counts)
-    for kind, num_bytes, among in amounts.traffic:
-        for name, cache in zip(_TRAFFIC[kind], caches, strict=True):
+    for num_bytes, among in amounts.traffic:
+        for name, cache in zip(_TRAFFIC, caches, strict=True):
             found[name] = found.get(name, 0.0) + num_bytes * beyond(among, cache)
     return found
 

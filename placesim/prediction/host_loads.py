@@ -32,8 +32,6 @@ ALIASED_BYTES = 4096
 """Rows of a multiple of so many bytes lie in the same few places of a cache, and drive each other out of it."""
 PRODUCT_DEPTH = 384
 """Terms of a sum that a BLAS adds before it writes the result back: between 256 and 512 in those of today."""
-STREAM, PACK = "stream", "pack"
-"""Bytes that are read one after the other, and those of a matrix, of which a product takes narrow columns."""
 MAPPED_BYTES = 32 << 20
 """Arrays of more are given to the process page by page each time that one is made: the most that glibc's malloc keeps."""
 _ITEM_BYTES = 4
@@ -48,7 +46,7 @@ class Amounts:
 
     def __init__(self, **counts: float) -> None:
         self.counts: dict[str, float] = counts
-        self.traffic: list[tuple[str, float, float]] = []
+        self.traffic: list[tuple[float, float]] = []
 
     def add(self, **counts: float) -> Amounts:
         """So much more of what is named."""
@@ -56,16 +54,16 @@ class Amounts:
             self.counts[name] = self.counts.get(name, 0.0) + count
         return self
 
-    def stream(self, num_bytes: float, among: float | None = None, kind: str = STREAM) -> Amounts:
+    def stream(self, num_bytes: float, among: float | None = None) -> Amounts:
         """Bytes that are read or written once, among so many in turn (by themselves unless said)."""
-        self.traffic.append((kind, num_bytes, num_bytes if among is None else among))
+        self.traffic.append((num_bytes, num_bytes if among is None else among))
         return self
 
     def join(self, other: Amounts, times: float = 1.0) -> Amounts:
         """What another does, so many times."""
         for name, count in other.counts.items():
             self.counts[name] = self.counts.get(name, 0.0) + count * times
-        self.traffic += [(kind, num_bytes * times, among) for kind, num_bytes, among in other.traffic]
+        self.traffic += [(num_bytes * times, among) for num_bytes, among in other.traffic]
         return self
 
 
@@ -162,8 +160,8 @@ def host_load(node: NodeShapes) -> Load | None:
     if node.op not in _VIEWS:
         for dims in node.outputs:
             size = prod(dims) * node.dtype.size
-            if size > MAPPED_BYTES:
-                load.alone.add(new=size)
+            if size > MAPPED_BYTES:  # a page is given to the thread that first writes to it
+                (load.shared if load.parts > 1 else load.alone).add(new=size)
     _take_type(node, load)
     return _with_check(node, load)
 
@@ -186,12 +184,11 @@ def _take_type(node: NodeShapes, load: Load) -> None:
 
 
 def _with_check(node: NodeShapes, load: Load) -> Load:
-    """With the executor's look at how large the outputs become, and at what the machine has free, where they are large."""
+    """With the executor's look at how large the outputs become, where they could be large."""
     sizes = [prod(dims) for dims in node.inputs]
     is_unary = rule_of(node.op) is _elementwise and len(sizes) == 1
     if node.op not in KEEPING and (sizes[0] if is_unary else sum(sizes) ** 2) > FEW_ELEMENTS:
-        large = max((prod(dims) * node.dtype.size for dims in node.outputs), default=0) > FEW_ELEMENTS
-        load.alone.add(checked=1, asked=float(large))
+        load.alone.add(checked=1)
     return load
 
 
@@ -356,7 +353,6 @@ def _product_parts(
     )
     lengths = lengths or (depth, columns)
     for elements, times, length in ((left, lefts, lengths[0]), (right, rights, lengths[1])):
-        amounts.stream(batch * times * elements * item, elements * item, PACK)
         if not length * item % ALIASED_BYTES and elements > length:
             amounts.add(aliased=batch * times * elements)
     if axis == SUMMED:

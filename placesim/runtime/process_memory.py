@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -41,6 +42,10 @@ OWN_BYTES = 64 << 20
 """What the process may grow by beside a limit: modules that are imported, nodes that are compiled."""
 RESERVE_BYTES = 128 << 20
 """What a run without a limit leaves to the machine."""
+LOOK_SHARE = 1 / 16
+"""Of what the machine has free: so much is given away until it is asked again, which takes as long as a pass over megabytes."""
+LOOK_SECONDS = 0.5
+"""After so long it is asked again in any case: others take memory too."""
 _WIDEST = 16
 _OVERCOMMIT_SHARE = 16
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -63,6 +68,8 @@ class ProcessMemory:
         self.few = FEW_ELEMENTS if limit is None else max(0, min(FEW_ELEMENTS, limit // (_WIDEST * _OVERCOMMIT_SHARE)))
         self._at_start = _resident_bytes()
         self._unseen = 0
+        self._unasked = 0.0
+        self._asked_again = 0.0
         self._harmless = self._at_start + (2 * RESERVE_BYTES if limit is None else limit + OWN_BYTES)
 
     def has_room(self, size: int) -> bool:
@@ -75,7 +82,17 @@ class ProcessMemory:
             return True
         if self.limit is not None and size > self.limit - max(0, _resident_bytes() - self._at_start):
             return False
-        return size <= free_bytes()
+        return self._is_free(size)
+
+    def _is_free(self, size: int) -> bool:
+        """Whether the machine has so much, by its last answer where that left far more."""
+        self._unasked -= size
+        now = time.monotonic()
+        if self._unasked >= 0 and now < self._asked_again:
+            return True
+        free = free_bytes()
+        self._unasked, self._asked_again = LOOK_SHARE * free - size, now + LOOK_SECONDS
+        return size <= free
 
     def worked(self, count: int) -> None:
         """Told of nodes that have run, and of elements that were made.

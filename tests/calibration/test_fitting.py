@@ -8,7 +8,7 @@ import pytest
 
 from placesim.calibration.calibrating import calibrate
 from placesim.calibration.cases import CHECKED, GROUPS, Case
-from placesim.calibration.fitting import Sample, fit_figures, fit_threads
+from placesim.calibration.fitting import Sample, among_others, family_factors, fit_figures, fit_threads
 from placesim.calibration.measuring import Timing, load_of
 from placesim.devices.host_models import COUNTED, FAMILIES, SECONDS, SHARES, HostProfile, Measured
 from placesim.formats.graph_file.hosts import host_text
@@ -40,10 +40,19 @@ def test_each_group_tells_its_figures(group: object) -> None:
 
 def test_what_threads_cost_is_found_again() -> None:
     cases = tuple(case for case in CHECKED if case.op in ("MaxPool", "AvgPool", "Conv2D", "DepthwiseConv2dNative"))
-    samples = [sample for sample in samples_of(cases, 2) if sample.load.parts > 1]
-    found = fit_threads(samples, PROFILE, 2)
+    alone, shared = ([sample for sample in samples_of(cases, threads) if sample.load.parts > 1] for threads in (1, 2))
+    found = fit_threads(alone, shared, PROFILE, 2)
     assert found == pytest.approx({name: SECONDS_OF_ONE[name] for name in found}, rel=1e-6)
-    assert set(fit_threads([], PROFILE, 1).values()) == {0.0}
+    assert set(fit_threads([], [], PROFILE, 1).values()) == {0.0}
+
+
+def test_what_networks_take_longer_is_one_factor_for_all_families() -> None:
+    cases = samples_of(tuple(case for case in CHECKED if case.op in ("Softmax", "MaxPool", "Pad")))
+    found = [Sample(load, Timing(1.5 * timing.seconds)) for load, timing in cases[:-1]]
+    families = among_others(family_factors(cases, PROFILE), cases, found, PROFILE, 1)
+    assert {family: factor.value for family, factor in families.items()} == pytest.approx(dict.fromkeys(families, 1.5))
+    assert families["softmax"].low == pytest.approx(1 / 1.5)
+    assert families["softmax"].high == pytest.approx(1.0)
 
 
 def test_all_that_is_counted_is_told_by_one_group() -> None:
