@@ -15,8 +15,10 @@ from placesim.cli.options import (
     file_access_options,
     given,
     guess_options,
+    link_option,
     machine_options,
     placement_options,
+    profile_option,
     shell_environment,
     size_options,
     source_options,
@@ -61,6 +63,8 @@ _EPILOG = (
 @click.argument("graph")
 @size_options()
 @guess_options
+@link_option
+@profile_option
 @feed_option
 @click.option(
     "--free", multiple=True, metavar="PATTERN", help="Nodes whose own device may be given up; a name, a scope/ or a pattern."
