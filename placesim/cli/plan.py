@@ -207,7 +207,7 @@ class _Best:
         if self._is_shown and planned.plan is not None:
             value = planned.plan.value
             told = readable_size(round(value)) if self._is_bytes else readable_seconds(value)
-            found = f"best {told}, at most {planned.gap:.1%} above the least ({planned.method})"
+            found = f"best {told}, none can be more than {planned.gap:.1%} less ({planned.method})"
             sys.stderr.write(f"\r\x1b[K{found}")
             sys.stderr.flush()
 
