@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from placesim.errors import InvalidArgumentError
 from placesim.memory.allocator import BfcAllocator
 from placesim.memory.buffers import Buffer, OutOfMemory
 from placesim.memory.dump import LogLine
+
+MAX_BYTES = (1 << 63) - 1
+"""Sizes are signed numbers of 64 bits."""
 
 
 class Clock:
@@ -55,7 +59,7 @@ class DeviceSource:
         self.journal: list[Entry] | None = None
 
     def allocate(self, size: int, owner: str) -> Buffer:
-        """A new buffer, held once.  Raises OutOfMemory."""
+        """A new buffer, held once.  Raises OutOfMemory, and InvalidArgumentError for a size that no process can name."""
         raise NotImplementedError
 
     def free(self, buffer: Buffer) -> None:
@@ -92,6 +96,7 @@ class CountedMemory(DeviceSource):
         super().__init__(name, None)
 
     def allocate(self, size: int, owner: str) -> Buffer:
+        _check_size(size, owner)
         return self._made(Buffer(self, size, size, owner))
 
 
@@ -104,6 +109,7 @@ class AllocatedMemory(DeviceSource):
         self.allocator = allocator
 
     def allocate(self, size: int, owner: str) -> Buffer:
+        _check_size(size, owner)
         chunk = self.allocator.allocate(size, operation_name=owner)
         if chunk is None:
             raise OutOfMemory(size, self)
@@ -116,3 +122,8 @@ class AllocatedMemory(DeviceSource):
     def free(self, buffer: Buffer) -> None:
         self.allocator.deallocate(buffer.place)
         super().free(buffer)
+
+
+def _check_size(size: int, owner: str) -> None:
+    if size > MAX_BYTES:
+        raise InvalidArgumentError(f"{owner} would hold {size} bytes at once, more than 2**63 - 1")

@@ -312,3 +312,15 @@ def test_two_results_of_one_name_are_refused(shell: Shell) -> None:
     )
     for command in ("simulate", "run"):
         assert shell(command, graph).complaint.startswith("InvalidArgumentError: Node 'o_RetVal' is not unique")
+
+
+def test_sizes_beyond_64_bits_are_refused_with_the_node(shell: Shell) -> None:
+    text = (
+        "nodes: [{op: Placeholder, name: x, dtype: float32, shape: [null, 9]}, {op: Neg, name: y, inputs: [x]}]\nfetch: [y]\n"
+    )
+    graph = shell.write("g.yaml", text)
+    for command in ("simulate", "memory"):
+        for machine in ((), ("--gpu", "1")):
+            ended = shell(command, graph, "--batch", str((1 << 63) - 1), *machine)
+            assert (ended.code, ended.output) == (1, "")
+            assert re.match(r"InvalidArgumentError: \S+ would hold \d+ bytes at once, more than 2\*\*63 - 1\n", ended.complaint)
