@@ -7,19 +7,16 @@ is one task, and what no annotation can reach (the bodies of functions, what low
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
-
-import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from placesim.devices.inventory import Device as RealDevice
 from placesim.devices.inventory import DeviceSet
 from placesim.graph.graph import Graph
+from placesim.graph_plans.step_nodes import StepNode, find_nodes
 from placesim.graph_plans.study import Sought
-from placesim.ops.categories import RECEIVES, SENDS, VARIABLES
+from placesim.ops.categories import VARIABLES
 from placesim.placement.colocation import ColocationGraph
 from placesim.placement.grouping import build_groups
 from placesim.placement.placer import Placement
@@ -101,15 +98,6 @@ class _Draft(NamedTuple):
     largest: float
 
 
-@dataclass
-class _Node:
-    """What a node does in the step."""
-
-    name: str
-    prepared: PreparedStep | None
-    executions: list[Execution] = field(default_factory=list)
-
-
 class Wanted(NamedTuple):
     """What is sought; `peak` bytes were held at once by all devices together, where the step was walked."""
 
@@ -136,7 +124,6 @@ class _Drawing:
         self._wanted = wanted
         self._graph = graph
         self._prepared = prepared
-        self._step = step
         self._machine = machine
         self._costs = StepCosts(machine)
         self._devices = prepared.placement.device_set.devices
@@ -145,19 +132,18 @@ class _Drawing:
         names = list(dict.fromkeys(place.name for place in self._places))
         self._kinds = [names.index(place.name) for place in self._places]
         self._examples = [self._places[self._kinds.index(kind)] for kind in range(len(names))]
-        self._nodes: list[_Node] = []
-        self._inputs: list[set[int]] = []
-        self._controls: list[set[int]] = []
+        found = find_nodes(prepared, step)
+        self._nodes, self._inputs, self._controls = found
+        self._task_of = found.joined()
 
     def draw(self) -> Drawn:
         """The problem."""
-        self._find_nodes()
-        joined = _circles(self._inputs, self._controls)
+        joined = self._task_of
         count = 1 + max(joined, default=-1)
         members: list[list[int]] = [[] for _ in range(count)]
         for node, task in enumerate(joined):
             members[task].append(node)
-        devices_of = [self._device_of(self._nodes[rows[0]]) for rows in members]
+        devices_of = [self._numbers[self._nodes[rows[0]].device] for rows in members]
         drafts = [self._draft(rows) for rows in members]
         inputs = [
             {joined[source] for node in rows for source in self._inputs[node]} - {task} for task, rows in enumerate(members)
@@ -199,54 +185,12 @@ class _Drawing:
         )
         return Drawn(problem, tuple(movable), self._devices, tuple(start), placement.device_set, placement.groups.soft, least)
 
-    # --- nodes and edges
-
-    def _find_nodes(self) -> None:
-        """Those that ran, and which they waited for; transfers are looked through."""
-        client = self._prepared.client.graph
-        own = {id(node) for part in self._prepared.partitions.parts for node in part.graph.nodes if node.name in client.ids}
-        numbers: dict[tuple[str, int], int] = {}
-        node_of: list[tuple[int, ...]] = []
-        for execution in self._step:
-            site = execution.site
-            sources = {node for source in execution.sources for node in node_of[source]}
-            if site is None or execution.is_dead or site.instruction.node.op in SENDS or site.instruction.node.op in RECEIVES:
-                node_of.append(tuple(sources))
-                continue
-            node = site.instruction.node
-            is_own = id(node) in own
-            key = (node.name, 0 if is_own else id(node))
-            number = numbers.get(key)
-            if number is None:
-                number = numbers[key] = len(self._nodes)
-                self._nodes.append(_Node(node.name, self._prepared if is_own else None))
-                self._inputs.append(set())
-                self._controls.append(set())
-            self._nodes[number].executions.append(execution)
-            data = self._data_sources(node.name) if is_own else None
-            for source in sources:
-                other = self._nodes[source]
-                is_control = data is not None and other.prepared is not None and other.name not in data
-                (self._controls if is_control else self._inputs)[number].add(source)
-            node_of.append((number,))
-        for number, controls in enumerate(self._controls):
-            controls -= self._inputs[number]
-
-    def _data_sources(self, name: str) -> Collection[str]:
-        client = self._prepared.client.graph
-        return {client.nodes[source].name for source in client.node(name).input_nodes}
-
-    def _device_of(self, node: _Node) -> int:
-        site = node.executions[0].site
-        assert site is not None
-        return self._numbers[site.program.state.device.name]
-
     # --- tasks
 
     def _draft(self, rows: Sequence[int]) -> _Draft:
         nodes = [self._nodes[row] for row in rows]
         sizes = [num_bytes(execution.outputs) for node in nodes for execution in node.executions]
-        kept = math.fsum(num_bytes(node.executions[0].outputs) for node in nodes if _op(node) in HELD)
+        kept = math.fsum(num_bytes(node.executions[0].outputs) for node in nodes if node.op in HELD)
         is_of_memory = self._wanted.sought is Sought.MEMORY
         parts = () if is_of_memory else tuple(self._on(nodes, place) for place in self._examples)
         tensors = (num_bytes([output]) for node in nodes for execution in node.executions for output in execution.outputs)
@@ -296,7 +240,7 @@ class _Drawing:
         for task in backward | fixed:
             tasks[task] = tasks[task]._replace(is_backward=True)
 
-    def _on(self, nodes: Iterable[_Node], place: Place) -> _Part:
+    def _on(self, nodes: Iterable[StepNode], place: Place) -> _Part:
         """All that nodes do, as if at this place."""
         kernels = [self._kernel(node, execution, place).placed for node in nodes for execution in node.executions]
         own = place.cores if place.gpu is None else place.gpu.compute
@@ -312,12 +256,12 @@ class _Drawing:
             math.fsum(seconds), together, last, max((kernel.cores for kernel in kernels), default=1), path, math.fsum(busy)
         )
 
-    def _kernel(self, node: _Node, execution: Execution, place: Place) -> PlacedKernel:
+    def _kernel(self, node: StepNode, execution: Execution, place: Place) -> PlacedKernel:
         site = execution.site
         assert site is not None
         on_host = site.output_on_host
-        if node.prepared is not None:
-            graph = node.prepared.client.graph
+        if node.is_own:
+            graph = self._prepared.client.graph
             on_host = memory_types(graph.registry, graph.node(node.name).signature, place.device.type).outputs
         return self._costs.kernel_on(place, site, node_shapes(site, execution), on_host)
 
@@ -341,7 +285,7 @@ class _Drawing:
         for task, rows in enumerate(members):
             for row in rows:
                 node = self._nodes[row]
-                group = of_name.get(node.name) if node.prepared is not None else None
+                group = of_name.get(node.name) if node.is_own else None
                 other = ("fixed", devices_of[task]) if group is None else ("group", group)
                 parent[root(("task", task))] = root(other)
         found: dict[tuple[str, int], list[int]] = {}
@@ -432,12 +376,6 @@ def with_room(problem: Problem, movable: Sequence[Movable]) -> Problem:
     return replace(problem, tasks=tuple(tasks))
 
 
-def _op(node: _Node) -> str:
-    site = node.executions[0].site
-    assert site is not None
-    return site.instruction.node.op
-
-
 def _choice_kinds(kinds: Sequence[int], movable: Sequence[Movable]) -> list[tuple[int, frozenset[int]]]:
     """Devices of a kind, divided until each group may be on all of a part or on none."""
     parts: list[tuple[int, frozenset[int]]] = [
@@ -473,14 +411,3 @@ def _with_signals(
                 groups[group_of[source]].append(signals[source])
             inputs[task].add(signals[source])
     return tasks, inputs, groups
-
-
-def _circles(inputs: Sequence[set[int]], controls: Sequence[set[int]]) -> list[int]:
-    """The task of each node: nodes that wait for each other are one."""
-    pairs = [(node, source) for node, row in enumerate(inputs) for source in (*row, *controls[node])]
-    if not pairs:
-        return list(range(len(inputs)))
-    rows, columns = ([pair[n] for pair in pairs] for n in (0, 1))
-    graph = csr_array((np.ones(len(pairs), bool), (rows, columns)), (len(inputs), len(inputs)))
-    _, labels = connected_components(graph, directed=True, connection="strong")
-    return [int(label) for label in labels]
