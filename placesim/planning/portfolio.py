@@ -184,7 +184,8 @@ class _Best:
         return self.planned.is_optimal
 
     def take(self, plan: Plan, method: str) -> None:
-        if self.plan is None or plan.value < self.plan.value:
+        # of equal plans the same one is kept, whichever lane is faster
+        if self.plan is None or (plan.value, plan.devices) < (self.plan.value, self.plan.devices):
             self.plan, self._method, self._seconds = plan, method, time.monotonic() - self._began
             self._tell(self.planned)
 
