@@ -18,7 +18,7 @@ from placesim.planning.methods.annealing import anneal_loads
 from placesim.planning.methods.calling import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
 from placesim.planning.methods.contiguous import split_orders
-from placesim.planning.methods.exact import has_solver, solve_loads, solve_schedule
+from placesim.planning.methods.exact import has_solver, solve, solve_schedule
 from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.methods.moving import anneal_moves
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
@@ -77,7 +77,7 @@ METHODS: dict[str, Method] = {
     "cut": split_orders,
     "closed-sets": split_closed_sets,
     "anneal": anneal_loads,
-    "exact": solve_loads,
+    "exact": solve,
     "rank": rank_by_tails,
     "anneal-ranks": anneal_ranks,
     "exact-schedule": solve_schedule,
@@ -102,7 +102,7 @@ def lanes(problem: Problem) -> tuple[Lane, ...]:
         return Lane((("calls", 1.0),)), Lane((("calls", 1.0),))
     if _is_scheduling(problem):
         return Lane((("anneal-ranks", 1.0),)), Lane((("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0)))
-    return Lane((("move", 1.0),)), Lane((("move", 1.0),))
+    return Lane((("move", 1.0),)), Lane((("exact", _EXACT_SHARE), ("move", 1.0)))
 
 
 def fitting(problem: Problem) -> tuple[str, ...]:
