@@ -21,7 +21,7 @@ from placesim.planning.coarsening import levels
 from placesim.planning.loads import is_contiguous
 from placesim.planning.measuring import measure
 from placesim.planning.portfolio import Effort, Planned, plan_problem
-from placesim.planning.problem import can_run_all, over_capacity
+from placesim.planning.problem import Problem, can_run_all, over_capacity
 from placesim.report.text.amounts import readable_size
 from placesim.sizing import study_memory
 from placesim.timing import study_time, walk_steps
@@ -192,7 +192,7 @@ class _Planner:
             placements.append(self._study(label, self._loaded(change), {})._replace(is_allowed=False))
         bound = self._bound(drawn)
         # what is proven where memory is short counts on estimates of what tasks hold
-        if sought is not Sought.MEMORY and all(math.isinf(device.capacity) for device in searched.problem.devices):
+        if sought is not Sought.MEMORY and _has_room_for_all(searched.problem):
             bound = max(bound, planned.bound, key=lambda known: known.value)
         is_held = any(node.device for node in self._base.graph.nodes)
         tail = planned.is_interrupted, sought, len(drawn.problem.movable), (), is_held
@@ -269,13 +269,14 @@ class _Planner:
             if planned.plan is not None:
                 best = level.expand(planned.plan.devices)
                 found.append(_Candidate(PLANNED, best, planned.method))
+            if is_fine:
+                bound = planned.bound
             if planned.is_interrupted:
                 break
         # the last is the finest, and often the best; of the others the simulation of the drawn problem chooses
         values = {candidate.devices: measured.plan(candidate.devices).value for candidate in found}
         found = sorted(found, key=lambda candidate: values[candidate.devices])[:SIMULATED]
-        is_own = len(stages) == 1 and stages[0].problem is drawn.problem
-        return found, planned._replace(bound=planned.bound if is_own else bound)
+        return found, planned._replace(bound=bound)
 
     # --- plans as graphs
 
@@ -316,6 +317,12 @@ class _Planner:
 def _part(effort: Effort, share: float) -> Effort:
     counted = None if effort.evaluations is None else max(1, round(effort.evaluations * share))
     return replace(effort, seconds=effort.seconds * share, evaluations=counted)
+
+
+def _has_room_for_all(problem: Problem) -> bool:
+    """Whether all would find room on any device, so that no capacity keeps groups apart."""
+    total = math.fsum(problem.held)
+    return all(total <= device.capacity for device in problem.devices)
 
 
 def _with_less_room(drawn: Drawn, devices: Sequence[int], placed: Placed) -> Drawn:
