@@ -41,7 +41,7 @@ class Coarse:
 def coarsen(problem: Problem, most: int) -> Coarse:
     """A problem of about so many tasks at most; itself where it has no more."""
     if len(problem.tasks) <= most:
-        return _itself(problem)
+        return itself(problem)
     for joined in (_join_chains(problem, most // 2), _join_single_readers(problem)):
         if len(set(joined)) <= most:
             return _contract(problem, joined)
@@ -64,7 +64,7 @@ def levels(problem: Problem, most: int, finest: int) -> list[Coarse]:
     # what was joined may be too large for any device
     found = [level for level in found if not level.problem.homeless]
     if not found or len(problem.tasks) <= finest:
-        found.append(_itself(problem))
+        found.append(itself(problem))
     return found
 
 
@@ -78,7 +78,8 @@ def clusterings(problem: Problem) -> Iterator[list[int]]:
             yield _cut_order(problem, most)
 
 
-def _itself(problem: Problem) -> Coarse:
+def itself(problem: Problem) -> Coarse:
+    """A problem whose clusters are its tasks."""
     return Coarse(problem, tuple(range(len(problem.tasks))))
 
 

@@ -169,7 +169,9 @@ def plan_problem(
         for name in quick(problem) if effort.method == AUTO else ():
             for plan in METHODS[name](problem, search):
                 best.take(plan, name)
-        if not best.is_met:
+        if not best.is_met and len(problem.tasks) > MANY_TASKS:
+            _run_here(problem, effort, best, search)
+        elif not best.is_met:
             _run_lanes(problem, effort, best, search)
     except KeyboardInterrupt:
         return best.planned._replace(is_interrupted=True)
@@ -200,12 +202,6 @@ class _Best:
             self.plan, self._method, self._seconds = plan, method, time.monotonic() - self._began
             self._tell(self.planned)
 
-    def hear(self, news: _News) -> None:
-        """What a lane tells."""
-        self.prove(news.proven, news.method)
-        if news.plan is not None:
-            self.take(news.plan, news.method)
-
     def prove(self, value: float, method: str) -> None:
         if value > self.bound.value * (1 + 1e-12):
             self.bound = Bound(value, f"proven by {method}")
@@ -220,6 +216,15 @@ class _News(NamedTuple):
     proven: float
 
 
+def _run_here(problem: Problem, effort: Effort, best: _Best, search: Search) -> None:
+    """The first lane alone, in this process."""
+    methods = lanes(problem)[0].methods if effort.method == AUTO else ((effort.method, 1.0),)
+    for told in run_stage(problem, methods, replace(search, start=best.plan, target=best.bound.value)):
+        best.prove(told.proven, told.method)
+        if told.plan is not None:
+            best.take(told.plan, told.method)
+
+
 def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) -> None:
     stages = lanes(problem) if effort.method == AUTO else (Lane(((effort.method, 1.0),)),)
     # a lane doesn't depend on how many processes there are: with counted work one seed gives one plan
@@ -227,11 +232,6 @@ def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) ->
         (stage, replace(search, seed=effort.seed * len(stages) + number, start=best.plan, target=best.bound.value))
         for number, stage in enumerate(stages)
     ]
-    if len(problem.tasks) > MANY_TASKS:
-        stage, own = waiting[0]
-        for told in run_stage(problem, stage.methods, own):
-            best.hear(told)
-        return
     context = _context()
     running: dict[Connection, BaseProcess] = {}
     try:
@@ -254,7 +254,9 @@ def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) ->
                 except EOFError:
                     running.pop(receiver).join()
                     continue
-                best.hear(news)
+                best.prove(news.proven, news.method)
+                if news.plan is not None:
+                    best.take(news.plan, news.method)
             # where work is counted, what a lane finds must not depend on which of them is faster
             if best.is_met and effort.evaluations is None:
                 return

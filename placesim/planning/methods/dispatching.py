@@ -1,9 +1,9 @@
-"""Plans that are made while the machine runs: whatever becomes ready goes where it would end first, and what runs is simulated at once.
+"""Plans that are made while the machine runs: what becomes ready goes where it would end first, and is simulated at once.
 
 List scheduling takes tasks in an order of its own; the machine takes them as they become ready, and launches ahead of its
 streams.  A pass over all tasks costs about as much as one simulation, so that many are made: clusters of several sizes move as
-one, what transfers count is varied, and, from the second pass on, the plan so far says where readers will be.  Then parts of the best
-plan are decided anew while the rest stays.
+one, what transfers count is varied, and from the second pass on the plan so far says where readers will be.  Then parts of the
+best plan are decided anew while the rest stays.
 """
 
 from __future__ import annotations
