@@ -12,7 +12,7 @@ from placesim.errors import PlacesimError, ResourceExhaustedError, UsageError
 from placesim.formats.annotations import assign_devices, clear_devices
 from placesim.graph_plans.baselines import named_baselines
 from placesim.graph_plans.drawing import Drawn, Wanted, draw_problem, with_room
-from placesim.graph_plans.study import Move, Placed, PlanStudy, Sought, is_gpu
+from placesim.graph_plans.study import ANNOTATED, DEFAULT, PLANNED, Move, Placed, PlanStudy, Sought, is_gpu
 from placesim.graph_plans.writing import annotate, freed
 from placesim.inspection.device_names import short_names
 from placesim.placement.session_placer import SessionPlacer
@@ -48,7 +48,6 @@ MORE_GPUS = (2, 4, 8)
 """So many times the GPUs are tried where no plan fits."""
 QUICK = Effort(evaluations=50, jobs=1)
 _LESS = 0.97
-DEFAULT, ANNOTATED, PLANNED = "TensorFlow's default", "as annotated", "the plan"
 
 
 class _Candidate(NamedTuple):
@@ -78,11 +77,15 @@ def study_plan(
 
 
 class Aim(NamedTuple):
-    """What is sought; `needs_contiguous` where no path may leave a device and come back, `explains` where gains are told."""
+    """What is sought; `needs_contiguous` where no path may leave a device and come back, `explains` where gains are told.
+
+    With `is_traced` the simulations of placements keep what their traces are made from.
+    """
 
     sought: Sought = Sought.LATENCY
     needs_contiguous: bool = False
     explains: bool = False
+    is_traced: bool = False
 
 
 def _ways_out(load: Callable[[], Loaded], options: Options, study: PlanStudy, free: Sequence[str]) -> Iterator[str]:
@@ -298,7 +301,7 @@ class _Planner:
 
     def _study(self, label: str, load: Callable[[], Loaded], asked: Mapping[str, str]) -> Placed:
         try:
-            study = study_time(load, self._options, self._name)
+            study = study_time(load, self._options, self._name, is_traced=self._aim.is_traced)
         except PlacesimError as error:
             if isinstance(error, UsageError):
                 raise
