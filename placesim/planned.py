@@ -20,7 +20,7 @@ from placesim.planning.bounds import Bound, best_bound
 from placesim.planning.coarsening import itself, levels
 from placesim.planning.loads import is_contiguous
 from placesim.planning.measuring import measure
-from placesim.planning.portfolio import FEW_TASKS, Effort, Planned, plan_problem
+from placesim.planning.portfolio import FEW_TASKS, MANY_TASKS, Effort, Planned, plan_problem
 from placesim.planning.problem import can_run_all, over_capacity
 from placesim.report.text.amounts import readable_size
 from placesim.sizing import study_memory
@@ -211,7 +211,7 @@ class _Planner:
         return PlanStudy(self._name, tuple(placements), placed, bound, method, placed.asked, moves, *tail)
 
     def _worth_simulating(self, drawn: Drawn, known: Sequence[_Candidate]) -> Sequence[_Candidate]:
-        """All; of a large problem only what TensorFlow would do: the search begins at the best of the others."""
+        """All; of a large problem only what TensorFlow would do."""
         if len(drawn.problem.tasks) <= LARGE_TASKS:
             return known
         return [candidate for candidate in known if candidate.label in {DEFAULT, ANNOTATED}]
@@ -258,6 +258,8 @@ class _Planner:
     ) -> tuple[list[_Candidate], Planned]:
         """Plans that no simulation has seen yet, and what the search says."""
         measured = measure(drawn.problem)
+        if len(drawn.problem.tasks) > MANY_TASKS:
+            known = ()
         allowed = (devices for devices in known if not over_capacity(drawn.problem, devices))
         if self._aim.needs_contiguous:
             allowed = (devices for devices in allowed if is_contiguous(drawn.problem, devices))
@@ -284,8 +286,9 @@ class _Planner:
             if planned.is_interrupted:
                 break
         # the last is the finest, and often the best; of the others the simulation of the drawn problem chooses
-        values = {candidate.devices: measured.plan(candidate.devices).value for candidate in found}
-        found = sorted(found, key=lambda candidate: values[candidate.devices])[:SIMULATED]
+        if len(found) > 1:
+            values = {candidate.devices: measured.plan(candidate.devices).value for candidate in found}
+            found = sorted(found, key=lambda candidate: values[candidate.devices])[:SIMULATED]
         is_own = len(stages) == 1 and stages[0].problem is drawn.problem
         return found, planned._replace(bound=planned.bound if is_own else bound)
 
