@@ -227,7 +227,7 @@ class _Drawing:
         for number, sources in enumerate(self._inputs):
             for source in sources:
                 found[source] = min(found[source], self._read_bytes(source, number))
-        for number, controls in enumerate(self._controls):
+        for controls in self._controls:
             for source in controls:
                 if not num_bytes(self._nodes[source].executions[0].outputs):
                     found[source] = UNSURE

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from placesim.planning.methods.contiguous import group_order
-from placesim.planning.problem import Problem, Task
+from placesim.planning.problem import Problem, Task, Tensor
 
 FEW = 100
 """Fewer tasks than that are planned as they are."""
@@ -165,8 +165,18 @@ def _contract(problem: Problem, leader: Sequence[int]) -> Coarse:
             problem.ways,
             problem.needs_contiguous,
             problem.layout,
+            _tensors(problem, cluster_of),
         ),
         cluster_of,
+    )
+
+
+def _tensors(problem: Problem, cluster_of: Sequence[int]) -> tuple[Tensor, ...]:
+    return tuple(
+        tensor._replace(
+            task=cluster_of[tensor.task], reads=tuple(dict.fromkeys((cluster_of[task], at) for task, at in tensor.reads))
+        )
+        for tensor in problem.tensors
     )
 
 

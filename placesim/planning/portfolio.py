@@ -14,13 +14,13 @@ from typing import NamedTuple, cast
 
 from placesim.errors import UsageError
 from placesim.planning.bounds import Bound, best_bound
-from placesim.planning.methods.annealing import anneal_loads
 from placesim.planning.methods.calling import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
 from placesim.planning.methods.contiguous import split_orders
 from placesim.planning.methods.exact import has_solver, solve, solve_schedule
 from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.methods.moving import anneal_moves
+from placesim.planning.methods.peaking import anneal
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
 from placesim.planning.problem import Objective, Plan, Problem
 from placesim.planning.search import Method, Search
@@ -76,7 +76,7 @@ class Lane(NamedTuple):
 METHODS: dict[str, Method] = {
     "cut": split_orders,
     "closed-sets": split_closed_sets,
-    "anneal": anneal_loads,
+    "anneal": anneal,
     "exact": solve,
     "rank": rank_by_tails,
     "anneal-ranks": anneal_ranks,
@@ -98,6 +98,8 @@ def lanes(problem: Problem) -> tuple[Lane, ...]:
             Lane((("cut", _ORDERS_SHARE), ("anneal", 1.0))),
             Lane((("closed-sets", _SETS_SHARE), ("exact", _EXACT_SHARE), ("anneal", 1.0))),
         )
+    if problem.objective is Objective.PEAK:
+        return Lane((("anneal", 1.0),)), Lane((("exact", _EXACT_SHARE), ("anneal", 1.0)))
     if problem.objective is Objective.CALLS:
         return Lane((("calls", 1.0),)), Lane((("calls", 1.0),))
     if _is_scheduling(problem):
