@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from placesim.loading import Loaded
     from placesim.options import Options
     from placesim.prediction.study import DeviceTime
+    from placesim.runtime.recording import Recorder
 
 MOST_TASKS = 600
 """Clusters are at most about so many: an evaluation costs some microseconds a task."""
@@ -223,7 +224,16 @@ class _Planner:
     def _draw(self) -> Drawn:
         walked = walk_steps(self._loaded(self._freed), self._options)
         wanted = Wanted(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
+        if self._aim.sought is Sought.MEMORY:
+            wanted = wanted._replace(recorder=walked.recorder, on_host=self._on_host())
         return draw_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
+
+    def _on_host(self) -> Recorder | None:
+        """What the steps do without GPUs: on a CPU kernels take memory that they don't on a GPU.  None where that can't be."""
+        try:
+            return walk_steps(self._loaded(clear_devices), replace(self._options, gpu=0)).recorder
+        except PlacesimError:
+            return None
 
     def _known(self, drawn: Drawn) -> Iterator[_Candidate]:
         """What a plan is held against, as far as the annotations that hold allow it."""

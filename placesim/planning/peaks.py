@@ -44,6 +44,8 @@ class Peaks:
         """Adds a tensor wherever it is, or takes it away."""
         tensor, made, devices = self.problem.tensors[number], self._made[number], self.devices
         own = devices[tensor.task]
+        if tensor.only_on and own not in tensor.only_on:
+            return
         last = {} if tensor.is_kept else {own: made}
         for reader, at in self._reads[number]:
             device = devices[reader]
@@ -95,7 +97,7 @@ def least_peak(problem: Problem) -> float:
     pieces = [Piece(held, problem.homes[group]) for group, held in enumerate(problem.held) if held]
     rows = [np.ones(len(moments), bool) for _ in pieces]
     for tensor in tensors:
-        if not tensor.is_kept:
+        if not tensor.is_kept and not tensor.only_on:
             row = np.zeros(len(moments), bool)
             row[place[tensor.made] : place[max([tensor.made, *(at for _, at in tensor.reads)])] + 1] = True
             rows.append(row)
@@ -103,6 +105,8 @@ def least_peak(problem: Problem) -> float:
     together: dict[tuple[int, int], float] = {}
     for tensor in tensors:
         own = problem.group_of[tensor.task]
+        if tensor.only_on and not problem.homes[own] <= tensor.only_on:
+            continue
         at_once = {(task, at) for task, at in tensor.reads if not (tensor.is_kept and problem.group_of[task] == own)}
         for key in at_once | (set() if tensor.is_kept else {(tensor.task, tensor.made)}):
             together[key] = together.get(key, 0.0) + tensor.size

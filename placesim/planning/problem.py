@@ -94,7 +94,7 @@ class Tensor(NamedTuple):
 
     It is held where it is made until its last reader there has run, and on each other device that reads it from the same moment
     until the last reader there has.  What `is_kept` is among what its task `holds`: only copies of
-    it count beside that.
+    it count beside that.  What is `only_on` some devices is not there where its task is on another; none are named for all.
     """
 
     size: float
@@ -102,6 +102,7 @@ class Tensor(NamedTuple):
     made: int
     reads: tuple[tuple[int, int], ...] = ()
     is_kept: bool = False
+    only_on: frozenset[int] = frozenset()
 
 
 class Way(NamedTuple):

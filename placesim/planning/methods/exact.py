@@ -140,7 +140,7 @@ def solve_peaks(problem: Problem, search: Search) -> Iterator[Plan]:
     crowds: list[list[list[Any]]] = [[[] for _ in moments] for _ in range(count)]
     for tensor in problem.tensors:
         size = int(min(tensor.size * scale, _UNITS + 1))
-        for device in range(count) if size else ():
+        for device in sorted(tensor.only_on) or range(count) if size else ():
             for first, last, there in _presence(model, problem, on, tensor, device):
                 for place in range(bisect_left(moments, first), bisect_right(moments, last)):
                     crowds[device][place].append(there * size)
