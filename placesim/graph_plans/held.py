@@ -255,7 +255,7 @@ def _rounded(size: int) -> float:
 
 
 class Order(NamedTuple):
-    """A step's tasks with those that each waits for, and whether all that a task reads, and all that it makes, is on its device."""
+    """A step's tasks with those that each waits for; whether all that a task reads, and all it makes, is on its device."""
 
     step: Step
     waits: Mapping[int, set[int]]
