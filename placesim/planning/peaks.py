@@ -58,6 +58,8 @@ class Peaks:
     def has_room(self, group: int, device: int) -> bool:
         """Whether a device that does not have the group could run it, and hold what is held all the time."""
         fits = self.held[device] + self.problem.held[group] <= self._capacities[device]
+        if self.problem.apart and any(self.of_group[rival] == device for rival in self.problem.rivals[group]):
+            return False
         return bool(fits) and self.problem.group_seconds[group][self._kinds[device]] < float("inf")
 
     def move(self, group: int, device: int) -> None:

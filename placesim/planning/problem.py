@@ -260,6 +260,31 @@ class Problem:
                 f"no device can run or hold {names}: together they hold {self.held[number]:g}, and the most is {most:g}"
             )
 
+        for row in self.apart:
+            lacking = self._without_device(row)
+            if lacking:
+                names = _named(self.tasks[self.groups[group][0]].name for group in row)
+                homes = len(frozenset().union(*(self.homes[group] for group in row)))
+                raise UsageError(
+                    f"more groups than devices: {len(row)} have to be apart ({names}), and they may be on {homes} devices"
+                    if homes < len(row)
+                    else f"not all of {names} can be apart: some may be on too few devices"
+                )
+
+    def _without_device(self, row: Sequence[int]) -> bool:
+        """Whether groups can't have a device each: a matching in a graph of two sides, along augmenting paths."""
+        group_on: dict[int, int] = {}
+
+        def takes_one(group: int, tried: set[int]) -> bool:
+            for device in sorted(self.homes[group] - tried):
+                tried.add(device)
+                if device not in group_on or takes_one(group_on[device], tried):
+                    group_on[device] = group
+                    return True
+            return False
+
+        return not all(takes_one(group, set()) for group in row)
+
     def _circle(self) -> list[str]:
         """The names along a circle of tasks."""
         alive = set(range(len(self.tasks)))

@@ -87,8 +87,9 @@ def peaks(draw: st.DrawFn) -> Problem:
         readers = draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, 4)), max_size=3))
         reads = tuple((reader, made + later) for reader, later in readers)
         tensors.append(Tensor(draw(TIMES), task, made, reads, draw(st.booleans())))
-    for task in draw(st.lists(st.integers(0, count - 1), max_size=2)):
-        tensors.append(Tensor(draw(TIMES), task, draw(moment), only_on=frozenset(draw(st.sampled_from(((2,), (0, 1)))))))
+    scratch = draw(st.lists(st.integers(0, count - 1), max_size=2))
+    kinds = st.sampled_from((frozenset((2,)), frozenset((0, 1))))
+    tensors += [Tensor(draw(TIMES), task, draw(moment), only_on=draw(kinds)) for task in scratch]
     # what is kept is among what its task holds
     kept = [math.fsum(tensor.size for tensor in tensors if tensor.task == n and tensor.is_kept) for n in range(count)]
     tasks = tuple(task._replace(holds=task.holds + more) for task, more in zip(problem.tasks, kept, strict=True))
@@ -113,6 +114,9 @@ ALL = {
     "a pipeline": pipelines(5),
     "a pipeline over ways": loads_over_ways(),
     "peaks": peaks(),
+    "a machine with groups apart": steps_apart(machines()),
+    "a pipeline with groups apart": steps_apart(pipelines()),
+    "peaks with groups apart": steps_apart(peaks()),
     "a contiguous pipeline": pipelines(6, contiguous=True),
 }
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from placesim.planning.methods.annealing import anneal_loads, neighbours
+from placesim.planning.methods.first_fit import first_fit
 from placesim.planning.peaks import Peaks, peak_plan
 from placesim.planning.problem import Objective, Plan, Problem
 from placesim.planning.search import Search
@@ -56,7 +57,7 @@ def anneal_peaks(problem: Problem, search: Search) -> Iterator[Plan]:
                     state.move(other, old)
                     moved.append((other, new))
             search.spend(1)
-            found = _norm(state) if problem.are_apart_on(state.of_group) else math.inf
+            found = _norm(state)
             if found <= value or draw.random() < math.exp((value - found) / temperature):
                 value = found
                 if float(state.peaks.max()) < best.value * (1 - 1e-12):
@@ -76,18 +77,5 @@ def _norm(state: Peaks) -> float:
 
 
 def _first(problem: Problem) -> Plan | None:
-    """The groups that hold most where least is held."""
-    held, of_group = [0.0] * len(problem.devices), [0] * len(problem.groups)
-    placed: list[int | None] = [None] * len(problem.groups)
-    for group in sorted(range(len(problem.groups)), key=lambda number: -problem.held[number]):
-        allowed = [
-            device
-            for device, room in enumerate(problem.devices)
-            if problem.can_run(group, device) and held[device] + problem.held[group] <= room.capacity
-            if not any(placed[other] == device for other in problem.rivals[group])
-        ]
-        if not allowed:
-            return None
-        of_group[group] = placed[group] = min(allowed, key=held.__getitem__)
-        held[of_group[group]] += problem.held[group]
-    return peak_plan(problem, [of_group[group] for group in problem.group_of])
+    devices = first_fit(problem)
+    return None if devices is None else peak_plan(problem, devices)
