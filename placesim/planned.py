@@ -20,7 +20,7 @@ from placesim.planning.bounds import Bound, best_bound
 from placesim.planning.coarsening import itself, levels
 from placesim.planning.loads import is_contiguous
 from placesim.planning.measuring import measure
-from placesim.planning.portfolio import FEW_TASKS, MANY_TASKS, Effort, Planned, plan_problem
+from placesim.planning.portfolio import FEW_TASKS, MANY_TASKS, OPTIMAL, Effort, Planned, plan_problem
 from placesim.planning.problem import Problem, can_run_all, over_capacity
 from placesim.report.text.amounts import readable_size
 from placesim.sizing import study_memory
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from placesim.loading import Loaded
     from placesim.options import Options
     from placesim.prediction.study import DeviceTime
+    from placesim.runtime.recording import Recorder
 
 MOST_TASKS = 600
 """Clusters are at most about so many: an evaluation costs some microseconds a task."""
@@ -40,6 +41,10 @@ LARGE_TASKS = 50_000
 """Of a larger problem fewer placements are simulated as graphs."""
 SIMULATED = 2
 """So many of the plans that a search finds are simulated as graphs, those first that the problem's own measure prefers."""
+FEW_TASKS, MORE_PEAKS = 600, 10
+"""Of so small a problem of peaks more are simulated: in which order devices run their nodes, transfers change."""
+LEAST_ROUND = 1.0
+"""Seconds: in less no other seed is tried."""
 REPAIRS, REPAIR_SHARE = 4, 0.25
 """How often a plan whose simulated peak is over a limit is sought again, each time with that share of the effort."""
 LEAST_SHARE = 1 / 3
@@ -191,8 +196,10 @@ class _Planner:
                 break
             # what it holds was estimated: it is sought again with as much less room as was missing
             searched, effort = _with_less_room(searched, found[0].devices, over[0]), _part(self._effort, REPAIR_SHARE)
-        placements = [shown[candidate.devices] for candidate in candidates]
         sought = self._aim.sought
+        candidates += self._more_peaks(drawn, searched, effort, began, shown, planned)
+        candidates = _without_the_worse(candidates, shown, sought)
+        placements = [shown[candidate.devices] for candidate in candidates]
         fitting = [
             (placed, candidate)
             for placed, candidate in zip(placements, candidates, strict=True)
@@ -213,6 +220,30 @@ class _Planner:
         moves = tuple(self._moves(drawn, candidate.devices))
         return PlanStudy(self._name, tuple(placements), placed, bound, method, placed.asked, moves, *tail)
 
+    def _more_peaks(
+        self,
+        drawn: Drawn,
+        searched: Drawn,
+        effort: Effort,
+        began: float,
+        shown: dict[tuple[int, ...], Placed],
+        planned: Planned,
+    ) -> list[_Candidate]:
+        """Of peaks, what other seeds find, as long as there is time: plans that look alike differ as graphs."""
+        found: list[_Candidate] = []
+        while self._aim.sought is Sought.MEMORY and effort.evaluations is None and drawn.problem.movable:
+            least = min((placed.value(Sought.MEMORY) for placed in shown.values() if placed.fits), default=math.inf)
+            left = self._effort.seconds - (time.monotonic() - began)
+            if planned.is_interrupted or left < LEAST_ROUND or least <= drawn.least_peak.value * (1 + OPTIMAL):
+                break
+            effort = replace(effort, seconds=left / 2, seed=effort.seed + 1)
+            more, planned = self._search(searched, [], effort)
+            for candidate in more:
+                if candidate.devices not in shown and self._effort.seconds > time.monotonic() - began:
+                    found.append(candidate._replace(label=f"{PLANNED}, another"))
+                    shown[candidate.devices] = self._simulated(found[-1], drawn)
+        return found
+
     def _worth_simulating(self, drawn: Drawn, known: Sequence[_Candidate]) -> Sequence[_Candidate]:
         """All; of a large problem only what TensorFlow would do."""
         if len(drawn.problem.tasks) <= LARGE_TASKS:
@@ -232,8 +263,17 @@ class _Planner:
         """The problem, and the placement that the walk had which it is drawn from."""
         study, walked = study_walk(self._loaded(self._freed), self._options, self._name)
         wanted = Wanted(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
+        if self._aim.sought is Sought.MEMORY:
+            wanted = wanted._replace(recorder=walked.recorder, on_host=self._on_host())
         drawn = draw_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
         return drawn, Placed("", study, study.error)
+
+    def _on_host(self) -> Recorder | None:
+        """What the steps do without GPUs: on a CPU kernels take memory that they don't on a GPU.  None where that can't be."""
+        try:
+            return walk_steps(self._loaded(clear_devices), replace(self._options, gpu=0)).recorder
+        except PlacesimError:
+            return None
 
     def _known(self, drawn: Drawn) -> Iterator[_Candidate]:
         """What a plan is held against, as far as the annotations that hold allow it."""
@@ -282,7 +322,9 @@ class _Planner:
                     begin = measure(level.problem).plan(devices)
             if is_fine and start is not None and (begin is None or start.value < begin.value):
                 begin = start
-            planned = plan_problem(level.problem, _part(effort, 1 / len(stages)), self._tell, begin)
+            better: list[tuple[int, ...]] = []
+            planned = plan_problem(level.problem, _part(effort, 1 / len(stages)), self._telling(better), begin)
+            found += [_Candidate(PLANNED, level.expand(devices), planned.method) for devices in better[: -1 - MORE_PEAKS : -1]]
             if planned.plan is not None:
                 best = level.expand(planned.plan.devices)
                 found.append(_Candidate(PLANNED, best, planned.method))
@@ -293,8 +335,20 @@ class _Planner:
         # the last is the finest, and often the best; of the others the simulation of the drawn problem chooses
         if len(found) > 1:
             values = {candidate.devices: measured.plan(candidate.devices).value for candidate in found}
-            found = sorted(found, key=lambda candidate: values[candidate.devices])[:SIMULATED]
+            is_peak = self._aim.sought is Sought.MEMORY and len(drawn.problem.tasks) <= FEW_TASKS
+            distinct = {candidate.devices: candidate for candidate in found}.values()
+            found = sorted(distinct, key=lambda candidate: values[candidate.devices])[: MORE_PEAKS if is_peak else SIMULATED]
         return found, planned._replace(bound=bound)
+
+    def _telling(self, better: list[tuple[int, ...]]) -> Callable[[Planned], None]:
+        """Tells of each better plan; where peaks are sought, each is kept, since some that look alike differ as graphs."""
+
+        def tell(planned: Planned) -> None:
+            if self._aim.sought is Sought.MEMORY and planned.plan is not None:
+                better.append(planned.plan.devices)
+            self._tell(planned)
+
+        return tell
 
     # --- plans as graphs
 
@@ -335,6 +389,20 @@ class _Planner:
 def _part(effort: Effort, share: float) -> Effort:
     counted = None if effort.evaluations is None else max(1, round(effort.evaluations * share))
     return replace(effort, seconds=effort.seconds * share, evaluations=counted)
+
+
+def _without_the_worse(
+    candidates: Sequence[_Candidate], shown: Mapping[tuple[int, ...], Placed], sought: Sought
+) -> list[_Candidate]:
+    """Of what was searched the best two, in their order; those that fit come first."""
+
+    def rank(candidate: _Candidate) -> tuple[bool, float]:
+        placed = shown[candidate.devices]
+        return not placed.fits, placed.value(sought)
+
+    searched = [candidate for candidate in candidates if candidate.label.startswith(PLANNED)]
+    kept = sorted(searched, key=rank)[:SIMULATED]
+    return [candidate for candidate in candidates if candidate not in searched or candidate in kept]
 
 
 def _has_room_for_all(problem: Problem) -> bool:

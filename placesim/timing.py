@@ -149,12 +149,16 @@ class _Walks:
 
 
 class WalkedSteps(NamedTuple):
-    """A machine, each step of `run:` as it was prepared and what it executes in its steady state, and the peaks of devices."""
+    """A machine, each step of `run:` as it was prepared and what it executes in its steady state, and the peaks of devices.
+
+    The `recorder` knows what they did to the devices' memory.
+    """
 
     machine: SimulatedMachine
     prepared: Sequence[PreparedStep]
     steps: Sequence[Sequence[Execution]]
     peaks: Mapping[str, int | None]
+    recorder: Recorder
 
 
 def walk_steps(load: Callable[[], Loaded], options: Options) -> WalkedSteps:
@@ -168,7 +172,7 @@ def walk_steps(load: Callable[[], Loaded], options: Options) -> WalkedSteps:
         raise walked.report.error
     steps = [step.steady for step in _by_step(walked.recorder, walks.repeats)]
     peaks = {usage.device: usage.peak for usage in walked.report.memory}
-    return WalkedSteps(walks.machine(walked.report), walked.recorder.prepared, steps, peaks)
+    return WalkedSteps(walks.machine(walked.report), walked.recorder.prepared, steps, peaks, walked.recorder)
 
 
 def find_costs(load: Callable[[], Loaded], options: Options) -> NodeCosts:

@@ -7,6 +7,7 @@ is one task, and what no annotation can reach (the bodies of functions, what low
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -14,7 +15,17 @@ from typing import NamedTuple
 from placesim.devices.inventory import Device as RealDevice
 from placesim.devices.inventory import DeviceSet
 from placesim.graph.graph import Graph
-from placesim.graph_plans.step_nodes import StepNode, find_nodes
+from placesim.graph_plans.held import (
+    Held,
+    Order,
+    Step,
+    add_scratch,
+    find_held,
+    least_of_any_order,
+    recorded_steps,
+    scratch_sizes,
+)
+from placesim.graph_plans.step_nodes import StepNode, find_nodes, merge_steps
 from placesim.graph_plans.study import Sought
 from placesim.ops.categories import VARIABLES
 from placesim.placement.colocation import ColocationGraph
@@ -24,12 +35,13 @@ from placesim.planning.bounds import Bound
 from placesim.planning.problem import UNSURE, Device, Layout, Objective, Problem, Task, Way
 from placesim.prediction.machines import Place, SimulatedMachine
 from placesim.prediction.steps import PlacedKernel, StepCosts, node_shapes, num_bytes
-from placesim.runtime.memory_types import memory_types
+from placesim.runtime.memory_types import MemoryTypes, memory_types
 from placesim.runtime.prepared import PreparedStep
-from placesim.runtime.recording import Execution
+from placesim.runtime.recording import Execution, Recorder
 from placesim.timelines.links import byte_seconds, route_latency
 
-HELD = frozenset(("Const", "HostConst", *VARIABLES))
+CONSTANTS = frozenset(("Const", "HostConst"))
+HELD = CONSTANTS.union(VARIABLES)
 """Ops whose outputs are held as long as the session lives."""
 GRADIENTS = "gradients"
 """The scope that `tf.gradients` makes where it is given no other name."""
@@ -89,22 +101,26 @@ class _Part(NamedTuple):
 
 
 class _Draft(NamedTuple):
-    """A task before it is known how much counts as held: bytes that it keeps and makes, its largest tensor's."""
+    """A task before it is known how much counts as held: bytes that it keeps and makes."""
 
     name: str
     parts: tuple[_Part, ...]
     kept: float
     made: float
-    largest: float
     is_divided: bool = False
 
 
 class Wanted(NamedTuple):
-    """What is sought; `peak` bytes were held at once by all devices together, where the step was walked."""
+    """What is sought; `peak` bytes were held at once by all devices together, where the step was walked.
+
+    Where the least memory is sought, `recorder` knows what all steps held, and `on_host` what they did with all of it on a CPU.
+    """
 
     sought: Sought
     peak: float = 0.0
     needs_contiguous: bool = False
+    recorder: Recorder | None = None
+    on_host: Recorder | None = None
 
 
 def draw_problem(
@@ -112,10 +128,18 @@ def draw_problem(
 ) -> Drawn:
     """The problem of a step; `graph` is the one that annotations can be written to.
 
-    Seconds are what is planned, but bytes where the least memory is sought.  What lives as long as the session is held whole,
-    and of what a step makes the share that was held at once.
+    What lives as long as the session is held whole, and of what a step makes the share that was held at once.  Where the least
+    memory is sought, nothing takes any time, and all steps of the `recorder` count, with their tensors.
     """
     return _Drawing(graph, prepared, step, machine, wanted).draw()
+
+
+OBJECTIVES = {
+    Sought.LATENCY: Objective.MAKESPAN,
+    Sought.THROUGHPUT: Objective.LOAD,
+    Sought.MEMORY: Objective.PEAK,
+}
+AT_ONCE = "what is there at once whatever the order, shared out over the devices"
 
 
 class _Drawing:
@@ -133,8 +157,14 @@ class _Drawing:
         names = list(dict.fromkeys(place.name for place in self._places))
         self._kinds = [names.index(place.name) for place in self._places]
         self._examples = [self._places[self._kinds.index(kind)] for kind in range(len(names))]
-        found = find_nodes(prepared, step)
-        self._nodes, self._inputs, self._controls = found
+        self._steps = [find_nodes(prepared, step)]
+        recorder = wanted.recorder
+        if recorder is not None:
+            self._recorded = recorded_steps(recorder)
+            walked = zip(recorder.prepared, self._recorded.values(), strict=True)
+            self._steps = [find_nodes(*pair) for pair in walked]
+        found, self._numbers_of = merge_steps(self._steps)
+        self._nodes, self._inputs, self._controls, _ = found
         self._task_of = found.joined()
 
     def draw(self) -> Drawn:
@@ -163,8 +193,11 @@ class _Drawing:
         tasks, inputs, groups = _with_signals(tasks, inputs, controls, groups)
         is_latency = self._wanted.sought is Sought.LATENCY
         choices = _choice_kinds(self._kinds, movable)
+        held = self._held()
+        if held is not None:
+            tasks = [task._replace(holds=held.kept.get(number, 0.0)) for number, task in enumerate(tasks)]
         problem = Problem(
-            Objective.MAKESPAN if is_latency else Objective.LOAD,
+            OBJECTIVES[self._wanted.sought],
             tuple(self._restricted(tasks, groups, movable, choices)),
             tuple(tuple(sorted(row)) for row in inputs),
             tuple(map(tuple, groups)),
@@ -172,6 +205,7 @@ class _Drawing:
             ways=self._ways() if self._wanted.sought is Sought.THROUGHPUT else None,
             needs_contiguous=self._wanted.needs_contiguous,
             layout=self._layout() if is_latency else None,
+            tensors=() if held is None else tuple(held.tensors),
         )
         problem = with_room(problem, movable)
         start = [0] * len(tasks)
@@ -180,11 +214,71 @@ class _Drawing:
             for task in group:
                 start[task] = device
         placement = self._prepared.placement
-        largest = max((draft.largest for draft in drafts), default=0.0)
-        least = Bound(
-            max(kept / max(1, len(self._devices)), largest), "what lives as long as the session, and the largest tensor"
+        least = 0.0 if held is None else self._least_peak(held, problem, movable)
+        return Drawn(
+            problem,
+            tuple(movable),
+            self._devices,
+            tuple(start),
+            placement.device_set,
+            placement.groups.soft,
+            Bound(least, AT_ONCE),
         )
-        return Drawn(problem, tuple(movable), self._devices, tuple(start), placement.device_set, placement.groups.soft, least)
+
+    # --- memory
+
+    def _held(self) -> Held | None:
+        """What all steps hold, where the least memory is sought."""
+        if self._wanted.recorder is None:
+            return None
+        constants = {
+            node.name: task
+            for node, task in zip(self._nodes, self._task_of, strict=True)
+            if node.is_own and node.op in CONSTANTS
+        }
+        recorder, steps = self._wanted.recorder, self._walked_steps()
+        held = find_held(recorder, steps, constants)
+        if self._wanted.on_host is not None:
+            cpus = frozenset(number for number, place in enumerate(self._places) if place.gpu is None)
+            add_scratch(held, steps, self._scratch(self._wanted.on_host), self._scratch(recorder), cpus)
+        return held
+
+    def _scratch(self, recorder: Recorder) -> dict[int, Counter[int]]:
+        """By task; what runs several times takes it once."""
+        found, tasks = scratch_sizes(recorder), zip(self._nodes, self._task_of, strict=True)
+        return {task: found[node.name] for node, task in tasks if node.is_own and node.name in found}
+
+    def _walked_steps(self) -> list[Step]:
+        rows = zip(self._recorded.items(), self._steps, self._numbers_of, strict=True)
+        return [
+            Step(first, executions, [tuple(self._task_of[own[node]] for node in nodes) for nodes in step.of_execution])
+            for (first, executions), step, own in rows
+        ]
+
+    def _least_peak(self, held: Held, problem: Problem, movable: Sequence[Movable]) -> float:
+        """What no placement has less of; see `least_of_any_order`."""
+        reads, makes = [True] * len(problem.tasks), [True] * len(problem.tasks)
+        for node, task in enumerate(self._task_of):
+            on_host = self._on_host(self._nodes[node])
+            reads[task] = reads[task] and not any(on_host.inputs)
+            makes[task] = makes[task] and not any(on_host.outputs)
+        orders = []
+        for walked, step, own in zip(self._walked_steps(), self._steps, self._numbers_of, strict=True):
+            waits: dict[int, set[int]] = {}
+            for node, sources in enumerate(zip(step.inputs, step.controls, strict=True)):
+                task = self._task_of[own[node]]
+                found = {self._task_of[own[source]] for row in sources for source in row}
+                waits.setdefault(task, set()).update(found - {task})
+            orders.append(Order(walked, waits, reads, makes))
+        homes = [frozenset(group.choices) for group in movable]
+        return least_of_any_order(held, orders, problem.group_of, homes)
+
+    def _on_host(self, node: StepNode) -> MemoryTypes:
+        """What a node would read and make in its host's memory if it were on a GPU; of what is not the graph's all."""
+        graph = self._prepared.placement.graph
+        if not node.is_own or node.name not in graph.ids:
+            return MemoryTypes((True,), (True,))
+        return memory_types(graph.registry, graph.node(node.name).signature, "GPU")
 
     # --- tasks
 
@@ -194,16 +288,15 @@ class _Drawing:
         kept = math.fsum(num_bytes(node.executions[0].outputs) for node in nodes if node.op in HELD)
         is_of_memory = self._wanted.sought is Sought.MEMORY
         parts = () if is_of_memory else tuple(self._on(nodes, place) for place in self._examples)
-        tensors = (num_bytes([output]) for node in nodes for execution in node.executions for output in execution.outputs)
         is_divided = sum(len(node.executions) for node in nodes) > 1
-        return _Draft(nodes[0].name, parts, kept, math.fsum(sizes), max(tensors, default=0.0), is_divided)
+        return _Draft(nodes[0].name, parts, kept, math.fsum(sizes), is_divided)
 
     def _task(self, draft: _Draft, share: float) -> Task:
         """What is made counts by the share of it that is held at once."""
         holds, parts = draft.kept + share * draft.made, draft.parts
         match self._wanted.sought:
             case Sought.MEMORY:
-                return Task(draft.name, (holds,) * len(self._examples), holds, share * draft.made)
+                return Task(draft.name, (0.0,) * len(self._examples), holds)
             case Sought.THROUGHPUT:
                 return Task(draft.name, tuple(part.alone for part in parts), holds, draft.made)
         return Task(
@@ -223,6 +316,8 @@ class _Drawing:
 
         Nothing is sure of what runs several times, what is only waited for, and what a GPU would have in its host's memory.
         """
+        if self._wanted.sought is Sought.MEMORY:
+            return [UNSURE] * len(members)
         found = [math.inf] * len(self._nodes)
         for number, sources in enumerate(self._inputs):
             for source in sources:

@@ -27,11 +27,15 @@ class StepNode:
 
 
 class StepNodes(NamedTuple):
-    """Nodes by number, and for each those whose tensors it reads, and those that it only waits for."""
+    """Nodes by number, and for each those whose tensors it reads, and those that it only waits for.
+
+    `of_execution` has the nodes of each execution; of a transfer those that it comes from.
+    """
 
     nodes: list[StepNode]
     inputs: list[set[int]]
     controls: list[set[int]]
+    of_execution: list[tuple[int, ...]]
 
     def joined(self) -> list[int]:
         """A number for each node, which is the same for nodes that wait for each other."""
@@ -48,7 +52,7 @@ def find_nodes(prepared: PreparedStep, step: Sequence[Execution]) -> StepNodes:
     """The nodes that ran, in the order of their first runs; transfers are looked through."""
     client = prepared.client.graph
     own = {id(node) for part in prepared.partitions.parts for node in part.graph.nodes if node.name in client.ids}
-    found = StepNodes([], [], [])
+    found = StepNodes([], [], [], [])
     numbers: dict[tuple[str, int], int] = {}
     data: list[set[str] | None] = []
     node_of: list[tuple[int, ...]] = []
@@ -76,4 +80,30 @@ def find_nodes(prepared: PreparedStep, step: Sequence[Execution]) -> StepNodes:
         node_of.append((number,))
     for number, controls in enumerate(found.controls):
         controls -= found.inputs[number]
+    found.of_execution.extend(node_of)
     return found
+
+
+def merge_steps(steps: Sequence[StepNodes]) -> tuple[StepNodes, list[list[int]]]:
+    """The nodes of several steps, each once, and for each step the numbers that its nodes have there.
+
+    `of_execution` is that of no step.
+    """
+    merged = StepNodes([], [], [], [])
+    numbers: dict[tuple[str, str], int] = {}
+    placed: list[list[int]] = []
+    for step in steps:
+        own = []
+        for node in step.nodes:
+            number = numbers.setdefault((node.name, "" if node.is_own else node.device), len(numbers))
+            if number == len(merged.nodes):
+                merged.nodes.append(StepNode(node.name, node.op, node.device, node.is_own))
+                merged.inputs.append(set())
+                merged.controls.append(set())
+            merged.nodes[number].executions.extend(node.executions)
+            own.append(number)
+        placed.append(own)
+        for number, node_inputs, node_controls in zip(own, step.inputs, step.controls, strict=True):
+            merged.inputs[number].update(own[source] for source in node_inputs)
+            merged.controls[number].update(own[source] for source in node_controls)
+    return merged, placed

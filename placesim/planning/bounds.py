@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, vstack
 
+from placesim.planning.peaks import least_peak
 from placesim.planning.problem import Objective, Problem
 from placesim.planning.schedules import heads, tails
 from placesim.planning.windows import MAX_TASKS as MAX_WINDOWS
@@ -33,6 +34,9 @@ class Bound(NamedTuple):
 def lower_bounds(problem: Problem) -> Iterator[Bound]:
     """The bounds of a problem, cheap ones first; all of them hold."""
     if not problem.tasks:
+        return
+    if problem.objective is Objective.PEAK:
+        yield Bound(least_peak(problem), "what is there at one moment, shared out over the devices")
         return
     least = [min(task.path_seconds) for task in problem.tasks]
     if problem.objective is not Objective.LOAD:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from placesim.planning.methods.contiguous import group_order
-from placesim.planning.problem import Problem, Task
+from placesim.planning.problem import Problem, Task, Tensor
 
 FEW = 100
 """Fewer tasks than that are planned as they are."""
@@ -61,8 +61,8 @@ def levels(problem: Problem, most: int, finest: int) -> list[Coarse]:
     middle = coarsen(problem, most)
     if middle.problem is not problem and (not found or len(found[0].problem.tasks) <= len(middle.problem.tasks) // 2):
         found.append(middle)
-    # what was joined may be too large for any device
-    found = [level for level in found if not level.problem.homeless]
+    # what was joined may be too large for any device, or have to be apart
+    found = [level for level in found if not level.problem.homeless and _is_apart(level.problem)]
     if not found or len(problem.tasks) <= finest:
         found.append(itself(problem))
     return found
@@ -168,18 +168,40 @@ def _contract(problem: Problem, leader: Sequence[int]) -> Coarse:
         )
         for cluster, rows in enumerate(members)
     )
+    groups = _joined_groups(problem, cluster_of, len(clusters))
     return Coarse(
         Problem(
             problem.objective,
             tasks,
             tuple(tuple(sorted(row)) for row in inputs),
-            _joined_groups(problem, cluster_of, len(clusters)),
+            groups,
             problem.devices,
             problem.ways,
             problem.needs_contiguous,
             problem.layout,
+            _tensors(problem, cluster_of),
+            _apart(problem, cluster_of, groups),
         ),
         cluster_of,
+    )
+
+
+def _apart(problem: Problem, cluster_of: Sequence[int], groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """What must be apart; two that were joined stand there twice."""
+    group_of = {cluster: number for number, members in enumerate(groups) for cluster in members}
+    return tuple(tuple(group_of[cluster_of[problem.groups[group][0]]] for group in row) for row in problem.apart)
+
+
+def _is_apart(problem: Problem) -> bool:
+    return all(len(set(row)) == len(row) for row in problem.apart)
+
+
+def _tensors(problem: Problem, cluster_of: Sequence[int]) -> tuple[Tensor, ...]:
+    return tuple(
+        tensor._replace(
+            task=cluster_of[tensor.task], reads=tuple(dict.fromkeys((cluster_of[task], at) for task, at in tensor.reads))
+        )
+        for tensor in problem.tensors
     )
 
 

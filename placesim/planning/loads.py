@@ -73,6 +73,8 @@ class Loads:
     def has_room(self, group: int, device: int) -> bool:
         """Whether a device that does not have the group could hold and run it."""
         fits = self.held[device] + self.problem.held[group] <= self.capacities[device]
+        if self.problem.apart and any(self.of_group[rival] == device for rival in self.problem.rivals[group]):
+            return False
         return fits and self._seconds[group][device] < float("inf")
 
     def move(self, group: int, device: int) -> None:

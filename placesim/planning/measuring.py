@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from placesim.planning.loads import load_plan
+from placesim.planning.peaks import peak_plan
 from placesim.planning.problem import Objective, Plan, Problem
 from placesim.planning.schedules import assignments
 
@@ -18,13 +19,19 @@ class Measured(Protocol):
 
 
 class _Summed:
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, sums: Callable[[Problem, Sequence[int]], Plan]) -> None:
         self._problem = problem
+        self._sums = sums
 
     def plan(self, devices: Sequence[int]) -> Plan:
-        return load_plan(self._problem, devices)
+        return self._sums(self._problem, devices)
 
 
 def measure(problem: Problem) -> Measured:
-    """What evaluates assignments of a makespan, or of loads."""
-    return _Summed(problem) if problem.objective is Objective.LOAD else assignments(problem)
+    """What evaluates assignments of a makespan, of loads or of peaks."""
+    match problem.objective:
+        case Objective.LOAD:
+            return _Summed(problem, load_plan)
+        case Objective.PEAK:
+            return _Summed(problem, peak_plan)
+    return assignments(problem)

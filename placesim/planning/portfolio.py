@@ -14,7 +14,6 @@ from typing import NamedTuple, cast
 
 from placesim.errors import UsageError
 from placesim.planning.bounds import Bound, best_bound
-from placesim.planning.methods.annealing import anneal_loads
 from placesim.planning.methods.calling import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
 from placesim.planning.methods.contiguous import split_orders
@@ -22,8 +21,9 @@ from placesim.planning.methods.dispatching import dispatch_ready
 from placesim.planning.methods.exact import has_solver, solve, solve_schedule
 from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.methods.moving import anneal_moves
+from placesim.planning.methods.peaking import anneal
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
-from placesim.planning.problem import Objective, Plan, Problem
+from placesim.planning.problem import Objective, Plan, Problem, are_apart
 from placesim.planning.search import Method, Search
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
@@ -77,7 +77,7 @@ class Lane(NamedTuple):
 METHODS: dict[str, Method] = {
     "cut": split_orders,
     "closed-sets": split_closed_sets,
-    "anneal": anneal_loads,
+    "anneal": anneal,
     "exact": solve,
     "rank": rank_by_tails,
     "anneal-ranks": anneal_ranks,
@@ -100,6 +100,8 @@ MANY_TASKS = 200_000
 
 def lanes(problem: Problem) -> tuple[Lane, ...]:
     """What is done side by side for a problem."""
+    if problem.objective is Objective.PEAK or (problem.objective is Objective.LOAD and problem.apart):
+        return Lane((("anneal", 1.0),)), Lane((("exact", _EXACT_SHARE), ("anneal", 1.0)))
     if problem.objective is Objective.LOAD:
         return (
             Lane((("cut", _ORDERS_SHARE), ("anneal", 1.0))),
@@ -139,7 +141,7 @@ def check_method(name: str, problem: Problem | None = None) -> None:
 
 def _is_scheduling(problem: Problem) -> bool:
     """Whether only the order is to be found: devices are alike, nothing is moved, and each task is a group."""
-    if problem.layout is not None:
+    if problem.layout is not None or problem.apart:
         return False
     is_free = all(not task.makes and not task.holds for task in problem.tasks)
     return is_free and problem.are_devices_alike and len(problem.groups) == len(problem.tasks)
@@ -164,7 +166,7 @@ def plan_problem(
     problem.check()
     check_method(effort.method, problem)
     began = time.monotonic()
-    best = _Best(best_bound(problem), began, tell)
+    best = _Best(problem, best_bound(problem), began, tell)
     if start is not None:
         best.take(start, "start")
     search = Search(effort.seed, began + effort.seconds, effort.evaluations, best.bound.value)
@@ -184,7 +186,8 @@ def plan_problem(
 class _Best:
     """What is known so far."""
 
-    def __init__(self, bound: Bound, began: float, tell: Callable[[Planned], None]) -> None:
+    def __init__(self, problem: Problem, bound: Bound, began: float, tell: Callable[[Planned], None]) -> None:
+        self._problem = problem
         self.bound = bound
         self.plan: Plan | None = None
         self._method, self._seconds = "", 0.0
@@ -200,6 +203,8 @@ class _Best:
         return self.planned.is_optimal
 
     def take(self, plan: Plan, method: str) -> None:
+        if not are_apart(self._problem, plan.devices):
+            return
         # of equal plans the same one is kept, whichever lane is faster
         if self.plan is None or (plan.value, plan.devices) < (self.plan.value, self.plan.devices):
             self.plan, self._method, self._seconds = plan, method, time.monotonic() - self._began

@@ -29,6 +29,8 @@ class Objective(Enum):
     CALLS = "calls"
     """As the makespan, but paying devices run connected parts as calls: they begin when all that they read is there, and what
     they make is there when they end; devices that don't pay have room for any number of tasks at once."""
+    PEAK = "peak"
+    """The most that any device holds at once, of what its tasks hold and of the problem's tensors."""
 
 
 class Task(NamedTuple):
@@ -91,13 +93,16 @@ class Tensor(NamedTuple):
     """What a task makes at a moment, by the task's number; `reads` has who reads it, and when.
 
     It is held where it is made until its last reader there has run, and on each other device that reads it from the same moment
-    until the last reader there has.
+    until the last reader there has.  What `is_kept` is among what its task `holds`: only copies of
+    it count beside that.  What is `only_on` some devices is not there where its task is on another; none are named for all.
     """
 
     size: float
     task: int
     made: int
     reads: tuple[tuple[int, int], ...] = ()
+    is_kept: bool = False
+    only_on: frozenset[int] = frozenset()
 
 
 class Way(NamedTuple):
@@ -210,6 +215,25 @@ class Problem:
         count = len(self.devices)
         return tuple(group for group in range(len(self.groups)) if not any(self.can_run(group, n) for n in range(count)))
 
+    @cached_property
+    def homes(self) -> tuple[frozenset[int], ...]:
+        """The devices that could run and hold each group."""
+        count = len(self.devices)
+        return tuple(frozenset(n for n in range(count) if self.can_run(group, n)) for group in range(len(self.groups)))
+
+    @cached_property
+    def rivals(self) -> tuple[tuple[int, ...], ...]:
+        """For each group those that must be elsewhere."""
+        found: list[set[int]] = [set() for _ in self.groups]
+        for row in self.apart:
+            for group in row:
+                found[group].update(row)
+        return tuple(tuple(sorted(others - {group})) for group, others in enumerate(found))
+
+    def are_apart_on(self, of_group: Sequence[int]) -> bool:
+        """Whether groups that must not share a device have one each."""
+        return all(len({of_group[group] for group in row}) == len(row) for row in self.apart)
+
     def way(self, source: int, target: int) -> Way:
         """From a device to another."""
         return _PLAIN if self.ways is None else self.ways[source][target]
@@ -235,6 +259,31 @@ class Problem:
             raise UsageError(
                 f"no device can run or hold {names}: together they hold {self.held[number]:g}, and the most is {most:g}"
             )
+
+        for row in self.apart:
+            lacking = self._without_device(row)
+            if lacking:
+                names = _named(self.tasks[self.groups[group][0]].name for group in row)
+                homes = len(frozenset().union(*(self.homes[group] for group in row)))
+                raise UsageError(
+                    f"more groups than devices: {len(row)} have to be apart ({names}), and they may be on {homes} devices"
+                    if homes < len(row)
+                    else f"not all of {names} can be apart: some may be on too few devices"
+                )
+
+    def _without_device(self, row: Sequence[int]) -> bool:
+        """Whether groups can't have a device each: a matching in a graph of two sides, along augmenting paths."""
+        group_on: dict[int, int] = {}
+
+        def takes_one(group: int, tried: set[int]) -> bool:
+            for device in sorted(self.homes[group] - tried):
+                tried.add(device)
+                if device not in group_on or takes_one(group_on[device], tried):
+                    group_on[device] = group
+                    return True
+            return False
+
+        return not all(takes_one(group, set()) for group in row)
 
     def _circle(self) -> list[str]:
         """The names along a circle of tasks."""
@@ -280,6 +329,11 @@ def over_capacity(problem: Problem, devices: Sequence[int]) -> list[int]:
     for task, device in enumerate(devices):
         held[device] += problem.tasks[task].holds
     return [n for n, device in enumerate(problem.devices) if held[n] > device.capacity]
+
+
+def are_apart(problem: Problem, devices: Sequence[int]) -> bool:
+    """Whether groups that must not share a device have one each."""
+    return not problem.apart or problem.are_apart_on([devices[members[0]] for members in problem.groups])
 
 
 def can_run_all(problem: Problem, devices: Sequence[int]) -> bool:

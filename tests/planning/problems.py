@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from placesim.planning.loads import load_plan
-from placesim.planning.problem import Device, Objective, Problem, Task, over_capacity
+from placesim.planning.problem import Device, Objective, Problem, Task, are_apart, over_capacity
 
 TIMES = st.integers(0, 9).map(float)
 
@@ -54,7 +54,7 @@ def assignments(problem: Problem) -> list[tuple[int, ...]]:
     for choice in itertools.product(range(len(problem.devices)), repeat=len(problem.groups)):
         devices = tuple(choice[group] for group in problem.group_of)
         runs = all(problem.tasks[t].seconds[problem.devices[d].kind] < math.inf for t, d in enumerate(devices))
-        if runs and not over_capacity(problem, devices):
+        if runs and not over_capacity(problem, devices) and are_apart(problem, devices):
             found.append(devices)
     return found
 

@@ -14,7 +14,7 @@ from placesim.planning.bounds import lower_bounds
 from placesim.planning.measuring import measure
 from placesim.planning.methods.exact import has_solver, solve
 from placesim.planning.portfolio import Effort, plan_problem
-from placesim.planning.problem import Device, Layout, Objective, Problem, Task, Way
+from placesim.planning.problem import Device, Layout, Objective, Problem, Task, Tensor, Way
 from placesim.planning.search import Search
 from placesim.timelines.links import Link
 from placesim.timelines.workload import Cores, Stream
@@ -77,6 +77,25 @@ def steps_apart(draw: st.DrawFn, problems: st.SearchStrategy[Problem]) -> Proble
     return replace(problem, apart=(tuple(sorted(draw(groups))),)) if len(problem.groups) > 1 else problem
 
 
+@st.composite
+def peaks(draw: st.DrawFn) -> Problem:
+    """The same groups as pipelines, with tensors that are read at later moments, some of them kept."""
+    problem = replace(draw(pipelines()), objective=Objective.PEAK)
+    count, moment, tensors = len(problem.tasks), st.integers(0, 8), []
+    for task in draw(st.lists(st.integers(0, count - 1), max_size=6)):
+        made = draw(moment)
+        readers = draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, 4)), max_size=3))
+        reads = tuple((reader, made + later) for reader, later in readers)
+        tensors.append(Tensor(draw(TIMES), task, made, reads, draw(st.booleans())))
+    scratch = draw(st.lists(st.integers(0, count - 1), max_size=2))
+    kinds = st.sampled_from((frozenset((2,)), frozenset((0, 1))))
+    tensors += [Tensor(draw(TIMES), task, draw(moment), only_on=draw(kinds)) for task in scratch]
+    # what is kept is among what its task holds
+    kept = [math.fsum(tensor.size for tensor in tensors if tensor.task == n and tensor.is_kept) for n in range(count)]
+    tasks = tuple(task._replace(holds=task.holds + more) for task, more in zip(problem.tasks, kept, strict=True))
+    return replace(problem, tasks=tasks, tensors=tuple(tensors))
+
+
 def loads_over_ways() -> st.SearchStrategy[Problem]:
     """Pipelines whose ways differ."""
     return st.builds(lambda problem, found: replace(problem, ways=found), pipelines(5), ways())
@@ -94,6 +113,10 @@ ALL = {
     "an executor": executors(),
     "a pipeline": pipelines(5),
     "a pipeline over ways": loads_over_ways(),
+    "peaks": peaks(),
+    "a machine with groups apart": steps_apart(machines()),
+    "a pipeline with groups apart": steps_apart(pipelines()),
+    "peaks with groups apart": steps_apart(peaks()),
     "a contiguous pipeline": pipelines(6, contiguous=True),
 }
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from placesim.planning.loads import Loads, load_plan
 from placesim.planning.methods.contiguous import group_order, split_order
+from placesim.planning.methods.first_fit import first_fit
 from placesim.planning.problem import Plan, Problem
 from placesim.planning.search import Search
 
@@ -54,7 +55,7 @@ def anneal_loads(problem: Problem, search: Search) -> Iterator[Plan]:
 
 
 def _first(problem: Problem) -> Plan | None:
-    devices = split_order(problem, group_order(problem))
+    devices = first_fit(problem) if problem.apart else split_order(problem, group_order(problem))
     return None if devices is None else load_plan(problem, devices)
 
 

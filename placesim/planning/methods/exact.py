@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import importlib.util
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from placesim.planning.loads import load_plan
 from placesim.planning.methods.list_scheduling import end_first
-from placesim.planning.problem import Objective, Plan, Problem
+from placesim.planning.peaks import peak_plan
+from placesim.planning.problem import Objective, Plan, Problem, Tensor
 from placesim.planning.schedules import PrioritySchedules, assignments, heads, tails
 from placesim.planning.search import Search
 from placesim.planning.windows import Ways, Windows
@@ -38,7 +40,12 @@ def has_solver() -> bool:
 
 def solve(problem: Problem, search: Search) -> Iterator[Plan]:
     """Whatever is sought, but schedules on devices that are alike."""
-    return solve_makespan(problem, search) if problem.objective is Objective.MAKESPAN else solve_loads(problem, search)
+    match problem.objective:
+        case Objective.MAKESPAN:
+            return solve_makespan(problem, search)
+        case Objective.PEAK:
+            return solve_peaks(problem, search)
+    return solve_loads(problem, search)
 
 
 def solve_schedule(problem: Problem, search: Search) -> Iterator[Plan]:
@@ -109,6 +116,93 @@ def solve_loads(problem: Problem, search: Search) -> Iterator[Plan]:
     if is_found:
         of_group = _read(solver, on)
         yield load_plan(problem, [of_group[group] for group in problem.group_of])
+
+
+def solve_peaks(problem: Problem, search: Search) -> Iterator[Plan]:
+    """The least highest peak."""
+    count = len(problem.devices)
+    if not has_solver() or not problem.movable or len(problem.tasks) * count > MAX_CHOICES:
+        return
+    from ortools.sat.python import cp_model
+
+    start = search.start
+    if start is None:
+        everywhere = math.fsum(problem.held) + math.fsum(tensor.size for tensor in problem.tensors)
+    scale = _UNITS / max(start.value if start else everywhere, math.ulp(1.0))
+    model: Any = cp_model.CpModel()
+    on = _choices(model, problem)
+    highest = model.new_int_var(int(search.target * scale * (1 - 1e-9)), _UNITS, "peak")
+    held = [
+        sum(row[device] * int(min(size * scale, _UNITS + 1)) for row, size in zip(on, problem.held, strict=True) if size)
+        for device in range(count)
+    ]
+    moments = _full_moments(problem)
+    crowds: list[list[list[Any]]] = [[[] for _ in moments] for _ in range(count)]
+    for tensor in problem.tensors:
+        size = int(min(tensor.size * scale, _UNITS + 1))
+        for device in sorted(tensor.only_on) or range(count) if size else ():
+            for first, last, there in _presence(model, problem, on, tensor, device):
+                for place in range(bisect_left(moments, first), bisect_right(moments, last)):
+                    crowds[device][place].append(there * size)
+    for device in range(count):
+        for crowd in [[], *crowds[device]]:
+            model.add(held[device] + sum(crowd) <= highest)
+    model.minimize(highest)
+    if start:
+        _hint(model, problem, on, start)
+    solver, is_found = _solve(model, search)
+    search.prove(solver.best_objective_bound / scale)
+    if is_found:
+        of_group = _read(solver, on)
+        yield peak_plan(problem, [of_group[group] for group in problem.group_of])
+
+
+def _full_moments(problem: Problem) -> list[int]:
+    """The moments after which something is let go, and before which something was made: at others no more is there."""
+    made = {tensor.made for tensor in problem.tensors}
+    read = {at for tensor in problem.tensors for at in (tensor.made, *(at for _, at in tensor.reads))}
+    found, is_more = [], False
+    for moment in sorted(made | read):
+        is_more = is_more or moment in made
+        if is_more and moment in read:
+            found.append(moment)
+            is_more = False
+    return found
+
+
+def _presence(
+    model: Any, problem: Problem, on: Sequence[Sequence[Any]], tensor: Tensor, device: int
+) -> Iterator[tuple[int, int, Any]]:
+    """From which moment to which a tensor is on a device, and the choice that says whether it is."""
+    own = problem.group_of[tensor.task]
+    last: dict[int, int] = {} if tensor.is_kept else {own: tensor.made}
+    for task, at in tensor.reads:
+        group = problem.group_of[task]
+        if not (tensor.is_kept and group == own):
+            last[group] = max(at, last.get(group, at), tensor.made)
+    later: Any = 0
+    until: int | None = None
+    # of those that read later one keeps it there; the latest first
+    for at in sorted(set(last.values()), reverse=True):
+        needing = [choice for group, moment in last.items() if moment == at and not _is_never(choice := on[group][device])]
+        if until is not None and not _is_never(later):
+            yield at + 1, until, later
+        until = at
+        if tensor.is_kept and not _is_never(on[own][device]):
+            copies = []
+            for choice in needing:
+                copies.append(model.new_bool_var(""))
+                model.add(choice - on[own][device] <= copies[-1])
+            needing = copies
+        choices = [choice for choice in (later, *needing) if not _is_never(choice)]
+        if len(choices) > 1:
+            later = model.new_bool_var("")
+            for choice in choices:
+                model.add_implication(choice, later)
+        elif choices:
+            later = choices[0]
+    if until is not None and not _is_never(later):
+        yield tensor.made, until, later
 
 
 def _move(model: Any, problem: Problem, on: Sequence[Sequence[Any]], terms: list[list[Any]], scale: float) -> None:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
+from placesim.planning.methods.first_fit import first_fit
 from placesim.planning.problem import Plan, Problem
 from placesim.planning.schedules import assignments
 from placesim.planning.search import Search
@@ -20,6 +21,8 @@ def end_first(problem: Problem, search: Search) -> Iterator[Plan]:
     for is_mean in (True, False):
         for counts_transfers in (True, False):
             devices = _schedule(problem, _ranks(problem, is_mean=is_mean, counts_transfers=counts_transfers))
+            if devices is None:
+                devices = first_fit(problem)
             search.spend(1)
             if devices is None:
                 continue
@@ -64,6 +67,8 @@ def _schedule(problem: Problem, ranks: list[float]) -> list[int] | None:
         best, where = math.inf, -1
         for device in choices:
             if fixed is None and (not problem.can_run(group, device) or problem.held[group] > left[device]):
+                continue
+            if fixed is None and any(of_group[rival] == device for rival in problem.rivals[group]):
                 continue
             end = _begin(problem, task, device, devices, ends, free) + problem.tasks[task].seconds[problem.devices[device].kind]
             if end < best:

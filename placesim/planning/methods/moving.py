@@ -55,6 +55,9 @@ def anneal_moves(problem: Problem, search: Search) -> Iterator[Plan]:
             if not all(problem.can_run(one, new) for one in moved) or sum(problem.held[one] for one in moved) > left[new]:
                 search.skip()
                 continue
+            if problem.apart and any(of_group[rival] == new for one in moved for rival in problem.rivals[one]):
+                search.skip()
+                continue
             for one in moved:
                 for task in problem.groups[one]:
                     devices[task] = new

@@ -1,0 +1,152 @@
+"""The peak of each device: what its tasks hold all the time, and the tensors that are there at once, moment by moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from placesim.planning.problem import Plan, Problem
+
+_Array = np.ndarray
+
+
+class Peaks:
+    """The peaks of an assignment, kept while groups move; all groups of the problem have a device from the beginning."""
+
+    def __init__(self, problem: Problem, devices: Sequence[int]) -> None:
+        self.problem = problem
+        self.devices = list(devices)
+        self.of_group = [self.devices[members[0]] if members else 0 for members in problem.groups]
+        self._capacities = [device.capacity for device in problem.devices]
+        self._kinds = [device.kind for device in problem.devices]
+        moments = sorted({moment for tensor in problem.tensors for moment in (tensor.made, *(at for _, at in tensor.reads))})
+        place = {moment: number for number, moment in enumerate(moments)}
+        self._made = [place[tensor.made] for tensor in problem.tensors]
+        # each reader once, with the last moment in which it reads
+        self._reads = [
+            tuple({task: place[at] for task, at in sorted(tensor.reads, key=lambda read: read[1])}.items())
+            for tensor in problem.tensors
+        ]
+        self.live = np.zeros((len(problem.devices), max(1, len(moments))))
+        self.held = np.zeros(len(problem.devices))
+        touched: list[dict[int, None]] = [{} for _ in problem.groups]
+        for number, tensor in enumerate(problem.tensors):
+            for task in (tensor.task, *(reader for reader, _ in tensor.reads)):
+                touched[problem.group_of[task]][number] = None
+        self._touched = [tuple(row) for row in touched]
+        for number in range(len(problem.tensors)):
+            self._count(number, 1.0)
+        for group, device in enumerate(self.of_group):
+            self.held[device] += problem.held[group]
+
+    def _count(self, number: int, sign: float) -> None:
+        """Adds a tensor wherever it is, or takes it away."""
+        tensor, made, devices = self.problem.tensors[number], self._made[number], self.devices
+        own = devices[tensor.task]
+        if tensor.only_on and own not in tensor.only_on:
+            return
+        last = {} if tensor.is_kept else {own: made}
+        for reader, at in self._reads[number]:
+            device = devices[reader]
+            if at > last.get(device, -1) and not (tensor.is_kept and device == own):
+                last[device] = at
+        size = sign * tensor.size
+        for device, until in last.items():
+            self.live[device, made : max(until, made) + 1] += size
+
+    def has_room(self, group: int, device: int) -> bool:
+        """Whether a device that does not have the group could run it, and hold what is held all the time."""
+        fits = self.held[device] + self.problem.held[group] <= self._capacities[device]
+        if self.problem.apart and any(self.of_group[rival] == device for rival in self.problem.rivals[group]):
+            return False
+        return bool(fits) and self.problem.group_seconds[group][self._kinds[device]] < float("inf")
+
+    def move(self, group: int, device: int) -> None:
+        """Puts a group on another device; whether it has room there is not asked."""
+        touched, old = self._touched[group], self.of_group[group]
+        for number in touched:
+            self._count(number, -1.0)
+        for task in self.problem.groups[group]:
+            self.devices[task] = device
+        for number in touched:
+            self._count(number, 1.0)
+        self.of_group[group] = device
+        self.held[old] -= self.problem.held[group]
+        self.held[device] += self.problem.held[group]
+
+    @property
+    def peaks(self) -> _Array:
+        """The peak of each device."""
+        found: _Array = self.held + self.live.max(axis=1)
+        return found
+
+
+def peak_plan(problem: Problem, devices: Sequence[int]) -> Plan:
+    """The plan that an assignment is: the highest peak, from scratch."""
+    return Plan(float(max(Peaks(problem, devices).peaks, default=0.0)), tuple(devices))
+
+
+def least_peak(problem: Problem) -> float:
+    """What no assignment's highest peak is below: whatever is held at a moment is on some device.
+
+    It is shared out evenly at best, over the devices on which it may be; and where pieces are more than devices, two of them
+    are on one, three where they are more than twice as many, and so on.  What a task reads and makes is all on its own device.
+    """
+    tensors = problem.tensors
+    moments = sorted({moment for tensor in tensors for moment in (tensor.made, *(at for _, at in tensor.reads))}) or [0]
+    place = {moment: number for number, moment in enumerate(moments)}
+    pieces = [Piece(held, problem.homes[group]) for group, held in enumerate(problem.held) if held]
+    rows = [np.ones(len(moments), bool) for _ in pieces]
+    for tensor in tensors:
+        if not tensor.is_kept and not tensor.only_on:
+            row = np.zeros(len(moments), bool)
+            row[place[tensor.made] : place[max([tensor.made, *(at for _, at in tensor.reads)])] + 1] = True
+            rows.append(row)
+            pieces.append(Piece(tensor.size, tensor_homes(problem, tensor.task, [task for task, _ in tensor.reads])))
+    together: dict[tuple[int, int], float] = {}
+    for tensor in tensors:
+        own = problem.group_of[tensor.task]
+        if tensor.only_on and not problem.homes[own] <= tensor.only_on:
+            continue
+        at_once = {(task, at) for task, at in tensor.reads if not (tensor.is_kept and problem.group_of[task] == own)}
+        for key in at_once | (set() if tensor.is_kept else {(tensor.task, tensor.made)}):
+            together[key] = together.get(key, 0.0) + tensor.size
+    alone = [size + problem.held[problem.group_of[task]] for (task, _), size in together.items()]
+    return max([*alone, *problem.held, shared_peak(len(problem.devices), pieces, rows)], default=0.0)
+
+
+class Piece:
+    """Something of a size that is on one of some devices."""
+
+    __slots__ = ("homes", "size")
+
+    def __init__(self, size: float, homes: frozenset[int]) -> None:
+        self.size = size
+        self.homes = homes
+
+
+def tensor_homes(problem: Problem, task: int, readers: Sequence[int]) -> frozenset[int]:
+    """The devices of which one has what a tensor says, as long as it is needed: its maker's, or a reader's."""
+    groups = {problem.group_of[task], *(problem.group_of[reader] for reader in readers)}
+    return frozenset().union(*(problem.homes[group] for group in groups))
+
+
+def shared_peak(count: int, pieces: Sequence[Piece], rows: Sequence[_Array]) -> float:
+    """The least highest peak of so many devices, where each row says at which points its piece is there."""
+    if not pieces:
+        return 0.0
+    live, sizes = np.array(rows), np.array([piece.size for piece in pieces])
+    best = 0.0
+    for homes in {frozenset(range(count)), *(piece.homes for piece in pieces)}:
+        inside = np.array([piece.homes <= homes for piece in pieces])
+        best = max(best, float((sizes * inside @ live).max()) / len(homes))
+    # the heaviest points alone: sorting at each would take longer than it is worth
+    for point in np.argsort(-(sizes @ live), kind="stable")[:_CROWDED_POINTS]:
+        largest = np.sort(sizes[live[:, point]])[::-1]
+        for more in range(1, (len(largest) - 1) // count + 1):
+            best = max(best, float(largest[more * count - more : more * count + 1].sum()))
+    return best
+
+
+_CROWDED_POINTS = 50
