@@ -47,6 +47,8 @@ LEAST_SHARE = 1 / 3
 MORE_GPUS = (2, 4, 8)
 """So many times the GPUs are tried where no plan fits."""
 QUICK = Effort(evaluations=50, jobs=1)
+GAIN_WORK = 1_000_000
+"""For a page so many tasks are looked at, in some seconds, to tell what groups gain that move; `--explain` tells it of all."""
 _LESS = 0.97
 
 
@@ -295,19 +297,28 @@ class _Planner:
             return Placed(label, None, error, asked)
         return Placed(label, study, study.error, asked)
 
+    def _gains_to_tell(self, drawn: Drawn) -> int:
+        """Of how many groups the gain is told; each takes an evaluation of the whole problem."""
+        if self._aim.explains:
+            return len(drawn.groups)
+        return GAIN_WORK // len(drawn.problem.tasks) if self._aim.is_traced and drawn.problem.tasks else 0
+
     def _moves(self, drawn: Drawn, devices: Sequence[int]) -> Iterator[Move]:
         """The groups that go elsewhere than now, those first whose move gains most, or else the largest."""
         measured, before = measure(drawn.problem), assignment_of(drawn, self._file) or drawn.start
-        value = measured.plan(devices).value if self._aim.explains else 0.0
+        left = self._gains_to_tell(drawn)
+        value = measured.plan(devices).value if left else 0.0
         names = short_names([device.name for device in drawn.devices])
         found: list[Move] = []
-        for group, tasks in zip(drawn.groups, drawn.problem.groups, strict=True):
+        groups = sorted(zip(drawn.groups, drawn.problem.groups, strict=True), key=lambda pair: -len(pair[0].nodes))
+        for group, tasks in groups:
             old, new = before[tasks[0]], devices[tasks[0]]
             if old == new or not group.nodes:
                 continue
             loss = None
             # what may no longer be where it was has no loss
-            if self._aim.explains and old in group.choices:
+            if left and old in group.choices:
+                left -= 1
                 stays = list(devices)
                 for task in tasks:
                     stays[task] = old

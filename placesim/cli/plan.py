@@ -163,7 +163,7 @@ def plan_command(
     options = make_options(given(values | known))
     check_method(method)
     effort = Effort(seconds, evaluations, seed, jobs, method)
-    aim = Aim(Sought(objective), contiguous, explain or html is not None, html is not None)
+    aim = Aim(Sought(objective), contiguous, explain, html is not None)
     patterns = ("*",) if free_all else free
     load = graph_loader(graph, options)
     # what was found until Ctrl-C is told, and written
