@@ -122,13 +122,11 @@ def _check_steps(names: tuple[str, str]) -> None:
 
     for name in names:
         if name == "-" or is_stream(name):
-            raise UsageError(
-                f"no page of standard input: got {name}, expected a file, which is read again to simulate its steps"
-            )
+            raise UsageError(f"no page of a stream: got {name}, expected a file, which is read again to simulate its steps")
 
 
 def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: list[str], html: str) -> None:
-    """The steps of both, as far as they run.  Raises what is wrong with a graph, or keeps its steps from being walked through."""
+    """The steps of both.  Raises what is wrong with a graph, or keeps its steps from being walked through."""
     from pathlib import Path
 
     from placesim.cli.graph_arguments import graph_loader, graph_name

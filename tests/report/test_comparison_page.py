@@ -21,6 +21,7 @@ from placesim.planned import Aim, study_plan
 from placesim.planning.portfolio import Effort
 from placesim.report.pictures import comparison_page as comparing
 from placesim.report.pictures.comparison_page import Comparison, comparison_page, plan_page
+from placesim.report.pictures.timing_data import span_count
 from placesim.timing import study_time
 from tests.browser.chromium import Browser, Page, open_browser
 
@@ -101,7 +102,7 @@ def test_a_placement_for_which_there_is_no_room_has_no_lanes(monkeypatch: pytest
     study = plan()
     assert study.plan is not None
     assert study.plan.study is not None
-    monkeypatch.setattr(comparing, "MAX_SPANS", comparing.span_count(study.plan.study))
+    monkeypatch.setattr(comparing, "MAX_SPANS", span_count(study.plan.study))
     page = written(study)
     data = unpacked(page)
     assert [placed["label"] for placed in data["placements"] if placed["has_lanes"]] == [PLANNED]
@@ -279,13 +280,12 @@ def test_other_objectives_are_told_in_their_words(browser: Browser, tmp_path: Pa
 
 @pytest.mark.browser
 def test_two_graphs_are_compared_in_the_same_way(browser: Browser, tmp_path: Path) -> None:
-    found = []
-    for name, model in (("a", "Tesla K80"), ("b", "Tesla V100-SXM2-16GB")):
+    def simulated(name: str, model: str) -> Placed:
         options = make_options({"gpu_model": model})
-        study = study_time(
-            lambda options=options: load(BytesIO(BRANCHES.encode()), "g.yaml", options), options, name, is_traced=True
-        )  # type: ignore[misc]
-        found.append(Placed(name, study))
+        data = BRANCHES.encode()
+        return Placed(name, study_time(lambda: load(BytesIO(data), "g.yaml", options), options, name, is_traced=True))
+
+    found = [simulated("a", "Tesla K80"), simulated("b", "Tesla V100-SXM2-16GB")]
     page = opened(browser, comparison_page(Comparison("g.yaml", found, 0, 1)), tmp_path)
     assert re.fullmatch(r"A step takes .* instead of .*, .* less: b beside a\.", page.text("#headline"))
     assert "Nothing: each node is where it was." in page.text("#moves")
