@@ -232,7 +232,7 @@ class _Planner:
 
     def _draw(self) -> tuple[Drawn, Placed]:
         """The problem, and the placement that the walk had which it is drawn from."""
-        study, walked = study_walk(self._loaded(self._freed), self._options, self._name)
+        study, walked = study_walk(self._loaded(self._freed), self._options, self._name, is_traced=self._aim.is_traced)
         wanted = Wanted(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
         drawn = draw_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
         return drawn, Placed("", study, study.error)
@@ -282,7 +282,9 @@ class _Planner:
                     begin = measure(level.problem).plan(devices)
             if is_fine and start is not None and (begin is None or start.value < begin.value):
                 begin = start
-            planned = plan_problem(level.problem, _part(effort, 1 / len(stages)), self._tell, begin)
+            # what none of the clusters' plans can be below says nothing of those that divide clusters
+            tell = self._tell if is_fine else lambda told, bound=bound: self._tell(told._replace(bound=bound))
+            planned = plan_problem(level.problem, _part(effort, 1 / len(stages)), tell, begin)
             if planned.plan is not None:
                 best = level.expand(planned.plan.devices)
                 found.append(_Candidate(PLANNED, best, planned.method))
