@@ -41,7 +41,7 @@ LARGE_TASKS = 50_000
 """Of a larger problem fewer placements are simulated as graphs."""
 SIMULATED = 2
 """So many of the plans that a search finds are simulated as graphs, those first that the problem's own measure prefers."""
-FEW_TASKS, MORE_PEAKS = 600, 10
+PEAK_TASKS, MORE_PEAKS = 600, 10
 """Of so small a problem of peaks more are simulated: in which order devices run their nodes, transfers change."""
 LEAST_ROUND = 1.0
 """Seconds: in less no other seed is tried."""
@@ -52,6 +52,8 @@ LEAST_SHARE = 1 / 3
 MORE_GPUS = (2, 4, 8)
 """So many times the GPUs are tried where no plan fits."""
 QUICK = Effort(evaluations=50, jobs=1)
+GAIN_WORK = 1_000_000
+"""For a page so many tasks are looked at, in some seconds, to tell what groups gain that move; `--explain` tells it of all."""
 _LESS = 0.97
 
 
@@ -261,7 +263,7 @@ class _Planner:
 
     def _draw(self) -> tuple[Drawn, Placed]:
         """The problem, and the placement that the walk had which it is drawn from."""
-        study, walked = study_walk(self._loaded(self._freed), self._options, self._name)
+        study, walked = study_walk(self._loaded(self._freed), self._options, self._name, is_traced=self._aim.is_traced)
         wanted = Wanted(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
         if self._aim.sought is Sought.MEMORY:
             wanted = wanted._replace(recorder=walked.recorder, on_host=self._on_host())
@@ -323,7 +325,8 @@ class _Planner:
             if is_fine and start is not None and (begin is None or start.value < begin.value):
                 begin = start
             better: list[tuple[int, ...]] = []
-            planned = plan_problem(level.problem, _part(effort, 1 / len(stages)), self._telling(better), begin)
+            tell = self._telling(better, None if is_fine else bound)
+            planned = plan_problem(level.problem, _part(effort, 1 / len(stages)), tell, begin)
             found += [_Candidate(PLANNED, level.expand(devices), planned.method) for devices in better[: -1 - MORE_PEAKS : -1]]
             if planned.plan is not None:
                 best = level.expand(planned.plan.devices)
@@ -335,18 +338,21 @@ class _Planner:
         # the last is the finest, and often the best; of the others the simulation of the drawn problem chooses
         if len(found) > 1:
             values = {candidate.devices: measured.plan(candidate.devices).value for candidate in found}
-            is_peak = self._aim.sought is Sought.MEMORY and len(drawn.problem.tasks) <= FEW_TASKS
+            is_peak = self._aim.sought is Sought.MEMORY and len(drawn.problem.tasks) <= PEAK_TASKS
             distinct = {candidate.devices: candidate for candidate in found}.values()
             found = sorted(distinct, key=lambda candidate: values[candidate.devices])[: MORE_PEAKS if is_peak else SIMULATED]
         return found, planned._replace(bound=bound)
 
-    def _telling(self, better: list[tuple[int, ...]]) -> Callable[[Planned], None]:
-        """Tells of each better plan; where peaks are sought, each is kept, since some that look alike differ as graphs."""
+    def _telling(self, better: list[tuple[int, ...]], bound: Bound | None) -> Callable[[Planned], None]:
+        """Tells of each better plan; where peaks are sought, each is kept, since some that look alike differ as graphs.
+
+        What none of the plans of clusters can be below says nothing of those that divide clusters: `bound` is told in its place.
+        """
 
         def tell(planned: Planned) -> None:
             if self._aim.sought is Sought.MEMORY and planned.plan is not None:
                 better.append(planned.plan.devices)
-            self._tell(planned)
+            self._tell(planned if bound is None else planned._replace(bound=bound))
 
         return tell
 
@@ -365,19 +371,28 @@ class _Planner:
             return Placed(label, None, error, asked)
         return Placed(label, study, study.error, asked)
 
+    def _gains_to_tell(self, drawn: Drawn) -> int:
+        """Of how many groups the gain is told; each takes an evaluation of the whole problem."""
+        if self._aim.explains:
+            return len(drawn.groups)
+        return GAIN_WORK // len(drawn.problem.tasks) if self._aim.is_traced and drawn.problem.tasks else 0
+
     def _moves(self, drawn: Drawn, devices: Sequence[int]) -> Iterator[Move]:
         """The groups that go elsewhere than now, those first whose move gains most, or else the largest."""
         measured, before = measure(drawn.problem), assignment_of(drawn, self._file) or drawn.start
-        value = measured.plan(devices).value if self._aim.explains else 0.0
+        left = self._gains_to_tell(drawn)
+        value = measured.plan(devices).value if left else 0.0
         names = short_names([device.name for device in drawn.devices])
         found: list[Move] = []
-        for group, tasks in zip(drawn.groups, drawn.problem.groups, strict=True):
+        groups = sorted(zip(drawn.groups, drawn.problem.groups, strict=True), key=lambda pair: -len(pair[0].nodes))
+        for group, tasks in groups:
             old, new = before[tasks[0]], devices[tasks[0]]
             if old == new or not group.nodes:
                 continue
             loss = None
             # what may no longer be where it was has no loss
-            if self._aim.explains and old in group.choices:
+            if left and old in group.choices:
+                left -= 1
                 stays = list(devices)
                 for task in tasks:
                     stays[task] = old

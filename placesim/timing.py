@@ -64,13 +64,15 @@ def study_time(
 
 
 @collector_paused()
-def study_walk(load: Callable[[], Loaded], options: Options, name: str) -> tuple[TimeStudy, WalkedSteps]:
+def study_walk(
+    load: Callable[[], Loaded], options: Options, name: str, *, is_traced: bool = False
+) -> tuple[TimeStudy, WalkedSteps]:
     """What `study_time` and `walk_steps` give, from one walk where devices have the memory for it."""
     walks = _Walks(load, options, None)
     walked, error = walks.settled(is_executed=False)
     machine = walks.machine(walked.report)
     recorded = _by_step(walked.recorder, walks.repeats)
-    study = study_steps(name, recorded, machine, _memory(walked.report, walked.recorder), error)
+    study = study_steps(name, recorded, machine, _memory(walked.report, walked.recorder), error, is_traced=is_traced)
     study = replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
     peaks = {usage.device: usage.peak for usage in walked.report.memory}
     return study, WalkedSteps(machine, walked.recorder.prepared, [step.steady for step in recorded], peaks)

@@ -59,8 +59,16 @@ def _side_options(command: Command) -> Command:
 @time_option("How long a step takes, and what got slower; without it where that is quickly found.")
 @size_options("memory and time")
 @format_option
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write a page that shows the steps of both graphs one above the other: what ran when, memory, and what moved.",
+)
 @debug_option
-def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, form: str, **values: Any) -> int:
+def diff_command(
+    a: str, b: str | None, memory: bool | None, time: bool | None, form: str, html: str | None, **values: Any
+) -> int:
     """Compare two placements: nodes that moved, came or went, transfers, peaks of memory, the step's time, and errors.
 
     A and B are each whatever `run` takes, or a report that `--format json` wrote; a prediction that `simulate --format json`
@@ -73,6 +81,7 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
       placesim diff graphs/towers.yaml --soft-placement --a-gpu 4 --b-gpu 1
       placesim diff placement.json model.yaml
       placesim diff model.yaml --batch 64 --a-gpu-model 'Tesla K80' --b-gpu-model 'Tesla V100-SXM2-16GB'
+      placesim diff old.yaml new.yaml --html difference.html
     """
     from placesim.cli.graph_arguments import Wish, Wishes, open_subject
     from placesim.cli.output import complain, write_styled
@@ -86,6 +95,8 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
     if a == "-" and b in ("-", None):
         raise click.UsageError("standard input twice: got - for both, expected it once")
     names = (a, a if b is None else b)
+    if html is not None:
+        _check_steps(names)
     sized = {key: value for side in sides for key, value in side.items() if key in ("batch", "shape")}
     wishes = Wishes(*(Wish.of(asked, sized, by_itself=True) for asked in (memory, time)))
     before, after = (
@@ -100,7 +111,42 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
         for asked, what, note in ((memory, "memory", snapshot.memory_note), (time, "time", snapshot.time_note)):
             if asked and note:
                 complain(f"{escape_line(label)}: {what} is not compared. {note}\n")
+    if html is not None:
+        _write_page(names, sides, labels, html)
     return 1 if difference else 0
+
+
+def _check_steps(names: tuple[str, str]) -> None:
+    """UsageError for what holds no steps, or can't be read again to simulate them."""
+    from placesim.files.reading import is_stream
+
+    for name in names:
+        if name == "-" or is_stream(name):
+            raise UsageError(f"no page of a stream: got {name}, expected a file, which is read again to simulate its steps")
+
+
+def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: list[str], html: str) -> None:
+    """The steps of both.  Raises what is wrong with a graph, or keeps its steps from being walked through."""
+    from pathlib import Path
+
+    from placesim.cli.graph_arguments import graph_loader, graph_name
+    from placesim.cli.options import shell_environment
+    from placesim.cli.output import write_files
+    from placesim.graph_plans.study import Placed
+    from placesim.options import make_options
+    from placesim.report.pictures.comparison_page import Comparison, comparison_page
+    from placesim.timing import study_time
+
+    if names[0] == names[1]:
+        # the graph stands in the title
+        labels = [label.removeprefix(f"{names[0]} (").removesuffix(")") for label in labels]
+    found = []
+    for name, side, label in zip(names, sides, labels, strict=True):
+        options = make_options({"environment": shell_environment(), **side})
+        study = study_time(graph_loader(name, options), options, graph_name(name), is_traced=True)
+        found.append(Placed(label, study, study.error))
+    page = comparison_page(Comparison(" · ".join(dict.fromkeys(map(graph_name, names))), found, 0, 1))
+    write_files({Path(html): [page.encode()]})
 
 
 def _check_predictions(before: Snapshot, after: Snapshot) -> None:

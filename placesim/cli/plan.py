@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -163,14 +164,14 @@ def plan_command(
     options = make_options(given(values | known))
     check_method(method)
     effort = Effort(seconds, evaluations, seed, jobs, method)
-    aim = Aim(Sought(objective), contiguous, explain or html is not None, html is not None)
+    aim = Aim(Sought(objective), contiguous, explain, html is not None)
     patterns = ("*",) if free_all else free
     load = graph_loader(graph, options)
     # what was found until Ctrl-C is told, and written
     with Unhurried():
         with _Best(is_bytes=aim.sought is Sought.MEMORY) as best:
             study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
-        _tell(study, form or "text", top)
+        _tell(study, form or "text", top, output)
         if html is not None:
             _write_page(study, html)
         if study.plan is None:
@@ -180,13 +181,13 @@ def plan_command(
         return 130 if study.is_interrupted else 0
 
 
-def _tell(study: PlanStudy, form: str, top: int) -> None:
+def _tell(study: PlanStudy, form: str, top: int, output: str | None) -> None:
     from placesim.cli.output import complain, is_terminal, write
 
     if form == "text" and is_terminal(sys.stdout):
         from placesim.report.terminal_planning import styled_plan
 
-        write(styled_plan(study, sys.stdout, top), is_styled=True)
+        write(styled_plan(study, sys.stdout, top, output), is_styled=True)
     else:
         write(find_form(FORMS, form).write(study, top))
     if study.plan is None:
@@ -203,22 +204,28 @@ class _Best:
         self._is_shown = sys.stderr.isatty()
 
     def __enter__(self) -> _Best:
+        self._say("walking through the step, and simulating what a plan is held against")
         return self
 
     def __exit__(self, *error: Any) -> None:
-        if self._is_shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        self._say("")
 
     def show(self, planned: Planned) -> None:
         """Called with each better plan, and with each better bound."""
+        if planned.plan is not None:
+            best, bound = self._readable(planned.plan.value), self._readable(planned.bound.value)
+            self._say(f"best {best} by {planned.method}, none below {bound} ({planned.gap:.1%} less); Ctrl-C keeps it")
+
+    def _readable(self, value: float) -> str:
         from placesim.report.text.amounts import readable_seconds, readable_size
 
-        if self._is_shown and planned.plan is not None:
-            value = planned.plan.value
-            told = readable_size(round(value)) if self._is_bytes else readable_seconds(value)
-            found = f"best {told}, none can be more than {planned.gap:.1%} less ({planned.method})"
-            sys.stderr.write(f"\r\x1b[K{found}")
+        return readable_size(round(value)) if self._is_bytes else readable_seconds(value)
+
+    def _say(self, text: str) -> None:
+        if self._is_shown:
+            # a line that is wider than the terminal could not be erased
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write(f"\r\x1b[K{text[:width]}")
             sys.stderr.flush()
 
 

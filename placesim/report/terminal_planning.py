@@ -3,65 +3,119 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
+from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
 from placesim.escapes import escape_line
 from placesim.graph_plans.study import PlanStudy, Sought
+from placesim.inspection.device_names import short_names
 from placesim.report.terminal_blocks import as_encoded
 from placesim.report.terminal_console import console_into
 from placesim.report.text.amounts import readable_seconds, readable_size
 from placesim.report.text.planning import NOTHING, fullest_share, summary
 
-_WHAT = {Sought.LATENCY: "a step", Sought.THROUGHPUT: "the busiest device", Sought.MEMORY: "the highest peak"}
+_WHAT = {
+    Sought.LATENCY: "a step takes",
+    Sought.THROUGHPUT: "the busiest device of a step takes",
+    Sought.MEMORY: "the highest peak of memory is",
+}
+_MISSED_LEAST = (">load", ">bytes", ">transfers", ">memory", ">peak")
+"""What a narrow terminal is not shown, in this order."""
+_LEAST_NAME, _MOST_NAME = 20, 60
+_GAP = 2
 
 
-def styled_plan(study: PlanStudy, stream: TextIO, top: int) -> str:
-    """A line of the plan, a table of placements, the groups that move, and how much TensorFlow has to be told."""
+def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None = None) -> str:
+    """The plan beside what the graph's placement is now, the bound, a table of placements, and the groups that move.
+
+    `output` is the file to which the plan is written, if it is.
+    """
     buffer = io.StringIO()
     console = console_into(stream, buffer)
-    console.print(_head(study), soft_wrap=True)
+    for line in _head(study):
+        console.print(line)
     console.print()
-    console.print(_placements(study))
+    console.print(_placements(study, console.width))
+    for error in dict.fromkeys(summary(placed) for placed in study.placements if placed.error is not None):
+        console.print(Text(escape_line(error), "dim"))
     if study.moves[:top]:
         console.print()
-        console.print(_moves(study, top))
+        console.print(_moves(study, top, console.width))
+        if len(study.moves) > top:
+            console.print(Text(f"and {len(study.moves) - top:,} more; `--top` says how many are told", "dim"))
     if study.asked:
         console.print()
-        devices = len(set(study.asked.values()))
-        text = f"{len(study.asked):,} nodes have to ask for one of {devices} devices; `--output planned.yaml` writes them"
-        console.print(Text(text, "dim"), soft_wrap=True)
+        console.print(Text(_asked(study, output), "dim"))
     return as_encoded(buffer.getvalue(), stream)
 
 
-def _head(study: PlanStudy) -> Text:
+def _asked(study: PlanStudy, output: str | None) -> str:
+    nodes, devices = len(study.asked), sorted(set(study.asked.values()))
+    which = short_names(devices)[0] if len(devices) == 1 else f"one of {len(devices)} devices"
+    who = "1 node has" if nodes == 1 else f"{nodes:,} nodes have"
+    how = "; `--output planned.yaml` writes them" if output is None else f", and do in {escape_line(output)}"
+    return f"{who} to ask for {which}{how}"
+
+
+def _head(study: PlanStudy) -> Iterator[Text]:
     if study.plan is None:
-        return Text("no plan fits", "bold red")
-    head = Text(f"plan, {_WHAT[study.sought]} ").append(_readable(study, study.value), "bold")
+        yield Text("no plan fits", "bold red")
+        return
+    head = Text(f"{_WHAT[study.sought]} ").append(_readable(study, study.value), "bold")
+    before = study.before
+    if before is not None and before is not study.plan:
+        was = before.value(study.sought)
+        head.append(f" with {escape_line(study.plan.label)}, {_readable(study, was)} with {escape_line(before.label)}")
+        if was and study.value < was:
+            head.append(f": {1 - study.value / was:.0%} less", "green")
+    yield head
     if study.is_optimal:
-        return head.append(f"   optimal: {study.bound.why}")
-    bound = _readable(study, study.bound.value)
-    return head.append(f"   none can be below {bound} ({study.gap:.0%} less): {study.bound.why}")
+        yield Text(f"nothing can be better: {study.bound.why}")
+    else:
+        yield Text(f"no placement can be below {_readable(study, study.bound.value)} ({study.gap:.0%} less): {study.bound.why}")
+    if study.is_interrupted:
+        yield Text("the search was interrupted: the best so far", "yellow")
 
 
 def _readable(study: PlanStudy, value: float) -> str:
     return readable_size(round(value)) if study.sought is Sought.MEMORY else readable_seconds(value)
 
 
-def _table(first: str, *columns: str) -> Table:
-    """A column whose name begins with `>` is of numbers."""
-    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    found.add_column(first, no_wrap=True, overflow="ellipsis", max_width=44)
-    for column in columns:
-        justify = "right" if column.startswith(">") else "left"
-        found.add_column(column.removeprefix(">"), justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+def _table(width: int, names: Sequence[Text], head: Sequence[str], rows: Sequence[Sequence[Text]]) -> Table:
+    """Names have what room numbers leave; a column whose name begins with `>` is of numbers."""
+    room = min(_MOST_NAME, max(_LEAST_NAME, _room(width, head, rows)))
+    titles = [title.removeprefix(">") for title in head]
+    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
+    found.add_column(titles[0], no_wrap=True, overflow="ellipsis", max_width=room)
+    for title, column in zip(titles[1:], head[1:], strict=True):
+        justify: JustifyMethod = "right" if column.startswith(">") else "left"
+        found.add_column(title, justify=justify, no_wrap=True, overflow="ellipsis")
+    for name, row in zip(names, rows, strict=True):
+        found.add_row(_shortened(name, room), *row)
     return found
 
 
-def _placements(study: PlanStudy) -> Table:
-    found = _table("placement", ">step", ">load", ">peak", ">transfers", ">bytes", ">memory", "")
+def _room(width: int, head: Sequence[str], rows: Sequence[Sequence[Text]]) -> int:
+    """How wide a table's names may be beside its other columns."""
+    columns = zip(head[1:], zip(*rows, strict=True), strict=True)
+    return width - _GAP - sum(max(len(title.removeprefix(">")), *map(len, cells)) + _GAP for title, cells in columns)
+
+
+def _shortened(name: Text, room: int) -> Text:
+    """A name's end tells more than its middle does."""
+    if len(name) <= room:
+        return name
+    return name[: room // 3].append("…").append_text(name[len(name) - (room - room // 3 - 1) :])
+
+
+def _placements(study: PlanStudy, width: int) -> Table:
+    """Without what a narrow terminal has no room for."""
+    head = ["placement", ">step", ">load", ">peak", ">transfers", ">bytes", ">memory", ""]
+    names, rows = [], []
     for placed in study.placements:
         style = "bold green" if placed is study.plan else ""
         timed, fullest = placed.study, fullest_share(placed)
@@ -70,22 +124,31 @@ def _placements(study: PlanStudy) -> Table:
             size = readable_size(sum(transfer.bytes for transfer in timed.transfers))
             load, peak = placed.value(Sought.THROUGHPUT), placed.value(Sought.MEMORY)
             values = readable_seconds(placed.seconds), readable_seconds(load), readable_size(round(peak))
-            cells = [*values, str(len(timed.transfers)), size]
-        memory = NOTHING if fullest is None else f"{fullest:.0%}"
-        note = "" if placed.fits else summary(placed)
-        found.add_row(*(Text(escape_line(cell), style) for cell in (placed.label, *cells, memory, note)))
-    return found
+            cells = [*values, f"{len(timed.transfers):,}", size]
+        note = "" if placed.error is None else placed.error.type_name
+        names.append(Text(escape_line(placed.label), style))
+        rows.append(
+            [Text(escape_line(cell), style) for cell in (*cells, NOTHING if fullest is None else _share(fullest), note)]
+        )
+    for title in _MISSED_LEAST:
+        if _room(width, head, rows) < min(_LEAST_NAME, max(map(len, names))):
+            at = head.index(title)
+            head, rows = [*head[:at], *head[at + 1 :]], [[*row[: at - 1], *row[at:]] for row in rows]
+    return _table(width, names, head, rows)
 
 
-def _moves(study: PlanStudy, top: int) -> Table:
+def _share(share: float) -> str:
+    return f"{share:.1%}" if share < 0.0995 else f"{share:.0%}"
+
+
+def _moves(study: PlanStudy, top: int, width: int) -> Table:
     is_told = any(move.loss is not None for move in study.moves)
-    found = _table("what moves", ">nodes", "from", "to", *([">lost where it stays"] if is_told else []))
+    names, rows = [], []
     for move in study.moves[:top]:
-        cells = [str(len(move.nodes)), move.source, move.target]
-        if is_told:
-            cells.append(NOTHING if move.loss is None else _signed(study, move.loss))
-        found.add_row(Text(escape_line(move.nodes[0])), *map(Text, cells))
-    return found
+        gain = [NOTHING if move.loss is None else _signed(study, move.loss)] if is_told else []
+        names.append(Text(escape_line(move.nodes[0])))
+        rows.append([Text(cell) for cell in (f"{len(move.nodes):,}", move.source, move.target, *gain)])
+    return _table(width, names, ["what moves", ">nodes", "from", "to", *([">gain"] if is_told else [])], rows)
 
 
 def _signed(study: PlanStudy, loss: float) -> str:

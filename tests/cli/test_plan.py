@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import re
 import signal
 import subprocess
 import sys
 import time
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
+from placesim.cli.plan import _Best
+from placesim.loading import load
+from placesim.options import make_options
+from placesim.planned import study_plan
+from placesim.planning.bounds import Bound
+from placesim.planning.portfolio import Effort, Planned
+from placesim.planning.problem import Plan
+from placesim.report.terminal_planning import styled_plan
 from tests.cli.shell import ROOT, Shell, rows
 
 BRANCHES = """
@@ -140,3 +151,43 @@ def _searches(process: int) -> bool:
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     commands = (Path(f"/proc/{child}/cmdline") for child in children)
     return any(b"forkserver" in command.read_bytes() for command in commands if command.exists())
+
+
+def test_a_page_is_written_beside_the_report(shell: Shell) -> None:
+    ended = shell("plan", shell.write("g.yaml", FREE), *FEW, "--html", "plan.html", "--format", "json")
+    assert (ended.code, ended.complaint) == (0, "")
+    told = json.loads(ended.output)
+    # the page's rows have gains
+    assert all(move["loss"] is not None for move in told["moves"])
+    assert "placesim" in (shell.directory / "plan.html").read_text().partition("\n")[2]
+
+
+@pytest.mark.parametrize("columns", [50, 60, 80, 120, 200])
+def test_a_terminal_is_told_in_its_width(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    options = make_options({})
+    text = FREE.replace("a1", "a_scope_with_a_long_name/and_another_one/first").encode()
+    study = study_plan(lambda: load(BytesIO(text), "g.yaml", options), options, "g.yaml", Effort(evaluations=100, jobs=1))
+    told = styled_plan(study, io.TextIOWrapper(BytesIO(), encoding="utf-8"), 1, "planned.yaml")
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", told).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert lines[0].startswith("a step takes ")
+    table = next(line.split() for line in lines if line.startswith("placement"))
+    assert table[:2] == ["placement", "step"]
+    assert ("load" in table) == (columns >= 80)
+    assert "…" not in "".join(line for line in lines if line.startswith("the plan"))
+    assert any(line.endswith("`--top` says how many are told") for line in lines) or len(study.moves) == 1
+
+
+def test_the_line_of_progress_has_the_terminal_s_width_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "30")
+    plan = Plan(0.02, (0,))
+    with _Best(is_bytes=False) as best:
+        best.show(Planned(plan, Bound(0.01, "why"), "move", 1.0))
+    first, second, last = terminal.getvalue().split("\r\x1b[K")[1:]
+    assert max(len(first), len(second)) == 29
+    assert second.startswith("best 20 ms by move, none be")
+    assert last == ""

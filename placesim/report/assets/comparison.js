@@ -3,6 +3,9 @@
 /** How long after a selection one side doesn't follow the other's scrolling, in milliseconds. */
 const STILL_MS = 150;
 
+/** A host's rows take no more of the height, so that GPUs below them are seen beside each other. */
+const MOST_LANE = 112;
+
 class ComparisonPage {
   constructor(data) {
     this.data = data;
@@ -94,7 +97,7 @@ class ComparisonPage {
       select: (span) => this.selectAt(side, span),
       zoomTo: (span) => this.zoomTo(side, span),
       hover: (found, event) => this.hovered(side, found, event),
-    });
+    }, MOST_LANE);
     place.addEventListener("scroll", () => this.scrolled(side));
     lanes.canvas.setAttribute("aria-label", `${SIDES[side]}: ${lanes.canvas.getAttribute("aria-label")}`);
     lanes.isLit = this.isLit ?? true;

@@ -54,9 +54,9 @@ const laneKeys = (page, axis) => ({
 });
 
 class LanesView {
-  /** `actions`: `select(span)`, `zoomTo(span)`, `hover(hit, event)`. */
-  constructor(container, model, axis, actions) {
-    Object.assign(this, { container, model, axis, actions });
+  /** `actions`: `select(span)`, `zoomTo(span)`, `hover(hit, event)`; `most` is how high a lane may be. */
+  constructor(container, model, axis, actions, most = MAX_LANE) {
+    Object.assign(this, { container, model, axis, actions, most });
     this.chosen = NONE;
     this.hovered = null;
     this.isLit = true;
@@ -97,7 +97,7 @@ class LanesView {
       add({ kind: "heading", height: HEADING, text: names || group.lanes[0].name, more: this.groupText(group) });
       for (const { label } of group.lanes) {
         const found = rows[lane++];
-        const height = found.length * (ROW + ROW_GAP) > MAX_LANE ? Math.max(LEAST_ROW, Math.floor(MAX_LANE / found.length)) : ROW + ROW_GAP;
+        const height = found.length * (ROW + ROW_GAP) > this.most ? Math.max(LEAST_ROW, Math.floor(this.most / found.length)) : ROW + ROW_GAP;
         found.forEach((row, i) => add({ kind: "row", height, row, label: i ? "" : label, lane: lane - 1 }));
         y += 2;
       }

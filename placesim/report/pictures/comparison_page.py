@@ -42,7 +42,7 @@ class Comparison(NamedTuple):
 
 
 def plan_page(study: PlanStudy) -> str | None:
-    """The page of a plan, beside what it was held against; None where nothing was simulated, so that there is nothing to show."""
+    """The page of a plan, beside what it was held against; None where nothing was simulated: there is nothing to show."""
     runs = [number for number, placed in enumerate(study.placements) if placed.study is not None]
     if not runs:
         return None

@@ -1,8 +1,8 @@
 """What a page shows -> the whole of it, one HTML file that needs nothing else: no network, no second file.
 
-All pages have one frame, `assets/shell.html`: a header with a title, and where there are any a search field, a choice of colours and
-buttons; then what each has for itself.  Styles and scripts stand in a page as they are in `assets/`, data compressed, for the
-browser to unpack.  The same input gives the same bytes.
+All pages have one frame, `assets/shell.html`: a header with a title, and where there are any a search field, a choice of
+colours and buttons; then what each has for itself.  Styles and scripts stand in a page as they are in `assets/`, data
+compressed, for the browser to unpack.  The same input gives the same bytes.
 """
 
 from __future__ import annotations

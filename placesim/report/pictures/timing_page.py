@@ -11,7 +11,7 @@ LANES = ("looks.js", "span_data.js", "span_rows.js", "lanes.js", "box_looks.js",
 COLOURS = (("op", "op type"), ("scope", "scope"), ("kind", "kind of work"))
 BUTTONS = (
     Button("nearer", "+", "Nearer (+)", "Nearer"),
-    Button("farther", "−", "Farther (-)", "Farther"),
+    Button("farther", "&minus;", "Farther (-)", "Farther"),
     Button("fit", "Fit", "The whole step (f)"),
     Button("lit", "Path", "Light up the critical path (c)", is_switch=True),
     Button("arrows", "Arrows", "Arrows along transfers (a)", is_switch=True),

@@ -1,0 +1,292 @@
+"""The page that compares placements: what is in its file, and in a real headless Chromium what a person sees and does."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placesim.graph_plans.study import ANNOTATED, DEFAULT, PLANNED, Placed, PlanStudy, Sought
+from placesim.loading import load
+from placesim.options import make_options
+from placesim.planned import Aim, study_plan
+from placesim.planning.portfolio import Effort
+from placesim.report.pictures import comparison_page as comparing
+from placesim.report.pictures.comparison_page import Comparison, comparison_page, plan_page
+from placesim.report.pictures.timing_data import span_count
+from placesim.timing import study_time
+from tests.browser.chromium import Browser, Page, open_browser
+
+BRANCHES = """
+devices: {cpu: 1, gpu: {count: 2, model: Tesla V100-SXM2-16GB}}
+nodes:
+- {op: Placeholder, name: x, dtype: float32, shape: [4096, 4096]}
+- {op: MatMul, name: left/first, inputs: [x, x]}
+- {op: MatMul, name: left/second, inputs: [left/first, x]}
+- {op: MatMul, name: right/first, inputs: [x, x], attrs: {transpose_a: true}}
+- {op: MatMul, name: right/second, inputs: [right/first, x]}
+- {op: Add, name: sum, inputs: [left/second, right/second]}
+fetch: [sum]
+"""
+
+
+@cache
+def plan(name: str = "g.yaml", sought: Sought = Sought.LATENCY, text: str = BRANCHES) -> PlanStudy:
+    options = make_options({})
+    aim = Aim(sought, is_traced=True)
+    return study_plan(
+        lambda: load(BytesIO(text.encode()), name, options), options, name, Effort(evaluations=300, jobs=1), aim=aim
+    )
+
+
+def written(study: PlanStudy) -> str:
+    page = plan_page(study)
+    assert page is not None
+    return page
+
+
+def unpacked(page: str, name: str = "data") -> dict[str, Any]:
+    found = re.search(rf'<script type="text/plain" id="packed-{name}">([^<]*)</script>', page)
+    assert found is not None
+    document: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found[1])))
+    return document
+
+
+# --- the file -------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_needs_no_network_and_is_the_same_each_time() -> None:
+    page = written(plan())
+    assert set(re.findall(r"""(?:src|href)=["']([^"'$]*)""", page)) <= {"data:,", "#"}
+    assert set(re.findall(r"https?://[^\s\"'<)]*", page)) <= {"http://www.w3.org/2000/svg"}
+    assert page == written(plan())
+
+
+def test_a_name_cannot_become_markup() -> None:
+    page = written(plan("</script><img src=x>.yaml"))
+    assert "<img src=x" not in page
+    assert unpacked(page)["graph"] == "</script><img src=x>.yaml"
+
+
+def test_steps_share_the_numbers_of_names() -> None:
+    page, study = written(plan()), plan()
+    data = unpacked(page)
+    for number, placed in enumerate(study.placements):
+        assert placed.study is not None
+        step = unpacked(page, f"step-{number}")
+        assert "names" not in step
+        names = sorted(data["names"][name] for name in step["spans"]["name"])
+        assert names == sorted([run.node for run in placed.study.nodes] + [run.tensor for run in placed.study.transfers])
+
+
+def test_what_is_shown_first_is_the_graph_s_own_placement_and_the_plan() -> None:
+    study = plan()
+    data = unpacked(written(study))
+    labels = [placed["label"] for placed in data["placements"]]
+    assert [labels[data["before"]], labels[data["after"]]] == [DEFAULT, PLANNED]
+    assert data["plan"]["moves_from"] == data["before"]
+    annotated = plan(text=BRANCHES.replace("name: sum,", "name: sum, device: /gpu:1,"))
+    assert annotated.before is not None
+    assert annotated.before.label == ANNOTATED
+
+
+def test_a_placement_for_which_there_is_no_room_has_no_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = plan()
+    assert study.plan is not None
+    assert study.plan.study is not None
+    monkeypatch.setattr(comparing, "MAX_SPANS", span_count(study.plan.study))
+    page = written(study)
+    data = unpacked(page)
+    assert [placed["label"] for placed in data["placements"] if placed["has_lanes"]] == [PLANNED]
+    assert page.count('id="packed-step-') == 1
+
+
+# --- in the browser -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with open_browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+def opened(browser: Browser, text: str, directory: Path, **window: Any) -> Page:
+    (directory / "page.html").write_text(text, "utf-8")
+    return browser.open(directory / "page.html", **window)
+
+
+@pytest.fixture
+def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
+    """The page of a plan; whatever a test does, nothing may stand in the console and nothing be asked of a network."""
+    found = opened(browser, written(plan()), tmp_path)
+    yield found
+    assert found.complaints() == []
+    assert {url.partition(":")[0] for url in found.requested_urls()} <= {"file", "data"}
+
+
+def settled(page: Page) -> None:
+    page.wait("comparison.lanes.every(lanes => !lanes.waiting)")
+
+
+def seen(page: Page) -> list[float]:
+    found: list[float] = page.value("[comparison.axis.from, comparison.axis.to]")
+    return found
+
+
+@pytest.mark.browser
+def test_both_steps_are_on_one_axis_and_move_together(page: Page) -> None:
+    study = plan()
+    assert study.before is not None
+    assert study.before.study is not None
+    assert seen(page) == [0, pytest.approx(study.before.seconds)]
+    where = "comparison.lanes.map(lanes => lanes.x(0.01) + lanes.canvas.getBoundingClientRect().x)"
+    left, right = page.value(where)
+    assert left == right
+    # a wheel over the one below moves the one above
+    x, y = page.value(
+        "(() => { const b = comparison.lanes[1].canvas.getBoundingClientRect(); return [b.x + 400, b.y + 40]; })()"
+    )
+    for _ in range(10):
+        page.send("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=-120)
+    settled(page)
+    start, end = seen(page)
+    assert 0 < start < end < study.before.seconds
+    left, right = page.value(where)
+    assert left == right
+    page.press("f")
+    assert seen(page) == [0, pytest.approx(study.before.seconds)]
+
+
+@pytest.mark.browser
+def test_the_head_and_the_tables_tell_what_the_study_does(page: Page) -> None:
+    study = plan()
+    assert study.before is not None
+    assert study.before.study is not None
+    head = page.text("#headline")
+    less = round(100 * (1 - study.value / study.before.seconds))
+    assert re.match(rf"A step takes [0-9.]+ ms instead of [0-9.]+ ms, {less} % less\. No placement can be below ", head)
+    assert study.bound.why in head
+    rows = page.value("[...document.querySelectorAll('#placements tbody tr')].map(r => r.cells[0].firstChild.textContent)")
+    assert rows == [placed.label for placed in study.placements]
+    assert page.value("document.querySelector('#placements tr.plan').cells[0].textContent") == f"{PLANNED}after"
+    moves = page.value("[...document.querySelectorAll('#moves tbody a')].map(a => a.textContent)")
+    assert moves == [move.nodes[0] for move in study.moves]
+    held = page.value("[...document.querySelectorAll('#memory tbody tr')].map(r => r.cells[0].textContent)")
+    assert held == ["CPU:0", "GPU:0", "GPU:1"]
+
+
+@pytest.mark.browser
+def test_what_moves_is_lit_up_in_both_and_a_node_is_told_of_both(page: Page) -> None:
+    (first, *_) = [move.nodes[0] for move in plan().moves]
+    page.value("document.querySelector('#moves tbody a').focus()")
+    marked = "comparison.lanes.map(l => l.marked && [...new Set([...l.marked].map(box => l.model.name(spanOf(box))))])"
+    assert page.value(marked) == [[first], [first]]
+    page.value("document.querySelector('#moves tbody a').blur()")
+    assert page.value(marked) == [None, None]
+    page.value("document.querySelector('#moves tbody a').click()")
+    assert page.value(marked) == [[first], [first]]
+    assert page.text("#panel h3") == first
+    page.value("document.querySelector('#panel .items a').click()")
+    assert page.value(marked) == [None, None]
+    devices = page.value("[...document.querySelectorAll('#panel tbody tr')[0].cells].map(c => c.textContent)")
+    assert devices == ["on", "GPU:0", "GPU:1"]
+    assert page.value("comparison.lanes.map(l => l.model.name(l.chosen))") == [first, first]
+    page.wait(f"location.hash === '#' + encodeURIComponent({json.dumps(first)})")
+    page.press("Escape")
+    assert page.text("#panel h3") == "Both steps"
+    assert page.value("comparison.lanes.map(l => l.chosen)") == [-1, -1]
+
+
+@pytest.mark.browser
+def test_any_two_can_be_chosen_and_change_places(page: Page) -> None:
+    page.value("byId('before').value = '0'; byId('before').dispatchEvent(new Event('change'))")
+    page.wait("comparison.shown.before === 0")
+    assert seen(page)[1] == pytest.approx(plan().placements[0].seconds)
+    assert page.text("#headline").startswith("A step takes")
+    moved = page.value("comparison.moves.map(m => [m.label, m.source])")
+    assert all(source.startswith("CPU") for _, source in moved)
+    assert moved
+    page.press("x")
+    page.wait("comparison.shown.after === 0")
+    assert page.value("comparison.moves.every(m => m.target.startsWith('CPU'))")
+    assert "times" in page.text("#time-after")
+    assert page.value("document.querySelectorAll('.lanes').length") == 2
+
+
+@pytest.mark.browser
+def test_keys_walk_along_the_path_of_the_side_where_the_user_is(page: Page) -> None:
+    page.press("n")
+    first = page.value("comparison.chosen.span")
+    assert page.value("comparison.pair[1].path[0][0]") == first
+    page.press("n")
+    assert page.value("comparison.chosen.span") != first
+    page.value("comparison.lanes[0].canvas.focus()")
+    page.press("ArrowDown")
+    assert page.value("comparison.latest") == 0
+    page.press("/")
+    page.type("right/second")
+    page.press("Enter")
+    assert page.text("#panel h3") == "right/second"
+    page.press("t")
+    assert page.value("getComputedStyle(document.body).colorScheme") == "dark"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "dark"), [(360, False), (768, True), (1280, False), (1920, True)])
+def test_nothing_is_wider_than_the_window_or_lies_on_another(browser: Browser, tmp_path: Path, width: int, dark: bool) -> None:
+    page = opened(browser, written(plan("a-graph-with-a-rather-long-name-of-its-own.yaml")), tmp_path, width=width, dark=dark)
+    assert page.value("document.documentElement.scrollWidth") <= width
+    parts = "header > *, .side-head > *, #cards > *, #headline, #legend, .lanes, #panel"
+    boxes = page.value(
+        f"[...document.querySelectorAll({json.dumps(parts)})].map(e => [e.id || e.tagName, e.getBoundingClientRect()])"
+        ".filter(([, b]) => b.width && b.height).map(([id, b]) => [id, b.left, b.top + scrollY, b.right, b.bottom + scrollY])"
+    )
+    for number, (name, left, top, right, bottom) in enumerate(boxes):
+        assert right <= width + 0.5, name
+        for other, *box in boxes[number + 1 :]:
+            apart = right <= box[0] + 0.5 or box[2] <= left + 0.5 or bottom <= box[1] + 0.5 or box[3] <= top + 0.5
+            assert apart, (name, other)
+    assert page.complaints() == []
+
+
+@pytest.mark.browser
+def test_where_nothing_fits_that_is_said(browser: Browser, tmp_path: Path) -> None:
+    small = BRANCHES.replace("V100-SXM2-16GB", "V100-SXM2-16GB, memory: 400MiB").replace(
+        "op: MatMul", "device: /gpu:0, op: MatMul"
+    )
+    study = plan(text=small)
+    assert study.plan is None
+    page = opened(browser, written(study), tmp_path)
+    assert page.text("#error").startswith("No plan fits: ")
+    assert "does not fit" in page.text("#placements")
+    assert page.complaints() == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("sought", "words"), [(Sought.THROUGHPUT, "The busiest device"), (Sought.MEMORY, "The highest peak")])
+def test_other_objectives_are_told_in_their_words(browser: Browser, tmp_path: Path, sought: Sought, words: str) -> None:
+    page = opened(browser, written(plan(sought=sought)), tmp_path)
+    assert page.text("#headline").startswith(words)
+    assert page.complaints() == []
+
+
+@pytest.mark.browser
+def test_two_graphs_are_compared_in_the_same_way(browser: Browser, tmp_path: Path) -> None:
+    def simulated(name: str, model: str) -> Placed:
+        options = make_options({"gpu_model": model})
+        data = BRANCHES.encode()
+        return Placed(name, study_time(lambda: load(BytesIO(data), "g.yaml", options), options, name, is_traced=True))
+
+    found = [simulated("a", "Tesla K80"), simulated("b", "Tesla V100-SXM2-16GB")]
+    page = opened(browser, comparison_page(Comparison("g.yaml", found, 0, 1)), tmp_path)
+    assert re.fullmatch(r"A step takes .* instead of .*, .* less: b beside a\.", page.text("#headline"))
+    assert "Nothing: each node is where it was." in page.text("#moves")
+    assert page.complaints() == []
