@@ -14,6 +14,7 @@ ROOMS = {
     "collector": "",
     "deadlines": "errors",
     "interrupts": "",
+    "processes": "",
     "wire": "",
     "suggestions": "",
     "escapes": "",
@@ -35,7 +36,7 @@ ROOMS = {
         "byte_counts deadlines files suggestions tensor_fields wire collector checkpoints placement graph devices memory ops "
         "dtypes errors traces"
     ),
-    "planning": "suggestions timelines errors",
+    "planning": "suggestions processes timelines errors",
     "prediction": "timelines traces runtime devices ops dtypes errors",
     "inspection": "escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
     "graph_plans": "planning prediction formats inspection runtime placement timelines graph devices ops errors",
@@ -45,7 +46,7 @@ ROOMS = {
     "calibration": "simulation loading options formats prediction runtime graph devices errors",
     "known": "loading options inspection prediction runtime graph errors",
     "sizing": "known walks simulation loading options inspection runtime devices errors",
-    "sweeping": "files suggestions timing simulation loading options report formats graph prediction devices errors",
+    "sweeping": "files suggestions processes timing simulation loading options report formats graph prediction devices errors",
     "planned": (
         "timing sizing simulation loading options report graph_plans planning prediction inspection formats placement graph "
         "devices errors"
