@@ -39,7 +39,7 @@ ROOMS = {
     "planning": "suggestions processes timelines errors",
     "prediction": "timelines traces runtime devices ops dtypes errors",
     "inspection": "escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
-    "graph_plans": "planning prediction formats inspection runtime placement timelines graph devices ops errors",
+    "graph_plans": "planning prediction formats inspection runtime placement timelines graph devices dtypes ops errors",
     "report": "traces escapes marked graph_plans inspection prediction runtime placement graph devices ops dtypes errors",
     "walks": "suggestions simulation loading options report runtime errors",
     "timing": "collector walks simulation loading options prediction runtime graph errors",
@@ -51,6 +51,7 @@ ROOMS = {
         "timing sizing simulation loading options report graph_plans planning prediction inspection formats placement graph "
         "devices errors"
     ),
+    "planned_files": "simulation loading options report graph_plans formats placement graph errors",
     "forecasts": "timing sweeping loading options report",
     "manual": "",
     "options": "suggestions devices errors",
@@ -60,15 +61,16 @@ ROOMS = {
         "memory ops dtypes errors"
     ),
     "cli": (
-        "collector escapes files suggestions deadlines interrupts simulation calibration known sizing timing planned sweeping "
-        "loading options manual inspection planning graph_plans prediction report marked formats devices errors placesim"
+        "collector escapes files suggestions deadlines interrupts simulation calibration known sizing timing planned "
+        "planned_files sweeping loading options manual inspection planning graph_plans prediction report marked formats "
+        "devices errors placesim"
     ),
     "__init__": "interrupts forecasts simulation devices errors",
     "__main__": "cli interrupts",
 }
 """Each room and what it may import beside itself; an arrow only points up this table."""
 THIRD_PARTY = {
-    "yaml": ("formats/graph_file/yaml_tree", "formats/graph_file/writer"),
+    "yaml": ("formats/graph_file/yaml_tree", "formats/graph_file/entry_texts", "formats/graph_file/writer"),
     "click": ("cli/",),
     "rich": ("cli/", "report/terminal"),
     "numpy": (

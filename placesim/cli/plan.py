@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.forms import Form, find_form, form_of_file, form_option
+from placesim.cli.forms import Form, find_form, form_option
 from placesim.cli.options import (
     debug_option,
     feed_option,
@@ -29,6 +29,8 @@ from placesim.interrupts import Unhurried
 
 if TYPE_CHECKING:
     from placesim.graph_plans.study import PlanStudy
+    from placesim.loading import Loaded
+    from placesim.options import Options
     from placesim.planning.portfolio import Planned
 
 AUTO = "auto"
@@ -166,7 +168,7 @@ def plan_command(
         if study.plan is None:
             return 1
         if output is not None:
-            _write_graph(study, load, patterns, output)
+            _write_graph(study, load(), options, patterns, Path(output))
         return 130 if study.is_interrupted else 0
 
 
@@ -226,14 +228,8 @@ def _what_would(study: PlanStudy) -> str:
     return way_out(study)
 
 
-def _write_graph(study: PlanStudy, load: Any, patterns: tuple[str, ...], output: str) -> None:
-    from placesim.cli.convert import FORMS as GRAPH_FORMS
+def _write_graph(study: PlanStudy, loaded: Loaded, options: Options, patterns: tuple[str, ...], output: Path) -> None:
     from placesim.cli.output import write_files
-    from placesim.formats.graph_file.writer import with_feeds_from
-    from placesim.planned import planned_file
+    from placesim.planned_files import planned_content
 
-    loaded = load()
-    file = with_feeds_from(planned_file(loaded, study, patterns), loaded.directory, Path(output).parent)
-    form = form_of_file(GRAPH_FORMS, output)
-    assert form is not None
-    write_files({Path(output): find_form(GRAPH_FORMS, form).write(file)})
+    write_files({output: planned_content(loaded, options, study, patterns, output)})

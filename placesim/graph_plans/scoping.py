@@ -36,9 +36,7 @@ _Context = DeviceSpec | None
 """What the scopes around an entry ask for; None inside of colocation, where other nodes' devices count."""
 
 
-def annotated_text(
-    text: str, base: GraphFile, asked: Mapping[str, str], device_set: DeviceSet, *, soft: bool
-) -> str | None:
+def annotated_text(text: str, base: GraphFile, asked: Mapping[str, str], device_set: DeviceSet, *, soft: bool) -> str | None:
     """The text of a graph file with the devices of a plan; None where that can't be said in it.
 
     `base` is what the text says, with what is freed and what options say; `asked` are devices by node that make the placer
@@ -90,9 +88,7 @@ class _Rules(NamedTuple):
 
 
 class _Scoping:
-    def __init__(
-        self, text: str, base: GraphFile, asked: Mapping[str, str], device_set: DeviceSet, soft: bool
-    ) -> None:
+    def __init__(self, text: str, base: GraphFile, asked: Mapping[str, str], device_set: DeviceSet, soft: bool) -> None:
         self._text = text
         self._base = base
         self._device_set = device_set
@@ -108,20 +104,26 @@ class _Scoping:
         if planned.error is not None:
             raise planned.error
         self._planned = planned
-        self._target = _devices(planned)
+        # where they wait is of no account, and follows from the variables
+        initializers = EntryTexts(text).initializers
+        waits = {node.name for node in self._graph.nodes if node.location in initializers}
+        self._target = {name: device for name, device in _devices(planned).items() if name not in waits}
         self._default = _devices(own) if own.error is None and soft else None
         self._choices = _choices(own) if self._default is not None else {}
         self._members: dict[int, list[str]] = {}
         for node in self._graph.nodes:
             if not _follows(node):
                 self._members.setdefault(self._group(node.name), []).append(node.name)
+        # what is planned for a node itself takes the place of what it asked for
         self._held = {
             node.name: parse_runtime_name(node.device) or ANY
             for node in base.graph.nodes
-            if node.device and not _follows(node)
+            if node.device and node.name not in asked and not _follows(node)
         }
-        groups = {self._group(name) for name in asked}
-        self._required = {self._members[group][0] for group in groups if group in self._members}
+        free = {name for members in self._members.values() for name in members}
+        groups = {self._group(name) for name in asked if name not in free}
+        self._required = {name for name in asked if name in free}
+        self._required |= {self._members[group][0] for group in groups if group in self._members}
 
     def written(self) -> str | None:
         """The text, placed and compared."""
@@ -233,8 +235,9 @@ class _Choice:
 
     def _use(self, entry: Entry, depth: int) -> _Use:
         if entry.children is None:
-            use = _Use(entry, self._made(entry), [], depth)
-            use.wanted = frozenset(self._rules.target[node.name] for node in use.nodes if not _follows(node))
+            nodes = tuple(node for node in self._made(entry) if node.name in self._rules.target)
+            use = _Use(entry, nodes, [], depth)
+            use.wanted = frozenset(self._rules.target[node.name] for node in nodes if not _follows(node))
             return use
         times = len(entry.own) if isinstance(entry.own, list) else 1
         scopes = self._scopes_of.setdefault(id(entry.children), [])
@@ -457,29 +460,39 @@ def _follows(node: Node) -> bool:
 
 
 def _differ(graph: Graph, other: Graph) -> bool:
-    """Whether two graphs differ in more than devices.
-
-    What runs initializers has a `NoOp` for each of their devices: where these are others, so are those.
-    """
-    own = {node.name: node for node in graph.nodes}
-    more = own.keys() - other.ids.keys()
-    if any(own[name].op != "NoOp" for name in more) or other.ids.keys() - own.keys():
+    """Whether two graphs differ in more than devices, and in the nodes that initializers have for them."""
+    groups, others = _initializer_groups(graph), _initializer_groups(other)
+    names = graph.ids.keys() - groups
+    if names != other.ids.keys() - others:
         return True
     for node in other.nodes:
-        same = own[node.name]
+        if node.name in others:
+            continue
+        same = graph.node(node.name)
         if (same.op, same.attrs.keys()) != (node.op, node.attrs.keys()):
             return True
-        inputs, others = list(graph.input_texts(same)), list(other.input_texts(node))
-        if inputs != others and (not more or sorted(_through(graph, inputs, more)) != sorted(others)):
+        inputs, found = graph.input_texts(same), other.input_texts(node)
+        if inputs != found and sorted(_through(graph, inputs, groups)) != sorted(_through(other, found, others)):
             return True
     return False
+
+
+def _initializer_groups(graph: Graph) -> set[str]:
+    """What runs initializers has, where they are on several devices, a `NoOp` for each of these."""
+    found = set()
+    for node in graph.nodes:
+        if node.op == "NoOp" and node.location:
+            whole = graph.ids.get(node.name.rpartition("/NoOp")[0])
+            if whole is not None and (graph.nodes[whole].op, graph.nodes[whole].location) == ("NoOp", node.location):
+                found.add(node.name)
+    return found
 
 
 def _through(graph: Graph, inputs: Sequence[str], groups: AbstractSet[str]) -> Iterator[str]:
     """The inputs, with those of groups in the place of each group."""
     for text in inputs:
         if text.startswith("^") and text[1:] in groups:
-            yield from _through(graph, list(graph.input_texts(graph.node(text[1:]))), groups)
+            yield from _through(graph, graph.input_texts(graph.node(text[1:])), groups)
         else:
             yield text
 

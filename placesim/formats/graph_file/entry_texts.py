@@ -41,13 +41,14 @@ class Entry:
     `children` are those of a scope, which several scopes may share by an alias, None of any other entry; `op` is a node's.
     """
 
-    __slots__ = ("children", "is_colocated", "mapping", "op", "own", "position")
+    __slots__ = ("children", "is_colocated", "is_group", "mapping", "op", "own", "position")
 
     def __init__(self, mapping: yaml.MappingNode, children: list[Entry] | None) -> None:
         self.mapping = mapping
         self.children = children
         self.position = packed(mapping.start_mark)
         self.op = _text(_value(mapping, "op"))
+        self.is_group = all(_value(mapping, key) is None for key in ("op", "nodes", "variable"))
         self.is_colocated = _value(mapping, "colocate_with") is not None
         self.own: Own = _device(_value(mapping, "device"))
 
@@ -114,6 +115,11 @@ class EntryTexts:
             found = self._entries[id(node)] = Entry(node, None if below is None else self._list(below))
         return found
 
+    @property
+    def initializers(self) -> set[int]:
+        """Where the entries stand that run the initializers of variables."""
+        return {entry.position for entry in self._entries.values() if _value(entry.mapping, "initializer") and entry.is_group}
+
     # --- places in the text -----------------------------------------------------------------------------------------
 
     def _offset(self, mark: Any) -> int:
@@ -153,12 +159,10 @@ class EntryTexts:
 
     def with_files(self, moved: Mapping[str, str]) -> str:
         """The text with feeds of files by other paths."""
-        changes = []
-        for key in ("run", "feed"):
-            for node in _scalars_of_files(_value(self.root, key)):
-                if node.value in moved:
-                    changes.append((self._offset(node.start_mark), self._offset(node.end_mark), _flow(moved[node.value])))
-        return self._changed(dict.fromkeys(changes))
+        nodes = [node for key in ("run", "feed") for node in _scalars_of_files(_value(self.root, key))]
+        # one that is read by an alias is there twice
+        changes = {self._offset(node.start_mark): node for node in nodes if moved.get(node.value, node.value) != node.value}
+        return self._changed((at, self._offset(node.end_mark), _flow(moved[node.value])) for at, node in changes.items())
 
     def expanded(self, scopes: Sequence[Entry]) -> str:
         """The text in which these scopes have entries of their own where they had an alias of others'.
@@ -218,7 +222,9 @@ class EntryTexts:
         lines = _ANCHOR.sub("", self.text[dash : end if end >= 0 else len(self.text)]).split("\n")
         was = dash - self._starts[first.line]
         indent = " " * (column + _STEP)
-        return "".join(f"\n{indent}{line[was:] if number else line}" if line.strip() else "\n" for number, line in enumerate(lines))
+        return "".join(
+            f"\n{indent}{line[was:] if number else line}" if line.strip() else "\n" for number, line in enumerate(lines)
+        )
 
     def wrapped(self, runs: Sequence[Run]) -> str:
         """See the function `wrapped`."""
@@ -324,7 +330,7 @@ def _scalars_of_files(node: Any) -> Iterator[Any]:
 
 def _value(mapping: yaml.MappingNode, name: str) -> Any:
     """A key's value, its own or one that is merged; None where there is none."""
-    merged = []
+    merged: list[Any] = []
     for key, value in mapping.value:
         if isinstance(key, yaml.ScalarNode) and key.value == name:
             return value
