@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from placesim.errors import InternalError, PlacesimError
+from placesim.errors import InternalError, PlacesimError, UsageError
 from placesim.formats.annotations import assign_devices
 from placesim.graph_plans.writing import freed
 from placesim.simulation import Stage, machine_of, session_config, simulate
@@ -25,13 +25,15 @@ ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt")
 def planned_content(loaded: Loaded, options: Options, study: PlanStudy, free: Sequence[str], path: Path) -> Iterator[bytes]:
     """What is to be written to a path of one of `ENDINGS`; the machine and soft placement that were planned for come along.
 
-    Raises InternalError where TensorFlow's placer would put a node elsewhere than the plan.
+    Raises InternalError where TensorFlow's placer would put a node elsewhere than the plan, UsageError for another ending.
     """
     from placesim.formats.graph_file.writer import graph_file_parts, with_feeds_from, yaml_lines
     from placesim.formats.graph_file.yaml_tree import read_tree
     from placesim.formats.tensorflow.graph_def import write_graph_def
     from placesim.report.document import json_text
 
+    if path.suffix.lower() not in ENDINGS:
+        raise UsageError(f"unknown ending: got '{path}', expected one of {', '.join(ENDINGS)}")
     assert loaded.file is not None
     file = _planned_for(loaded.file, options)
     base = with_feeds_from(freed(file, free), loaded.directory, path.parent)

@@ -40,7 +40,10 @@ ROOMS = {
     "prediction": "timelines traces runtime devices ops dtypes errors",
     "inspection": "escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
     "graph_plans": "planning prediction formats inspection runtime placement timelines graph devices dtypes ops errors",
-    "report": "traces escapes marked graph_plans inspection prediction runtime placement graph devices ops dtypes errors",
+    "report": (
+        "traces escapes files marked planning graph_plans inspection prediction runtime placement graph devices ops dtypes "
+        "errors"
+    ),
     "walks": "suggestions simulation loading options report runtime errors",
     "timing": "collector walks simulation loading options prediction runtime graph errors",
     "calibration": "simulation loading options formats prediction runtime graph devices errors",
@@ -52,7 +55,7 @@ ROOMS = {
         "devices errors"
     ),
     "planned_files": "simulation loading options report graph_plans formats placement graph errors",
-    "forecasts": "timing sweeping loading options report",
+    "forecasts": "timing planned planned_files sweeping loading options planning graph_plans report errors",
     "manual": "",
     "options": "suggestions devices errors",
     "loading": "files options formats checkpoints graph devices errors",
