@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt")
 
 
+def check_ending(path: Path) -> None:
+    """Raises UsageError for a path that doesn't say in which form a graph is to be written."""
+    if path.suffix.lower() not in ENDINGS:
+        raise UsageError(f"unknown ending: got '{path}', expected one of {', '.join(ENDINGS)}")
+
+
 def planned_content(loaded: Loaded, options: Options, study: PlanStudy, free: Sequence[str], path: Path) -> Iterator[bytes]:
     """What is to be written to a path of one of `ENDINGS`; the machine and soft placement that were planned for come along.
 
@@ -32,8 +38,7 @@ def planned_content(loaded: Loaded, options: Options, study: PlanStudy, free: Se
     from placesim.formats.tensorflow.graph_def import write_graph_def
     from placesim.report.document import json_text
 
-    if path.suffix.lower() not in ENDINGS:
-        raise UsageError(f"unknown ending: got '{path}', expected one of {', '.join(ENDINGS)}")
+    check_ending(path)
     assert loaded.file is not None
     file = _planned_for(loaded.file, options)
     base = with_feeds_from(freed(file, free), loaded.directory, path.parent)

@@ -39,6 +39,7 @@ ROOMS = {
     "planning": "suggestions processes timelines errors",
     "prediction": "timelines traces runtime devices ops dtypes errors",
     "inspection": "escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
+    "tf1": "formats runtime graph ops devices dtypes errors",
     "graph_plans": "planning prediction formats inspection runtime placement timelines graph devices dtypes ops errors",
     "report": (
         "traces escapes files marked planning graph_plans inspection prediction runtime placement graph devices ops dtypes "
@@ -88,8 +89,9 @@ THIRD_PARTY = {
         "calibration/",
         "planning/",
         "graph_plans/",
+        "tf1/",
     ),
-    "ml_dtypes": ("dtypes", "runtime/"),
+    "ml_dtypes": ("dtypes", "runtime/", "tf1/dtypes"),
     "scipy": ("runtime/kernels/", "planning/", "graph_plans/"),
     "re2": ("runtime/kernels/string/matching",),
     "google_crc32c": ("checkpoints/crc32c",),

@@ -24,7 +24,6 @@ from placesim.cli.options import (
     source_options,
     top_option,
 )
-from placesim.errors import UsageError
 from placesim.interrupts import Unhurried
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ OBJECTIVES = ("latency", "throughput", "memory")
 SECONDS = 30.0
 TOP = 10
 MAX_EVALUATIONS = 1 << 40
-GRAPH_ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt")
 
 
 def _text(study: PlanStudy, top: int) -> str:
@@ -111,6 +109,12 @@ _EPILOG = (
     metavar="FILE",
     help="Write the graph with the plan's devices, as .yaml, .json, .pb or .pbtxt.",
 )
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write a page that shows the plan beside what it was held against: what ran when, memory, and what moves.",
+)
 @debug_option
 def plan_command(
     graph: str,
@@ -128,6 +132,7 @@ def plan_command(
     top: int,
     form: str | None,
     output: str | None,
+    html: str | None,
     **values: Any,
 ) -> int:
     """Search the placement that is best for a graph, and say how much better any could be.
@@ -143,21 +148,23 @@ def plan_command(
       placesim plan graphs/cifar10-towers.yaml --free-all --soft-placement
       placesim plan model.pb --fetch loss --batch 64 --gpu 4 --output planned.pb
       placesim plan model.yaml --seconds 5 --format json | jq .gap
+      placesim plan model.yaml --html plan.html
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.graph_plans.study import Sought
     from placesim.options import make_options
     from placesim.planned import Aim, study_plan
+    from placesim.planned_files import check_ending
     from placesim.planning.portfolio import Effort, check_method
 
-    if output is not None and not output.endswith(GRAPH_ENDINGS):
-        raise UsageError(f"unknown ending: got '{output}', expected one of {', '.join(GRAPH_ENDINGS)}")
+    if output is not None:
+        check_ending(Path(output))
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = make_options(given(values | known))
     check_method(method)
     effort = Effort(seconds, evaluations, seed, jobs, method)
-    aim = Aim(Sought(objective), contiguous, explain)
+    aim = Aim(Sought(objective), contiguous, explain or html is not None, html is not None)
     patterns = ("*",) if free_all else free
     load = graph_loader(graph, options)
     # what was found until Ctrl-C is told, and written
@@ -165,6 +172,8 @@ def plan_command(
         with _Best(is_bytes=aim.sought is Sought.MEMORY) as best:
             study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
         _tell(study, form or "text", top)
+        if html is not None:
+            _write_page(study, html)
         if study.plan is None:
             return 1
         if output is not None:
@@ -226,6 +235,15 @@ def _what_would(study: PlanStudy) -> str:
     from placesim.report.text.planning import way_out
 
     return way_out(study)
+
+
+def _write_page(study: PlanStudy, html: str) -> None:
+    from placesim.cli.output import write_files
+    from placesim.report.pictures.comparison_page import plan_page
+
+    page = plan_page(study)
+    if page is not None:
+        write_files({Path(html): [page.encode()]})
 
 
 def _write_graph(study: PlanStudy, loaded: Loaded, options: Options, patterns: tuple[str, ...], output: Path) -> None:
