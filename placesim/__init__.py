@@ -38,7 +38,7 @@ from placesim.errors import (
     UnknownError,
     UsageError,
 )
-from placesim.forecasts import simulate, sweep
+from placesim.forecasts import plan, simulate, sweep
 from placesim.simulation import devices, memory, place, run
 
 __version__ = "1.0.0"
@@ -69,6 +69,7 @@ __all__ = [
     "devices",
     "memory",
     "place",
+    "plan",
     "run",
     "simulate",
     "sweep",

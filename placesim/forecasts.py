@@ -1,19 +1,25 @@
-"""Steps simulated for Python callers: how long one takes, and how long under many combinations of options.
+"""Steps simulated for Python callers: how long one takes, how long under many combinations of options, and how placed best.
 
 Nothing heavy is imported before a function is called, so that the package starts as fast as a shell tool.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from placesim.errors import UsageError
 from placesim.loading import load
 from placesim.options import OptionValues, make_options
 
 if TYPE_CHECKING:
-    from placesim.loading import Source
+    from placesim.loading import Loaded, Source
+    from placesim.report.plan_report import PlanReport
     from placesim.report.time_report import TimeReport
+
+Kind = TypeVar("Kind", bound=Enum)
+Number = TypeVar("Number", int, float)
 
 
 def simulate(source: Source, *, steps: int | None = None, **options: Unpack[OptionValues]) -> TimeReport:
@@ -61,6 +67,69 @@ def sweep(
     keys = tuple(axis.key for axis in axes)
     run = SweepRun(Job(_kept(source), _name(source), keys, dict(options), steps, examples), axes)
     return (row_document(keys, row) for row in run.in_order(jobs))
+
+
+def plan(
+    source: Source,
+    *,
+    objective: str = "latency",
+    contiguous: bool = False,
+    free: str | Sequence[str] = (),
+    method: str = "auto",
+    explain: bool = False,
+    seconds: float = 30.0,
+    evaluations: int | None = None,
+    seed: int = 0,
+    jobs: int = 2,
+    **options: Unpack[OptionValues],
+) -> PlanReport:
+    """The best placement of a graph that is found, beside TensorFlow's own, the annotations, one device and round robin.
+
+    `objective` is `latency` (a step's seconds), `throughput` (the busiest device's) or `memory` (the highest peak, in bytes);
+    `free` are patterns of the nodes whose own devices may be given up, `*` all.  The search takes `seconds`, or `evaluations`
+    in each of its lanes, which then gives one plan for one `seed`; `jobs` processes search, and none of them imports the
+    caller's script.  Raises what the command line reports as an error: ResourceExhaustedError where nothing fits, whose
+    `report` says what would; UsageError for a value that means nothing.
+    """
+    from placesim.errors import ResourceExhaustedError
+    from placesim.graph_plans.study import Sought
+    from placesim.planned import Aim, study_plan
+    from placesim.planned_files import planned_content
+    from placesim.planning.portfolio import Effort, check_method
+    from placesim.report.plan_report import PlanReport
+    from placesim.report.text.planning import way_out
+
+    chosen, data = make_options(options), _kept(source)
+    check_method(method)
+    aim = Aim(_one_of("objective", objective, Sought), contiguous, explain)
+    effort = Effort(_above_zero("seconds", seconds), evaluations, seed, _above_zero("jobs", jobs), method)
+    if evaluations is not None:
+        _above_zero("evaluations", evaluations)
+    patterns = (free,) if isinstance(free, str) else tuple(free)
+
+    def again() -> Loaded:
+        return load(_again(data), None, chosen)
+
+    study = study_plan(again, chosen, _name(source), effort, patterns, aim=aim)
+    report = PlanReport(study, lambda path: planned_content(again(), chosen, study, patterns, path))
+    if study.plan is None:
+        error = ResourceExhaustedError(f"no plan fits: {way_out(study)}")
+        error.report = report
+        raise error
+    return report
+
+
+def _one_of(name: str, given: str, kinds: type[Kind]) -> Kind:
+    known = {str(kind.value): kind for kind in kinds}
+    if given not in known:
+        raise UsageError(f"wrong {name}: got {given!r}, expected one of {', '.join(known)}")
+    return known[given]
+
+
+def _above_zero(name: str, given: Number) -> Number:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < float("inf"):
+        raise UsageError(f"wrong {name}: got {given!r}, expected a number above 0")
+    return given
 
 
 def _kept(source: Any) -> Any:

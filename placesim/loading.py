@@ -29,7 +29,7 @@ class Loaded:
 
     `inputs` and `outputs` map the arguments of a model's signature to tensors; `annotations` the devices that the nodes of
     TensorFlow's own file ask for to their number (None for a file of ours); `needs_fetch` says why there is nothing to run
-    until something is asked for.
+    until something is asked for.  `text` is that of a file of ours, None of any other.
     """
 
     file: GraphFile | None
@@ -40,6 +40,7 @@ class Loaded:
     annotations: Mapping[str, int] | None = None
     needs_fetch: str = ""
     folder: Path = Path()
+    text: str | None = None
 
 
 def load(source: Source, name: str | None = None, options: Options | None = None) -> Loaded:
@@ -56,6 +57,7 @@ def load(source: Source, name: str | None = None, options: Options | None = None
 
 def _load(source: Source, name: str | None, directory: Path, options: Options) -> Loaded:
     from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
+    from placesim.formats.graph_file.yaml_tree import decode_utf8
     from placesim.formats.recognition import Format, recognise
 
     if isinstance(source, Mapping):
@@ -73,7 +75,8 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
         kind = recognise(content)
         if kind.format is not Format.GRAPH_FILE:
             return _load_tensorflow(file, content, kind, options, directory)
-    return _loaded(read_graph_file(content, file), directory, options)
+    text = content if isinstance(content, str) else decode_utf8(content, file)
+    return replace(_loaded(read_graph_file(text, file), directory, options), text=text)
 
 
 def _check_directory(directory: Path) -> None:

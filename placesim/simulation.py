@@ -117,11 +117,11 @@ def devices(
     options = make_options({"cpu": cpu, "gpu": gpu, "gpu_model": gpu_model, "inventory": inventory, **given})
     if graph is None:
         found = GpuEnvironment.of(options.environment)
-        return build_devices(_machine(None, options).tasks, DeviceOptions(environment=found), options.process, log)
+        return build_devices(machine_of(None, options).tasks, DeviceOptions(environment=found), options.process, log)
     loaded = load(graph, None, options)
     if loaded.error is not None or loaded.file is None:
         raise loaded.error or UsageError("no graph")
-    tasks = _machine(loaded.file, options).tasks
+    tasks = machine_of(loaded.file, options).tasks
     return _session_devices(tasks, session_config(loaded.file, options), options, log)
 
 
@@ -263,7 +263,7 @@ class _Simulation:
         steps = steps_of(self._loaded, file, self._options)
         if self._loaded.needs_fetch and self._stage >= Stage.EXECUTED and self._options.fetch is None:
             raise UsageError(self._loaded.needs_fetch)
-        tasks, self._links = _machine(file, self._options)
+        tasks, self._links = machine_of(file, self._options)
         machine = _session_devices(tasks, config, self._options, self._creation_log.append)
         files = _file_access(self._loaded, self._options)
         self._ledger = self._open_ledger(machine)
@@ -426,14 +426,14 @@ def _memory_limit(given: int | str | None) -> int | None:
         raise UsageError(f"memory limit: {wrong}") from None
 
 
-class _Machine(NamedTuple):
+class Machine(NamedTuple):
     """What each task has, and how they reach each other."""
 
     tasks: tuple[TaskInventory, ...]
     links: MachineLinks
 
 
-def _machine(file: GraphFile | None, options: Options) -> _Machine:
+def machine_of(file: GraphFile | None, options: Options) -> Machine:
     """The file's machine, or the `inventory`'s, with the counts, the model and the links that the options give."""
     tasks = (file.inventory if file is not None else None) or (TaskInventory(),)
     links = NO_LINKS if file is None else file.links
@@ -455,7 +455,7 @@ def _machine(file: GraphFile | None, options: Options) -> _Machine:
         from placesim.formats.graph_file.links import check_given
 
         check_given(links.given, tasks)
-    return _Machine(tasks, links)
+    return Machine(tasks, links)
 
 
 def _with_profile(task: TaskInventory, known: TaskInventory) -> TaskInventory:

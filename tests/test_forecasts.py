@@ -1,8 +1,10 @@
-"""`placesim.simulate` and `placesim.sweep`: the same as the commands, for Python callers."""
+"""`placesim.simulate`, `placesim.sweep` and `placesim.plan`: the same as the commands, for Python callers."""
 
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +108,95 @@ def test_what_means_nothing_is_said_at_once() -> None:
         placesim.sweep(GRAPH, {"gpu": [1]}, gpus=3)  # type: ignore[call-arg]
     with pytest.raises(placesim.UsageError, match="are open: x"):
         list(placesim.sweep(GRAPH, {"gpu": [2, 3]}))
+
+
+# --- plans ----------------------------------------------------------------------------------------------------------
+
+BRANCHES = """\
+devices: {cpu: 1, gpu: {count: 2, model: Tesla V100-SXM2-16GB}}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [4096, 4096]}
+  - scope: a  # one branch
+    nodes: &branch
+      - {op: MatMul, name: first, inputs: [x, x]}
+      - {op: MatMul, name: second, inputs: [first, x]}
+  - {scope: b, nodes: *branch}
+  - {op: Add, name: sum, inputs: [a/second, b/second]}
+fetch: [sum]
+"""
+
+
+def test_a_plan_is_told_and_written(tmp_path: Path) -> None:
+    (tmp_path / "g.yaml").write_text(BRANCHES)
+    report = placesim.plan(tmp_path / "g.yaml", evaluations=300, jobs=1, explain=True)
+    default = next(placed for placed in report.placements if placed.label == "TensorFlow's default")
+    assert report.bound.value <= report.value == report.step.seconds < default.seconds
+    assert report.gap == pytest.approx(1 - report.bound.value / report.value)
+    assert report.document()["value"] == report.value
+    assert report.text().startswith(f"plan\tlatency\t{report.value:.6g}\t")
+    assert "PlanReport of" in repr(report)
+    assert report.moves
+    assert all(move.loss is not None for move in report.moves)
+    for name in ("planned.yaml", "planned.json", "planned.pbtxt"):
+        report.write(tmp_path / name)
+        machine = {"gpu": 2, "gpu_model": "Tesla V100-SXM2-16GB"} if "pb" in name else {}
+        places = {row.node: row.device for row in placesim.place(tmp_path / name, **machine).placements}
+        ran = [node for node in places if node in report.places]  # what is fed does not run
+        assert len(ran) == 5
+        assert {node: places[node] for node in ran} == {node: report.places[node] for node in ran}
+    assert "# one branch" in (tmp_path / "planned.yaml").read_text()
+    with pytest.raises(placesim.UsageError, match="unknown ending: got"):
+        report.write(tmp_path / "planned.txt")
+
+
+def test_any_source_can_be_planned(tmp_path: Path) -> None:
+    reports = [placesim.plan(source, evaluations=50, jobs=1, batch=4096) for source in (GRAPH, io.StringIO(TEXT))]
+    assert all(report.value > 0 for report in reports)
+    reports[0].write(tmp_path / "planned.yaml")
+    assert placesim.simulate(tmp_path / "planned.yaml", batch=4096).seconds == reports[0].value
+
+
+def test_what_does_not_fit_is_raised_with_what_would() -> None:
+    small = GRAPH | {"devices": {"cpu": {"count": 1, "memory": "64MiB"}, "gpu": {"count": 2, "model": "Tesla K20m"}}}
+    with pytest.raises(placesim.ResourceExhaustedError, match="no plan fits: on GPUs such as ") as caught:
+        placesim.plan(small, batch=2_000_000, evaluations=20, jobs=1)
+    report = caught.value.report
+    assert report.places == {}
+    assert report.ways_out
+    assert not any(placed.fits for placed in report.placements)
+    with pytest.raises(ValueError, match="no plan fits"):
+        _ = report.step
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"objective": "speed"}, "wrong objective: got 'speed', expected one of latency, throughput, memory"),
+        ({"method": "mov"}, "did you mean 'move'"),
+        ({"seconds": 0}, "wrong seconds: got 0, expected a number above 0"),
+        ({"evaluations": -1}, "wrong evaluations: got -1"),
+        ({"jobs": True}, "wrong jobs: got True"),
+        ({"contiguous": True}, "only plans for throughput are contiguous"),
+        ({"gpus": 3}, "no such option: got gpus"),
+    ],
+)
+def test_a_plan_by_what_means_nothing_is_refused(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(placesim.UsageError, match=words):
+        placesim.plan(GRAPH, **({"batch": 8, "evaluations": 5} | values))
+
+
+def test_a_script_without_a_guard_is_run_once(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    (tmp_path / "g.yaml").write_text(BRANCHES)
+    script.write_text("import placesim\nprint('once')\nprint(placesim.plan('g.yaml', evaluations=20, jobs=2).value > 0)\n")
+    # a file of the script's folder takes no module's place
+    (tmp_path / "queue.py").write_text("raise SystemExit('not this one')\n")
+    command = [sys.executable, "-P", script.name]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=_environment())
+    assert ended.stdout.split() == ["once", "True"]
+
+
+def _environment() -> dict[str, str]:
+    import os
+
+    return os.environ | {"PYTHONPATH": str(Path(placesim.__file__).parents[1])}

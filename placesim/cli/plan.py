@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.forms import Form, find_form, form_of_file, form_option
+from placesim.cli.forms import Form, find_form, form_option
 from placesim.cli.options import (
     debug_option,
     feed_option,
@@ -25,11 +25,12 @@ from placesim.cli.options import (
     source_options,
     top_option,
 )
-from placesim.errors import UsageError
 from placesim.interrupts import Unhurried
 
 if TYPE_CHECKING:
     from placesim.graph_plans.study import PlanStudy
+    from placesim.loading import Loaded
+    from placesim.options import Options
     from placesim.planning.portfolio import Planned
 
 AUTO = "auto"
@@ -37,7 +38,6 @@ OBJECTIVES = ("latency", "throughput", "memory")
 SECONDS = 30.0
 TOP = 10
 MAX_EVALUATIONS = 1 << 40
-GRAPH_ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt")
 
 
 def _text(study: PlanStudy, top: int) -> str:
@@ -156,10 +156,11 @@ def plan_command(
     from placesim.graph_plans.study import Sought
     from placesim.options import make_options
     from placesim.planned import Aim, study_plan
+    from placesim.planned_files import check_ending
     from placesim.planning.portfolio import Effort, check_method
 
-    if output is not None and not output.endswith(GRAPH_ENDINGS):
-        raise UsageError(f"unknown ending: got '{output}', expected one of {', '.join(GRAPH_ENDINGS)}")
+    if output is not None:
+        check_ending(Path(output))
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = make_options(given(values | known))
     check_method(method)
@@ -177,7 +178,7 @@ def plan_command(
         if study.plan is None:
             return 1
         if output is not None:
-            _write_graph(study, load, patterns, output)
+            _write_graph(study, load(), options, patterns, Path(output))
         return 130 if study.is_interrupted else 0
 
 
@@ -252,14 +253,8 @@ def _write_page(study: PlanStudy, html: str) -> None:
         write_files({Path(html): [page.encode()]})
 
 
-def _write_graph(study: PlanStudy, load: Any, patterns: tuple[str, ...], output: str) -> None:
-    from placesim.cli.convert import FORMS as GRAPH_FORMS
+def _write_graph(study: PlanStudy, loaded: Loaded, options: Options, patterns: tuple[str, ...], output: Path) -> None:
     from placesim.cli.output import write_files
-    from placesim.formats.graph_file.writer import with_feeds_from
-    from placesim.planned import planned_file
+    from placesim.planned_files import planned_content
 
-    loaded = load()
-    file = with_feeds_from(planned_file(loaded, study, patterns), loaded.directory, Path(output).parent)
-    form = form_of_file(GRAPH_FORMS, output)
-    assert form is not None
-    write_files({Path(output): find_form(GRAPH_FORMS, form).write(file)})
+    write_files({output: planned_content(loaded, options, study, patterns, output)})

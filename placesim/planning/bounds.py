@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, vstack
 
 from placesim.planning.peaks import least_peak
@@ -116,6 +115,8 @@ def relaxed_work(problem: Problem) -> tuple[float, dict[int, float]]:
     highest.append((0.0, None))
     cost = np.zeros(size)
     cost[-1] = 1
+    from scipy.optimize import linprog  # takes longer to import than all else that a search needs
+
     solve: Any = linprog  # its types know no sparse matrices
     found = solve(cost, upper, limits, whole, np.ones(count), highest, method="highs")
     if found.status != 0:

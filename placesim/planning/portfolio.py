@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
-from typing import NamedTuple, cast
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import NamedTuple
 
-from placesim.errors import UsageError
+from placesim.errors import UnavailableError, UsageError
 from placesim.planning.bounds import Bound, best_bound
 from placesim.planning.methods.calling import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
@@ -25,6 +23,7 @@ from placesim.planning.methods.peaking import anneal
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
 from placesim.planning.problem import Objective, Plan, Problem, are_apart
 from placesim.planning.search import Method, Search
+from placesim.processes import Worker
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 AUTO = "auto"
@@ -216,7 +215,7 @@ class _Best:
             self._tell(self.planned)
 
 
-class _News(NamedTuple):
+class News(NamedTuple):
     """What a lane tells: a plan of a method, or a bound."""
 
     method: str
@@ -240,63 +239,74 @@ def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) ->
         (stage, replace(search, seed=effort.seed * len(stages) + number, start=best.plan, target=best.bound.value))
         for number, stage in enumerate(stages)
     ]
-    context = _context()
-    running: dict[Connection, BaseProcess] = {}
+    news: SimpleQueue[_Said] = SimpleQueue()
+    running: set[Worker] = set()
     try:
         while waiting or running:
             while waiting and len(running) < max(1, effort.jobs):
                 stage, own = waiting.pop(0)
-                receiver, sender = context.Pipe(duplex=False)
+                lane = _start()
+                running.add(lane)
                 left = None if effort.evaluations is not None else own.seconds_left
-                process: BaseProcess = context.Process(target=_lane, args=(problem, stage, own, left, sender), daemon=True)
-                process.start()
-                sender.close()
-                running[receiver] = process
+                Thread(target=_listen, args=(lane, LaneTask(problem, stage, own, left), news), daemon=True).start()
             patience = None if effort.evaluations is not None else search.seconds_left + _GRACE
-            ready = wait(list(running), patience)
-            if not ready:
+            try:
+                found = news.get(timeout=patience)
+            except Empty:
                 return
-            for receiver in cast("list[Connection]", ready):
-                try:
-                    news: _News = receiver.recv()
-                except EOFError:
-                    running.pop(receiver).join()
-                    continue
-                best.prove(news.proven, news.method)
-                if news.plan is not None:
-                    best.take(news.plan, news.method)
+            if isinstance(found, Worker):
+                running.remove(found)
+                found.close()
+                continue
+            if isinstance(found, Exception):
+                raise found
+            best.prove(found.proven, found.method)
+            if found.plan is not None:
+                best.take(found.plan, found.method)
             # where work is counted, what a lane finds must not depend on which of them is faster
             if best.is_met and effort.evaluations is None:
                 return
     finally:
-        for process in running.values():
-            process.terminate()
-            process.join()
+        for lane in running:
+            lane.close()
 
 
-def _context() -> multiprocessing.context.SpawnContext | multiprocessing.context.ForkServerContext:
-    """Where there is one, a server that has imported the methods once, and forks."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    return context
+class LaneTask(NamedTuple):
+    """What the process of a lane is told; it has so many `seconds`, None where its work is counted."""
+
+    problem: Problem
+    lane: Lane
+    search: Search
+    seconds: float | None
+
+    def run(self) -> Iterator[News]:
+        """The methods of the lane, each from the best of those before."""
+        # clocks of two processes need not agree
+        deadline = math.inf if self.seconds is None else time.monotonic() + self.seconds
+        return run_stage(self.problem, self.lane.methods, replace(self.search, deadline=deadline))
 
 
-def _lane(problem: Problem, stage: Lane, search: Search, seconds: float | None, sender: Connection) -> None:
-    """A process of its own: the methods of a stage, each from the best of those before."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # clocks of two processes need not agree
-    search = replace(search, deadline=math.inf if seconds is None else time.monotonic() + seconds)
+_Said = News | Worker | Exception
+
+
+def _start() -> Worker:
     try:
-        for news in run_stage(problem, stage.methods, search):
-            sender.send(news)
-    except BrokenPipeError:  # nobody listens any more
-        return
-    sender.close()
+        return Worker("placesim.planning.worker")
+    except OSError as error:
+        raise UnavailableError(f"no process can be started to search in: {error.strerror or error}") from None
 
 
-def run_stage(problem: Problem, methods: Sequence[tuple[str, float]], search: Search) -> Iterator[_News]:
+def _listen(lane: Worker, task: LaneTask, news: SimpleQueue[_Said]) -> None:
+    """Tell the process what to do, and hand on what it says; last the process itself, however it ended."""
+    try:
+        lane.tell(task)
+        while True:
+            news.put(lane.answer())
+    except Exception:  # it has ended, or was ended: someone waits to hear of it
+        news.put(lane)
+
+
+def run_stage(problem: Problem, methods: Sequence[tuple[str, float]], search: Search) -> Iterator[News]:
     """What methods find one after another; each begins at the best so far."""
     best = search.start
     for name, share in methods:
@@ -306,11 +316,11 @@ def run_stage(problem: Problem, methods: Sequence[tuple[str, float]], search: Se
         for plan in METHODS[name](problem, part):
             if best is None or plan.value < best.value:
                 best = plan
-                yield _News(name, plan, part.proven)
+                yield News(name, plan, part.proven)
         if search.evaluations is not None:
             search.spend(spent - part.evaluations_left)
         if part.proven:
             search.prove(part.proven)
-            yield _News(name, None, part.proven)
+            yield News(name, None, part.proven)
         if search.is_over or (best is not None and search.is_met(best.value)):
             return

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import os
-import pickle
-import subprocess
-import sys
 from collections.abc import Generator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import NamedTuple
 
 from placesim.errors import PlacesimError, UnavailableError
 from placesim.prediction.sweeps import SweepRow, Value
+from placesim.processes import Worker
 from placesim.sweeping.simulating import Job, RowOutcome, simulate_row
-
-_PACKAGE_PARENT = str(Path(__file__).parents[2])
-
-
-_END_SECONDS = 5.0
-"""A process that answers no more has ended, or ends within this."""
 
 
 class Numbered(NamedTuple):
@@ -58,11 +49,11 @@ class _Crew:
     """Threads that each have a process; `done` gets an outcome for each combination."""
 
     def __init__(self, job: Job, combinations: Sequence[tuple[Value, ...]]) -> None:
-        self._job = pickle.dumps(job)
+        self._job = job
         self._combinations = combinations
         self._waiting = iter(range(len(combinations)))
         self._lock = Lock()
-        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._processes: set[Worker] = set()
         self._has_ended = False
         self.done: SimpleQueue[Numbered] = SimpleQueue()
 
@@ -78,7 +69,7 @@ class _Crew:
                 process.kill()
 
     def _work(self) -> None:
-        process: subprocess.Popen[bytes] | None = None
+        process: Worker | None = None
         while (index := self._next()) is not None:
             values = self._combinations[index]
             try:
@@ -95,60 +86,40 @@ class _Crew:
         with self._lock:
             return None if self._has_ended else next(self._waiting, None)
 
-    def _open(self) -> subprocess.Popen[bytes]:
+    def _open(self) -> Worker:
         """Raises OSError where no process can be started any more."""
-        paths = [_PACKAGE_PARENT, *filter(None, [os.environ.get("PYTHONPATH")])]
         with self._lock:
             if self._has_ended:
                 raise ChildProcessError("the sweep has ended")
-            process = subprocess.Popen(
-                [sys.executable, "-m", "placesim.sweeping.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-                start_new_session=True,  # Ctrl-C is for this process, which ends that one
-            )
+            process = Worker("placesim.sweeping.worker")
             self._processes.add(process)
-        assert process.stdin is not None
         with suppress(OSError):  # asking it fails as well
-            process.stdin.write(self._job)
-            process.stdin.flush()
+            process.tell(self._job)
         return process
 
-    def _close(self, process: subprocess.Popen[bytes] | None) -> None:
+    def _close(self, process: Worker | None) -> None:
         if process is None:
             return
         with self._lock:
             self._processes.discard(process)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        with suppress(OSError):
-            process.stdin.close()
+        process.close()
 
 
-def _ask(process: subprocess.Popen[bytes], values: tuple[Value, ...]) -> RowOutcome:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(pickle.dumps(values))
-    process.stdin.flush()
-    found = pickle.load(process.stdout)
+def _ask(process: Worker, values: tuple[Value, ...]) -> RowOutcome:
+    process.tell(values)
+    found = process.answer()
     assert isinstance(found, RowOutcome)
     return found
 
 
-def _lost(values: tuple[Value, ...], process: subprocess.Popen[bytes] | None, error: Exception) -> RowOutcome:
+def _lost(values: tuple[Value, ...], process: Worker | None, error: Exception) -> RowOutcome:
     """The row of a combination whose process is no more."""
     if process is None:
         how = f"could not be started: {error}"
     else:
         try:
-            code = process.wait(_END_SECONDS)
-            how = f"has ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}, perhaps for want of memory"
-        except subprocess.TimeoutExpired:
+            how = f"has ended with {process.how_it_ended()}, perhaps for want of memory"
+        except TimeoutError:
             how = f"gave no answer that could be read: {error!r}"
     found: PlacesimError = UnavailableError(f"the process that simulated it {how}")
     return RowOutcome(SweepRow(values, error=f"{found.type_name}: {found.message}"), found)

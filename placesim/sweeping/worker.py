@@ -1,34 +1,31 @@
 """`python -m placesim.sweeping.worker`: a process that simulates what it is told over its standard input.
 
-It reads a pickled `Job`, then combinations; for each it writes a pickled `RowOutcome` to what was its standard output.
+It reads a pickled `Job`, then combinations; for each it answers with a `RowOutcome`.
 """
 
 from __future__ import annotations
 
-import os
 import pickle
-import sys
 import warnings
+from collections.abc import Callable
+from typing import IO, Any
+
+from placesim.processes import serve
 
 
-def work() -> None:
+def work(questions: IO[bytes], answer: Callable[[Any], None]) -> None:
     """Until the input ends."""
     from placesim.sweeping.simulating import simulate_row
 
     warnings.simplefilter("ignore")
-    # whatever prints must not get between the answers
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    questions = sys.stdin.buffer
     job = pickle.load(questions)
     while True:
         try:
             values = pickle.load(questions)
         except EOFError:
             return
-        answers.write(pickle.dumps(simulate_row(job, values)))
-        answers.flush()
+        answer(simulate_row(job, values))
 
 
 if __name__ == "__main__":
-    work()
+    serve(work)

@@ -150,7 +150,7 @@ def _searches(process: int) -> bool:
     """Whether the search has begun, for which there are processes; libraries that are imported may start others."""
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     commands = (Path(f"/proc/{child}/cmdline") for child in children)
-    return any(b"forkserver" in command.read_bytes() for command in commands if command.exists())
+    return any(b"placesim.planning.worker" in command.read_bytes() for command in commands if command.exists())
 
 
 def test_a_page_is_written_beside_the_report(shell: Shell) -> None:

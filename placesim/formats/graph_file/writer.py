@@ -41,7 +41,7 @@ def graph_file_parts(graph_file: GraphFile) -> dict[str, Any]:
     if graph_file.rest:
         document["rest"] = _bytes(graph_file.rest)
     if graph_file.inventory is not None:
-        document["devices"] = _devices(graph_file.inventory)
+        document["devices"] = devices_document(graph_file.inventory)
     if graph_file.links.entries:
         document["links"] = list(map(link_document, graph_file.links.entries))
     if graph_file.config != Config():
@@ -210,7 +210,8 @@ def _node_def(node: NodeDef, registry: Registry) -> dict[str, Any]:
     return _node(registry, node.op, node.name, node.inputs, node.device, node.attrs)
 
 
-def _devices(inventory: tuple[TaskInventory, ...]) -> Any:
+def devices_document(inventory: tuple[TaskInventory, ...]) -> Any:
+    """What stands under `devices`."""
     if len(inventory) == 1 and inventory[0].job is None:
         return _counts(inventory[0])
     return [{"job": entry.job or "localhost", "tasks": entry.tasks, **_counts(entry)} for entry in inventory]

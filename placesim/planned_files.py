@@ -1,0 +1,130 @@
+"""A plan -> the graph as a file that says it: the graph file's own text where it can, else the raw form or a GraphDef."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from placesim.errors import InternalError, PlacesimError, UsageError
+from placesim.formats.annotations import assign_devices
+from placesim.graph_plans.writing import freed
+from placesim.simulation import Stage, machine_of, session_config, simulate
+
+if TYPE_CHECKING:
+    from placesim.graph.steps import GraphFile
+    from placesim.graph_plans.study import PlanStudy
+    from placesim.loading import Loaded
+    from placesim.options import Options
+    from placesim.placement.placer import Placement
+
+ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt")
+
+
+def check_ending(path: Path) -> None:
+    """Raises UsageError for a path that doesn't say in which form a graph is to be written."""
+    if path.suffix.lower() not in ENDINGS:
+        raise UsageError(f"unknown ending: got '{path}', expected one of {', '.join(ENDINGS)}")
+
+
+def planned_content(loaded: Loaded, options: Options, study: PlanStudy, free: Sequence[str], path: Path) -> Iterator[bytes]:
+    """What is to be written to a path of one of `ENDINGS`; the machine and soft placement that were planned for come along.
+
+    Raises InternalError where TensorFlow's placer would put a node elsewhere than the plan, UsageError for another ending.
+    """
+    from placesim.formats.graph_file.writer import graph_file_parts, with_feeds_from, yaml_lines
+    from placesim.formats.graph_file.yaml_tree import read_tree
+    from placesim.formats.tensorflow.graph_def import write_graph_def
+    from placesim.report.document import json_text
+
+    check_ending(path)
+    assert loaded.file is not None
+    file = _planned_for(loaded.file, options)
+    base = with_feeds_from(freed(file, free), loaded.directory, path.parent)
+    placed = _placed(loaded, options, assign_devices(base, study.asked))
+    _check(placed, study)
+    text = _own_text(loaded, options, base, study, placed) if path.suffix.lower() in (".yaml", ".yml", ".json") else None
+    full = assign_devices(base, study.asked)
+    match path.suffix.lower():
+        case ".pb" | ".pbtxt" as ending:
+            return iter([write_graph_def(full, text=ending == ".pbtxt")])
+        case ".json":
+            pieces = json_text(graph_file_parts(full) if text is None else read_tree(text, full.graph.file))
+        case _:
+            pieces = yaml_lines(full) if text is None else iter([text])
+    return (piece.encode() for piece in _gathered(pieces))
+
+
+def _planned_for(file: GraphFile, options: Options) -> GraphFile:
+    """The file with the machine, and whether placement is soft, that options gave in the place of its own."""
+    config = session_config(file, options)
+    own = replace(file.config, allow_soft_placement=config.allow_soft_placement, device_count=config.device_count)
+    if all(getattr(options, name) is None for name in _MACHINE):
+        return replace(file, config=own)
+    return replace(file, config=own, inventory=machine_of(file, replace(options, profile=())).tasks)
+
+
+_MACHINE = ("cpu", "gpu", "gpu_model", "inventory")
+"""Options that say what a graph file says under `devices`."""
+
+
+def _placed(loaded: Loaded, options: Options, file: GraphFile) -> Placement:
+    report = simulate(replace(loaded, file=file), options, Stage.PLACED)
+    if report.error is not None:
+        raise report.error
+    return report.placed[-1]
+
+
+def _check(placed: Placement, study: PlanStudy) -> None:
+    assert study.plan is not None
+    assert study.plan.study is not None
+    where = {node.name: device.name for node, device in zip(placed.graph.nodes, placed.devices, strict=True) if device}
+    for run in study.plan.study.nodes:
+        if where.get(run.node, run.device) != run.device:
+            raise InternalError(
+                f"{run.node} would be placed on {where[run.node]}, and not on {run.device}, where it was planned"
+            )
+
+
+def _own_text(loaded: Loaded, options: Options, base: GraphFile, study: PlanStudy, placed: Placement) -> str | None:
+    """The text of a graph file with what the plan asks for; None where there is none, or where it can't say that."""
+    from placesim.formats.graph_file.entry_texts import EntryTexts, Unclear
+    from placesim.formats.graph_file.reader import read_graph_file
+    from placesim.formats.graph_file.writer import devices_document
+    from placesim.graph_plans.scoping import annotated_text
+
+    own = loaded.file
+    if loaded.text is None or own is None or own.is_raw:
+        return None
+    soft = base.config.allow_soft_placement
+    try:
+        text = EntryTexts(loaded.text).with_machine(
+            None if base.inventory in (own.inventory, None) else devices_document(base.inventory),
+            None if soft == own.config.allow_soft_placement else soft,
+        )
+        text = EntryTexts(text).with_files(dict(zip(_files(own), _files(base), strict=True)))
+        written = annotated_text(text, base, study.asked, placed.device_set, soft=placed.groups.soft)
+        if written is None:
+            return None
+        again = read_graph_file(written, base.graph.file, base.graph.registry)
+        _check(_placed(loaded, options, again), study)
+    except (Unclear, PlacesimError):
+        return None
+    is_same = again.inventory == base.inventory and again.config == base.config and _files(again) == _files(base)
+    return written if is_same else None
+
+
+def _files(file: GraphFile) -> list[str]:
+    """The files that are fed, in order."""
+    from placesim.graph.steps import FromFile
+
+    return [feed.value.path for step in file.steps or () for feed in step.feeds if isinstance(feed.value, FromFile)]
+
+
+def _gathered(pieces: Iterator[str]) -> Iterator[str]:
+    """The pieces, many at once: they are short, and there may be millions."""
+    from itertools import islice
+
+    while some := list(islice(pieces, 1 << 12)):
+        yield "".join(some)

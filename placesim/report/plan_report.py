@@ -1,0 +1,107 @@
+"""A better placement of a graph, for Python callers: a study with its readings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from placesim.graph_plans.study import Move, Placed, PlanStudy
+from placesim.planning.bounds import Bound
+from placesim.report.text.planning import format_lines, plan_document
+from placesim.report.time_report import TimeReport
+
+TOP = 10
+"""How many groups of nodes that move the text has unless told otherwise."""
+
+
+class PlanReport:
+    """A plan beside what it was held against; times in seconds, and `value` in bytes where the least memory was sought."""
+
+    def __init__(self, study: PlanStudy, content: Callable[[Path], Iterator[bytes]]) -> None:
+        self.study = study
+        self._content = content
+
+    def __repr__(self) -> str:
+        return f"<placesim.PlanReport of {self.study.name}: {self.study.sought.value} {self.value:.6g}>"
+
+    @property
+    def value(self) -> float:
+        """What was sought, of the plan; endless where nothing fits."""
+        return self.study.value
+
+    @property
+    def bound(self) -> Bound:
+        """What no placement can be below, and why."""
+        return self.study.bound
+
+    @property
+    def gap(self) -> float:
+        """How much less the value could be at most, as a share of it."""
+        return self.study.gap
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether nothing can be better."""
+        return self.study.is_optimal
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search: the plan is the best until then."""
+        return self.study.is_interrupted
+
+    @property
+    def method(self) -> str:
+        """What found the plan."""
+        return self.study.method
+
+    @property
+    def devices(self) -> Mapping[str, str]:
+        """The devices to ask for, by node: as few as put every node where the plan says."""
+        return self.study.asked
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Each node that the step runs, with its device."""
+        plan = self.study.plan
+        return {} if plan is None or plan.study is None else {run.node: run.device for run in plan.study.nodes}
+
+    @property
+    def placements(self) -> tuple[Placed, ...]:
+        """All that were simulated; `Placed.fits` says whether one runs in the memory that there is."""
+        return self.study.placements
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """The groups of nodes that go elsewhere."""
+        return self.study.moves
+
+    @property
+    def ways_out(self) -> tuple[str, ...]:
+        """What would let a plan fit, where none does."""
+        return self.study.ways_out
+
+    @property
+    def step(self) -> TimeReport:
+        """The plan's step, simulated.  Raises ValueError where there is no plan."""
+        if self.study.plan is None or self.study.plan.study is None:
+            raise ValueError("no plan fits, so that there is no step")
+        return TimeReport(self.study.plan.study)
+
+    def text(self, top: int = TOP) -> str:
+        """The lines that the command writes into a pipe."""
+        return format_lines(self.study, top)
+
+    def document(self) -> dict[str, Any]:
+        """The JSON object, as plain values."""
+        return plan_document(self.study)
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write the graph with the plan's devices; the ending tells how: .yaml, .yml, .json, .pb or .pbtxt.
+
+        Raises UsageError for another ending, and OSError where the file can't be written.
+        """
+        from placesim.files.writing import write_whole
+
+        write_whole(Path(path), b"".join(self._content(Path(path))))
