@@ -24,7 +24,7 @@ from placesim.planning.portfolio import FEW_TASKS, MANY_TASKS, OPTIMAL, Effort, 
 from placesim.planning.problem import Problem, can_run_all, over_capacity
 from placesim.report.text.amounts import readable_size
 from placesim.sizing import study_memory
-from placesim.timing import study_time, study_walk
+from placesim.timing import study_time, study_walk, walk_steps
 
 if TYPE_CHECKING:
     from placesim.graph.steps import GraphFile
@@ -346,7 +346,7 @@ class _Planner:
     def _telling(self, better: list[tuple[int, ...]], bound: Bound | None) -> Callable[[Planned], None]:
         """Tells of each better plan; where peaks are sought, each is kept, since some that look alike differ as graphs.
 
-        What none of the plans of clusters can be below says nothing of those that divide clusters: `bound` is told in its place.
+        What no plan of clusters can be below says nothing of those that divide clusters: `bound` is told in its place.
         """
 
         def tell(planned: Planned) -> None:

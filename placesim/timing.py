@@ -75,7 +75,7 @@ def study_walk(
     study = study_steps(name, recorded, machine, _memory(walked.report, walked.recorder), error, is_traced=is_traced)
     study = replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
     peaks = {usage.device: usage.peak for usage in walked.report.memory}
-    return study, WalkedSteps(machine, walked.recorder.prepared, [step.steady for step in recorded], peaks)
+    return study, WalkedSteps(machine, walked.recorder.prepared, [step.steady for step in recorded], peaks, walked.recorder)
 
 
 class _Walks:
