@@ -20,7 +20,7 @@ from placesim.planning.bounds import Bound, best_bound
 from placesim.planning.coarsening import itself, levels
 from placesim.planning.loads import is_contiguous
 from placesim.planning.measuring import measure
-from placesim.planning.portfolio import FEW_TASKS, Effort, Planned, plan_problem
+from placesim.planning.portfolio import FEW_TASKS, MANY_TASKS, Effort, Planned, plan_problem
 from placesim.planning.problem import Problem, can_run_all, over_capacity
 from placesim.report.text.amounts import readable_size
 from placesim.sizing import study_memory
@@ -214,7 +214,7 @@ class _Planner:
         return PlanStudy(self._name, tuple(placements), placed, bound, method, placed.asked, moves, *tail)
 
     def _worth_simulating(self, drawn: Drawn, known: Sequence[_Candidate]) -> Sequence[_Candidate]:
-        """All; of a large problem only what TensorFlow would do: the search begins at the best of the others."""
+        """All; of a large problem only what TensorFlow would do."""
         if len(drawn.problem.tasks) <= LARGE_TASKS:
             return known
         return [candidate for candidate in known if candidate.label in {DEFAULT, ANNOTATED}]
@@ -261,6 +261,8 @@ class _Planner:
     ) -> tuple[list[_Candidate], Planned]:
         """Plans that no simulation has seen yet, and what the search says."""
         measured = measure(drawn.problem)
+        if len(drawn.problem.tasks) > MANY_TASKS:
+            known = ()
         allowed = (devices for devices in known if not over_capacity(drawn.problem, devices))
         if self._aim.needs_contiguous:
             allowed = (devices for devices in allowed if is_contiguous(drawn.problem, devices))
@@ -289,8 +291,9 @@ class _Planner:
             if planned.is_interrupted:
                 break
         # the last is the finest, and often the best; of the others the simulation of the drawn problem chooses
-        values = {candidate.devices: measured.plan(candidate.devices).value for candidate in found}
-        found = sorted(found, key=lambda candidate: values[candidate.devices])[:SIMULATED]
+        if len(found) > 1:
+            values = {candidate.devices: measured.plan(candidate.devices).value for candidate in found}
+            found = sorted(found, key=lambda candidate: values[candidate.devices])[:SIMULATED]
         return found, planned._replace(bound=bound)
 
     # --- plans as graphs

@@ -151,7 +151,7 @@ def quick(problem: Problem) -> tuple[str, ...]:
         return ()
     if _is_scheduling(problem):
         return ("rank",)
-    return ("list",) if len(problem.tasks) <= MANY_TASKS else ()
+    return ("list",) if problem.layout is None or len(problem.tasks) <= FEW_TASKS else ()
 
 
 def plan_problem(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 import time
 from unittest import mock
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from placesim.errors import UsageError
 from placesim.planning.bounds import best_bound, lower_bounds
@@ -19,13 +21,16 @@ from placesim.planning.methods.annealing import anneal_loads
 from placesim.planning.methods.calling import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
 from placesim.planning.methods.contiguous import group_order, split_order, split_orders
+from placesim.planning.methods.dispatching import Dispatcher, Weights, dispatch_ready
 from placesim.planning.methods.exact import has_solver, solve_loads, solve_schedule
 from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.methods.moving import anneal_moves
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
-from placesim.planning.problem import Device, Objective, Plan, Problem, Task, Way, over_capacity
-from placesim.planning.schedules import FirstCome, PrioritySchedules
+from placesim.planning.problem import Device, Layout, Objective, Plan, Problem, Task, Way, over_capacity
+from placesim.planning.schedules import FirstCome, PrioritySchedules, Simulated
 from placesim.planning.search import Method, Search
+from placesim.timelines.links import Link
+from placesim.timelines.workload import Cores, Stream
 from tests.planning.problems import (
     assignments,
     is_contiguous,
@@ -181,12 +186,97 @@ def test_the_exact_search_finds_and_proves_the_shortest_schedule(problem: Proble
 def test_plans_of_makespans_hold_their_memory_and_what_the_executor_makes_of_them(problem: Problem) -> None:
     problem = Problem(Objective.MAKESPAN, problem.tasks, problem.inputs, problem.groups, problem.devices)
     measured, bound = FirstCome(problem), best_bound(problem).value
-    methods: tuple[Method, ...] = (end_first, anneal_moves)
+    methods: tuple[Method, ...] = (end_first, anneal_moves, dispatch_ready)
     for method in methods:
         for plan in method(problem, Search(1, evaluations=300)):
             assert plan.value == measured.seconds(plan.devices)
             assert plan.value >= bound - 1e-9
             assert not over_capacity(problem, plan.devices)
+
+
+MACHINE = Layout(
+    (Cores("host", 4, 4), Stream("x", 0), Stream("x moves"), Stream("y", 0), Stream("y moves")),
+    (Link("between", 1.0, 0.25),),
+    (1, 3, 0),
+    (
+        (((), ()), ((0,), (2, 4)), ((0,), (2,))),
+        (((0,), (4, 2)), ((), ()), ((0,), (4,))),
+        (((0,), (2,)), ((0,), (4,)), ((), ())),
+    ),
+)
+"""Two devices with streams that a host launches, and the host."""
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> Problem:
+    """Tasks on that machine, so that no two things end at once."""
+    count = draw(st.integers(1, 12))
+    inputs = tuple(tuple(sorted(draw(st.sets(st.integers(0, n - 1), max_size=2)))) if n else () for n in range(count))
+    drawn = random.Random(draw(st.integers(0, 999)))
+    tasks = tuple(
+        Task(
+            f"t{n}",
+            (drawn.uniform(1, 5), drawn.uniform(2, 9)),
+            makes=drawn.uniform(0, 2),
+            launches=(drawn.uniform(0.1, 0.9), 0.0),
+            cores=(1, 1),
+        )
+        for n in range(count)
+    )
+    devices = (Device("x", 0), Device("y", 0), Device("host", 1, pays=False))
+    groups = tuple((n,) for n in range(count))
+    return Problem(Objective.MAKESPAN, tasks, inputs, groups, devices, layout=MACHINE)
+
+
+@given(machines(), st.integers(0, 9))
+@settings(max_examples=60, deadline=None)
+def test_a_pass_over_what_is_decided_takes_about_what_the_machine_takes(problem: Problem, seed: int) -> None:
+    machine = Dispatcher(problem)
+    units = machine.units(range(len(problem.tasks)))
+    assert units is not None
+    devices = [random.Random(seed + n).randrange(3) for n in range(len(problem.tasks))]
+    pinned = [0] * len(devices)
+    for task, unit in enumerate(units.of_task):
+        pinned[unit] = devices[task]
+    found = machine.run(units, Weights(), random.Random(0), pinned=pinned)
+    assert found is not None
+    assert found[1] == devices
+    # the host's crowd is only counted as it is when something begins, and links are not shared
+    assert found[0] == pytest.approx(Simulated(problem).seconds(devices), rel=0.25)
+
+
+@given(machines())
+@settings(max_examples=20, deadline=None)
+def test_what_is_dispatched_is_a_plan_of_the_machine_and_counted_work_gives_one(problem: Problem) -> None:
+    simulated, bound = Simulated(problem), best_bound(problem).value
+    plans = [list(dispatch_ready(problem, Search(3, evaluations=40))) for _ in range(2)]
+    assert plans[0] == plans[1]
+    values = [plan.value for plan in plans[0]]
+    assert values == sorted(values, reverse=True)
+    for plan in plans[0]:
+        assert plan.value == simulated.seconds(plan.devices) >= bound - 1e-9
+
+
+def test_two_chains_are_dispatched_to_two_streams() -> None:
+    tasks = tuple(Task(f"t{n}", (1.0, 50.0), makes=4.0, launches=(0.01, 0.0), cores=(1, 1)) for n in range(40))
+    inputs = tuple((n - 2,) if n > 1 else () for n in range(40))
+    devices = (Device("x", 0), Device("y", 0), Device("host", 1, pays=False))
+    problem = Problem(Objective.MAKESPAN, tasks, inputs, tuple((n,) for n in range(40)), devices, layout=MACHINE)
+    plan = list(dispatch_ready(problem, Search(1, evaluations=4)))[-1]
+    assert plan.value == pytest.approx(20.01, rel=0.01)
+    assert {plan.devices[n] for n in range(0, 40, 2)} != {plan.devices[n] for n in range(1, 40, 2)}
+
+
+def test_groups_stay_together_and_capacities_hold_while_tasks_are_dispatched() -> None:
+    tasks = tuple(Task(f"t{n}", (1.0, 50.0), 1.0, launches=(0.01, 0.0), cores=(1, 1)) for n in range(12))
+    groups = ((0, 1, 2), (3, 4), (5,), (6, 7, 8, 9), (10, 11))
+    devices = (Device("x", 0, 7.0), Device("y", 0, 5.0), Device("host", 1, 12.0, pays=False))
+    problem = Problem(Objective.MAKESPAN, tasks, ((),) * 12, groups, devices, layout=MACHINE)
+    plans = list(dispatch_ready(problem, Search(1, evaluations=40)))
+    assert plans
+    for plan in plans:
+        assert not over_capacity(problem, plan.devices)
+        assert all(len({plan.devices[task] for task in group}) == 1 for group in groups)
 
 
 def test_a_call_takes_what_goes_in_what_it_runs_and_what_goes_out() -> None:

@@ -28,9 +28,10 @@ AHEAD = (0.0, 0.3, 1.0)
 """The same for transfers to the readers, where the plan before has them."""
 NOISES = (0.0, 0.0, 0.1, 0.5)
 SPARES = (True, False)
-ANEW, IN_TIME = 0.6, 0.7
-WORSE = 1.02
-"""A pass that seems so much worse than the best seemed is not simulated."""
+ANEW, IN_TIME, VARIED = 0.6, 0.7, 0.4
+"""The chances that a part is decided anew, that it is one of the step's time, and that a weight is another."""
+WORSE, WORSE_PINNED = 1.02, 1.003
+"""A pass that seems so much worse than the best seemed is not simulated; where most is decided before, passes are truer."""
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
 """Parts of a plan that are decided anew."""
 _LAUNCHED, _BEGUN, _ENDED, _MOVED = range(4)
@@ -473,6 +474,7 @@ class _Passes:
         # by whether most was decided before: what a pass said that was the best yet
         self._least = {True: math.inf, False: math.inf}
         self._units: list[Units] = []
+        self._good = [*FIRST]
         # the best of each clustering, as its value, number and weights
         self._tried: list[tuple[float, int, Weights]] = []
 
@@ -492,7 +494,7 @@ class _Passes:
                 yield from self._anew()
             else:
                 number = min(draw.choices(sorted(self._tried), k=2))[1]
-                yield from self._try(number, _draw_weights(draw))
+                yield from self._try(number, self._weights())
 
     def _is_late(self) -> bool:
         """Whether a pass would be for nothing; the first one is not, and counted work does not look at the clock."""
@@ -505,7 +507,7 @@ class _Passes:
         if found is None:
             return
         model, devices = found
-        if model > self._least[bool(pinned)] * WORSE:
+        if model > self._least[bool(pinned)] * (WORSE_PINNED if pinned else WORSE):
             if not pinned:
                 self._tried.append((model, number, weights))
             return
@@ -515,6 +517,7 @@ class _Passes:
             self._tried.append((plan.value, number, weights))
         if self._best is None or plan.value < self._best.value:
             self._best = plan
+            self._good.append(weights)
             yield plan
 
     def _anew(self) -> Iterator[Plan]:
@@ -535,8 +538,15 @@ class _Passes:
             free = {unit for unit in range(len(pinned)) if draw.random() < share}
         for unit in free:
             pinned[unit] = _NONE
-        yield from self._try(number, _draw_weights(draw), pinned)
+        yield from self._try(number, self._weights(), pinned)
 
-
-def _draw_weights(draw: Random) -> Weights:
-    return Weights(draw.choice(MOVED), draw.choice(AHEAD), draw.choice(NOISES), spares_host=draw.choice(SPARES))
+    def _weights(self) -> Weights:
+        """Those of a pass that was better than all before it, with others here and there."""
+        draw = self._search.random
+        good = draw.choice(self._good)
+        return Weights(
+            draw.choice(MOVED) if draw.random() < VARIED else good.moved,
+            draw.choice(AHEAD) if draw.random() < VARIED else good.ahead,
+            draw.choice(NOISES) if draw.random() < VARIED else good.noise,
+            spares_host=draw.choice(SPARES) if draw.random() < VARIED else good.spares_host,
+        )
