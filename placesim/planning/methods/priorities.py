@@ -17,7 +17,7 @@ WARM, COLD = 0.0002, 0.0001
 """Temperatures as shares of the makespan."""
 SWAPS = 0.5
 _LOOK = 64
-_LATE = 20
+_LATE = 6
 """How much more the makespan counts than how unevenly devices end."""
 
 
