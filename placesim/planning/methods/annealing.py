@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from placesim.planning.loads import Loads, load_plan
 from placesim.planning.methods.contiguous import group_order, split_order
-from placesim.planning.problem import Plan, Problem
+from placesim.planning.problem import Plan, Problem, can_run_all, over_capacity
 from placesim.planning.search import Search
 
 FIRST_ROUND = 150_000
@@ -63,12 +63,14 @@ def _first(problem: Problem, search: Search) -> Plan | None:
 def _fill(problem: Problem) -> list[int] | None:
     """Groups where they leave the least load, those first that hold most; None where one finds no room.
 
-    Not where parts have to be contiguous: these are cut.
+    Where parts have to be contiguous, all is on one device.
     """
     loads, left = [0.0] * len(problem.devices), [device.capacity for device in problem.devices]
     found = [0] * len(problem.tasks)
     if problem.needs_contiguous:
-        return None
+        whole = ([device] * len(problem.tasks) for device in range(len(loads)))
+        fitting = [devices for devices in whole if can_run_all(problem, devices) and not over_capacity(problem, devices)]
+        return min(fitting, key=lambda devices: load_plan(problem, devices).value, default=None)
     for group in sorted(range(len(problem.groups)), key=lambda group: -problem.held[group]):
         held, seconds = problem.held[group], problem.group_seconds[group]
         rooms = [n for n in range(len(loads)) if held <= left[n] and problem.can_run(group, n)]

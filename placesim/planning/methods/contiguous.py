@@ -15,6 +15,10 @@ from placesim.planning.problem import Plan, Problem
 from placesim.planning.search import Search
 
 
+MAX_WHOLE = 3000
+"""An order of up to so many groups is cut to its end, some seconds, although the time for it is over."""
+
+
 def split_orders(problem: Problem, search: Search) -> Iterator[Plan]:
     """Cuts one order after another into segments: the natural one, then others at random, until the search is over."""
     best = math.inf
@@ -166,7 +170,7 @@ class Segment:
 def split_order(problem: Problem, order: Sequence[int], search: Search | None = None) -> list[int] | None:
     """The best cut of an order of groups into a segment for each device, as devices by task.
 
-    None where nothing fits, and where the search's time is over before.
+    None where nothing fits, and, of more groups than `MAX_WHOLE`, where the search's time is over before.
     """
     kinds, segment = alike(problem), Segment(problem, order)
     used = used_counts(kinds)
@@ -183,7 +187,7 @@ def split_order(problem: Problem, order: Sequence[int], search: Search | None = 
         here = best[first]
         if min(here) == math.inf:
             continue
-        if search is not None and search.evaluations is None and search.is_over:
+        if size > MAX_WHOLE and search is not None and search.evaluations is None and search.is_over:
             return None
         segment.begin(first)
         for at in range(first, size):
