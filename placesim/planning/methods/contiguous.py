@@ -14,7 +14,6 @@ from placesim.planning.loads import load_plan
 from placesim.planning.problem import Plan, Problem
 from placesim.planning.search import Search
 
-
 MAX_WHOLE = 3000
 """An order of up to so many groups is cut to its end, some seconds, although the time for it is over."""
 
