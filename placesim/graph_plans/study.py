@@ -13,6 +13,7 @@ from placesim.planning.bounds import Bound
 from placesim.planning.portfolio import OPTIMAL
 from placesim.prediction.study import TimeStudy
 
+
 DEFAULT, ANNOTATED, PLANNED = "TensorFlow's default", "as annotated", "the plan"
 """The labels of TensorFlow's own placement, of the graph's, and of what a search finds."""
 
