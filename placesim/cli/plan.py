@@ -84,7 +84,7 @@ _EPILOG = (
     default=AUTO,
     show_default=True,
     metavar="NAME",
-    help="One method alone: list or move; for throughput and memory cut, closed-sets, anneal or exact.",
+    help="One method alone: list, dispatch or move; for throughput and memory cut, closed-sets, anneal or exact.",
 )
 @click.option("--explain", is_flag=True, help="Tell what each group of nodes that moves gains.")
 @click.option(

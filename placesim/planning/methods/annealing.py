@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from placesim.planning.loads import Loads, load_plan
 from placesim.planning.methods.contiguous import group_order, split_order
 from placesim.planning.methods.first_fit import first_fit
-from placesim.planning.problem import Plan, Problem
+from placesim.planning.problem import Plan, Problem, can_run_all, over_capacity
 from placesim.planning.search import Search
 
 FIRST_ROUND = 150_000
@@ -21,13 +21,15 @@ LONGER = 2
 WARM, COLD = 0.02, 1e-5
 """Temperatures as shares of the load at the round's beginning."""
 NORM = 24
+FIRST_SHARE = 0.2
+"""Of the time at most that is spent on a first cut."""
 _LOOK = 512
 _TOWARDS_NEIGHBOUR, _SWAP = 0.6, 0.25
 
 
 def anneal_loads(problem: Problem, search: Search) -> Iterator[Plan]:
     """Rounds of annealing from the search's start, or from one cut of the natural order."""
-    best = search.start or _first(problem)
+    best = search.start or _first(problem, search)
     if best is None:
         return
     if search.start is None:
@@ -54,9 +56,36 @@ def anneal_loads(problem: Problem, search: Search) -> Iterator[Plan]:
         length *= LONGER
 
 
-def _first(problem: Problem) -> Plan | None:
-    devices = first_fit(problem) if problem.apart else split_order(problem, group_order(problem))
+def _first(problem: Problem, search: Search) -> Plan | None:
+    if problem.apart:
+        devices = first_fit(problem)
+    else:
+        devices = split_order(problem, group_order(problem), search.share(FIRST_SHARE)) or _fill(problem)
     return None if devices is None else load_plan(problem, devices)
+
+
+def _fill(problem: Problem) -> list[int] | None:
+    """Groups where they leave the least load, those first that hold most; None where one finds no room.
+
+    Where parts have to be contiguous, all is on one device.
+    """
+    loads, left = [0.0] * len(problem.devices), [device.capacity for device in problem.devices]
+    found = [0] * len(problem.tasks)
+    if problem.needs_contiguous:
+        whole = ([device] * len(problem.tasks) for device in range(len(loads)))
+        fitting = [devices for devices in whole if can_run_all(problem, devices) and not over_capacity(problem, devices)]
+        return min(fitting, key=lambda devices: load_plan(problem, devices).value, default=None)
+    for group in sorted(range(len(problem.groups)), key=lambda group: -problem.held[group]):
+        held, seconds = problem.held[group], problem.group_seconds[group]
+        rooms = [n for n in range(len(loads)) if held <= left[n] and problem.can_run(group, n)]
+        if not rooms:
+            return None
+        device = min(rooms, key=lambda n: loads[n] + seconds[problem.devices[n].kind])
+        loads[device] += seconds[problem.devices[device].kind]
+        left[device] -= held
+        for task in problem.groups[group]:
+            found[task] = device
+    return found
 
 
 class _Round:

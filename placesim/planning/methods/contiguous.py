@@ -14,13 +14,16 @@ from placesim.planning.loads import load_plan
 from placesim.planning.problem import Plan, Problem
 from placesim.planning.search import Search
 
+MAX_WHOLE = 3000
+"""An order of up to so many groups is cut to its end, some seconds, although the time for it is over."""
+
 
 def split_orders(problem: Problem, search: Search) -> Iterator[Plan]:
     """Cuts one order after another into segments: the natural one, then others at random, until the search is over."""
     best = math.inf
     while True:
         order = group_order(problem, search if best < math.inf else None)
-        devices = split_order(problem, order)
+        devices = split_order(problem, order, search)
         search.spend(len(order) ** 2)
         if devices is not None and (plan := load_plan(problem, devices)).value < best:
             best = plan.value
@@ -163,8 +166,11 @@ class Segment:
                         self.moved -= makes
 
 
-def split_order(problem: Problem, order: Sequence[int]) -> list[int] | None:
-    """The best cut of an order of groups into a segment for each device, as devices by task; None where nothing fits."""
+def split_order(problem: Problem, order: Sequence[int], search: Search | None = None) -> list[int] | None:
+    """The best cut of an order of groups into a segment for each device, as devices by task.
+
+    None where nothing fits, and, of more groups than `MAX_WHOLE`, where the search's time is over before.
+    """
     kinds, segment = alike(problem), Segment(problem, order)
     used = used_counts(kinds)
     states = {counts: n for n, counts in enumerate(used)}
@@ -180,6 +186,8 @@ def split_order(problem: Problem, order: Sequence[int]) -> list[int] | None:
         here = best[first]
         if min(here) == math.inf:
             continue
+        if size > MAX_WHOLE and search is not None and search.evaluations is None and search.is_over:
+            return None
         segment.begin(first)
         for at in range(first, size):
             segment.grow(at, order[at])

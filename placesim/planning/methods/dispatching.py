@@ -486,7 +486,8 @@ class _Passes:
             if units is not None:
                 self._units.append(units)
                 for weights in FIRST:
-                    if search.is_over:
+                    # where nothing is known yet, one pass is made whatever the time
+                    if search.is_over and self._best is not None:
                         return
                     yield from self._try(len(self._units) - 1, weights)
         while self._units and not search.is_over:

@@ -438,7 +438,7 @@ def _hold(model: Any, problem: Problem, on: list[list[Any]], device: int) -> Non
     """What is held, rounded down, is within the capacity, rounded up: nothing that fits is excluded."""
     capacity = problem.devices[device].capacity
     unit = max(capacity, 1e-300) / _UNITS
-    sizes = [int(held / unit) for held in problem.held]
+    sizes = [int(min(held / unit, 2.0 * _UNITS)) for held in problem.held]
     model.add(sum(choices[device] * size for choices, size in zip(on, sizes, strict=True) if size) <= _UNITS)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 
 from placesim.planning.problem import Plan, Problem
@@ -55,8 +56,13 @@ def anneal_ranks(problem: Problem, search: Search) -> Iterator[Plan]:
     count, draw = len(problem.tasks), search.random
     if count < 2:
         return
-    best, length = search.start.value if search.start else math.inf, FIRST_ROUND
+    best, length, speed = search.start.value if search.start else math.inf, FIRST_ROUND, 0.0
     while not search.is_over and not search.is_met(best):
+        if speed and math.isfinite(search.deadline):
+            # a last round that the time cuts off would never be cold
+            left = int(search.seconds_left * speed)
+            length = left if left < 3 * length else length
+        began, counted = time.monotonic(), length
         order = _noisy(ranks, 0.05 * -min(ranks), search)
         current = math.inf
         temperature = -min(ranks) * WARM
@@ -88,4 +94,5 @@ def anneal_ranks(problem: Problem, search: Search) -> Iterator[Plan]:
                 order[one], order[other] = order[other], order[one]
             else:
                 order.insert(one, order.pop(other))
+        speed = counted / max(1e-6, time.monotonic() - began)
         length *= 2
