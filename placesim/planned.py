@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from placesim.errors import PlacesimError, ResourceExhaustedError, UsageError
 from placesim.formats.annotations import assign_devices, clear_devices
 from placesim.graph_plans.baselines import named_baselines
-from placesim.graph_plans.drawing import Drawn, Wanted, draw_problem, with_room
+from placesim.graph_plans.drawing import Drawn, Wanted, draw_problem, keep_apart, with_room
 from placesim.graph_plans.study import Move, Placed, PlanStudy, Sought, is_gpu
 from placesim.graph_plans.writing import annotate, freed
 from placesim.inspection.device_names import short_names
@@ -21,7 +21,7 @@ from placesim.planning.coarsening import levels
 from placesim.planning.loads import is_contiguous
 from placesim.planning.measuring import measure
 from placesim.planning.portfolio import OPTIMAL, Effort, Planned, plan_problem
-from placesim.planning.problem import Problem, can_run_all, over_capacity
+from placesim.planning.problem import Problem, are_apart, can_run_all, over_capacity
 from placesim.report.text.amounts import readable_size
 from placesim.sizing import study_memory
 from placesim.timing import study_time, walk_steps
@@ -79,18 +79,22 @@ def study_plan(
     if aim.needs_contiguous and aim.sought is not Sought.THROUGHPUT:
         raise UsageError(f"wrong objective: got {aim.sought.value}, and only plans for throughput are contiguous")
     study = _Planner(load, options, name, effort, free, tell, aim).study()
-    return study if study.plan is not None else replace(study, ways_out=tuple(_ways_out(load, options, study, free)))
+    return study if study.plan is not None else replace(study, ways_out=tuple(_ways_out(load, options, study, free, aim)))
 
 
 class Aim(NamedTuple):
-    """What is sought; `needs_contiguous` where no path may leave a device and come back, `explains` where gains are told."""
+    """What is sought; `needs_contiguous` where no path may leave a device and come back, `explains` where gains are told.
+
+    Of groups with nodes whose names fit one pattern of `apart` no two share a device.
+    """
 
     sought: Sought = Sought.LATENCY
     needs_contiguous: bool = False
     explains: bool = False
+    apart: tuple[str, ...] = ()
 
 
-def _ways_out(load: Callable[[], Loaded], options: Options, study: PlanStudy, free: Sequence[str]) -> Iterator[str]:
+def _ways_out(load: Callable[[], Loaded], options: Options, study: PlanStudy, free: Sequence[str], aim: Aim) -> Iterator[str]:
     """What would let a placement fit: another model of GPU, or more GPUs."""
     if not any(placed.study is not None and isinstance(placed.error, ResourceExhaustedError) for placed in study.placements):
         return
@@ -117,7 +121,7 @@ def _ways_out(load: Callable[[], Loaded], options: Options, study: PlanStudy, fr
     for factor in MORE_GPUS if gpus else ():
         more = replace(options, gpu=gpus * factor)
         try:
-            found_plan = _Planner(load, more, study.name, QUICK, free, lambda planned: None, Aim(study.sought)).study()
+            found_plan = _Planner(load, more, study.name, QUICK, free, lambda planned: None, aim).study()
         except PlacesimError:
             return
         if found_plan.plan is not None:
@@ -189,11 +193,12 @@ class _Planner:
         sought = self._aim.sought
         candidates += self._more_peaks(drawn, searched, effort, began, shown, planned)
         candidates = _without_the_worse(candidates, shown, sought)
-        placements = [shown[candidate.devices] for candidate in candidates]
+        told = ((shown[candidate.devices], are_apart(drawn.problem, candidate.devices)) for candidate in candidates)
+        placements = [placed._replace(is_allowed=is_apart) for placed, is_apart in told]
         fitting = [
             (placed, candidate)
             for placed, candidate in zip(placements, candidates, strict=True)
-            if placed.fits and (not self._aim.needs_contiguous or is_contiguous(drawn.problem, candidate.devices))
+            if placed.fits and self._is_as_asked(drawn, candidate.devices)
         ]
         for label, change in self._others(candidates):
             placements.append(self._study(label, self._loaded(change), {})._replace(is_allowed=False))
@@ -209,6 +214,11 @@ class _Planner:
         method = candidate.method or candidate.label
         moves = tuple(self._moves(drawn, candidate.devices))
         return PlanStudy(self._name, tuple(placements), placed, bound, method, placed.asked, moves, *tail)
+
+    def _is_as_asked(self, drawn: Drawn, devices: Sequence[int]) -> bool:
+        """Whether it is contiguous, and groups apart, where that was asked for."""
+        is_whole = not self._aim.needs_contiguous or is_contiguous(drawn.problem, devices)
+        return is_whole and are_apart(drawn.problem, devices)
 
     def _more_peaks(
         self,
@@ -256,7 +266,10 @@ class _Planner:
         wanted = Wanted(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
         if self._aim.sought is Sought.MEMORY:
             wanted = wanted._replace(recorder=walked.recorder, on_host=self._on_host())
-        return draw_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
+        drawn = draw_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
+        drawn = keep_apart(drawn, self._aim.apart)
+        drawn.problem.check()
+        return drawn
 
     def _on_host(self) -> Recorder | None:
         """What the steps do without GPUs: on a CPU kernels take memory that they don't on a GPU.  None where that can't be."""
@@ -290,8 +303,7 @@ class _Planner:
         """Plans that no simulation has seen yet, and what the search says."""
         measured = measure(drawn.problem)
         allowed = (devices for devices in known if not over_capacity(drawn.problem, devices))
-        if self._aim.needs_contiguous:
-            allowed = (devices for devices in allowed if is_contiguous(drawn.problem, devices))
+        allowed = (devices for devices in allowed if self._is_as_asked(drawn, devices))
         start = min((measured.plan(devices) for devices in allowed), key=lambda plan: plan.value, default=None)
         bound, found, planned = self._bound(drawn), [], Planned(None, self._bound(drawn), "", 0.0)
         stages = levels(drawn.problem, MOST_TASKS, REFINED_TASKS)
@@ -301,7 +313,8 @@ class _Planner:
             begin = None
             if best is not None:
                 devices = best if is_fine else level.contract(best)
-                if not over_capacity(level.problem, devices) and can_run_all(level.problem, devices):
+                is_apart = are_apart(level.problem, devices)
+                if not over_capacity(level.problem, devices) and can_run_all(level.problem, devices) and is_apart:
                     begin = measure(level.problem).plan(devices)
             if is_fine and start is not None and (begin is None or start.value < begin.value):
                 begin = start
