@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from placesim.errors import PlacesimError, ResourceExhaustedError, UsageError
 from placesim.formats.annotations import assign_devices, clear_devices
 from placesim.graph_plans.baselines import named_baselines
-from placesim.graph_plans.drawing import Drawn, Wanted, draw_problem, with_room
+from placesim.graph_plans.drawing import Drawn, Wanted, draw_problem, keep_apart, with_room
 from placesim.graph_plans.study import ANNOTATED, DEFAULT, PLANNED, Move, Placed, PlanStudy, Sought, is_gpu
 from placesim.graph_plans.writing import annotate, freed
 from placesim.inspection.device_names import short_names
@@ -21,7 +21,7 @@ from placesim.planning.coarsening import itself, levels
 from placesim.planning.loads import is_contiguous
 from placesim.planning.measuring import measure
 from placesim.planning.portfolio import FEW_TASKS, MANY_TASKS, OPTIMAL, Effort, Planned, plan_problem
-from placesim.planning.problem import Problem, can_run_all, over_capacity
+from placesim.planning.problem import Problem, are_apart, can_run_all, over_capacity
 from placesim.report.text.amounts import readable_size
 from placesim.sizing import study_memory
 from placesim.timing import study_time, study_walk, walk_steps
@@ -80,22 +80,24 @@ def study_plan(
     if aim.needs_contiguous and aim.sought is not Sought.THROUGHPUT:
         raise UsageError(f"wrong objective: got {aim.sought.value}, and only plans for throughput are contiguous")
     study = _Planner(load, options, name, effort, free, tell, aim).study()
-    return study if study.plan is not None else replace(study, ways_out=tuple(_ways_out(load, options, study, free)))
+    return study if study.plan is not None else replace(study, ways_out=tuple(_ways_out(load, options, study, free, aim)))
 
 
 class Aim(NamedTuple):
     """What is sought; `needs_contiguous` where no path may leave a device and come back, `explains` where gains are told.
 
-    With `is_traced` the simulations of placements keep what their traces are made from.
+    With `is_traced` the simulations of placements keep what their traces are made from.  Of groups with nodes whose names fit one
+    pattern of `apart` no two share a device.
     """
 
     sought: Sought = Sought.LATENCY
     needs_contiguous: bool = False
     explains: bool = False
     is_traced: bool = False
+    apart: tuple[str, ...] = ()
 
 
-def _ways_out(load: Callable[[], Loaded], options: Options, study: PlanStudy, free: Sequence[str]) -> Iterator[str]:
+def _ways_out(load: Callable[[], Loaded], options: Options, study: PlanStudy, free: Sequence[str], aim: Aim) -> Iterator[str]:
     """What would let a placement fit: another model of GPU, or more GPUs."""
     if not any(placed.study is not None and isinstance(placed.error, ResourceExhaustedError) for placed in study.placements):
         return
@@ -122,7 +124,7 @@ def _ways_out(load: Callable[[], Loaded], options: Options, study: PlanStudy, fr
     for factor in MORE_GPUS if gpus else ():
         more = replace(options, gpu=gpus * factor)
         try:
-            found_plan = _Planner(load, more, study.name, QUICK, free, lambda planned: None, Aim(study.sought)).study()
+            found_plan = _Planner(load, more, study.name, QUICK, free, lambda planned: None, aim).study()
         except PlacesimError:
             return
         if found_plan.plan is not None:
@@ -201,11 +203,12 @@ class _Planner:
         sought = self._aim.sought
         candidates += self._more_peaks(drawn, searched, effort, began, shown, planned)
         candidates = _without_the_worse(candidates, shown, sought)
-        placements = [shown[candidate.devices] for candidate in candidates]
+        told = ((shown[candidate.devices], are_apart(drawn.problem, candidate.devices)) for candidate in candidates)
+        placements = [placed._replace(is_allowed=is_apart) for placed, is_apart in told]
         fitting = [
             (placed, candidate)
             for placed, candidate in zip(placements, candidates, strict=True)
-            if placed.fits and (not self._aim.needs_contiguous or is_contiguous(drawn.problem, candidate.devices))
+            if placed.fits and self._is_as_asked(drawn, candidate.devices)
         ]
         for label, change in self._others(candidates):
             placements.append(self._study(label, self._loaded(change), {})._replace(is_allowed=False))
@@ -221,6 +224,11 @@ class _Planner:
         method = candidate.method or candidate.label
         moves = tuple(self._moves(drawn, candidate.devices))
         return PlanStudy(self._name, tuple(placements), placed, bound, method, placed.asked, moves, *tail)
+
+    def _is_as_asked(self, drawn: Drawn, devices: Sequence[int]) -> bool:
+        """Whether it is contiguous, and groups apart, where that was asked for."""
+        is_whole = not self._aim.needs_contiguous or is_contiguous(drawn.problem, devices)
+        return is_whole and are_apart(drawn.problem, devices)
 
     def _more_peaks(
         self,
@@ -268,6 +276,8 @@ class _Planner:
         if self._aim.sought is Sought.MEMORY:
             wanted = wanted._replace(recorder=walked.recorder, on_host=self._on_host())
         drawn = draw_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
+        drawn = keep_apart(drawn, self._aim.apart)
+        drawn.problem.check()
         return drawn, Placed("", study, study.error)
 
     def _on_host(self) -> Recorder | None:
@@ -306,8 +316,7 @@ class _Planner:
         if len(drawn.problem.tasks) > MANY_TASKS:
             known = ()
         allowed = (devices for devices in known if not over_capacity(drawn.problem, devices))
-        if self._aim.needs_contiguous:
-            allowed = (devices for devices in allowed if is_contiguous(drawn.problem, devices))
+        allowed = (devices for devices in allowed if self._is_as_asked(drawn, devices))
         start = min((measured.plan(devices) for devices in allowed), key=lambda plan: plan.value, default=None)
         found: list[_Candidate] = []
         planned = Planned(None, bound, "", 0.0)
@@ -320,7 +329,8 @@ class _Planner:
             begin = None
             if best is not None:
                 devices = best if is_fine else level.contract(best)
-                if not over_capacity(level.problem, devices) and can_run_all(level.problem, devices):
+                is_apart = are_apart(level.problem, devices)
+                if not over_capacity(level.problem, devices) and can_run_all(level.problem, devices) and is_apart:
                     begin = measure(level.problem).plan(devices)
             if is_fine and start is not None and (begin is None or start.value < begin.value):
                 begin = start

@@ -40,7 +40,7 @@ ROOMS = {
     "prediction": "timelines traces runtime devices ops dtypes errors",
     "inspection": "escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
     "tf1": "formats runtime graph ops devices dtypes errors",
-    "graph_plans": "planning prediction formats inspection runtime placement timelines graph devices dtypes ops errors",
+    "graph_plans": "planning prediction memory formats inspection runtime placement timelines graph devices dtypes ops errors",
     "report": (
         "traces escapes files marked planning graph_plans inspection prediction runtime placement graph devices ops dtypes "
         "errors"

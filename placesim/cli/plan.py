@@ -78,13 +78,20 @@ _EPILOG = (
     show_default=True,
     help="What is to be least: a step's time; the busiest device's load, where steps overlap; the highest peak of memory.",
 )
+@click.option(
+    "--apart",
+    multiple=True,
+    metavar="PATTERN",
+    help="Groups of nodes with such names share no device with each other; a name, a scope/ or a pattern.",
+)
 @click.option("--contiguous", is_flag=True, help="For throughput: no path leaves a device and comes back.")
 @click.option(
     "--method",
     default=AUTO,
     show_default=True,
     metavar="NAME",
-    help="One method alone: list, dispatch or move; for throughput and memory cut, closed-sets, anneal or exact.",
+    help="One method alone: list, dispatch, move or exact; for throughput cut, closed-sets, anneal or exact; "
+    "for memory anneal or exact.",
 )
 @click.option("--explain", is_flag=True, help="Tell what each group of nodes that moves gains.")
 @click.option(
@@ -122,6 +129,7 @@ def plan_command(
     feeds: tuple[str, ...],
     free: tuple[str, ...],
     free_all: bool,
+    apart: tuple[str, ...],
     objective: str,
     contiguous: bool,
     method: str,
@@ -165,7 +173,7 @@ def plan_command(
     options = make_options(given(values | known))
     check_method(method)
     effort = Effort(seconds, evaluations, seed, jobs, method)
-    aim = Aim(Sought(objective), contiguous, explain, html is not None)
+    aim = Aim(Sought(objective), contiguous, explain, html is not None, apart)
     patterns = ("*",) if free_all else free
     load = graph_loader(graph, options)
     # what was found until Ctrl-C is told, and written

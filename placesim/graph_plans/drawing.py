@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from placesim.devices.inventory import Device as RealDevice
 from placesim.devices.inventory import DeviceSet
+from placesim.errors import UsageError
 from placesim.graph.graph import Graph
 from placesim.graph_plans.held import (
     Held,
@@ -27,6 +28,7 @@ from placesim.graph_plans.held import (
 )
 from placesim.graph_plans.step_nodes import StepNode, find_nodes, merge_steps
 from placesim.graph_plans.study import Sought
+from placesim.inspection.patterns import matcher
 from placesim.ops.categories import VARIABLES
 from placesim.placement.colocation import ColocationGraph
 from placesim.placement.grouping import build_groups
@@ -490,6 +492,18 @@ class _Drawing:
             routes.append(tuple(row))
         runs_on = tuple(place.cores if place.gpu is None else place.gpu.compute for place in places)
         return Layout(tuple(machine.resources), tuple(machine.links), runs_on, tuple(routes))
+
+
+def keep_apart(drawn: Drawn, patterns: Sequence[str]) -> Drawn:
+    """No two groups with nodes whose names fit one pattern share a device; UsageError where a pattern fits no node."""
+    rows = []
+    for pattern in patterns:
+        fits = matcher([pattern])
+        row = tuple(number for number, group in enumerate(drawn.groups) if any(map(fits, group.nodes)))
+        if not row:
+            raise UsageError(f"nothing to keep apart: got '{pattern}', which fits no node that the step runs")
+        rows.append(row)
+    return replace(drawn, problem=replace(drawn.problem, apart=tuple(rows)))
 
 
 def _is_gradient(name: str) -> bool:

@@ -10,16 +10,18 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from placesim.memory.buffers import Buffer
-from placesim.memory.sources import Entry
 from placesim.ops.categories import ASSIGNMENTS, RECEIVES, SENDS
 from placesim.planning.peaks import Piece, shared_peak
 from placesim.planning.problem import Tensor
 from placesim.runtime.recording import Execution, Recorder
+
+if TYPE_CHECKING:
+    from placesim.memory.buffers import Buffer
+    from placesim.memory.sources import Entry
 
 ROUNDING = 256
 """Bytes: what a GPU's allocator gives is a multiple of that (`memory/allocator`)."""

@@ -33,7 +33,7 @@ class Placed(NamedTuple):
 
     `study` is None where TensorFlow refuses it; `error` is its error, or that of a device that runs out of memory.  `asked` are
     the devices that its nodes ask for, beside what holds.  Where `is_allowed` is false, what asks for a device would have to be
-    freed for it.
+    freed for it, or groups that are to be apart share one.
     """
 
     label: str

@@ -208,6 +208,8 @@ class _Best:
         if self.plan is None or (plan.value, plan.devices) < (self.plan.value, self.plan.devices):
             self.plan, self._method, self._seconds = plan, method, time.monotonic() - self._began
             self._tell(self.planned)
+        elif (plan.value, plan.devices) == (self.plan.value, self.plan.devices) and method < self._method:
+            self._method = method
 
     def prove(self, value: float, method: str) -> None:
         if value > self.bound.value * (1 + 1e-12):

@@ -6,6 +6,7 @@ Seconds and bytes are the graph's own units where a published problem has others
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -246,11 +247,15 @@ class Problem:
     def check(self) -> None:
         """Raises UsageError, which names tasks: times that are no times, a circle, a group that no device can run or hold."""
         for task in self.tasks:
-            wrong = next((x for x in (*task.seconds, task.holds, task.makes) if math.isnan(x) or x < 0), None)
+            figures = (*task.seconds, *task.launches, *task.path, *task.work)
+            wrong = next((x for x in (*figures, task.holds, task.makes) if math.isnan(x) or x < 0), None)
             if wrong is not None:
                 raise UsageError(f"{task.name}: {wrong:g} is no time and no size; expected 0 or more")
-            if len(task.seconds) != len(self.kinds) or not math.isfinite(task.holds) or not math.isfinite(task.makes):
+            if not math.isfinite(task.holds) or not math.isfinite(task.makes):
+                raise UsageError(f"{task.name}: got an endless size, expected one that some device has room for")
+            if len(task.seconds) != len(self.kinds):
                 raise UsageError(f"{task.name}: got {len(task.seconds)} times for {len(self.kinds)} kinds of devices")
+        self._check_numbers()
         if self.tasks and not self.order:
             raise UsageError(f"tasks wait for each other in a circle: {_named(self._circle())}")
         for number in self.homeless:
@@ -270,6 +275,21 @@ class Problem:
                     if homes < len(row)
                     else f"not all of {names} can be apart: some may be on too few devices"
                 )
+
+    def _check_numbers(self) -> None:
+        """Whether each task is there and in one group, and what tensors and groups name is there."""
+        count = len(self.tasks)
+        for task, sources in zip(self.tasks, self.inputs, strict=True):
+            if any(not 0 <= source < count for source in sources):
+                raise UsageError(f"{task.name}: reads from a task that is not there, expected numbers from 0 to {count - 1}")
+        grouped = Counter(task for members in self.groups for task in members)
+        for number, task in enumerate(self.tasks):
+            if grouped[number] != 1:
+                raise UsageError(f"{task.name}: got {grouped[number]} groups, expected one")
+        for tensor in self.tensors:
+            if not 0 <= tensor.size < math.inf or not 0 <= tensor.task < count:
+                named = self.tasks[tensor.task].name if 0 <= tensor.task < count else f"task {tensor.task}"
+                raise UsageError(f"{named}: makes {tensor.size:g}, expected a size of 0 or more of a task that is there")
 
     def _without_device(self, row: Sequence[int]) -> bool:
         """Whether groups can't have a device each: a matching in a graph of two sides, along augmenting paths."""

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+from placesim.errors import PlacesimError
 from placesim.planning.portfolio import Effort, Planned, plan_problem
 from tests.benchmarks.planning_instances import (
     DATA,
@@ -110,6 +111,15 @@ def main() -> int:
     if not args.folder.is_dir():
         print(WHERE.format(args.folder), file=sys.stderr)
         return int(args.folder != DATA)
+    try:
+        _bench(args)
+    except PlacesimError as error:
+        print(f"{args.folder}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _bench(args: argparse.Namespace) -> None:
     step = args.step or (1 if args.folder != DATA else 9)
     effort = Effort(args.seconds, seed=args.seed)
     if args.only in {None, "load"}:
@@ -118,7 +128,6 @@ def main() -> int:
         bench_msr(args.folder, effort, needs_contiguous=True)
     if args.only in {None, "stg"}:
         bench_schedules(args.folder, Effort(args.stg_seconds, seed=args.seed), step)
-    return 0
 
 
 if __name__ == "__main__":

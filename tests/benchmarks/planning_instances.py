@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from placesim.errors import UsageError
 from placesim.planning.problem import Device, Objective, Plan, Problem, Task
 
 DATA = Path(__file__).parents[3] / "shared" / "corpus" / "planning"
@@ -81,11 +82,17 @@ def read_msr(path: Path, *, is_latency: bool, needs_contiguous: bool = False) ->
     number = {own: place for place, own in enumerate(ids)}
     makes, inputs = [0.0] * len(ids), [set[int]() for _ in ids]
     for edge in graph["edges"]:
+        unknown = next((edge[key] for key in ("sourceId", "destId") if edge[key] not in number), None)
+        if unknown is not None:
+            raise UsageError(f"{path.name}: an edge names node {unknown}, which is not there")
         makes[number[edge["sourceId"]]] = edge["cost"]
         inputs[number[edge["destId"]]].add(number[edge["sourceId"]])
     groups: dict[tuple[str, int], list[int]] = {}
     tasks = []
     for place, node in enumerate(nodes):
+        for key in ("supportedOnFpga", "fpgaLatency", "cpuLatency"):
+            if key not in node and (key != "fpgaLatency" or node.get("supportedOnFpga")):
+                raise UsageError(f"{path.name}: node {node['id']} has no '{key}'")
         accelerated = node["fpgaLatency"] if node["supportedOnFpga"] else math.inf
         times = float(accelerated), float(node["cpuLatency"])
         tasks.append(Task(str(node["id"]), times, node.get("size", 0.0), makes[place], bool(node.get("isBackwardNode"))))

@@ -20,6 +20,7 @@ from placesim.loading import load
 from placesim.options import make_options
 from placesim.planned import study_plan
 from placesim.planning.bounds import Bound
+from placesim.planning.methods.exact import has_solver
 from placesim.planning.portfolio import Effort, Planned
 from placesim.planning.problem import Plan
 from placesim.report.terminal_planning import styled_plan
@@ -104,9 +105,26 @@ def test_where_nothing_fits_it_is_said_what_would(shell: Shell) -> None:
     assert shell("plan", "g.yaml", *FEW, "--gpu-model", name).code == 0
 
 
+def test_what_is_to_be_apart_shares_no_device(shell: Shell) -> None:
+    graph = shell.write("g.yaml", FREE)
+    for objective in ("latency", "throughput", "memory"):
+        ended = shell("plan", graph, *FEW, "--apart", "a*", "--objective", objective, "--format", "json", "--output", "p.yaml")
+        assert ended.code == 0
+        placed = json.loads(shell("place", "p.yaml", "--format", "json").output)["placements"]
+        devices = {node["node"]: node["device"] for node in placed}
+        assert devices["a1"] != devices["a2"], objective
+        told = {row["label"]: row["is_allowed"] for row in json.loads(ended.output)["placements"]}
+        assert not told["TensorFlow's default"]
+    # each pattern stands for itself
+    both = json.loads(shell("plan", graph, *FEW, "--apart", "a1", "--apart", "a2", "--format", "json").output)
+    assert all(row["is_allowed"] for row in both["placements"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("--apart", "*"), "more groups than devices: 5 have to be apart (a1, b1, a2, b2, sum)"),
+        (("--apart", "c*"), "nothing to keep apart: got 'c*', which fits no node that the step runs"),
         (("--method", "mov"), "unknown method: got 'mov', expected one of auto, "),
         (("--method", "mov"), "did you mean 'move'?"),
         (("--method", "cut"), "expected one that fits the objective: list, dispatch, move, exact"),
@@ -129,6 +147,26 @@ def test_a_contiguous_plan_of_real_towers(shell: Shell) -> None:
     assert ended.code == 0
     ((_, value, bound, *_),) = rows(ended.output, "plan")
     assert 0 < float(bound) <= float(value)
+
+
+@pytest.mark.parametrize(
+    ("objective", "method"),
+    [
+        *((objective, "auto") for objective in ("latency", "throughput", "memory")),
+        ("latency", "exact"),
+        ("throughput", "exact"),
+        ("memory", "exact"),
+    ],
+)
+def test_counted_work_gives_the_same_bytes_again_and_in_however_many_processes(
+    shell: Shell, objective: str, method: str
+) -> None:
+    if method == "exact" and not has_solver():
+        pytest.skip("OR-tools is not installed: pip install 'placesim[plan]'")
+    graph = shell.write("g.yaml", FREE)
+    command = ("plan", graph, "--evaluations", "400", "--seed", "5", "--objective", objective, "--method", method)
+    outputs = {shell(*command, "--jobs", jobs, "--format", "json").output for jobs in ("1", "2", "2")}
+    assert len(outputs) == 1
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children of a process are listed on Linux only")

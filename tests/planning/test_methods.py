@@ -6,6 +6,7 @@ import itertools
 import math
 import random
 import time
+from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -26,7 +27,7 @@ from placesim.planning.methods.exact import has_solver, solve_loads, solve_sched
 from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.methods.moving import anneal_moves
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
-from placesim.planning.problem import Device, Layout, Objective, Plan, Problem, Task, Way, over_capacity
+from placesim.planning.problem import Device, Layout, Objective, Plan, Problem, Task, Tensor, Way, over_capacity
 from placesim.planning.schedules import FirstCome, PrioritySchedules, Simulated
 from placesim.planning.search import Method, Search
 from placesim.timelines.links import Link
@@ -328,6 +329,15 @@ def problem_of(*tasks: Task, inputs: tuple[tuple[int, ...], ...] = ((), ()), cap
         (problem_of(Task("a", (1.0,)), Task("b", (1.0,)), inputs=((1,), (0,))), "in a circle: "),
         (problem_of(Task("a", (1.0,), 9.0), Task("b", (1.0,))), "no device can run or hold a"),
         (problem_of(Task("a", (math.inf,)), Task("b", (1.0,))), "no device can run or hold a"),
+        (problem_of(Task("a", (1.0,), math.inf), Task("b", (1.0,))), "a: got an endless size"),
+        (problem_of(Task("a", (1.0,), launches=(math.nan,)), Task("b", (1.0,))), "a: nan is no time"),
+        (problem_of(Task("a", (1.0,)), Task("b", (1.0,)), inputs=((), (7,))), "b: reads from a task that is not there"),
+        (replace(problem_of(Task("a", (1.0,)), Task("b", (1.0,))), groups=((0,),)), "b: got 0 groups, expected one"),
+        (replace(problem_of(Task("a", (1.0,)), Task("b", (1.0,))), tensors=(Tensor(-1.0, 1, 0),)), "b: makes -1"),
+        (
+            replace(problem_of(Task("a", (1.0,)), Task("b", (1.0,))), apart=((0, 1),)),
+            r"more groups than devices: 2 have to be apart \(a, b\), and they may be on 1 devices",
+        ),
     ],
 )
 def test_what_is_no_problem_is_said_with_names(problem: Problem, words: str) -> None:

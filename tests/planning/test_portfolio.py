@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from placesim.errors import UsageError
-from placesim.planning.portfolio import Effort, Planned, plan_problem
-from placesim.planning.problem import Device, Objective, Plan, Problem, Task
+from placesim.planning.methods.exact import has_solver
+from placesim.planning.portfolio import AUTO, METHODS, Effort, Planned, fitting, plan_problem
+from placesim.planning.problem import Device, Objective, Plan, Problem, Task, Tensor
 
 
 def pipeline(count: int, seed: int) -> Problem:
@@ -27,6 +29,23 @@ def test_counted_work_gives_one_plan_for_one_seed_whatever_runs_beside() -> None
     assert found[0].plan is not None
     assert len({planned.plan for planned in found}) == 1
     assert len({planned.bound.value for planned in found}) == 1
+
+
+@pytest.mark.parametrize("method", [AUTO, *METHODS])
+@pytest.mark.parametrize("objective", list(Objective))
+def test_each_method_gives_one_plan_for_one_seed(objective: Objective, method: str) -> None:
+    problem = replace(pipeline(9, 2), objective=objective)
+    if objective is Objective.PEAK:
+        reads = {n: tuple((task, task) for task in readers) for n, readers in enumerate(problem.readers)}
+        problem = replace(problem, tensors=tuple(Tensor(1.0 + n % 3, n, n, reads[n]) for n in range(9)))
+    if method not in {"auto", *fitting(problem)}:
+        pytest.skip("does not fit")
+    if method.startswith("exact") and not has_solver():
+        pytest.skip("OR-tools is not installed: pip install 'placesim[plan]'")
+    efforts = [Effort(evaluations=1500, seed=3, jobs=jobs, method=method) for jobs in (1, 2)]
+    found = [plan_problem(problem, effort)._replace(seconds=0.0) for effort in efforts]
+    assert found[0].plan is not None
+    assert found[0] == found[1]
 
 
 def test_plans_get_better_and_bounds_never_pass_them() -> None:
