@@ -69,7 +69,7 @@ def _head(study: PlanStudy) -> Iterator[Text]:
     before = study.before
     if before is not None and before is not study.plan:
         was = before.value(study.sought)
-        head.append(f" with {escape_line(study.plan.label)}, {_readable(study, was)} with {escape_line(before.label)}")
+        head.append(f" ({escape_line(study.plan.label)}), {_readable(study, was)} before ({escape_line(before.label)})")
         if was and study.value < was:
             head.append(f": {1 - study.value / was:.0%} less", "green")
     yield head
@@ -130,6 +130,8 @@ def _placements(study: PlanStudy, width: int) -> Table:
         rows.append(
             [Text(escape_line(cell), style) for cell in (*cells, NOTHING if fullest is None else _share(fullest), note)]
         )
+    if not any(row[-1].plain for row in rows):
+        head, rows = head[:-1], [row[:-1] for row in rows]
     for title in _MISSED_LEAST:
         if _room(width, head, rows) < min(_LEAST_NAME, max(map(len, names))):
             at = head.index(title)
