@@ -86,8 +86,8 @@ def study_plan(
 class Aim(NamedTuple):
     """What is sought; `needs_contiguous` where no path may leave a device and come back, `explains` where gains are told.
 
-    With `is_traced` the simulations of placements keep what their traces are made from.  Of groups with nodes whose names fit one
-    pattern of `apart` no two share a device.
+    With `is_traced` the simulations of placements keep what their traces are made from.
+    Of groups with nodes whose names fit one pattern of `apart` no two share a device.
     """
 
     sought: Sought = Sought.LATENCY

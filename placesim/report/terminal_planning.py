@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from placesim.escapes import escape_line
-from placesim.graph_plans.study import PlanStudy, Sought
+from placesim.graph_plans.study import Placed, PlanStudy, Sought
 from placesim.inspection.device_names import short_names
 from placesim.report.terminal_blocks import as_encoded
 from placesim.report.terminal_console import console_into
@@ -69,9 +69,11 @@ def _head(study: PlanStudy) -> Iterator[Text]:
     before = study.before
     if before is not None and before is not study.plan:
         was = before.value(study.sought)
-        head.append(f" with {escape_line(study.plan.label)}, {_readable(study, was)} with {escape_line(before.label)}")
+        head.append(f" ({escape_line(study.plan.label)}), {_readable(study, was)} before ({escape_line(before.label)})")
         if was and study.value < was:
             head.append(f": {1 - study.value / was:.0%} less", "green")
+        if study.sought is Sought.LATENCY and _is_unsure(before, study.plan):
+            head.append("; the intervals overlap: which is faster is not sure", "dim")
     yield head
     if study.is_optimal:
         yield Text(f"nothing can be better: {study.bound.why}")
@@ -79,6 +81,12 @@ def _head(study: PlanStudy) -> Iterator[Text]:
         yield Text(f"no placement can be below {_readable(study, study.bound.value)} ({study.gap:.0%} less): {study.bound.why}")
     if study.is_interrupted:
         yield Text("the search was interrupted: the best so far", "yellow")
+
+
+def _is_unsure(before: Placed, after: Placed) -> bool:
+    if before.study is None or after.study is None:
+        return False
+    return before.study.step.low <= after.study.step.high and after.study.step.low <= before.study.step.high
 
 
 def _readable(study: PlanStudy, value: float) -> str:
@@ -130,6 +138,8 @@ def _placements(study: PlanStudy, width: int) -> Table:
         rows.append(
             [Text(escape_line(cell), style) for cell in (*cells, NOTHING if fullest is None else _share(fullest), note)]
         )
+    if not any(row[-1].plain for row in rows):
+        head, rows = head[:-1], [row[:-1] for row in rows]
     for title in _MISSED_LEAST:
         if _room(width, head, rows) < min(_LEAST_NAME, max(map(len, names))):
             at = head.index(title)

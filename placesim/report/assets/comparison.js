@@ -46,6 +46,7 @@ class ComparisonPage {
     if (before !== after) parts.push(` instead of ${sought.text(was)}`);
     const change = changeText(was, is);
     if (change) parts.push(", ", change);
+    if (sought === OBJECTIVES.latency && isUnsure(placements[before], placements[after])) parts.push(" (the intervals overlap: which is faster is not sure)");
     if (!plan) parts.push(`: ${placements[after].label} beside ${placements[before].label}.`);
     else if (plan.is_optimal) parts.push(`. Nothing can be better: ${plan.bound.why}.`);
     else parts.push(`. No placement can be below ${sought.text(plan.bound.value)}${plan.value === null ? "" : ` (${shareText(plan.gap)} less)`}: ${plan.bound.why}.`);
@@ -124,7 +125,7 @@ class ComparisonPage {
     const told = (placement) => `${secondsText(placement.seconds)} (${secondsText(placement.low)} to ${secondsText(placement.high)})`;
     byId("time-before").textContent = told(before);
     const change = changeText(before.seconds, after.seconds);
-    byId("time-after").replaceChildren(...[told(after), ...(change ? [", ", change] : [])]);
+    byId("time-after").replaceChildren(...[told(after), ...(change ? [", ", change] : []), ...(isUnsure(before, after) ? ["; the intervals overlap"] : [])]);
     const moves = movesCard(this.data, this.moves, { point: (move) => this.light(move ?? this.move), choose: (move) => this.choose(move) });
     byId("cards").replaceChildren(...[placementsCard(this.data, this.shown), moves, memoryCard(before, after)].filter(Boolean));
   }

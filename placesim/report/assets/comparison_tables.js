@@ -18,6 +18,9 @@ function changeText(before, after, than = "") {
   return element("span", { className: Math.abs(share) < 0.0005 ? "sub" : share < 0 ? "better" : "worse" }, [text]);
 }
 
+/** Whether the intervals of two predictions overlap, so that which is faster is not sure. */
+const isUnsure = (before, after) => before !== after && before.low <= after.high && after.low <= before.high;
+
 /** A bar as long as its share of the whole, with a mark at another share. */
 function valueBar(share, { mark, isOver, title = "" } = {}) {
   const bar = element("span", { className: isOver ? "share over" : "share" });
