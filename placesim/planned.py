@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -49,11 +50,11 @@ REPAIRS, REPAIR_SHARE = 4, 0.25
 """How often a plan whose simulated peak is over a limit is sought again, each time with that share of the effort."""
 LEAST_SHARE = 1 / 3
 """Of the effort's seconds at least that is searched."""
+MEASURED_TASKS, EXPLAINED_TASKS = 100_000, 10_000
+"""Of a plan of so many tasks one group's move is measured, and simulated, with the group put back; of a smaller one more."""
 MORE_GPUS = (2, 4, 8)
 """So many times the GPUs are tried where no plan fits."""
 QUICK = Effort(evaluations=50, jobs=1)
-GAIN_WORK = 1_000_000
-"""For a page so many tasks are looked at, in some seconds, to tell what groups gain that move; `--explain` tells it of all."""
 _LESS = 0.97
 
 
@@ -103,8 +104,8 @@ def _ways_out(load: Callable[[], Loaded], options: Options, study: PlanStudy, fr
         return
     models = []
     for placed in study.placements:
-        if placed.study is None:
-            continue
+        if placed.study is None or any(_is_over(device) and not is_gpu(device.device) for device in placed.study.devices):
+            continue  # where the host lacks memory, no GPU is enough
         asked = placed.asked
 
         def changed(asked: Mapping[str, str] = asked) -> Loaded:
@@ -120,16 +121,22 @@ def _ways_out(load: Callable[[], Loaded], options: Options, study: PlanStudy, fr
     if models:
         limit, name, label = min(models)
         yield f"on GPUs such as {name} ({readable_size(limit)} each), {label} fits"
-    gpus = sum(is_gpu(device.device) for device in _devices(study))
+    gpus = Counter(device.device.partition("/device:")[0] for device in _devices(study) if is_gpu(device.device))
     for factor in MORE_GPUS if gpus else ():
-        more = replace(options, gpu=gpus * factor)
+        # an option gives each task as many
+        more = replace(options, gpu=max(gpus.values()) * factor)
         try:
             found_plan = _Planner(load, more, study.name, QUICK, free, lambda planned: None, aim).study()
         except PlacesimError:
             return
         if found_plan.plan is not None:
-            yield f"on {gpus * factor} GPUs a plan fits"
+            count = sum(is_gpu(device.device) for device in _devices(found_plan))
+            yield f"on {count} GPUs a plan fits"
             return
+
+
+def _is_over(device: DeviceTime) -> bool:
+    return device.limit is not None and device.peak is not None and device.peak > device.limit
 
 
 def _devices(study: PlanStudy) -> list[DeviceTime]:
@@ -222,7 +229,7 @@ class _Planner:
             return PlanStudy(self._name, tuple(placements), None, bound, "", {}, (), *tail)
         placed, candidate = min(fitting, key=lambda pair: pair[0].value(sought))
         method = candidate.method or candidate.label
-        moves = tuple(self._moves(drawn, candidate.devices))
+        moves = tuple(self._moves(drawn, candidate.devices, placed.value(sought)))
         return PlanStudy(self._name, tuple(placements), placed, bound, method, placed.asked, moves, *tail)
 
     def _is_as_asked(self, drawn: Drawn, devices: Sequence[int]) -> bool:
@@ -381,34 +388,51 @@ class _Planner:
             return Placed(label, None, error, asked)
         return Placed(label, study, study.error, asked)
 
-    def _gains_to_tell(self, drawn: Drawn) -> int:
-        """Of how many groups the gain is told; each takes an evaluation of the whole problem."""
-        if self._aim.explains:
-            return len(drawn.groups)
-        return GAIN_WORK // len(drawn.problem.tasks) if self._aim.is_traced and drawn.problem.tasks else 0
+    def _moves(self, drawn: Drawn, devices: Sequence[int], value: float) -> list[Move]:
+        """The groups that go elsewhere than now, those first whose move gains most, and then the largest.
 
-    def _moves(self, drawn: Drawn, devices: Sequence[int]) -> Iterator[Move]:
-        """The groups that go elsewhere than now, those first whose move gains most, or else the largest."""
-        measured, before = measure(drawn.problem), assignment_of(drawn, self._file) or drawn.start
-        left = self._gains_to_tell(drawn)
-        value = measured.plan(devices).value if left else 0.0
+        `value` is what the plan comes to.
+        """
+        before = assignment_of(drawn, self._file) or drawn.start
         names = short_names([device.name for device in drawn.devices])
-        found: list[Move] = []
-        groups = sorted(zip(drawn.groups, drawn.problem.groups, strict=True), key=lambda pair: -len(pair[0].nodes))
-        for group, tasks in groups:
-            old, new = before[tasks[0]], devices[tasks[0]]
-            if old == new or not group.nodes:
-                continue
-            loss = None
-            # what may no longer be where it was has no loss
-            if left and old in group.choices:
-                left -= 1
-                stays = list(devices)
-                for task in tasks:
-                    stays[task] = old
-                loss = measured.plan(stays).value - value
-            found.append(Move(group.nodes, names[old], names[new], loss))
-        yield from sorted(found, key=lambda move: (-(move.loss or 0.0), -len(move.nodes)))
+        moved = [
+            number
+            for number, (group, tasks) in enumerate(zip(drawn.groups, drawn.problem.groups, strict=True))
+            if group.nodes and before[tasks[0]] != devices[tasks[0]]
+        ]
+        losses = dict(self._losses(drawn, devices, before, moved, value)) if self._aim.explains or self._aim.is_traced else {}
+        found = []
+        for number in moved:
+            task = drawn.problem.groups[number][0]
+            places = names[before[task]], names[devices[task]]
+            found.append(Move(drawn.groups[number].nodes, *places, losses.get(number)))
+        return sorted(found, key=lambda move: (-(-math.inf if move.loss is None else move.loss), -len(move.nodes)))
+
+    def _losses(
+        self, drawn: Drawn, devices: Sequence[int], before: Sequence[int], moved: Sequence[int], value: float
+    ) -> Iterator[tuple[int, float]]:
+        """How much more the plan comes to with a group put back: simulated as a graph, for those where that is likely most."""
+        problem, measured = drawn.problem, measure(drawn.problem)
+
+        def put_back(group: int) -> tuple[int, ...]:
+            stays = list(devices)
+            for task in problem.groups[group]:
+                stays[task] = before[task]
+            return tuple(stays)
+
+        def work(group: int) -> float:
+            times = (seconds for task in problem.groups[group] for seconds in problem.tasks[task].seconds)
+            return sum(seconds for seconds in times if math.isfinite(seconds))
+
+        # what may no longer be where it was can't be put back
+        able = [group for group in moved if before[problem.groups[group][0]] in drawn.groups[group].choices]
+        size = max(1, len(problem.tasks))
+        able = sorted(able, key=work, reverse=True)[: MEASURED_TASKS // size]
+        likely = {group: measured.plan(put_back(group)).value for group in able}
+        for group in sorted(able, key=lambda group: likely[group], reverse=True)[: EXPLAINED_TASKS // size]:
+            placed = self._simulated(_Candidate("", put_back(group)), drawn)
+            if placed.fits:
+                yield group, placed.value(self._aim.sought) - value
 
 
 def _part(effort: Effort, share: float) -> Effort:

@@ -85,7 +85,8 @@ def is_gpu(device: str) -> bool:
 class Move(NamedTuple):
     """Nodes that are placed together and that the plan puts elsewhere.
 
-    `loss` is how much more the plan would come to where they alone stay, in what is planned; None where that was not asked for.
+    `loss` is how much more the plan would come to where they alone stay, simulated as a graph, in what is planned; None where
+    that was not asked for, where they may no longer be there, and of a large plan for those where it is likely least.
     """
 
     nodes: tuple[str, ...]

@@ -13,6 +13,7 @@ import time
 from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from placesim.cli.plan import _Best
@@ -118,6 +119,49 @@ def test_what_is_to_be_apart_shares_no_device(shell: Shell) -> None:
     # each pattern stands for itself
     both = json.loads(shell("plan", graph, *FEW, "--apart", "a1", "--apart", "a2", "--format", "json").output)
     assert all(row["is_allowed"] for row in both["placements"])
+
+
+WEIGHTS = (
+    "devices: {cpu: {count: 1, memory: 64MiB}, gpu: {count: 1, model: Tesla K20m}}\nnodes:\n"
+    + "".join(
+        f"- {{op: Const, name: w{n}, value: 0.5, shape: [18000, 18000]}}\n- {{op: Sum, name: s{n}, inputs: [w{n}, [0, 1]]}}\n"
+        for n in range(4)
+    )
+    + "- {op: AddN, name: sum, inputs: [s0, s1, s2, s3]}\nfetch: [sum]\n"
+)
+
+
+def test_where_more_gpus_would_do_that_is_said(shell: Shell) -> None:
+    ended = shell("plan", shell.write("g.yaml", WEIGHTS), *FEW)
+    assert ended.code == 1
+    told = json.loads(shell("plan", "g.yaml", *FEW, "--format", "json").output)
+    (count,) = (way for way in told["ways_out"] if way.endswith("GPUs a plan fits"))
+    assert count in ended.complaint
+    number = count.split()[1]
+    assert shell("plan", "g.yaml", *FEW, "--gpu", number).code == 0
+
+
+def test_no_gpu_is_named_where_the_host_lacks_memory(shell: Shell) -> None:
+    large = FREE.replace("cpu: 1", "cpu: {count: 1, memory: 64MiB}").replace("shape: [4096, 4096]}", "shape: [30000, 30000]}")
+    ended = shell("plan", shell.write("g.yaml", large), *FEW, "--gpu-model", "Tesla K20m")
+    assert ended.code == 1
+    assert "on GPUs such as" not in ended.complaint
+    assert " on CPU:0" in ended.complaint
+
+
+def test_where_an_option_says_the_machine_it_is_written(shell: Shell) -> None:
+    (shell.directory / "folder").mkdir()
+    np.save(shell.directory / "folder" / "x.npy", np.zeros((512, 512), np.float32))
+    graph = shell.write("folder/g.yaml", FREE.replace("4096", "512") + "feed: {x: {file: x.npy}}\n")
+    ended = shell("plan", graph, *FEW, "--gpu", "3", "--soft-placement", "--format", "json", "--output", "planned.yaml")
+    assert ended.code == 0
+    written = (shell.directory / "planned.yaml").read_text()
+    assert "devices: {cpu: 1, gpu: {count: 3, model: Tesla V100-SXM2-16GB}}" in written
+    assert "allow_soft_placement: true" in written
+    assert "feed: {x: {file: folder/x.npy}}" in written
+    told = json.loads(ended.output)["devices"]
+    placed = json.loads(shell("place", "planned.yaml", "--format", "json").output)["placements"]
+    assert told.items() <= {node["node"]: node["device"] for node in placed}.items()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from placesim.placement.session_placer import SessionPlacer
 from placesim.planned import Aim, planned_file, study_plan
 from placesim.planning.portfolio import Effort
 from placesim.simulation import Stage, simulate
+from placesim.timing import study_time
 
 GRAPHS = Path(__file__).parents[2] / "graphs"
 DATA = Path(__file__).parents[1] / "data"
@@ -77,7 +78,7 @@ def test_what_is_annotated_stays_unless_it_is_freed(name: str) -> None:
     assert freed.plan.seconds <= held.plan.seconds
 
 
-TWO_TOWERS = {
+TWO_TOWERS: dict[str, Any] = {
     "devices": {"cpu": 1, "gpu": {"count": 2, "model": "Tesla V100-SXM2-16GB"}},
     "nodes": [
         {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [4096, 4096]},
@@ -154,6 +155,27 @@ def test_what_each_move_gains_is_told_where_it_is_asked_for() -> None:
     silent = plan(TWO_TOWERS, effort=Effort(evaluations=400, jobs=1))
     assert silent.moves
     assert all(move.loss is None for move in silent.moves)
+
+
+def test_what_a_move_gains_is_what_the_step_takes_without_it() -> None:
+    study = plan(TWO_TOWERS, effort=Effort(evaluations=400, jobs=1), aim=Aim(explains=True))
+    assert study.plan is not None
+    assert study.plan.study is not None
+    assert study.moves
+    made, where = make_options({}), {run.node: run.device for run in study.plan.study.nodes}
+    for move in study.moves:
+        back = dict.fromkeys(move.nodes, f"/device:{move.source}")
+        nodes = [node | {"device": (where | back).get(str(node["name"]), "")} for node in TWO_TOWERS["nodes"]]
+        loaded = load(TWO_TOWERS | {"nodes": nodes}, None, made)
+        assert move.loss == pytest.approx(study_time(lambda loaded=loaded: loaded, made, "g").step.seconds - study.plan.seconds)
+
+
+def test_of_a_large_plan_some_moves_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("placesim.planned.EXPLAINED_TASKS", 25)
+    study = plan(TWO_TOWERS, effort=Effort(evaluations=400, jobs=1), aim=Aim(explains=True))
+    told = [move.loss for move in study.moves if move.loss is not None]
+    assert 0 < len(told) < len(study.moves)
+    assert [move.loss for move in study.moves[: len(told)]] == sorted(told, reverse=True)
 
 
 @pytest.mark.parametrize("model", ["Tesla K80", "Tesla V100-SXM2-16GB"])

@@ -506,6 +506,8 @@ class _Passes:
         found = self._machine.run(self._units[number], weights, self._search.random, before, pinned, self._is_late)
         self._search.spend(1)
         if found is None:
+            if not pinned:
+                self._tried.append((math.inf, number, weights))
             return
         model, devices = found
         if model > self._least[bool(pinned)] * (WORSE_PINNED if pinned else WORSE):

@@ -82,19 +82,23 @@ def summary(placed: Placed) -> str:
 
 def way_out(study: PlanStudy) -> str:
     """What would let something fit, from what the placements need."""
-    short = [
-        (device.peak - device.limit, device.peak, device.device)
-        for placed in study.placements
-        if placed.study is not None
-        for device in placed.study.devices
-        if device.limit is not None and device.peak is not None and device.peak > device.limit
-    ]
+    short = []
+    for placed in study.placements:
+        devices = () if placed.study is None else placed.study.devices
+        needs = [
+            (device.device, device.peak, device.peak - device.limit)
+            for device in devices
+            if device.limit is not None and device.peak is not None and device.peak > device.limit
+        ]
+        if needs:
+            short.append((sum(more for _, _, more in needs), needs))
     if not short:
         errors = [summary(placed) for placed in study.placements if placed.error is not None]
         return errors[-1] if errors else "no placement runs"
-    _, needs, device = min(short)
-    least = f"{readable_size(needs)} on {short_names([device])[0]} would do, or a smaller batch"
-    return "; ".join([*study.ways_out, least])
+    _, needs = min(short)
+    names = short_names([device for device, _, _ in needs])
+    least = " and ".join(f"{readable_size(peak)} on {name}" for name, (_, peak, _) in zip(names, needs, strict=True))
+    return "; ".join([*study.ways_out, f"{least} would do, or a smaller batch"])
 
 
 def plan_document(study: PlanStudy) -> dict[str, Any]:
