@@ -152,8 +152,8 @@ def window_bound(problem: Problem, windows: Windows, prices: Mapping[int, float]
 def _priced_work(seconds: np.ndarray, slots: np.ndarray) -> tuple[float, np.ndarray]:
     """Work `[groups, kinds]` where a second of each kind has its price, and each group takes the cheapest; and the prices.
 
-    Whatever these are, if all slots together are worth 1, that is no more than the relaxation's value, and its value at the best
-    prices where capacities are left out.  They are sought by pairs of kinds, between which the worth is moved.
+    Whatever these are, if all slots together are worth 1, that is no more than the relaxation's value; where capacities are
+    left out, at the best prices it is that.  They are sought by pairs of kinds, between which the worth is moved.
     """
     finite = np.where(np.isfinite(seconds), seconds, 0.0)
 
