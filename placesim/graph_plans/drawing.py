@@ -153,6 +153,7 @@ class _Drawing:
         self._prepared = prepared
         self._machine = machine
         self._costs = StepCosts(machine)
+        self._known: dict[tuple[object, ...], tuple[_Part, ...]] = {}
         self._devices = prepared.placement.device_set.devices
         self._numbers = {device.name: number for number, device in enumerate(self._devices)}
         self._places = [machine.places[device.name] for device in self._devices]
@@ -289,9 +290,25 @@ class _Drawing:
         sizes = [num_bytes(execution.outputs) for node in nodes for execution in node.executions]
         kept = math.fsum(num_bytes(node.executions[0].outputs) for node in nodes if node.op in HELD)
         is_of_memory = self._wanted.sought is Sought.MEMORY
-        parts = () if is_of_memory else tuple(self._on(nodes, place) for place in self._examples)
+        parts = () if is_of_memory else self._parts(nodes)
         is_divided = sum(len(node.executions) for node in nodes) > 1
         return _Draft(nodes[0].name, parts, kept, math.fsum(sizes), is_divided)
+
+    def _parts(self, nodes: Sequence[StepNode]) -> tuple[_Part, ...]:
+        """What nodes take on each kind of device, found once for single ones that are alike."""
+        node, execution = nodes[0], nodes[0].executions[0]
+        site = execution.site
+        key: tuple[object, ...] | None = None
+        if len(nodes) == len(node.executions) == 1 and site is not None and not site.calls:
+            own = self._prepared.client.graph.node(node.name).signature if node.is_own else None
+            shapes = execution.inputs, execution.outputs
+            key = (id(own), id(site.instruction.attrs), node.op, site.output_on_host, *shapes)
+        found = None if key is None else self._known.get(key)
+        if found is None:
+            found = tuple(self._on(nodes, place) for place in self._examples)
+            if key is not None:
+                self._known[key] = found
+        return found
 
     def _task(self, draft: _Draft, share: float) -> Task:
         """What is made counts by the share of it that is held at once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,9 @@ MAX_INTERVAL_TASKS = 500
 """The work that must lie in an interval is counted for all pairs of ends: more tasks than that take too long."""
 MAX_WINDOW_POINTS = 400
 """So many of the times at which windows may begin are tried."""
+MAX_RELAXED = 50_000
+"""The relaxation of more groups is not solved by HiGHS, which would take gigabytes, but by prices alone."""
+_PRICE_STEPS, _PRICE_ROUNDS = 40, 2
 _SLACK = 1e-9
 
 
@@ -84,6 +88,9 @@ def relaxed_work(problem: Problem) -> tuple[float, dict[int, float]]:
         return math.fsum(row[0] for row in work) / slots[0], {of_kind[0]: 1 / slots[0]}
     count = len(problem.groups)
     seconds = np.array(work, float)
+    if count > MAX_RELAXED:
+        value, prices = _priced_work(seconds, np.array(slots, float))
+        return value, {kind: float(price) for kind, price in zip(of_kind, prices, strict=True)}
     can = np.isfinite(seconds)
     capacity = np.array([sum(problem.devices[n].capacity for n in devices) for devices in kinds])
     held = np.array(problem.held)
@@ -145,6 +152,38 @@ def window_bound(problem: Problem, windows: Windows, prices: Mapping[int, float]
         inside = np.cumsum(np.where(begins >= begin, cost, 0.0))
         best = max(best, float(np.where(begins >= begin, begin + inside + after, 0.0).max()))
     return best * (1 - _SLACK)
+
+
+def _priced_work(seconds: np.ndarray, slots: np.ndarray) -> tuple[float, np.ndarray]:
+    """Work `[groups, kinds]` where a second of each kind has its price, and each group takes the cheapest; and the prices.
+
+    Whatever these are, if all slots together are worth 1, that is no more than the relaxation's value; where capacities are
+    left out, at the best prices it is that.  They are sought by pairs of kinds, between which the worth is moved.
+    """
+    finite = np.where(np.isfinite(seconds), seconds, 0.0)
+
+    def worth(shares: np.ndarray) -> float:
+        priced = np.where(np.isfinite(seconds), finite * (shares / slots), np.inf)
+        return float(priced.min(axis=1).sum())
+
+    best = slots / slots.sum()
+    for first, second in list(combinations(range(len(slots)), 2)) * _PRICE_ROUNDS:
+        both = best[first] + best[second]
+        low, high = 0.0, float(both)
+        for _ in range(_PRICE_STEPS):
+            near, far = best.copy(), best.copy()
+            near[first], far[first] = low + (high - low) / 3, high - (high - low) / 3
+            near[second], far[second] = both - near[first], both - far[first]
+            if worth(near) < worth(far):
+                low = near[first]
+            else:
+                high = far[first]
+        trial = best.copy()
+        trial[first] = (low + high) / 2
+        trial[second] = both - trial[first]
+        if worth(trial) > worth(best):
+            best = trial
+    return worth(best) * (1 - _SLACK), best / slots
 
 
 def _slots(problem: Problem, kind: int) -> int:

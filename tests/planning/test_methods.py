@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placesim.errors import UsageError
+from placesim.planning import bounds
 from placesim.planning.bounds import best_bound, lower_bounds
 from placesim.planning.calls import ALONE, Calls
 from placesim.planning.coarsening import coarsen, levels
@@ -193,6 +194,17 @@ def test_plans_of_makespans_hold_their_memory_and_what_the_executor_makes_of_the
             assert plan.value == measured.seconds(plan.devices)
             assert plan.value >= bound - 1e-9
             assert not over_capacity(problem, plan.devices)
+
+
+@given(pipelines(8))
+@settings(max_examples=40, deadline=None)
+def test_prices_give_no_more_than_the_relaxation_and_at_the_best_as_much(problem: Problem) -> None:
+    roomy = replace(problem, devices=tuple(device._replace(capacity=math.inf) for device in problem.devices))
+    whole = bounds.shared_work(roomy)
+    with mock.patch.object(bounds, "MAX_RELAXED", 0):
+        priced = bounds.shared_work(roomy)
+    assert priced <= whole + 1e-6
+    assert priced == pytest.approx(whole, rel=1e-3, abs=1e-6)
 
 
 MACHINE = Layout(

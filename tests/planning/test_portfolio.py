@@ -31,17 +31,26 @@ def test_counted_work_gives_one_plan_for_one_seed_whatever_runs_beside() -> None
     assert len({planned.bound.value for planned in found}) == 1
 
 
-@pytest.mark.parametrize("method", [AUTO, *METHODS])
-@pytest.mark.parametrize("objective", list(Objective))
-def test_each_method_gives_one_plan_for_one_seed(objective: Objective, method: str) -> None:
+def sought(objective: Objective) -> Problem:
+    """A small problem of an objective."""
     problem = replace(pipeline(9, 2), objective=objective)
-    if objective is Objective.PEAK:
-        reads = {n: tuple((task, task) for task in readers) for n, readers in enumerate(problem.readers)}
-        problem = replace(problem, tensors=tuple(Tensor(1.0 + n % 3, n, n, reads[n]) for n in range(9)))
-    if method not in {"auto", *fitting(problem)}:
-        pytest.skip("does not fit")
-    if method.startswith("exact") and not has_solver():
-        pytest.skip("OR-tools is not installed: pip install 'placesim[plan]'")
+    if objective is not Objective.PEAK:
+        return problem
+    reads = {n: tuple((task, task) for task in readers) for n, readers in enumerate(problem.readers)}
+    return replace(problem, tensors=tuple(Tensor(1.0 + n % 3, n, n, reads[n]) for n in range(9)))
+
+
+@pytest.mark.parametrize(
+    ("objective", "method"),
+    [
+        (objective, method)
+        for objective in Objective
+        for method in (AUTO, *fitting(sought(objective)))
+        if has_solver() or not method.startswith("exact")
+    ],
+)
+def test_each_method_gives_one_plan_for_one_seed(objective: Objective, method: str) -> None:
+    problem = sought(objective)
     efforts = [Effort(evaluations=1500, seed=3, jobs=jobs, method=method) for jobs in (1, 2)]
     found = [plan_problem(problem, effort)._replace(seconds=0.0) for effort in efforts]
     assert found[0].plan is not None

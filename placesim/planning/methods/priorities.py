@@ -61,7 +61,7 @@ def anneal_ranks(problem: Problem, search: Search) -> Iterator[Plan]:
         if speed and math.isfinite(search.deadline):
             # a last round that the time cuts off would never be cold
             left = int(search.seconds_left * speed)
-            length = left if left < 3 * length else length
+            length = max(_LOOK, left) if left < 3 * length else length
         began, counted = time.monotonic(), length
         order = _noisy(ranks, 0.05 * -min(ranks), search)
         current = math.inf
