@@ -17,7 +17,7 @@ from placesim.planning.portfolio import Effort, plan_problem
 from placesim.planning.problem import Device, Layout, Objective, Problem, Task, Tensor, Way
 from placesim.planning.search import Search
 from placesim.timelines.links import Link
-from placesim.timelines.workload import Cores, Stream
+from placesim.timelines.workload import Cores, Resource, Stream
 from tests.planning.problems import TIMES, assignments, is_contiguous, pipelines
 
 needs_solver = pytest.mark.skipif(not has_solver(), reason="OR-tools is not installed: pip install 'placesim[plan]'")
@@ -41,7 +41,8 @@ def machines(draw: st.DrawFn, most: int = 6) -> Problem:
         )
     labels = [draw(st.integers(0, count - 1)) if draw(st.booleans()) else n for n in range(count)]
     groups = tuple(tuple(n for n in range(count) if labels[n] == label) for label in dict.fromkeys(labels))
-    resources = (Cores("host", 2, 2), Stream("a", 0), Stream("b", 0), *(Stream(f"{gpu}{way}") for gpu in "ab" for way in "io"))
+    copies = tuple(Stream(f"{gpu}{way}") for gpu in "ab" for way in "io")
+    resources: tuple[Resource, ...] = (Cores("host", 2, 2), Stream("a", 0), Stream("b", 0), *copies)
     links = tuple(Link(name, draw(st.sampled_from((1.0, 4.0))), 0.25) for name in ("ain", "aout", "bin", "bout"))
     routes = (
         (((), ()), ((0,), (3,)), ((2,), (5,))),
