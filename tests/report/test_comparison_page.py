@@ -147,7 +147,7 @@ def test_both_steps_are_on_one_axis_and_move_together(page: Page) -> None:
     assert study.before is not None
     assert study.before.study is not None
     assert seen(page) == [0, pytest.approx(study.before.seconds)]
-    where = "comparison.lanes.map(lanes => lanes.x(0.01) + lanes.canvas.getBoundingClientRect().x)"
+    where = "comparison.lanes.map(lanes => lanes.x(1e-2) + lanes.canvas.getBoundingClientRect().x)"
     left, right = page.value(where)
     assert left == right
     # a wheel over the one below moves the one above
