@@ -9,8 +9,9 @@ import pytest
 
 from placesim.errors import UsageError
 from placesim.planning.methods.exact import has_solver
-from placesim.planning.portfolio import AUTO, METHODS, Effort, Planned, fitting, plan_problem
+from placesim.planning.portfolio import AUTO, Effort, Lane, Planned, fitting, plan_problem
 from placesim.planning.problem import Device, Objective, Plan, Problem, Task, Tensor
+from placesim.processes import Worker
 
 
 def pipeline(count: int, seed: int) -> Problem:
@@ -95,3 +96,18 @@ def test_a_method_that_is_unknown_or_does_not_fit_is_told(name: str, words: str)
     problem = Problem(Objective.LOAD, (Task("a", (1.0,)),), ((),), ((0,),), (Device("x", 0),))
     with pytest.raises(UsageError, match=words):
         plan_problem(problem, Effort(evaluations=10, jobs=1, method=name))
+
+
+def test_what_goes_wrong_in_a_process_is_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = pipeline(12, 4)
+    # a lane of a method that there is none of
+    monkeypatch.setattr("placesim.planning.portfolio.lanes", lambda problem: (Lane((("gone", 1.0),)),))
+    with pytest.raises(KeyError, match="gone"):
+        plan_problem(problem, Effort(evaluations=10, jobs=1))
+
+
+def test_a_process_that_is_ended_leaves_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = pipeline(12, 4)
+    start = plan_problem(problem, Effort(evaluations=200, jobs=1)).plan
+    monkeypatch.setattr("placesim.planning.portfolio._start", lambda: Worker("placesim.suggestions"))
+    assert plan_problem(problem, Effort(evaluations=200, jobs=2), start=start).plan == start
