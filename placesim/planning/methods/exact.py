@@ -24,6 +24,8 @@ from placesim.timelines.workload import Cores
 MAX_TASKS = 2000
 MAX_CHOICES = 12_000
 """Groups times devices: more than that are not searched exactly."""
+MAX_OVER_WAYS = 2000
+"""The same where ways differ: a larger model takes the time of the searches beside it, and proves nothing."""
 MAX_PLACES = 4000
 """Tasks times devices of a makespan on devices that differ: of more the solver proves hardly anything in a minute."""
 _UNITS = 1 << 28
@@ -88,7 +90,8 @@ def solve_schedule(problem: Problem, search: Search) -> Iterator[Plan]:
 def solve_loads(problem: Problem, search: Search) -> Iterator[Plan]:
     """The least highest load of a pipeline; of what is moved at least what certainly is."""
     count = len(problem.groups) * len(problem.devices)
-    if not has_solver() or count > MAX_CHOICES or not problem.groups:
+    most = MAX_CHOICES if problem.ways is None else MAX_OVER_WAYS
+    if not has_solver() or count > most or not problem.groups:
         return
     from ortools.sat.python import cp_model
 
