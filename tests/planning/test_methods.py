@@ -411,3 +411,12 @@ def test_a_search_without_moves_ends() -> None:
     tasks = (Task("a", (1.0, 1.0), 1.0), Task("b", (1.0, 1.0), 1.0))
     problem = Problem(Objective.MAKESPAN, tasks, ((), (0,)), ((0,), (1,)), full)
     assert len(list(anneal_moves(problem, Search(evaluations=1 << 40)))) == 1
+
+
+def test_calls_are_cut_so_that_each_device_has_room_for_its_own() -> None:
+    tasks = tuple(Task(f"t{n}", (1.0, 9.0), holds=1.0, makes=0.1) for n in range(6))
+    inputs = tuple((n - 1,) if n else () for n in range(6))
+    devices = (Device("a", 0, 4.0), Device("b", 0, 1.0), Device("cpu", 1, pays=False))
+    problem = Problem(Objective.CALLS, tasks, inputs, tuple((n,) for n in range(6)), devices)
+    for plan in anneal_calls(problem, Search(1, evaluations=200)):
+        assert not over_capacity(problem, plan.devices)

@@ -47,6 +47,7 @@ def cut_calls(problem: Problem, calls: Calls, order: Sequence[int]) -> list[int]
     """The best cut of an order into one call for each device and tasks between, as if all of it ran one after another."""
     segment, size, most = Segment(problem, order), len(order), len(calls.paying)
     paying = problem.devices[calls.paying[0]] if most else None
+    rooms = [problem.devices[device].capacity for device in calls.paying]
     free = problem.devices[calls.free].kind if calls.free != ALONE else None
     best = [[math.inf] * (most + 1) for _ in range(size + 1)]
     came: dict[tuple[int, int], int] = {}
@@ -62,12 +63,12 @@ def cut_calls(problem: Problem, calls: Calls, order: Sequence[int]) -> list[int]
         for at in range(first, size if paying else first):
             assert paying is not None
             segment.grow(at, order[at])
-            if segment.held > paying.capacity:
+            if segment.held > max(rooms):
                 break
             seconds = segment.seconds[paying.kind] + segment.moved
             for taken in range(most):
                 value = best[first][taken] + seconds
-                if value < best[at + 1][taken + 1]:
+                if segment.held <= rooms[taken] and value < best[at + 1][taken + 1]:
                     best[at + 1][taken + 1] = value
                     came[at + 1, taken + 1] = first
     found, end = [ALONE] * len(problem.tasks), size
