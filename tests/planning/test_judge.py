@@ -152,7 +152,7 @@ def test_the_exact_search_finds_and_proves_the_best_of_all_placements(kind: str,
 
 @pytest.mark.parametrize("kind", ALL)
 @given(st.data())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_what_is_called_optimal_is(kind: str, data: st.DataObject) -> None:
     problem = data.draw(ALL[kind])
     best = judged(problem)
