@@ -94,7 +94,7 @@ def _tensor(value: Any, name: str, op: str) -> TensorValue:
         from placesim.formats.tensorflow.tensor_proto import read_tensor
 
         return read_tensor(value)
-    from placesim.tf1.conversion import make_tensor
+    from placesim.tf1.literals import make_tensor
 
     return make_tensor(value)
 

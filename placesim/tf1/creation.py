@@ -58,7 +58,8 @@ def _filled(word: str, shape: Any, dtype: Any, name: str | None, value_of: Any) 
         value = value_of(kind)
         if not isinstance(shape, Tensor):
             sizes = _known_sizes(shape)
-            if sizes is not None and np.prod(sizes, dtype=np.float64) < _CONST_ELEMENTS:
+            is_single = isinstance(shape, int | np.generic | Dimension)
+            if sizes is not None and not is_single and np.prod(sizes, dtype=np.float64) < _CONST_ELEMENTS:
                 return constant(value, kind, sizes, name=scope)
             if sizes is not None:
                 shape = convert_to_tensor(TensorShape(sizes))
@@ -119,7 +120,11 @@ def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize:
 
     with name_scope(name, "ones_like", [tensor]) as scope:
         tensor = convert_to_tensor(tensor, name="tensor")
-        shape = shape_of(tensor, optimize=optimize)
+        if optimize and tensor.shape.is_fully_defined():
+            with name_scope("Shape"):
+                shape = convert_to_tensor(tensor.shape)
+        else:
+            shape = shape_of(tensor, optimize=optimize)
         found = ones(shape, tensor.dtype.base_dtype if dtype is None else dtype, scope)
         found.set_shape(tensor.shape)
         return found

@@ -10,7 +10,7 @@ from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.op_arguments import graph_of
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.tensor import SymbolicTensor, Tensor
 
 Binary = Callable[[Any, Any, str], Any]
 
@@ -51,11 +51,11 @@ def binary_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any]:
     """`x OP y` for a tensor x; y becomes a tensor of its type."""
 
     def operate(x: Any, y: Any) -> Any:
-        graph = x.graph if x.__class__ is Tensor else get_default_graph()
+        graph = x.graph if x.__class__ is SymbolicTensor else get_default_graph()
         with _in_graph(graph, x, y), get_default_graph().name_scope(scope_name) as scope:
-            if x.__class__ is not Tensor:
+            if x.__class__ is not SymbolicTensor:
                 x = convert_to_tensor(x)
-            if y.__class__ is not Tensor:
+            if y.__class__ is not SymbolicTensor:
                 if _is_opaque(y):
                     return NotImplemented
                 y = convert_to_tensor(y, dtype_hint=x.dtype.base_dtype, name="y") if _is_sparse(y) else _other(y, x)
