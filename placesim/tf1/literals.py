@@ -44,6 +44,7 @@ def make_tensor(value: Any, dtype: Any = None, shape: Any = None, verify_shape: 
     return TensorValue(found, array if shape is None else _fit(array, [int(dim) for dim in shape], verify_shape))
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _array(value: Any, wanted: ElementType | None, shape: Any) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value if wanted is None or wanted is STRING else value.astype(wanted.numpy))
@@ -54,8 +55,7 @@ def _array(value: Any, wanted: ElementType | None, shape: Any) -> np.ndarray[Any
     if shape is not None and 0 in [int(dim) for dim in shape]:
         return np.empty([int(dim) for dim in shape], _SINGLE if wanted is None else wanted.numpy)
     _check_elements(value, wanted)
-    with np.errstate(over="ignore", invalid="ignore"):
-        array = _from_list(value, wanted)
+    array = _from_list(value, wanted)
     dense = _dense_dimensions(value)
     if list(array.shape) != dense:
         raise ValueError(

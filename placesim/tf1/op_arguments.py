@@ -97,9 +97,12 @@ class _Arguments:
         if wanted is not None or attr is None or not attr.has_default:
             return convert_to_tensor(value, wanted, arg.name, as_ref=arg.is_ref)
         try:
-            return convert_to_tensor(value, None, arg.name, as_ref=arg.is_ref)
+            found = convert_to_tensor(value, None, arg.name, as_ref=arg.is_ref)
+            if attr.allowed is None or found.element in attr.allowed:
+                return found
         except (TypeError, ValueError):
-            return convert_to_tensor(value, None, arg.name, attr.default, as_ref=arg.is_ref)
+            pass
+        return convert_to_tensor(value, None, arg.name, attr.default, as_ref=arg.is_ref)
 
     def _mismatch(self, arg: ArgDef, value: Any) -> Exception:
         """What is said of a value that has not the type it must have; making a tensor of it tells its own."""

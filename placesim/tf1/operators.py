@@ -55,17 +55,13 @@ def binary_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any]:
         with _in_graph(graph, x, y), get_default_graph().name_scope(scope_name) as scope:
             if x.__class__ is not SymbolicTensor:
                 x = convert_to_tensor(x)
-            if y.__class__ is not SymbolicTensor:
+            if y.__class__ is not SymbolicTensor and scope_name != "matmul":
                 if _is_opaque(y):
                     return NotImplemented
-                y = convert_to_tensor(y, dtype_hint=x.dtype.base_dtype, name="y") if _is_sparse(y) else _other(y, x)
+                y = convert_to_tensor(y, dtype_hint=x.dtype.base_dtype, name="y")
             return make(x, y, scope)
 
     return operate
-
-
-def _other(value: Any, tensor: Tensor) -> Tensor:
-    return convert_to_tensor(value, tensor.dtype.base_dtype, "y")
 
 
 def reversed_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any]:
@@ -99,10 +95,6 @@ def _in_graph(graph: Any, x: Any, y: Any) -> Any:
 def _is_opaque(value: Any) -> bool:
     """Whether the other operand has an operator of its own that comes first."""
     return getattr(value, "__array_priority__", 0) > Tensor.__array_priority__
-
-
-def _is_sparse(value: Any) -> bool:
-    return hasattr(value, "dense_shape")
 
 
 def _comparison(op: str) -> Callable[[Any, Any], Any]:
