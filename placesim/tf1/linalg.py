@@ -38,7 +38,9 @@ def norm(
         x = convert_to_tensor(tensor)
         if ord in ("fro", "euclidean", 2, 2.0):
             if is_matrix and ord in (2, 2.0):
-                raise NotImplementedError("tf.norm of matrices with ord=2 is not there; `convert` of TensorFlow's GraphDef works")
+                raise NotImplementedError(
+                    "tf.norm of matrices with ord=2 is not there; `convert` of TensorFlow's GraphDef works"
+                )
             found = gen("Sqrt")(reduce_sum(x * conj(x), axis, True))  # type: ignore[operator]
         else:
             found = abs(x)
@@ -94,8 +96,10 @@ def _contracted(a: Tensor, axes: Any) -> tuple[list[int], list[int]]:
         if count is None:
             raise NotImplementedError("tf.tensordot of a tensor of unknown rank is not there; give the axes as lists")
         if axes > count:
-            raise ValueError(f"`axes` must not be larger than the number of dimensions of tensor {a}.  Received {axes}, vs tensor "
-                             f"dimensions {count}.")
+            raise ValueError(
+                f"`axes` must not be larger than the number of dimensions of tensor {a}.  Received {axes}, vs tensor "
+                f"dimensions {count}."
+            )
         return list(np.arange(count - axes, count)), list(np.arange(axes))
     if len(axes) != 2:
         raise ValueError(f"`axes` must be an integer or have length 2. Received {axes}.")

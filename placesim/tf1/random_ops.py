@@ -102,9 +102,7 @@ def _categorical(word: str, logits: Any, num_samples: Any, dtype: Any, seed: Any
         return gen("Multinomial")(logits, num_samples, output_dtype=kind, **op_seeds(seed))  # type: ignore[no-any-return]
 
 
-def multinomial(
-    logits: Any, num_samples: Any, seed: Any = None, name: str | None = None, output_dtype: Any = None
-) -> Tensor:
+def multinomial(logits: Any, num_samples: Any, seed: Any = None, name: str | None = None, output_dtype: Any = None) -> Tensor:
     """`tf.multinomial`."""
     return _categorical("multinomial", logits, num_samples, output_dtype, seed, name)
 
@@ -130,9 +128,7 @@ def random_gamma(
         return found
 
 
-def random_poisson(
-    lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: Any = None, name: str | None = None
-) -> Tensor:
+def random_poisson(lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: Any = None, name: str | None = None) -> Tensor:
     """`tf.random_poisson`."""
     with name_scope(name, "random_poisson", [lam, shape]):
         dims = convert_to_tensor(shape, dtypes.int32, name="shape")
