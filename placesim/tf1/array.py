@@ -23,11 +23,11 @@ from placesim.tf1.tensor import Tensor
 
 def shape(input: Any, name: str | None = None, out_type: Any = None) -> Any:
     """`tf.shape`: a Const where the static shape is known."""
-    return shape_of(input, name, True, out_type)
+    return shape_of(input, name, True, dtypes.int32 if out_type is None else out_type)
 
 
 def shape_of(input: Any, name: str | None = None, optimize: bool = True, out_type: Any = None) -> Any:
-    """The shape of a tensor; with `optimize` a Const where it is known."""
+    """The shape of a tensor; with `optimize` a Const where it is known, one level deeper where no type is asked for."""
     kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Shape", [input]) as scope:
         if isinstance(input, SparseTensor):
@@ -36,6 +36,8 @@ def shape_of(input: Any, name: str | None = None, optimize: bool = True, out_typ
             return cast(input.dense_shape, kind)
         x = convert_to_tensor(input)
         if optimize and x.shape.is_fully_defined():
+            if out_type is None:
+                return convert_to_tensor(x.shape)
             return constant(x.shape.as_list(), kind, [len(x.shape)], name=scope)
         return gen("Shape")(x, kind, name=scope)
 

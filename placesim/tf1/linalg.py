@@ -8,7 +8,7 @@ import numpy as np
 
 from placesim.tf1 import dtypes
 from placesim.tf1.arguments import renamed
-from placesim.tf1.array import concat, expand_dims, reshape, shape_of, squeeze, stack, transpose, where_v2
+from placesim.tf1.array import concat, expand_dims, reshape, shape as array_shape, squeeze, stack, transpose, where_v2
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.creation import matrix_diag_part, range, zeros_like
 from placesim.tf1.generated import gen
@@ -126,7 +126,7 @@ def _as_matrix(x: Tensor, axes: list[int], flipped: bool) -> tuple[Any, Any, Any
         wanted = [inner, outer] if flipped else [outer, inner]
         return moved if moved.shape.as_list() == wanted else reshape(moved, wanted), left, left
     static = [sizes[i] for i in free]
-    measured: Any = shape_of(x)
+    measured: Any = array_shape(x)
     axes_tensor = convert_to_tensor(axes, dtypes.int32, name="axes")
     free_tensor = convert_to_tensor(free, dtypes.int32, name="free")
     free_dims = gen("GatherV2")(measured, free_tensor, 0)
@@ -180,11 +180,11 @@ def _points(start: Any, stop: Any, num: Any, axis: Any) -> Any:
     kind = start.dtype
     count = cast_always(num, dtypes.int32)
     count_here = cast_always(count, kind)  # noqa: F841 (TensorFlow makes it too)
-    both = gen("BroadcastArgs")(shape_of(start), shape_of(stop))
+    both = gen("BroadcastArgs")(array_shape(start), array_shape(stop))
     start, stop = gen("BroadcastTo")(start, both), gen("BroadcastTo")(stop, both)
     first, last = expand_dims(start, axis), expand_dims(stop, axis)
-    sizes: Any = shape_of(first)
-    rank = shape_of(sizes)[0]
+    sizes: Any = array_shape(first)
+    rank = array_shape(sizes)[0]
     axis = where_v2(axis >= 0, axis, rank + axis)
     inner = gen("Maximum")(count - 2, 0)
     steps = gen("Maximum")(count - 1, 1)

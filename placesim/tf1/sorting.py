@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1 import dtypes
-from placesim.tf1.array import concat, rank, reshape, shape_of, size, stack, transpose
+from placesim.tf1.array import concat, rank, reshape, shape, shape_of, size, stack, transpose
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.creation import ones, ones_like, range, zeros_like
 from placesim.tf1.generated import gen
 from placesim.tf1.math import cast
-from placesim.tf1.reductions import reduce_max, reduce_prod
+from placesim.tf1.reductions import reduce_max
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.tensor import Tensor
 
@@ -63,7 +63,7 @@ def _sorted_or_places(values: Any, axis: int, direction: str, wants_places: bool
 
 
 def _descending(values: Tensor, axis: int, wants_places: bool) -> Any:
-    count = shape_of(values, optimize=False)[axis]
+    count = shape(values)[axis]
     known = rank(values)
     static = values.shape.rank
     if axis == -1 or (static is not None and axis == static - 1):
@@ -84,20 +84,20 @@ def searchsorted(
     """`tf.searchsorted`."""
     last = shape_of(sorted_sequence)[-1]
     sequences = reshape(sorted_sequence, [-1, last])
-    shape = shape_of(values)
-    last_of_values = shape[-1]
+    wanted = shape_of(values)
+    last_of_values = wanted[-1]
     flat = reshape(values, [-1, last_of_values])
     if side not in ("left", "right"):
         raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = '{side}'.")
     op = gen("UpperBound" if side == "right" else "LowerBound")
-    return reshape(op(sequences, flat, out_type, name), shape)
+    return reshape(op(sequences, flat, out_type, name), wanted)
 
 
 def bincount(arr: Any, weights: Any = None, minlength: Any = None, maxlength: Any = None, dtype: Any = dtypes.int32) -> Any:
     """`tf.bincount`."""
     with name_scope("bincount"):
         arr = convert_to_tensor(arr, name="arr", dtype=dtypes.int32)
-        is_there = reduce_prod(shape_of(arr)) > 0 if False else size(arr) > 0
+        is_there = size(arr) > 0
         count = cast(is_there, dtypes.int32) * (reduce_max(arr) + 1)
         if minlength is not None:
             count = gen("Maximum")(convert_to_tensor(minlength, dtypes.int32, name="minlength"), count)
@@ -149,10 +149,10 @@ def confusion_matrix(
             )
         if weights is not None:
             weights = cast(weights, dtype)
-        shape = stack([num_classes, num_classes])
+        matrix = stack([num_classes, num_classes])
         places = stack([labels, predictions], axis=1)
         values: Any = ones_like(predictions, dtype) if weights is None else weights
-        return gen("ScatterNd")(places, values, cast(shape, dtypes.int64))
+        return gen("ScatterNd")(places, values, cast(matrix, dtypes.int64))
 
 
 def remove_squeezable_dimensions(labels: Any, predictions: Any, expected_rank_diff: int = 0, name: str | None = None) -> Any:
