@@ -326,8 +326,14 @@ def keras_get(identifier: Any) -> Any:
     name, config = identifier, {}
     if isinstance(identifier, dict):
         name, config = identifier["class_name"], identifier.get("config", {})
+    if not isinstance(name, str):
+        raise ValueError(f"Could not interpret initializer identifier: {identifier}")
     if name not in KERAS:
-        raise ValueError(f"Unknown initializer: '{name}'. Please ensure you are using a `keras.utils.custom_object_scope`")
+        raise ValueError(
+            f"Unknown initializer: '{name}'. Please ensure you are using a `keras.utils.custom_object_scope` and that this "
+            "object is included in the scope. See https://www.tensorflow.org/guide/keras/save_and_serialize"
+            "#registering_the_custom_object for details."
+        )
     return KERAS[name](**config)
 
 

@@ -47,6 +47,9 @@ def slices(shape: list[int], parts: Sequence[int]) -> Iterator[tuple[list[int], 
     for i in range(parts[axis]):
         shard = list(shape)
         shard[axis] = size + (i < extra)
+        if offset[axis] >= shape[axis]:
+            at = f"offset={offset[axis]}, shape={shape[axis]} for var_offset={offset}, full_shape={shape}"
+            raise ValueError(f"Expected 0 <= offset < shape but found {at}")
         yield list(offset), shard
         offset[axis] += shard[axis]
 
@@ -171,12 +174,6 @@ def min_max_variable_partitioner(
     max_partitions: int = 1, axis: int = 0, min_slice_size: int = 256 << 10, bytes_per_string_element: int = 16
 ) -> Callable[..., list[int]]:
     """As many shards along an axis as keep each at `min_slice_size` bytes or more, at most `max_partitions`."""
-    if max_partitions < 1:
-        raise ValueError("Argument `max_partitions` must be positive")
-    if min_slice_size < 1:
-        raise ValueError("Argument `min_slice_size` must be positive")
-    if bytes_per_string_element < 1:
-        raise ValueError("Argument `bytes_per_string_element` must be positive")
 
     def partitioner(shape: TensorShape, dtype: Any) -> list[int]:
         element = bytes_per_string_element if dtype.base_dtype == tf.string else dtype.size
@@ -204,9 +201,8 @@ def create_partitioned_variables(
 ) -> list[Any]:
     """A partitioned variable's shards, as a list, in a variable scope of its own."""
     if len(shape) != len(slicing):
-        raise ValueError(f"The 'shape' and 'slicing' of a new Partitioned Variable must have the length: shape: {shape}, slicing: {slicing}")
-    if any(size < 1 for size in shape):
-        raise ValueError(f"Size of Partitioned Variables must be 1-dimensional: shape: {shape}, slicing: {slicing}")
+        lengths = f"must have the length: shape: {shape}, slicing: {slicing}"
+        raise ValueError(f"The 'shape' and 'slicing' of a partitioned Variable {lengths}")
     with tf.variable_scope(name, "PartitionedVariable", reuse=reuse):
         variable = tf.get_variable(
             "",

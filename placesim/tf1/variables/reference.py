@@ -26,7 +26,7 @@ _SCATTERS = ("sub", "add", "max", "min", "mul", "div", "update")
 _ND_SCATTERS = ("sub", "add", "update", "max", "min")
 
 
-class ReferenceVariable(Variable):
+class RefVariable(Variable):
     """TensorFlow 1's variable: ops that change it take its reference."""
 
     def __init__(
@@ -166,7 +166,7 @@ def refuse_control_flow(value: Tensor, scope: str) -> None:
 
 
 @contextmanager
-def reading_device(variable: ReferenceVariable) -> Iterator[None]:
+def reading_device(variable: RefVariable) -> Iterator[None]:
     """Where a reference is read: on the caching device, else with the variable."""
     caching = variable._caching_device
     with tf.colocate_with(variable.op) if caching is None else tf.device(caching):
@@ -174,7 +174,7 @@ def reading_device(variable: ReferenceVariable) -> Iterator[None]:
 
 
 def _scatter(op: str) -> Any:
-    def scatter(self: ReferenceVariable, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    def scatter(self: RefVariable, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
         if not isinstance(sparse_delta, tf.IndexedSlices):
             raise TypeError(f"sparse_delta is not IndexedSlices: {sparse_delta}")
         return gen(op)(self._reference, sparse_delta.indices, sparse_delta.values, use_locking=use_locking, name=name)
@@ -183,23 +183,23 @@ def _scatter(op: str) -> Any:
 
 
 def _scatter_nd(op: str) -> Any:
-    def scatter(self: ReferenceVariable, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter(self: RefVariable, indices: Any, updates: Any, name: str | None = None) -> Any:
         return gen(op)(self._reference, indices, updates, use_locking=True, name=name)
 
     return scatter
 
 
 for _kind in _SCATTERS:
-    setattr(ReferenceVariable, "scatter_" + _kind, _scatter("Scatter" + _kind.capitalize()))
+    setattr(RefVariable, "scatter_" + _kind, _scatter("Scatter" + _kind.capitalize()))
 for _kind in _ND_SCATTERS:
-    setattr(ReferenceVariable, "scatter_nd_" + _kind, _scatter_nd("ScatterNd" + _kind.capitalize()))
+    setattr(RefVariable, "scatter_nd_" + _kind, _scatter_nd("ScatterNd" + _kind.capitalize()))
 
 
-def _convert(variable: ReferenceVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+def _convert(variable: RefVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
     if dtype is not None and not dtype.is_compatible_with(variable.dtype):
         asked = f"requested to type '{dtype.name}' for variable of type '{variable.dtype.name}'"
         raise ValueError(f"Incompatible type conversion {asked}")
     return variable._reference if as_ref else variable._snapshot
 
 
-register_tensor_conversion_function(ReferenceVariable, _convert)
+register_tensor_conversion_function(RefVariable, _convert)

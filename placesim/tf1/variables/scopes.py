@@ -423,7 +423,7 @@ class VariableStore:
         for setting in ("regularizer", "caching_device", "partitioner", "custom_getter", "reuse", "use_resource"):
             if arguments[setting] is None:
                 arguments[setting] = getattr(scope, setting)
-        full = "/".join(filter(None, (scope.name, name)))
+        full = scope.name + "/" + name if scope.name and name else name or scope.name
         with tf.name_scope(None):
             self._check_initial_value(arguments)
             for setting in ("initializer", "constraint", "dtype"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -150,8 +151,7 @@ class Variable(metaclass=_Creating):
         session = session or tf.get_default_session()
         if session is None:
             raise ValueError(
-                "Either session argument should be provided or default session "
-                "should be established when eager execution is disabled."
+                "Either session argument should be provided or default session should be established"
             )
         session.run(self.initializer, {self.initializer.inputs[1]: value})
 
@@ -193,6 +193,24 @@ class Variable(metaclass=_Creating):
             self.aggregation.value,
             self._save_slice_info,
         )
+
+    def collection_record(self) -> dict[str, Any] | None:
+        """`to_proto` as a dict of texts: what tells two collections apart."""
+        definition = self.to_proto()
+        if definition is None:
+            return None
+        part = definition.save_slice_info_def
+        record = {
+            "variable": definition.variable_name,
+            "initializer": definition.initializer_name,
+            "snapshot": definition.snapshot_name,
+            "initial_value": definition.initial_value_name,
+            "is_resource": definition.is_resource,
+            "trainable": definition.trainable,
+        }
+        if part is not None:
+            record["slice"] = [part.full_name, list(part.full_shape), list(part.var_offset), list(part.var_shape)]
+        return record
 
     @property
     def _snapshot_name(self) -> str:
@@ -285,9 +303,11 @@ def create_variable(
     synchronization: Any = VariableSynchronization.AUTO,
     aggregation: Any = VariableAggregation.NONE,
     shape: Any = None,
+    **others: Any,
 ) -> Any:
     """`tf.Variable`: through the graph's variable creators, the innermost first, to the default one."""
     arguments = dict(
+        others,
         initial_value=initial_value,
         trainable=trainable,
         collections=collections,
@@ -303,6 +323,7 @@ def create_variable(
         synchronization=synchronization,
         aggregation=aggregation,
         shape=shape,
+        experimental_enable_variable_lifting=None,
     )
     make: Callable[..., Any] = _make_default
     for creator in _creators():
@@ -311,7 +332,7 @@ def create_variable(
 
 
 def _make_default(**arguments: Any) -> Variable:
-    from placesim.tf1.variables.reference import ReferenceVariable
+    from placesim.tf1.variables.reference import RefVariable
     from placesim.tf1.variables.resource import ResourceVariable
     from placesim.tf1.variables.scopes import get_variable_scope
 
@@ -320,7 +341,9 @@ def _make_default(**arguments: Any) -> Variable:
         use_resource = get_variable_scope().use_resource
     if use_resource is None:
         use_resource = _resource_by_default
-    return (ResourceVariable if use_resource else ReferenceVariable)(**arguments)
+    kind = ResourceVariable if use_resource else RefVariable
+    known = inspect.signature(kind.__init__).parameters
+    return kind(**{key: value for key, value in arguments.items() if key in known})
 
 
 def _creators() -> list[Callable[..., Any]]:
