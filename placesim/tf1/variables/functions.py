@@ -34,14 +34,14 @@ def assign_add(ref: Any, value: Any, use_locking: Any = None, name: str | None =
     """`AssignAdd`, or what a resource variable is after it."""
     if _is_reference(ref):
         return gen("AssignAdd")(ref, value, use_locking=use_locking, name=name)
-    return ref.assign_add(value, name=name)
+    return ref.assign_add(value)
 
 
 def assign_sub(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Any:
     """`AssignSub`, or what a resource variable is after it."""
     if _is_reference(ref):
         return gen("AssignSub")(ref, value, use_locking=use_locking, name=name)
-    return ref.assign_sub(value, name=name)
+    return ref.assign_sub(value)
 
 
 def _scatter(op: str, locking: bool) -> Callable[..., Any]:
