@@ -243,7 +243,10 @@ class Graph:
         for item in control_inputs:
             element = getattr(item, "control_dependency", item)
             element = self.as_graph_element(_graph_element(element))
-            ids.append((element.op if isinstance(element, Tensor) else element).node.id)
+            operation = element.op if isinstance(element, Tensor) else element
+            if "_has_manual_control_dependencies" not in operation.node.attrs:
+                operation._set_attr("_has_manual_control_dependencies", True)
+            ids.append(operation.node.id)
         with self.builder.control_dependencies(ids):
             yield
 

@@ -20,6 +20,8 @@ class _ByOps(Optimizer):
     update = ""
     hyperparameters: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    casts = True
+    """Whether hyperparameters are cast to the variable's type; the proximal ones take what they are given (recorded)."""
 
     def __init__(self, use_locking: bool, name: str, **values: Any) -> None:
         super().__init__(use_locking, name)
@@ -53,7 +55,7 @@ class _ByOps(Optimizer):
         return getattr(made, "op", made)
 
     def _input(self, name: str, dtype: Any) -> Any:
-        return tf.cast(self._tensors[name], dtype)
+        return tf.cast(self._tensors[name], dtype) if self.casts else self._tensors[name]
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         return self._apply("Apply", var, var, (grad,), var.dtype.base_dtype)
@@ -266,6 +268,7 @@ class ProximalGradientDescentOptimizer(_ByOps):
     """Gradient descent with L1 and L2 strengths."""
 
     update = "ProximalGradientDescent"
+    casts = False
     hyperparameters = ("learning_rate", "l1_regularization_strength", "l2_regularization_strength")
     inputs = (*hyperparameters, "grad")
 
@@ -290,6 +293,7 @@ class ProximalAdagradOptimizer(_ByOps):
     """Adagrad with L1 and L2 strengths."""
 
     update = "ProximalAdagrad"
+    casts = False
     hyperparameters = ("learning_rate", "l1_regularization_strength", "l2_regularization_strength")
     inputs = ("slot:accumulator", *hyperparameters, "grad")
 

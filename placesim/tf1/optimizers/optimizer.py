@@ -135,7 +135,8 @@ class Optimizer:
             return self._finish(updates, scope)
         with tf.control_dependencies([self._finish(updates, "update")]), tf.colocate_with(global_step):
             if isinstance(global_step, HandledVariable):
-                one = tf.convert_to_tensor(1, dtype=global_step.dtype, name="value")
+                with tf.name_scope(scope):
+                    one = tf.convert_to_tensor(1, dtype=global_step.dtype)
                 return gen("AssignAddVariableOp")(global_step.handle, one, name=scope)
             return tf.assign_add(global_step, 1, name=scope)
 

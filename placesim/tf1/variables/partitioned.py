@@ -205,7 +205,7 @@ def create_partitioned_variables(
         raise ValueError(f"The 'shape' and 'slicing' of a partitioned Variable {lengths}")
     with tf.variable_scope(name, "PartitionedVariable", reuse=reuse):
         variable = tf.get_variable(
-            "",
+            None,
             shape,
             tf.float32 if dtype is None else dtype,
             initializer,

@@ -233,6 +233,11 @@ class ChangedVariable(HandledVariable):
         return self._op
 
     @property
+    def control_dependency(self) -> Any:
+        """What waits for this waits for the op, not for a read."""
+        return self._op
+
+    @property
     def name(self) -> str:
         return str(self._op.name)
 

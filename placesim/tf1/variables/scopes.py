@@ -332,7 +332,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def get_variable(
-    name: str,
+    name: str | None,
     shape: Any = None,
     dtype: Any = None,
     initializer: Any = None,
@@ -417,13 +417,13 @@ class VariableStore:
         self.variables: dict[str, Variable] = {}
         self.partitioned: dict[str, PartitionedVariable] = {}
 
-    def get(self, scope: VariableScope, name: str, arguments: dict[str, Any]) -> Any:
-        """A variable of a scope; `arguments` as `get_variable`'s, settings that are None being the scope's."""
+    def get(self, scope: VariableScope, name: str | None, arguments: dict[str, Any]) -> Any:
+        """A variable of a scope, or named as it; `arguments` as `get_variable`'s, settings that are None being the scope's."""
         arguments = dict(arguments)
         for setting in ("regularizer", "caching_device", "partitioner", "custom_getter", "reuse", "use_resource"):
             if arguments[setting] is None:
                 arguments[setting] = getattr(scope, setting)
-        full = scope.name + "/" + name if scope.name and name else name or scope.name
+        full = scope.name if name is None else scope.name + "/" + name if scope.name else name
         with tf.name_scope(None):
             self._check_initial_value(arguments)
             for setting in ("initializer", "constraint", "dtype"):

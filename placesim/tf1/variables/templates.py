@@ -34,14 +34,13 @@ class Template:
         self._has_variables = False
         self._scope: Any = None
         if create_scope_now:
-            with self._new_scope() as self._scope:
+            with self._new_scope(has_name_scope=False) as self._scope:
                 pass
 
-    def _new_scope(self) -> Any:
-        getter = self._custom_getter
-        if self._unique_name is not None:
-            return tf.variable_scope(self._unique_name, self._name, custom_getter=getter)
-        return tf.variable_scope(None, self._name, custom_getter=getter)
+    def _new_scope(self, has_name_scope: bool = True) -> Any:
+        return tf.variable_scope(
+            self._unique_name, self._name, custom_getter=self._custom_getter, auxiliary_name_scope=has_name_scope
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._scope is None:
