@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1 import array, math
-from placesim.tf1.constant_values import constant_value
+from placesim.tf1.constant_values import constant_value, evaluated
+from placesim.tf1.conversion import constant
 from placesim.tf1.generated import gen
+from placesim.tf1.gradients.slices import dense
+from placesim.tf1.sparse_values import IndexedSlices
 from placesim.tf1.gradients.registry import GradientFunction
 
 
@@ -19,6 +22,7 @@ def _pass(op: Any, grad: Any) -> Any:
 
 def _reshape_to_input(op: Any, grad: Any) -> Any:
     x = op.inputs[0]
+    grad = dense(grad)
     sizes = None if x.shape.rank is None else x.shape.as_list()
     if sizes is not None and sizes.count(None) == 1:
         # One unknown size is left to Reshape, which spares the backward pass the forward tensor.
@@ -27,6 +31,7 @@ def _reshape_to_input(op: Any, grad: Any) -> Any:
 
 
 def _back_to_input_shape(op: Any, grad: Any) -> Any:
+    grad = dense(grad)
     return array.reshape(grad, array.shape(op.inputs[0]))
 
 
@@ -36,6 +41,10 @@ def _tile(op: Any, grad: Any) -> list[Any]:
     # [m0, s0, m1, s1, ...]: every other dimension is a repetition, and is summed.
     split_shape = array.reshape(array.transpose(array.stack([multiples, input_shape])), [-1])
     repetitions = math.range(0, array.size(split_shape), 2)
+    if isinstance(grad, IndexedSlices):
+        rows = math.cast(input_shape[0], grad.indices.dtype)
+        grad = math.unsorted_segment_sum(grad.values, grad.indices % rows, rows)
+        split_shape = array.concat([[1], split_shape[1:]], axis=0)
     summed = math.reduce_sum(array.reshape(grad, split_shape), repetitions)
     summed.set_shape(x.shape)
     return [summed, None]
@@ -105,8 +114,11 @@ def _summed_to(grad: Any, tensor: Any) -> Any:
 
 def _broadcast_to(op: Any, grad: Any) -> list[Any]:
     x, broadcast_shape = op.inputs
-    shape = array.shape(x)
-    axes = gen("BroadcastGradientArgs")(_known(broadcast_shape), shape)[1]
+    shape = array.shape(x, out_type=broadcast_shape.dtype)
+    known = evaluated(broadcast_shape)
+    if known is not None:
+        broadcast_shape = constant(known, dtype=broadcast_shape.dtype)
+    axes = gen("BroadcastGradientArgs")(broadcast_shape, shape)[1]
     return [array.reshape(math.reduce_sum(grad, axes, keepdims=True), shape), None]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from placesim.tf1 import array, math
 from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.gradients.slices import dense
 from placesim.tf1.scopes import colocate_with
 from placesim.tf1.sparse_values import IndexedSlices
 from placesim.tf1.constant_values import constant_value
@@ -15,7 +16,7 @@ def _rows(grad: Any, indices: Any, table_shape: Any) -> IndexedSlices:
     """The gradient of a table whose rows `indices` were read."""
     count = array.expand_dims(array.size(indices), 0)
     values_shape = array.concat([count, table_shape[1:]], 0)
-    values = array.reshape(grad, values_shape)
+    values = array.reshape(dense(grad), values_shape)
     return IndexedSlices(values, array.reshape(indices, count), table_shape)
 
 
@@ -45,7 +46,7 @@ def _gather_along_axis(op: Any, grad: Any) -> list[Any]:
     outer_batches = math.range(batch_dims)
     batch_axes = math.range(batch_dims, axis_rank)
     inner_axes = math.range(axis_rank + 1, values_rank)
-    values = array.reshape(grad, values_shape)
+    values = array.reshape(dense(grad), values_shape)
     to_front = array.concat([outer_batches, [axis_rank], batch_axes, inner_axes], 0)
     values = array.transpose(values, to_front)
     front_shape = array.gather(table_shape, to_front)

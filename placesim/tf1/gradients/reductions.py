@@ -15,7 +15,7 @@ from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.scopes import colocate_with, device
 
 
-def _kept_dims_shape(input_shape: Any, axes: Any) -> Any:
+def kept_dims_shape(input_shape: Any, axes: Any) -> Any:
     """The shape of a reduction that keeps its dimensions: an array where both are constants, else nodes."""
     sizes, axes_known = constant_value(input_shape), constant_value(axes)
     if sizes is not None and axes_known is not None:
@@ -43,7 +43,7 @@ def _sum(op: Any, grad: Any) -> list[Any]:
     input_shape = array.shape(x)
     if not op.get_attr("keep_dims"):
         with colocate_with(input_shape):
-            kept = _kept_dims_shape(input_shape, axes)
+            kept = kept_dims_shape(input_shape, axes)
         grad = array.reshape(grad, kept)
     return [array.broadcast_to(grad, input_shape), None]
 
@@ -89,7 +89,7 @@ def _extreme(op: Any, grad: Any) -> list[Any]:
     if op.get_attr("keep_dims"):
         kept = array.shape(value)
     else:
-        kept = _kept_dims_shape(input_shape, axes)
+        kept = kept_dims_shape(input_shape, axes)
         value = array.reshape(value, kept)
         grad = array.reshape(grad, kept)
     # Where several elements share the extreme, they share its gradient.
@@ -103,7 +103,7 @@ def _product(op: Any, grad: Any) -> list[Any]:
     input_shape = array.shape(x)
     flat_axes = array.reshape(axes, [-1])
     if not op.get_attr("keep_dims"):
-        grad = array.reshape(grad, _kept_dims_shape(input_shape, axes))
+        grad = array.reshape(grad, kept_dims_shape(input_shape, axes))
     grad = array.broadcast_to(grad, input_shape)
     with device("/cpu:0"):
         rank = array.rank(x)
@@ -128,7 +128,7 @@ def _euclidean_norm(op: Any, grad: Any) -> list[Any]:
     x, axes = op.inputs
     value = op.outputs[0]
     if not op.get_attr("keep_dims"):
-        kept = _kept_dims_shape(array.shape(x), axes)
+        kept = kept_dims_shape(array.shape(x), axes)
         value = array.reshape(value, kept)
         grad = array.reshape(grad, kept)
     return [math.truediv(x, value / grad), None]
