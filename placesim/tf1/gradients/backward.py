@@ -7,16 +7,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from placesim.tf1 import array
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.gradients.aggregation import AggregationMethod, aggregate
 from placesim.tf1.gradients.registry import GradientFunction, lookup
 from placesim.tf1.gradients.variables import variable_shape
 from placesim.tf1.graph import get_default_graph
-from placesim.tf1.grouping import tuple as gated_tuple
+from placesim.tf1.grouping import gated
+from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.sparse_values import IndexedSlices
 from placesim.tf1.tensor import Operation, Tensor
+
+tf: Any = namespace("")
 
 
 class UnconnectedGradients:
@@ -81,9 +83,8 @@ def _convert_all(values: Sequence[Any], name: str, as_ref: bool = False) -> list
     return [_convert(value, f"{name}_{i}", as_ref) for i, value in enumerate(values)]
 
 
-_TRAINABLE = frozenset(
-    "float16 float32 float64 bfloat16 complex64 complex128 resource variant float8_e5m2 float8_e4m3fn".split()
-)
+_TRAINABLE_TYPES = "float16 float32 float64 bfloat16 complex64 complex128 resource variant float8_e5m2 float8_e4m3fn"
+_TRAINABLE = frozenset(_TRAINABLE_TYPES.split())
 
 
 def is_trainable(tensor: Tensor) -> bool:
@@ -138,14 +139,14 @@ class _Walk:
             if given is None:
                 if y.dtype.is_complex:
                     raise TypeError(f"Gradients of complex tensors ({y}) must set grad_ys (y.dtype = {y.dtype.name})")
-                return array.ones(array.shape(y), dtype=y.dtype.base_dtype, name=name)
+                return tf.ones(tf.shape(y), dtype=y.dtype.base_dtype, name=name)
             _check_seed(y, given)
             if isinstance(given, IndexedSlices):
-                indices = array.identity(given.indices, name=f"{name}_indices")
-                values = array.identity(given.values, name=f"{name}_values")
+                indices = tf.identity(given.indices, name=f"{name}_indices")
+                values = tf.identity(given.values, name=f"{name}_values")
                 shape = given.dense_shape
-                return IndexedSlices(values, indices, shape if shape is None else array.identity(shape, name=f"{name}_shape"))
-            return array.identity(given, name=name)
+                return IndexedSlices(values, indices, shape if shape is None else tf.identity(shape, name=f"{name}_shape"))
+            return tf.identity(given, name=name)
 
     # --- which ops, and when ---------------------------------------------------------------------------------------------
 
@@ -262,7 +263,7 @@ class _Walk:
                 )
             if self.gate and sum(grad is not None for grad in in_grads) > 1:
                 with self.graph.device(None), self.graph.colocate_with(None, ignore_existing=True):
-                    in_grads = gated_tuple(in_grads)
+                    in_grads = gated(in_grads)
         return in_grads
 
     def _zeros(self, op: Operation, index: int) -> Any:
@@ -334,8 +335,8 @@ class _Walk:
 def _zeros_of(x: Tensor) -> Any:
     if x.dtype.base_dtype.name == "resource":
         shape, dtype = variable_shape(x, with_dtype=True)
-        return array.zeros(shape, dtype)
-    return array.zeros_like(x)
+        return tf.zeros(shape, dtype)
+    return tf.zeros_like(x)
 
 
 _NO_GRADIENT = (

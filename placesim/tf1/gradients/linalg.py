@@ -5,19 +5,21 @@ from __future__ import annotations
 import string
 from typing import Any
 
-from placesim.tf1 import array, linalg, math
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.gradients.reductions import kept_dims_shape
 from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import control_dependencies
+
+tf: Any = namespace("")
 
 # --- products ----------------------------------------------------------------------------------------------------------------
 
 
 def _matmul(op: Any, grad: Any) -> list[Any]:
     turned_a, turned_b = op.get_attr("transpose_a"), op.get_attr("transpose_b")
-    a, b = math.conj(op.inputs[0]), math.conj(op.inputs[1])
+    a, b = tf.conj(op.inputs[0]), tf.conj(op.inputs[1])
     multiply = gen("MatMul")
     if not turned_a:
         a_grad = multiply(grad, b, transpose_b=not turned_b, grad_a=True)
@@ -66,10 +68,10 @@ def _reduced_batches(x: Any, y: Any, x_grad: Any, y_grad: Any) -> list[Any]:
         batch_x, batch_y = of_x[:-2], of_y[:-2]
         if batch_x.is_fully_defined() and batch_y.is_fully_defined() and batch_x == batch_y:
             return [x_grad, y_grad]
-    x_shape, y_shape = array.shape(x), array.shape(y)
+    x_shape, y_shape = tf.shape(x), tf.shape(y)
     x_axes, y_axes = gen("BroadcastGradientArgs")(x_shape[:-2], y_shape[:-2])
-    x_grad = array.reshape(math.reduce_sum(x_grad, x_axes), x_shape)
-    return [x_grad, array.reshape(math.reduce_sum(y_grad, y_axes), y_shape)]
+    x_grad = tf.reshape(tf.reduce_sum(x_grad, x_axes), x_shape)
+    return [x_grad, tf.reshape(tf.reduce_sum(y_grad, y_axes), y_shape)]
 
 
 def _sparse_matmul(op: Any, grad: Any) -> list[Any]:
@@ -80,9 +82,9 @@ def _sparse_matmul(op: Any, grad: Any) -> list[Any]:
     def multiply(x: Any, y: Any, dtype: Any, turned_x: bool = False, turned_y: bool = False) -> Any:
         x_sparse, y_sparse = is_sparse[x.name], is_sparse[y.name]
         if turned_y:
-            y = array.transpose(y)
-        product = math.matmul(x, y, transpose_a=turned_x, a_is_sparse=x_sparse, b_is_sparse=y_sparse)
-        return product if product.dtype == dtype else math.cast(product, dtype)
+            y = tf.transpose(y)
+        product = tf.matmul(x, y, transpose_a=turned_x, a_is_sparse=x_sparse, b_is_sparse=y_sparse)
+        return product if product.dtype == dtype else tf.cast(product, dtype)
 
     of_a, of_b = a.dtype, b.dtype
     if not turned_a and not turned_b:
@@ -108,7 +110,7 @@ def _einsum(op: Any, grad: Any) -> list[Any]:
     left, output = equation.replace("...", ellipsis).split("->")
     sums = _EinsteinSums(ellipsis)
     if len(op.inputs) == 1:
-        shape = array.shape(op.inputs[0])
+        shape = tf.shape(op.inputs[0])
         reduced = [label for label in dict.fromkeys(left) if label not in output + ellipsis]
         if not reduced:
             return [sums.make([grad], output, left)]
@@ -119,8 +121,8 @@ def _einsum(op: Any, grad: Any) -> list[Any]:
     if ellipsis in output:
         x_labels += ellipsis if ellipsis not in x_labels else ""
         y_labels += ellipsis if ellipsis not in y_labels else ""
-    x_shape, y_shape = array.shape(x), array.shape(y)
-    x, y = math.conj(x), math.conj(y)
+    x_shape, y_shape = tf.shape(x), tf.shape(y)
+    x, y = tf.conj(x), tf.conj(y)
     x_grad = sums.of_operand(grad, y, x_shape, x_labels, y_labels, output)
     y_grad = sums.of_operand(grad, x, y_shape, y_labels, x_labels, output)
     if ellipsis not in output:
@@ -132,8 +134,8 @@ def _einsum(op: Any, grad: Any) -> list[Any]:
         if same[0].is_fully_defined() and same[1].is_fully_defined() and same[0] == same[1]:
             return [x_grad, y_grad]
     x_axes, y_axes = gen("BroadcastGradientArgs")(x_shape[x_begin:x_end], y_shape[y_begin:y_end])
-    x_grad = array.reshape(math.reduce_sum(x_grad, x_begin + x_axes), x_shape)
-    return [x_grad, array.reshape(math.reduce_sum(y_grad, y_begin + y_axes), y_shape)]
+    x_grad = tf.reshape(tf.reduce_sum(x_grad, x_begin + x_axes), x_shape)
+    return [x_grad, tf.reshape(tf.reduce_sum(y_grad, y_begin + y_axes), y_shape)]
 
 
 class _EinsteinSums:
@@ -156,14 +158,14 @@ class _EinsteinSums:
     def spread(self, grad: Any, output: str, labels: str, shape: Any, reduced: list[str]) -> Any:
         """The gradient of an operand some of whose labels were summed away."""
         axes = [self._axis(labels, label) for label in reduced]
-        dims = array.stack([shape[axis] for axis in axes])
+        dims = tf.stack([shape[axis] for axis in axes])
         repeated = len(set(labels)) + len(set(output)) < len(labels) + len(output)
         if not repeated and "".join(label for label in labels if label not in reduced) == output:
             kept = kept_dims_shape(shape, convert_to_tensor(axes))
-            return array.broadcast_to(array.reshape(grad, kept), shape)
-        wide_shape = array.concat([dims, array.shape(grad)], 0)
-        narrow_shape = array.concat([array.ones(len(reduced), dtype="int32"), array.shape(grad)], 0)
-        wide = array.broadcast_to(array.reshape(grad, narrow_shape), wide_shape)
+            return tf.broadcast_to(tf.reshape(grad, kept), shape)
+        wide_shape = tf.concat([dims, tf.shape(grad)], 0)
+        narrow_shape = tf.concat([tf.ones(len(reduced), dtype="int32"), tf.shape(grad)], 0)
+        wide = tf.broadcast_to(tf.reshape(grad, narrow_shape), wide_shape)
         return self.make([wide], "".join(reduced) + output, labels)
 
     def _axis(self, labels: str, label: str) -> int:
@@ -179,66 +181,66 @@ class _EinsteinSums:
         return begin, -remaining if remaining > 0 else None
 
 
-# --- inverses, determinants, solutions -------------------------------------------------------------------------------------------
+# --- inverses, determinants, solutions ---------------------------------------------------------------------------------------
 
 
 def _inverse(op: Any, grad: Any) -> Any:
     inverse, adjoint = op.outputs[0], op.get_attr("adjoint")
-    inner = math.matmul(grad, inverse, adjoint_a=adjoint, adjoint_b=not adjoint)
-    return -math.matmul(inverse, inner, adjoint_a=not adjoint)
+    inner = tf.matmul(grad, inverse, adjoint_a=adjoint, adjoint_b=not adjoint)
+    return -tf.matmul(inverse, inner, adjoint_a=not adjoint)
 
 
 def _determinant(op: Any, grad: Any) -> Any:
     matrix, value = op.inputs[0], op.outputs[0]
-    inverse = linalg.inv(matrix, adjoint=True)
-    factors = array.reshape(grad * value, array.concat([array.shape(value), [1, 1]], 0))
+    inverse = tf.linalg.inv(matrix, adjoint=True)
+    factors = tf.reshape(grad * value, tf.concat([tf.shape(value), [1, 1]], 0))
     return factors * inverse
 
 
 def _log_determinant(op: Any, _: Any, grad: Any) -> Any:
     matrix, value = op.inputs[0], op.outputs[1]
-    inverse = linalg.inv(matrix, adjoint=True)
-    factors = array.reshape(grad, array.concat([array.shape(value), [1, 1]], 0))
+    inverse = tf.linalg.inv(matrix, adjoint=True)
+    factors = tf.reshape(grad, tf.concat([tf.shape(value), [1, 1]], 0))
     return factors * inverse
 
 
 def _outer(rhs_grad: Any, solution: Any, adjoint: bool) -> Any:
     if adjoint:
-        return -math.matmul(solution, rhs_grad, adjoint_b=True)
-    return -math.matmul(rhs_grad, solution, adjoint_b=True)
+        return -tf.matmul(solution, rhs_grad, adjoint_b=True)
+    return -tf.matmul(rhs_grad, solution, adjoint_b=True)
 
 
 def _solution(op: Any, grad: Any) -> list[Any]:
     adjoint = op.get_attr("adjoint")
-    rhs_grad = linalg.solve(op.inputs[0], grad, adjoint=not adjoint)
+    rhs_grad = tf.linalg.solve(op.inputs[0], grad, adjoint=not adjoint)
     return [_outer(rhs_grad, op.outputs[0], adjoint), rhs_grad]
 
 
 def _triangular_solution(op: Any, grad: Any) -> list[Any]:
     matrix, rhs = op.inputs
     adjoint, lower = op.get_attr("adjoint"), op.get_attr("lower")
-    rhs_grad = linalg.triangular_solve(matrix, grad, lower=lower, adjoint=not adjoint)
+    rhs_grad = tf.linalg.triangular_solve(matrix, grad, lower=lower, adjoint=not adjoint)
     matrix_grad = _outer(rhs_grad, op.outputs[0], adjoint)
-    matrix_grad = array.matrix_band_part(matrix_grad, -1, 0) if lower else array.matrix_band_part(matrix_grad, 0, -1)
+    matrix_grad = tf.matrix_band_part(matrix_grad, -1, 0) if lower else tf.matrix_band_part(matrix_grad, 0, -1)
     return _reduced_batches(matrix, rhs, matrix_grad, rhs_grad)
 
 
-# --- factorisations ----------------------------------------------------------------------------------------------------------------
+# --- factorisations ----------------------------------------------------------------------------------------------------------
 
 
 def _halved_diagonal(matrix: Any) -> Any:
-    return array.matrix_set_diag(matrix, 0.5 * array.matrix_diag_part(matrix))
+    return tf.matrix_set_diag(matrix, 0.5 * tf.matrix_diag_part(matrix))
 
 
 def _cholesky(op: Any, grad: Any) -> Any:
     factor = op.outputs[0]
-    rows = array.shape(factor)[-1]
-    batch = array.shape(factor)[:-2]
-    inverse = linalg.triangular_solve(factor, linalg.eye(rows, batch_shape=batch, dtype=factor.dtype))
-    middle = math.matmul(factor, grad, adjoint_a=True)
-    middle = array.matrix_band_part(_halved_diagonal(middle), -1, 0)
-    result = math.matmul(math.matmul(inverse, middle, adjoint_a=True), inverse)
-    result += linalg.adjoint(result)
+    rows = tf.shape(factor)[-1]
+    batch = tf.shape(factor)[:-2]
+    inverse = tf.linalg.triangular_solve(factor, tf.linalg.eye(rows, batch_shape=batch, dtype=factor.dtype))
+    middle = tf.matmul(factor, grad, adjoint_a=True)
+    middle = tf.matrix_band_part(_halved_diagonal(middle), -1, 0)
+    result = tf.matmul(tf.matmul(inverse, middle, adjoint_a=True), inverse)
+    result += tf.linalg.adjoint(result)
     return result * 0.5
 
 
@@ -254,16 +256,16 @@ def _qr(op: Any, q_grad: Any, r_grad: Any) -> Any:
 
     def behind(x: Any, triangle: Any) -> Any:
         """x times the triangle's inverse's adjoint."""
-        return linalg.adjoint(linalg.triangular_solve(triangle, linalg.adjoint(x), lower=False, adjoint=False))
+        return tf.linalg.adjoint(tf.linalg.triangular_solve(triangle, tf.linalg.adjoint(x), lower=False, adjoint=False))
 
     def square_or_tall(q: Any, r: Any, q_grad: Any, r_grad: Any) -> Any:
-        of_q = math.matmul(q, q_grad, adjoint_a=True)
-        skew_q = of_q - linalg.adjoint(of_q)
-        of_r = math.matmul(r, r_grad, adjoint_b=True)
-        skew_r = of_r - linalg.adjoint(of_r)
-        lower = array.matrix_band_part(skew_q + skew_r, -1, 0)
-        first = math.matmul(q, r_grad + behind(lower, r))
-        return first + behind(q_grad - math.matmul(q, of_q), r)
+        of_q = tf.matmul(q, q_grad, adjoint_a=True)
+        skew_q = of_q - tf.linalg.adjoint(of_q)
+        of_r = tf.matmul(r, r_grad, adjoint_b=True)
+        skew_r = of_r - tf.linalg.adjoint(of_r)
+        lower = tf.matrix_band_part(skew_q + skew_r, -1, 0)
+        first = tf.matmul(q, r_grad + behind(lower, r))
+        return first + behind(q_grad - tf.matmul(q, of_q), r)
 
     if rows >= columns:
         return square_or_tall(q, r, q_grad, r_grad)
@@ -271,13 +273,13 @@ def _qr(op: Any, q_grad: Any, r_grad: Any) -> Any:
     rest = matrix[..., :, rows:]
     square, square_grad = r[..., :, :rows], r_grad[..., :, :rows]
     rest_grad = r_grad[..., :, rows:]
-    of_rest = math.matmul(q, rest_grad)
-    of_q = q_grad + math.matmul(rest, rest_grad, adjoint_b=True)
-    return array.concat([square_or_tall(q, square, of_q, square_grad), of_rest], axis=-1)
+    of_rest = tf.matmul(q, rest_grad)
+    of_q = q_grad + tf.matmul(rest, rest_grad, adjoint_b=True)
+    return tf.concat([square_or_tall(q, square, of_q, square_grad), of_rest], axis=-1)
 
 
 def _safe_reciprocal(x: Any) -> Any:
-    return x * math.reciprocal(x * x + 1e-20)
+    return x * tf.reciprocal(x * x + 1e-20)
 
 
 def _self_adjoint_eig(op: Any, values_grad: Any, vectors_grad: Any) -> Any:
@@ -285,24 +287,24 @@ def _self_adjoint_eig(op: Any, values_grad: Any, vectors_grad: Any) -> Any:
     with control_dependencies([values_grad, vectors_grad]):
         if with_vectors:
             vectors = op.outputs[1]
-            differences = array.expand_dims(values, -2) - array.expand_dims(values, -1)
-            inverse = array.matrix_set_diag(_safe_reciprocal(differences), array.zeros_like(values))
-            middle = array.matrix_diag(values_grad) + inverse * math.matmul(vectors, vectors_grad, adjoint_a=True)
-            result = math.matmul(vectors, math.matmul(middle, vectors, adjoint_b=True))
+            differences = tf.expand_dims(values, -2) - tf.expand_dims(values, -1)
+            inverse = tf.matrix_set_diag(_safe_reciprocal(differences), tf.zeros_like(values))
+            middle = tf.matrix_diag(values_grad) + inverse * tf.matmul(vectors, vectors_grad, adjoint_a=True)
+            result = tf.matmul(vectors, tf.matmul(middle, vectors, adjoint_b=True))
         else:
-            _, vectors = linalg.eigh(op.inputs[0])
-            result = math.matmul(vectors, math.matmul(array.matrix_diag(values_grad), vectors, adjoint_b=True))
-        result = array.matrix_band_part(result + linalg.adjoint(result), -1, 0)
+            _, vectors = tf.linalg.eigh(op.inputs[0])
+            result = tf.matmul(vectors, tf.matmul(tf.matrix_diag(values_grad), vectors, adjoint_b=True))
+        result = tf.matrix_band_part(result + tf.linalg.adjoint(result), -1, 0)
         return _halved_diagonal(result)
 
 
 def _svd(op: Any, s_grad: Any, u_grad: Any, v_grad: Any) -> Any:
     matrix, s = op.inputs[0], op.outputs[0]
     with_vectors, full = op.get_attr("compute_uv"), op.get_attr("full_matrices")
-    s_grad_matrix = array.matrix_diag(s_grad)
+    s_grad_matrix = tf.matrix_diag(s_grad)
     if not with_vectors:
-        _, u, v = linalg.svd(matrix, compute_uv=True)
-        return math.matmul(u, math.matmul(s_grad_matrix, v, adjoint_b=True))
+        _, u, v = tf.linalg.svd(matrix, compute_uv=True)
+        return tf.matmul(u, tf.matmul(s_grad_matrix, v, adjoint_b=True))
     u, v = op.outputs[1], op.outputs[2]
     sizes = None if matrix.shape.rank is None else matrix.shape.as_list()[-2:]
     if sizes is None or None in sizes:
@@ -311,35 +313,33 @@ def _svd(op: Any, s_grad: Any, u_grad: Any, v_grad: Any) -> Any:
     with control_dependencies([s_grad, u_grad, v_grad]):
         wide = rows > columns
         if full and abs(rows - columns) > 1:
-            raise NotImplementedError(
-                "svd gradient is not implemented for abs(m - n) > 1 when full_matrices is True"
-            )
-        s_matrix = array.matrix_diag(s)
-        squares = math.square(s)
-        array.shape(s)
-        differences = array.expand_dims(squares, -2) - array.expand_dims(squares, -1)
-        f = array.matrix_set_diag(_safe_reciprocal(differences), array.zeros_like(s))
-        s_inverse = array.matrix_diag(_safe_reciprocal(s))
+            raise NotImplementedError("svd gradient is not implemented for abs(m - n) > 1 when full_matrices is True")
+        s_matrix = tf.matrix_diag(s)
+        squares = tf.square(s)
+        tf.shape(s)
+        differences = tf.expand_dims(squares, -2) - tf.expand_dims(squares, -1)
+        f = tf.matrix_set_diag(_safe_reciprocal(differences), tf.zeros_like(s))
+        s_inverse = tf.matrix_diag(_safe_reciprocal(s))
         count = min(rows, columns)
         # A tall matrix is treated as the wide one that it is the adjoint of.
         if wide:
             u, v, u_grad, v_grad = v, u, v_grad, u_grad
         v1, v1_grad = v[..., :, :count], v_grad[..., :, :count]
-        of_u = math.matmul(u, u_grad, adjoint_a=True)
-        of_v = math.matmul(v1, v1_grad, adjoint_a=True)
+        of_u = tf.matmul(u, u_grad, adjoint_a=True)
+        of_v = tf.matmul(v1, v1_grad, adjoint_a=True)
         f_u, f_v = f * of_u, f * of_v
-        first = s_grad_matrix + math.matmul(f_u + linalg.adjoint(f_u), s_matrix)
-        middle = first + math.matmul(s_matrix, f_v + linalg.adjoint(f_v))
-        result = math.matmul(u, math.matmul(middle, v1, adjoint_b=True))
+        first = s_grad_matrix + tf.matmul(f_u + tf.linalg.adjoint(f_u), s_matrix)
+        middle = first + tf.matmul(s_matrix, f_v + tf.linalg.adjoint(f_v))
+        result = tf.matmul(u, tf.matmul(middle, v1, adjoint_b=True))
         if rows != columns:
-            turned = array.matrix_transpose(v1_grad)
-            rest = turned - math.matmul(math.matmul(turned, v1), v1, adjoint_b=True)
+            turned = tf.matrix_transpose(v1_grad)
+            rest = turned - tf.matmul(tf.matmul(turned, v1), v1, adjoint_b=True)
             if full and abs(rows - columns) == 1:
                 v2, v2_grad = v[..., :, count:], v_grad[..., :, count:]
-                inner = math.matmul(v1, v2_grad, adjoint_a=True)
-                rest -= math.matmul(inner, v2, adjoint_b=True)
-            result += math.matmul(math.matmul(u, s_inverse), rest)
-        return array.matrix_transpose(result) if wide else result
+                inner = tf.matmul(v1, v2_grad, adjoint_a=True)
+                rest -= tf.matmul(inner, v2, adjoint_b=True)
+            result += tf.matmul(tf.matmul(u, s_inverse), rest)
+        return tf.matrix_transpose(result) if wide else result
 
 
 GRADIENTS: dict[str, GradientFunction] = {
