@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from placesim.tf1 import array, math
 from placesim.tf1.constant_values import constant_value
+from placesim.tf1.conversion import constant
 from placesim.tf1.generated import gen
 from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.gradients.slices import dense, evaluated
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.sparse_values import IndexedSlices
+
+tf: Any = namespace("")
 
 
 def _pass(op: Any, grad: Any) -> Any:
@@ -19,33 +23,39 @@ def _pass(op: Any, grad: Any) -> Any:
 
 def _reshape_to_input(op: Any, grad: Any) -> Any:
     x = op.inputs[0]
+    grad = dense(grad)
     sizes = None if x.shape.rank is None else x.shape.as_list()
     if sizes is not None and sizes.count(None) == 1:
         # One unknown size is left to Reshape, which spares the backward pass the forward tensor.
-        return array.reshape(grad, [-1 if size is None else size for size in sizes])
-    return array.reshape(grad, array.shape(x))
+        return tf.reshape(grad, [-1 if size is None else size for size in sizes])
+    return tf.reshape(grad, tf.shape(x))
 
 
 def _back_to_input_shape(op: Any, grad: Any) -> Any:
-    return array.reshape(grad, array.shape(op.inputs[0]))
+    grad = dense(grad)
+    return tf.reshape(grad, tf.shape(op.inputs[0]))
 
 
 def _tile(op: Any, grad: Any) -> list[Any]:
     x, multiples = op.inputs
-    input_shape = array.shape(x, out_type=multiples.dtype)
+    input_shape = tf.shape(x, out_type=multiples.dtype)
     # [m0, s0, m1, s1, ...]: every other dimension is a repetition, and is summed.
-    split_shape = array.reshape(array.transpose(array.stack([multiples, input_shape])), [-1])
-    repetitions = math.range(0, array.size(split_shape), 2)
-    summed = math.reduce_sum(array.reshape(grad, split_shape), repetitions)
+    split_shape = tf.reshape(tf.transpose(tf.stack([multiples, input_shape])), [-1])
+    repetitions = tf.range(0, tf.size(split_shape), 2)
+    if isinstance(grad, IndexedSlices):
+        rows = tf.cast(input_shape[0], grad.indices.dtype)
+        grad = tf.unsorted_segment_sum(grad.values, grad.indices % rows, rows)
+        split_shape = tf.concat([[1], split_shape[1:]], axis=0)
+    summed = tf.reduce_sum(tf.reshape(grad, split_shape), repetitions)
     summed.set_shape(x.shape)
     return [summed, None]
 
 
 def _pad(op: Any, grad: Any) -> list[Any]:
     x, paddings = op.inputs[0], op.inputs[1]
-    before = array.slice(paddings, [0, 0], array.stack([array.rank(x), 1]))
-    begin = array.reshape(before, [-1])
-    return [array.slice(grad, begin, array.shape(x)), *([None] * (len(op.inputs) - 1))]
+    before = tf.slice(paddings, [0, 0], tf.stack([tf.rank(x), 1]))
+    begin = tf.reshape(before, [-1])
+    return [tf.slice(grad, begin, tf.shape(x)), *([None] * (len(op.inputs) - 1))]
 
 
 def _mirror_pad(op: Any, grad: Any) -> list[Any]:
@@ -58,12 +68,12 @@ def _mirror_pad_grad(op: Any, grad: Any) -> list[Any]:
 
 def _slice(op: Any, grad: Any) -> list[Any]:
     x, begin = op.inputs[0], op.inputs[1]
-    rank = array.rank(x)
-    slice_size = array.shape(op.outputs[0])
-    column = array.stack([rank, 1])
-    before = array.reshape(begin, column)
-    after = array.reshape(array.shape(x) - slice_size - begin, column)
-    return [array.pad(grad, array.concat([before, after], 1)), None, None]
+    rank = tf.rank(x)
+    slice_size = tf.shape(op.outputs[0])
+    column = tf.stack([rank, 1])
+    before = tf.reshape(begin, column)
+    after = tf.reshape(tf.shape(x) - slice_size - begin, column)
+    return [tf.pad(grad, tf.concat([before, after], 1)), None, None]
 
 
 _MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
@@ -80,7 +90,7 @@ def _known(tensor: Any) -> Any:
 
 def _strided_slice(op: Any, grad: Any) -> list[Any]:
     x, begin, end, strides = op.inputs
-    shape = array.shape(x, out_type=begin.dtype)
+    shape = tf.shape(x, out_type=begin.dtype)
     # Bounds that are constants are made anew, beside the gradient, and not read from the forward pass.
     bounds = [_known(tensor) for tensor in (shape, begin, end, strides)]
     return [gen("StridedSliceGrad")(*bounds, grad, **_masks(op)), None, None, None]
@@ -93,29 +103,32 @@ def _strided_slice_grad(op: Any, grad: Any) -> list[Any]:
 def _strided_slice_update(op: Any, grad: Any) -> list[Any]:
     begin, end, strides, value = op.inputs[1:]
     value_grad = gen("StridedSlice")(grad, begin, end, strides, **_masks(op))
-    x_grad = gen("TensorStridedSliceUpdate")(grad, begin, end, strides, array.zeros_like(value), **_masks(op))
+    x_grad = gen("TensorStridedSliceUpdate")(grad, begin, end, strides, tf.zeros_like(value), **_masks(op))
     return [x_grad, None, None, None, _summed_to(value_grad, value)]
 
 
 def _summed_to(grad: Any, tensor: Any) -> Any:
-    output_shape, input_shape = array.shape(grad), array.shape(tensor)
+    output_shape, input_shape = tf.shape(grad), tf.shape(tensor)
     axes = gen("BroadcastGradientArgs")(output_shape, input_shape)[1]
-    return array.reshape(math.reduce_sum(grad, axes, keepdims=True), input_shape)
+    return tf.reshape(tf.reduce_sum(grad, axes, keepdims=True), input_shape)
 
 
 def _broadcast_to(op: Any, grad: Any) -> list[Any]:
     x, broadcast_shape = op.inputs
-    shape = array.shape(x)
-    axes = gen("BroadcastGradientArgs")(_known(broadcast_shape), shape)[1]
-    return [array.reshape(math.reduce_sum(grad, axes, keepdims=True), shape), None]
+    shape = tf.shape(x, out_type=broadcast_shape.dtype)
+    known = evaluated(broadcast_shape)
+    if known is not None:
+        broadcast_shape = constant(known, dtype=broadcast_shape.dtype)
+    axes = gen("BroadcastGradientArgs")(broadcast_shape, shape)[1]
+    return [tf.reshape(tf.reduce_sum(grad, axes, keepdims=True), shape), None]
 
 
 def _transpose(op: Any, grad: Any) -> list[Any]:
-    return [array.transpose(grad, array.invert_permutation(op.inputs[1])), None]
+    return [tf.transpose(grad, tf.invert_permutation(op.inputs[1])), None]
 
 
 def _conjugate_transpose(op: Any, grad: Any) -> list[Any]:
-    return [array.transpose(grad, array.invert_permutation(op.inputs[1]), conjugate=True), None]
+    return [tf.transpose(grad, tf.invert_permutation(op.inputs[1]), conjugate=True), None]
 
 
 def _reverse_sequence(op: Any, grad: Any) -> list[Any]:
@@ -125,7 +138,7 @@ def _reverse_sequence(op: Any, grad: Any) -> list[Any]:
 
 
 def _fill(op: Any, grad: Any) -> list[Any]:
-    return [None, math.reduce_sum(grad)]
+    return [None, tf.reduce_sum(grad)]
 
 
 def _check_numerics(op_name: str) -> GradientFunction:
@@ -181,19 +194,19 @@ def _alignment(op: Any) -> dict[str, Any]:
 
 
 def _matrix_diag(op: Any, grad: Any) -> Any:
-    return array.matrix_diag_part(grad)
+    return tf.matrix_diag_part(grad)
 
 
 def _matrix_diag_with_k(op: Any, grad: Any) -> list[Any]:
     align = _alignment(op)
-    return [array.matrix_diag_part(grad, k=op.inputs[1], **align), None, None, None, None]
+    return [tf.matrix_diag_part(grad, k=op.inputs[1], **align), None, None, None, None]
 
 
 def _matrix_diag_part(op: Any, grad: Any) -> Any:
     sizes = None if op.inputs[0].shape.rank is None else op.inputs[0].shape.as_list()[-2:]
     if sizes and None not in sizes and sizes[0] == sizes[1]:
-        return array.matrix_diag(grad)
-    return array.matrix_set_diag(array.zeros_like(op.inputs[0]), grad)
+        return tf.matrix_diag(grad)
+    return tf.matrix_set_diag(tf.zeros_like(op.inputs[0]), grad)
 
 
 def _matrix_diag_part_with_k(op: Any, grad: Any) -> list[Any]:
@@ -201,8 +214,8 @@ def _matrix_diag_part_with_k(op: Any, grad: Any) -> list[Any]:
     align = _alignment(op)
     sizes = [None, None] if x.shape.rank is None else x.shape.as_list()[-2:]
     if None not in sizes:
-        return [array.matrix_diag(grad, k=k, num_rows=sizes[0], num_cols=sizes[1], **align), None, None]
-    return [array.matrix_set_diag(array.zeros_like(x), grad, k=k, **align), None, None]
+        return [tf.matrix_diag(grad, k=k, num_rows=sizes[0], num_cols=sizes[1], **align), None, None]
+    return [tf.matrix_set_diag(tf.zeros_like(x), grad, k=k, **align), None, None]
 
 
 def _matrix_set_diag(op: Any, grad: Any) -> list[Any]:
@@ -210,15 +223,15 @@ def _matrix_set_diag(op: Any, grad: Any) -> list[Any]:
     input_shape, diagonal_shape = x.shape.merge_with(grad.shape), diagonal.shape
     if input_shape.rank is not None and input_shape[:-2].is_fully_defined() and input_shape[-2:].is_fully_defined():
         sizes = input_shape.as_list()
-        zeros = array.zeros([*sizes[:-2], min(sizes[-2:])], dtype=grad.dtype)
+        zeros = tf.zeros([*sizes[:-2], min(sizes[-2:])], dtype=grad.dtype)
     elif diagonal_shape.is_fully_defined():
-        zeros = array.zeros(diagonal_shape, dtype=grad.dtype)
+        zeros = tf.zeros(diagonal_shape, dtype=grad.dtype)
     else:
-        shape = array.shape(grad)
-        smaller = math.reduce_min(array.slice(shape, [array.rank(grad) - 2], [2]))
-        batch = array.slice(shape, [0], [array.rank(grad) - 2])
-        zeros = array.zeros(array.concat([batch, [smaller]], 0), dtype=grad.dtype)
-    return [array.matrix_set_diag(grad, zeros), array.matrix_diag_part(grad)]
+        shape = tf.shape(grad)
+        smaller = tf.reduce_min(tf.slice(shape, [tf.rank(grad) - 2], [2]))
+        batch = tf.slice(shape, [0], [tf.rank(grad) - 2])
+        zeros = tf.zeros(tf.concat([batch, [smaller]], 0), dtype=grad.dtype)
+    return [tf.matrix_set_diag(grad, zeros), tf.matrix_diag_part(grad)]
 
 
 def _matrix_set_diag_with_k(op: Any, grad: Any) -> list[Any]:
@@ -226,53 +239,53 @@ def _matrix_set_diag_with_k(op: Any, grad: Any) -> list[Any]:
     align = _alignment(op)
     diagonal_shape = op.inputs[1].shape
     if diagonal_shape.is_fully_defined():
-        zeros = array.zeros(diagonal_shape, dtype=grad.dtype)
+        zeros = tf.zeros(diagonal_shape, dtype=grad.dtype)
     else:
-        zeros = array.zeros(array.shape(op.inputs[1]), dtype=grad.dtype)
-    x_grad = array.matrix_set_diag(grad, zeros, k=k, **align)
-    return [x_grad, array.matrix_diag_part(grad, k=k, **align), None]
+        zeros = tf.zeros(tf.shape(op.inputs[1]), dtype=grad.dtype)
+    x_grad = tf.matrix_set_diag(grad, zeros, k=k, **align)
+    return [x_grad, tf.matrix_diag_part(grad, k=k, **align), None]
 
 
 def _matrix_band_part(op: Any, grad: Any) -> list[Any]:
-    return [array.matrix_band_part(grad, op.inputs[1], op.inputs[2]), None, None]
+    return [tf.matrix_band_part(grad, op.inputs[1], op.inputs[2]), None, None]
 
 
 # --- scattering --------------------------------------------------------------------------------------------------------------
 
 
 def _scatter_nd(op: Any, grad: Any) -> list[Any]:
-    return [None, array.gather_nd(grad, op.inputs[0]), None]
+    return [None, tf.gather_nd(grad, op.inputs[0]), None]
 
 
 def _scatter_non_aliasing_add(op: Any, grad: Any) -> list[Any]:
-    return [grad, None, array.gather_nd(grad, op.inputs[1])]
+    return [grad, None, tf.gather_nd(grad, op.inputs[1])]
 
 
 def _scatter_update(op: Any, grad: Any) -> list[Any]:
     _, indices, updates = op.inputs
-    updates_grad = array.gather_nd(grad, indices)
-    return [gen("TensorScatterUpdate")(array.identity(grad), indices, array.zeros_like(updates)), None, updates_grad]
+    updates_grad = tf.gather_nd(grad, indices)
+    return [gen("TensorScatterUpdate")(tf.identity(grad), indices, tf.zeros_like(updates)), None, updates_grad]
 
 
 def _scatter_add(op: Any, grad: Any) -> list[Any]:
-    updates_grad = array.gather_nd(grad, op.inputs[1])
-    return [array.identity(grad), None, updates_grad]
+    updates_grad = tf.gather_nd(grad, op.inputs[1])
+    return [tf.identity(grad), None, updates_grad]
 
 
 def _scatter_subtract(op: Any, grad: Any) -> list[Any]:
-    updates_grad = array.gather_nd(grad, op.inputs[1])
-    x_grad = array.identity(grad)
+    updates_grad = tf.gather_nd(grad, op.inputs[1])
+    x_grad = tf.identity(grad)
     return [x_grad, None, -updates_grad]
 
 
 def _scatter_extreme(op: Any, grad: Any) -> list[Any]:
     x, indices, updates = op.inputs
     output = op.outputs[0]
-    of_x = math.cast(math.equal(x, output), x.dtype)
-    of_updates = math.cast(math.equal(updates, array.gather_nd(output, indices)), x.dtype)
-    counts = of_x + array.scatter_nd(indices, of_updates, array.shape(x))
+    of_x = tf.cast(tf.equal(x, output), x.dtype)
+    of_updates = tf.cast(tf.equal(updates, tf.gather_nd(output, indices)), x.dtype)
+    counts = of_x + tf.scatter_nd(indices, of_updates, tf.shape(x))
     x_grad = grad * of_x / counts
-    return [x_grad, None, array.gather_nd(grad / counts, indices) * of_updates]
+    return [x_grad, None, tf.gather_nd(grad / counts, indices) * of_updates]
 
 
 # --- quantization ------------------------------------------------------------------------------------------------------------
@@ -308,7 +321,10 @@ def _identities(op: Any, *grads: Any) -> list[Any]:
     return list(grads)
 
 
-_swap: Callable[[str], GradientFunction] = lambda back: lambda op, grad: gen(back)(grad)
+def _swap(back: str) -> GradientFunction:
+    """The gradient is one op of the gradient."""
+    return lambda op, grad: gen(back)(grad)
+
 
 GRADIENTS: dict[str, GradientFunction] = {
     "BatchToSpace": _batch_to_space,
@@ -354,7 +370,7 @@ GRADIENTS: dict[str, GradientFunction] = {
     "Reshape": lambda op, grad: [_reshape_to_input(op, grad), None],
     "Reverse": lambda op, grad: [gen("Reverse")(grad, op.inputs[1]), None],
     "ReverseSequence": _reverse_sequence,
-    "ReverseV2": lambda op, grad: [array.reverse(grad, op.inputs[1]), None],
+    "ReverseV2": lambda op, grad: [tf.reverse(grad, op.inputs[1]), None],
     "Roll": _roll,
     "ScatterNd": _scatter_nd,
     "ScatterNdNonAliasingAdd": _scatter_non_aliasing_add,

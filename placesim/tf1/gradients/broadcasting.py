@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from placesim.tf1 import array, math
 from placesim.tf1.generated import gen
+from placesim.tf1.namespaces import namespace
 from placesim.tf1.sparse_values import IndexedSlices
+
+tf: Any = namespace("")
 
 
 class Reduction(NamedTuple):
@@ -23,7 +25,7 @@ class Reduction(NamedTuple):
         """The gradient of the input."""
         if not self.needed or grad is None:
             return grad
-        return array.reshape(math.reduce_sum(grad, self.axes, keepdims=True), self.shape)
+        return tf.reshape(tf.reduce_sum(grad, self.axes, keepdims=True), self.shape)
 
 
 def same_static_shapes(x: Any, y: Any, grad: Any) -> bool:
@@ -36,7 +38,7 @@ def same_static_shapes(x: Any, y: Any, grad: Any) -> bool:
 
 def reductions(x: Any, y: Any) -> tuple[Reduction, Reduction]:
     """How the gradients of a broadcast operation's two inputs are reduced; its nodes are made at once, the sums by `of`."""
-    x_shape, y_shape = array.shape(x), array.shape(y)
+    x_shape, y_shape = tf.shape(x), tf.shape(y)
     static = _static_axes(_sizes(x), _sizes(y))
     if static is None:
         x_axes, y_axes = gen("BroadcastGradientArgs")(x_shape, y_shape)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from placesim.tf1 import array, math
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.conversion import constant
 from placesim.tf1.generated import gen
 from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.namespaces import namespace
 from placesim.tf1.sparse_values import IndexedSlices
+
+tf: Any = namespace("")
 
 _SLICES_UP_TO = 16
 """Joined tensors that are cut out one by one; more are split at once."""
@@ -20,9 +22,9 @@ def _shapes(tensors: Sequence[Any]) -> list[Any]:
     """The shapes: constants if all of them are, else from one op."""
     shapes = []
     for tensor in tensors:
-        shape = array.shape(tensor)
+        shape = tf.shape(tensor)
         if shape.op.type != "Const":
-            return list(array.shape_n(tensors))
+            return list(tf.shape_n(tensors))
         shapes.append(shape)
     return shapes
 
@@ -32,57 +34,57 @@ def _concat_parts(grad: Any, axis: Any, values: Sequence[Any]) -> list[Any]:
         return [grad]
     if isinstance(grad, IndexedSlices):
         return _concat_slices(grad, axis, values)
-    positive = axis % array.rank(values[0])
+    positive = axis % tf.rank(values[0])
     shapes = _shapes(values)
     if len(shapes) > _SLICES_UP_TO:
-        sizes = array.squeeze(array.slice(array.stack(shapes, axis=1), [positive, 0], [1, -1]))
-        return list(array.split(grad, sizes, positive))
+        sizes = tf.squeeze(tf.slice(tf.stack(shapes, axis=1), [positive, 0], [1, -1]))
+        return list(tf.split(grad, sizes, positive))
     offsets = gen("ConcatOffset")(positive, shapes)
-    return [array.slice(grad, begin, size) for begin, size in zip(offsets, shapes, strict=True)]
+    return [tf.slice(grad, begin, size) for begin, size in zip(offsets, shapes, strict=True)]
 
 
 def _concat_slices(grad: IndexedSlices, axis: Any, values: Sequence[Any]) -> list[Any]:
     """Of a concat whose result was gathered from."""
-    positive = axis % array.rank(values[0])
+    positive = axis % tf.rank(values[0])
     known = constant_value(axis)
     if known is None:
         raise ValueError("Can only compute IndexedSlices gradient with statically-known concat_dim")
     if known < 0:
-        rank = constant_value(array.rank(values[0]))
+        rank = constant_value(tf.rank(values[0]))
         if rank is None:
             raise ValueError(
                 "Can only compute IndexedSlices gradient with negative concat_dim when first value rank is statically-known."
             )
         known %= rank
-    shapes = [array.shape(value) for value in values]
+    shapes = [tf.shape(value) for value in values]
     if known > 0:
         return _concat_columns(grad, positive, shapes)
     start = constant(0, dtype=grad.indices.dtype)
     parts = []
     for shape in shapes:
-        size = array.gather(shape, positive)
+        size = tf.gather(shape, positive)
         if size.dtype != grad.indices.dtype:
-            size = math.cast(size, dtype=grad.indices.dtype)
+            size = tf.cast(size, dtype=grad.indices.dtype)
         end = start + size
-        inside = array.squeeze(array.where(math.logical_and(grad.indices >= start, grad.indices < end)), axis=[1])
-        indices = array.gather(grad.indices, inside) - start
-        parts.append(IndexedSlices(array.gather(grad.values, inside), indices, shape))
+        inside = tf.squeeze(tf.where(tf.logical_and(grad.indices >= start, grad.indices < end)), axis=[1])
+        indices = tf.gather(grad.indices, inside) - start
+        parts.append(IndexedSlices(tf.gather(grad.values, inside), indices, shape))
         start = end
     return parts
 
 
 def _concat_columns(grad: IndexedSlices, axis: Any, shapes: Sequence[Any]) -> list[Any]:
     """Every tensor has all of the rows, and of each row its columns."""
-    rank = array.shape(shapes[0])
-    before = array.zeros(array.expand_dims(axis, 0), dtype="int32")
-    after = array.zeros(rank - axis - 1, dtype="int32")
-    mask = array.concat([before, [1], after], 0)
-    begin = array.zeros(rank, dtype="int32")
+    rank = tf.shape(shapes[0])
+    before = tf.zeros(tf.expand_dims(axis, 0), dtype="int32")
+    after = tf.zeros(rank - axis - 1, dtype="int32")
+    mask = tf.concat([before, [1], after], 0)
+    begin = tf.zeros(rank, dtype="int32")
     parts = []
     for shape in shapes:
-        rows = array.slice(grad.values, begin, array.concat([[-1], array.slice(shape, [1], [-1])], 0))
+        rows = tf.slice(grad.values, begin, tf.concat([[-1], tf.slice(shape, [1], [-1])], 0))
         parts.append(IndexedSlices(rows, grad.indices, shape))
-        begin = math.add(begin, shape * mask)
+        begin = tf.add(begin, shape * mask)
     return parts
 
 
@@ -95,37 +97,37 @@ def _concat_axis_last(op: Any, grad: Any) -> list[Any]:
 
 
 def _pack(op: Any, grad: Any) -> list[Any]:
-    return list(array.unstack(grad, num=op.get_attr("N"), axis=op.get_attr("axis")))
+    return list(tf.unstack(grad, num=op.get_attr("N"), axis=op.get_attr("axis")))
 
 
 def _unpack(op: Any, *grads: Any) -> Any:
-    return array.stack(grads, axis=op.get_attr("axis"))
+    return tf.stack(grads, axis=op.get_attr("axis"))
 
 
 def _split(op: Any, *grads: Any) -> list[Any]:
-    return [None, array.concat(list(grads), op.inputs[0])]
+    return [None, tf.concat(list(grads), op.inputs[0])]
 
 
 def _split_by_sizes(op: Any, *grads: Any) -> list[Any]:
-    return [array.concat(list(grads), op.inputs[2]), None, None]
+    return [tf.concat(list(grads), op.inputs[2]), None, None]
 
 
 def _dynamic_partition(op: Any, *grads: Any) -> list[Any]:
     data, partitions = op.inputs
-    shape = array.shape(partitions)
-    places = array.reshape(math.range(math.reduce_prod(shape)), shape)
+    shape = tf.shape(partitions)
+    places = tf.reshape(tf.range(tf.reduce_prod(shape)), shape)
     partitioned = gen("DynamicPartition")(places, partitions, op.get_attr("num_partitions"))
     stitched = gen("ParallelDynamicStitch")(partitioned, list(grads))
-    return [array.reshape(stitched, array.shape(data)), None]
+    return [tf.reshape(stitched, tf.shape(data)), None]
 
 
 def _dynamic_stitch(op: Any, grad: Any) -> list[Any]:
     count = len(op.inputs) // 2
-    indices = [math.cast(index, "int32") for index in op.inputs[:count]]
+    indices = [tf.cast(index, "int32") for index in op.inputs[:count]]
     if isinstance(grad, IndexedSlices):
-        rows = array.shape(op.outputs[0])[0]
-        grad = math.unsorted_segment_sum(grad.values, grad.indices, rows)
-    return [*([None] * count), *(array.gather(grad, index) for index in indices)]
+        rows = tf.shape(op.outputs[0])[0]
+        grad = tf.unsorted_segment_sum(grad.values, grad.indices, rows)
+    return [*([None] * count), *(tf.gather(grad, index) for index in indices)]
 
 
 GRADIENTS: dict[str, GradientFunction] = {

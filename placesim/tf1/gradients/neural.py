@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from placesim.tf1 import array, math
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.generated import gen
 from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import control_dependencies
+
+tf: Any = namespace("")
 
 
 def _attrs(op: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -36,7 +38,7 @@ def _piecewise_grad(op_name: str, *attrs: str) -> GradientFunction:
 
     def gradient(op: Any, grad: Any) -> list[Any]:
         x = op.inputs[1]
-        return [gen(op_name)(grad, x, **_attrs(op, attrs)), array.zeros_like(x)]
+        return [gen(op_name)(grad, x, **_attrs(op, attrs)), tf.zeros_like(x)]
 
     return gradient
 
@@ -46,32 +48,32 @@ def _exponential_grad(op_name: str) -> GradientFunction:
         inner, x = op.inputs
         return [
             gen(op_name)(grad, x),
-            array.where(x < 0, grad * inner, array.zeros_like(x)),
+            tf.where(x < 0, grad * inner, tf.zeros_like(x)),
         ]
 
     return gradient
 
 
 def _softplus(op: Any, grad: Any) -> Any:
-    return grad * math.sigmoid(op.inputs[0])
+    return grad * tf.sigmoid(op.inputs[0])
 
 
 def _softplus_grad(op: Any, grad: Any) -> list[Any]:
     inner, x = op.inputs
     with control_dependencies([grad]):
         inner_grad = gen("SoftplusGrad")(grad, x)
-        return [inner_grad, grad * inner / (math.exp(-x) + 2.0 + math.exp(x))]
+        return [inner_grad, grad * inner / (tf.exp(-x) + 2.0 + tf.exp(x))]
 
 
 def _softmax(op: Any, grad: Any) -> Any:
     softmax = op.outputs[0]
-    summed = math.reduce_sum(grad * softmax, -1, keepdims=True)
+    summed = tf.reduce_sum(grad * softmax, -1, keepdims=True)
     return (grad - summed) * softmax
 
 
 def _log_softmax(op: Any, grad: Any) -> Any:
-    softmax = math.exp(op.outputs[0])
-    return grad - math.reduce_sum(grad, -1, keepdims=True) * softmax
+    softmax = tf.exp(op.outputs[0])
+    return grad - tf.reduce_sum(grad, -1, keepdims=True) * softmax
 
 
 def _bias_add(op: Any, grad: Any) -> list[Any]:
@@ -79,19 +81,19 @@ def _bias_add(op: Any, grad: Any) -> list[Any]:
 
 
 def _bias_add_v1(op: Any, grad: Any) -> list[Any]:
-    over = math.range(array.rank(grad) - 1)
-    return [grad, math.reduce_sum(grad, over)]
+    over = tf.range(tf.rank(grad) - 1)
+    return [grad, tf.reduce_sum(grad, over)]
 
 
 def _bias_add_grad(op: Any, grad: Any) -> Any:
-    shape, bias_shape = array.shape(op.inputs[0]), array.shape(grad)
+    shape, bias_shape = tf.shape(op.inputs[0]), tf.shape(grad)
     if _text(op.get_attr("data_format")) == "NCHW":
-        expanded = array.concat([array.ones_like(shape[:1]), bias_shape, array.ones_like(shape[2:])], 0)
-        repeats = array.concat([shape[:1], [1], shape[2:]], 0)
+        expanded = tf.concat([tf.ones_like(shape[:1]), bias_shape, tf.ones_like(shape[2:])], 0)
+        repeats = tf.concat([shape[:1], [1], shape[2:]], 0)
     else:
-        expanded = array.concat([array.ones_like(shape[:-1]), bias_shape], 0)
-        repeats = array.concat([shape[:-1], [1]], 0)
-    return array.tile(array.reshape(grad, expanded), repeats)
+        expanded = tf.concat([tf.ones_like(shape[:-1]), bias_shape], 0)
+        repeats = tf.concat([shape[:-1], [1]], 0)
+    return tf.tile(tf.reshape(grad, expanded), repeats)
 
 
 # --- convolutions ------------------------------------------------------------------------------------------------------------
@@ -104,7 +106,7 @@ _DEPTHWISE = ("strides", "padding", "explicit_paddings", "data_format", "dilatio
 def _convolution(back_input: str, back_filter: str, names: Sequence[str]) -> GradientFunction:
     def gradient(op: Any, grad: Any) -> list[Any]:
         attrs = _attrs(op, names)
-        x_shape, filter_shape = array.shape_n([op.inputs[0], op.inputs[1]])
+        x_shape, filter_shape = tf.shape_n([op.inputs[0], op.inputs[1]])
         x_grad = gen(back_input)(x_shape, op.inputs[1], grad, **attrs)
         return [x_grad, gen(back_filter)(op.inputs[0], filter_shape, grad, **attrs)]
 
@@ -114,7 +116,7 @@ def _convolution(back_input: str, back_filter: str, names: Sequence[str]) -> Gra
 def _convolution_back_input(forward: str, back_filter: str, names: Sequence[str]) -> GradientFunction:
     def gradient(op: Any, grad: Any) -> list[Any]:
         attrs = _attrs(op, names)
-        filter_grad = gen(back_filter)(grad, array.shape(op.inputs[1]), op.inputs[2], **attrs)
+        filter_grad = gen(back_filter)(grad, tf.shape(op.inputs[1]), op.inputs[2], **attrs)
         return [None, filter_grad, gen(forward)(grad, op.inputs[1], **attrs)]
 
     return gradient
@@ -123,7 +125,7 @@ def _convolution_back_input(forward: str, back_filter: str, names: Sequence[str]
 def _convolution_back_filter(forward: str, back_input: str, names: Sequence[str]) -> GradientFunction:
     def gradient(op: Any, grad: Any) -> list[Any]:
         attrs = _attrs(op, names)
-        x_grad = gen(back_input)(array.shape(op.inputs[0]), grad, op.inputs[2], **attrs)
+        x_grad = gen(back_input)(tf.shape(op.inputs[0]), grad, op.inputs[2], **attrs)
         return [x_grad, None, gen(forward)(op.inputs[0], grad, **attrs)]
 
     return gradient
@@ -132,8 +134,8 @@ def _convolution_back_filter(forward: str, back_input: str, names: Sequence[str]
 def _depthwise(op: Any, grad: Any) -> list[Any]:
     attrs = _attrs(op, _DEPTHWISE)
     x, kernel = op.inputs
-    x_grad = gen("DepthwiseConv2dNativeBackpropInput")(array.shape(x), kernel, grad, **attrs)
-    return [x_grad, gen("DepthwiseConv2dNativeBackpropFilter")(x, array.shape(kernel), grad, **attrs)]
+    x_grad = gen("DepthwiseConv2dNativeBackpropInput")(tf.shape(x), kernel, grad, **attrs)
+    return [x_grad, gen("DepthwiseConv2dNativeBackpropFilter")(x, tf.shape(kernel), grad, **attrs)]
 
 
 def _dilation(op: Any, grad: Any) -> list[Any]:
@@ -161,7 +163,7 @@ def _max_pool_grad(back: str, names: Sequence[str]) -> GradientFunction:
     """Of a max pool's gradient with regard to the gradient it was given: there is none for the values."""
 
     def gradient(op: Any, grad: Any) -> list[Any]:
-        zeros = [array.zeros_like(tensor) for tensor in op.inputs[:2]]
+        zeros = [tf.zeros_like(tensor) for tensor in op.inputs[:2]]
         return [*zeros, gen(back)(op.inputs[0], op.inputs[1], grad, **_attrs(op, names))]
 
     return gradient
@@ -169,13 +171,13 @@ def _max_pool_grad(back: str, names: Sequence[str]) -> GradientFunction:
 
 def _max_pool_grad_v2(op: Any, grad: Any) -> list[Any]:
     ksize, strides = op.inputs[3:]
-    zeros = [array.zeros_like(tensor) for tensor in op.inputs[:2]]
+    zeros = [tf.zeros_like(tensor) for tensor in op.inputs[:2]]
     attrs = _attrs(op, ("padding", "data_format"))
     return [*zeros, gen("MaxPoolGradGradV2")(op.inputs[0], op.inputs[1], grad, ksize, strides, **attrs), None, None]
 
 
 def _average_pool(back: str) -> GradientFunction:
-    return lambda op, grad: gen(back)(array.shape(op.inputs[0]), grad, **_attrs(op, _POOL))
+    return lambda op, grad: gen(back)(tf.shape(op.inputs[0]), grad, **_attrs(op, _POOL))
 
 
 def _average_pool_grad(forward: str) -> GradientFunction:
@@ -232,14 +234,14 @@ def _fused_batch_norm(version: int) -> GradientFunction:
         back_and_forth = None if training else _CHANNELS_FIRST.get(data_format)
         if back_and_forth is not None:
             to_last, to_first = back_and_forth
-            x = array.transpose(x, to_last)
-            y_grad = array.transpose(y_grad, to_last)
+            x = tf.transpose(x, to_last)
+            y_grad = tf.transpose(y_grad, to_last)
             data_format = "NHWC" if data_format == "NCHW" else "NDHWC"
         x_grad, scale_grad, offset_grad, *_ = back(
             y_grad, x, scale, *saved, *reserved, epsilon=epsilon, data_format=data_format, is_training=training
         )
         if back_and_forth is not None:
-            x_grad = array.transpose(x_grad, to_first)
+            x_grad = tf.transpose(x_grad, to_first)
         return [x_grad, scale_grad, offset_grad, None, None]
 
     return gradient
@@ -262,7 +264,7 @@ def _fused_batch_norm_grad(op: Any, *grads: Any) -> list[Any]:
 
 
 def _broadcast_mul(vector: Any, matrix: Any) -> Any:
-    return array.expand_dims(vector, -1) * matrix
+    return tf.expand_dims(vector, -1) * matrix
 
 
 def _is_zero(tensor: Any) -> bool:
@@ -278,8 +280,8 @@ def _softmax_cross_entropy(op: Any, loss_grad: Any, backprop_grad: Any) -> list[
     grad = _broadcast_mul(loss_grad, backprop)
     if backprop_grad is not None and not _is_zero(backprop_grad):
         softmax = gen("Softmax")(logits)
-        product = math.matmul(array.expand_dims(backprop_grad, 1), array.expand_dims(softmax, 2))
-        grad += (backprop_grad - array.squeeze(product, axis=1)) * softmax
+        product = tf.matmul(tf.expand_dims(backprop_grad, 1), tf.expand_dims(softmax, 2))
+        grad += (backprop_grad - tf.squeeze(product, axis=1)) * softmax
     return [grad, _broadcast_mul(loss_grad, -gen("LogSoftmax")(logits))]
 
 
@@ -288,8 +290,8 @@ def _sparse_softmax_cross_entropy(op: Any, loss_grad: Any, backprop_grad: Any) -
     grad = _broadcast_mul(loss_grad, backprop)
     if backprop_grad is not None and not _is_zero(backprop_grad):
         softmax = gen("Softmax")(logits)
-        product = math.matmul(array.expand_dims(backprop_grad, 1), array.expand_dims(softmax, 2))
-        grad += (backprop_grad - array.squeeze(product, axis=1)) * softmax
+        product = tf.matmul(tf.expand_dims(backprop_grad, 1), tf.expand_dims(softmax, 2))
+        grad += (backprop_grad - tf.squeeze(product, axis=1)) * softmax
     return [grad, None]
 
 
@@ -308,26 +310,24 @@ def _ctc(op: Any, loss_grad: Any, _: Any) -> list[Any]:
 
 def _top_k(op: Any, grad: Any, _: Any) -> list[Any]:
     x, indices = op.inputs[0], op.outputs[1]
-    shape, indices_shape = array.shape(x), array.shape(indices)
-    last = array.gather(math.cast(indices_shape, "int64"), array.size(indices_shape) - 1)
-    flat_indices = array.reshape(indices, array.stack([-1, last]))
-    row_size = array.gather(math.cast(shape, "int64"), array.size(shape) - 1)
-    rows = array.shape(flat_indices)[0]
-    starts = math.range(0, math.cast(rows, "int64") * row_size, row_size)
-    places = array.reshape(flat_indices + math.cast(array.expand_dims(starts, -1), "int32"), [-1])
-    scattered = array.scatter_nd(
-        array.expand_dims(places, -1), array.reshape(grad, [-1]), [math.reduce_prod(shape)]
-    )
-    result = array.reshape(scattered, shape)
-    return [result, *(array.zeros([], dtype="int32") for _ in op.inputs[1:])]
+    shape, indices_shape = tf.shape(x), tf.shape(indices)
+    last = tf.gather(tf.cast(indices_shape, "int64"), tf.size(indices_shape) - 1)
+    flat_indices = tf.reshape(indices, tf.stack([-1, last]))
+    row_size = tf.gather(tf.cast(shape, "int64"), tf.size(shape) - 1)
+    rows = tf.shape(flat_indices)[0]
+    starts = tf.range(0, tf.cast(rows, "int64") * row_size, row_size)
+    places = tf.reshape(flat_indices + tf.cast(tf.expand_dims(starts, -1), "int32"), [-1])
+    scattered = tf.scatter_nd(tf.expand_dims(places, -1), tf.reshape(grad, [-1]), [tf.reduce_prod(shape)])
+    result = tf.reshape(scattered, shape)
+    return [result, *(tf.zeros([], dtype="int32") for _ in op.inputs[1:])]
 
 
 def _nth_element(op: Any, grad: Any) -> list[Any]:
     x = op.inputs[0]
-    chosen = math.cast(math.equal(array.expand_dims(op.outputs[0], -1), x), grad.dtype)
-    spread = array.expand_dims(grad, -1)
-    count = array.expand_dims(math.reduce_sum(chosen, -1), -1)
-    return [math.divide(chosen, count) * spread, None]
+    chosen = tf.cast(tf.equal(tf.expand_dims(op.outputs[0], -1), x), grad.dtype)
+    spread = tf.expand_dims(grad, -1)
+    count = tf.expand_dims(tf.reduce_sum(chosen, -1), -1)
+    return [tf.divide(chosen, count) * spread, None]
 
 
 def _approx_top_k(op: Any, grad: Any, _: Any) -> Any:
@@ -340,15 +340,15 @@ def _approx_top_k(op: Any, grad: Any, _: Any) -> Any:
     parts = []
     for dim in range(rank):
         if dim == axis:
-            parts.append(array.reshape(places, [*chosen, 1]))
+            parts.append(tf.reshape(places, [*chosen, 1]))
         else:
-            steps = array.reshape(math.range(chosen[dim]), [chosen[dim] if i == dim else 1 for i in range(rank)] + [1])
-            parts.append(array.broadcast_to(steps, [*chosen, 1]))
+            steps = tf.reshape(tf.range(chosen[dim]), [chosen[dim] if i == dim else 1 for i in range(rank)] + [1])
+            parts.append(tf.broadcast_to(steps, [*chosen, 1]))
     count = 1
     for size in chosen:
         count *= size
-    flat = array.reshape(array.concat(parts, rank), [count, rank])
-    return array.scatter_nd(flat, array.reshape(grad, [count]), sizes)
+    flat = tf.reshape(tf.concat(parts, rank), [count, rank])
+    return tf.scatter_nd(flat, tf.reshape(grad, [count]), sizes)
 
 
 GRADIENTS: dict[str, GradientFunction] = {

@@ -10,59 +10,39 @@ from typing import Any
 GradientFunction = Callable[..., Any]
 """`function(op, *gradients of its outputs)` -> the gradients of its inputs: a list, or one tensor where there is one input."""
 
-_FAMILIES = (
-    "unary",
-    "binary",
-    "reductions",
-    "segments",
-    "array",
-    "gathering",
-    "joining",
-    "neural",
-    "linalg",
-    "spectral",
-    "image",
-    "sparse",
-    "random",
-    "tensor_arrays",
-    "tensor_lists",
-    "variables",
-    "control_flow",
-    "functions",
-)
+_FAMILIES = "unary binary reductions segments array gathering joining neural linalg variables"
 
-NOT_DIFFERENTIABLE = frozenset(
-    """
-    ApproximateEqual AsString Assert Assign AssignAdd AssignSub AudioMicrofrontend AudioSummary AudioSummaryV2 BitwiseAnd
-    BitwiseOr BitwiseXor BroadcastGradientArgs CTCBeamSearchDecoder CTCGreedyDecoder ConcatOffset Const DecodeBase64
-    DecodePaddedRaw DecodeProtoV2 DecodeRaw DeleteSessionTensor DenseToDenseSetOperation DenseToSparseSetOperation
-    DrawBoundingBoxes EditDistance EncodeBase64 EncodeProto Equal ExtractGlimpse FakeQuantWithMinMaxArgsGradient
-    FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannelGradient FixedLengthRecordReader
-    GenerateBoundingBoxProposals GenerateVocabRemapping GetSessionHandle GetSessionHandleV2 GetSessionTensor Greater
-    GreaterEqual HSVToRGB HashTable HashTableV2 HistogramSummary IdentityReader ImageSummary InitializeTable
-    InitializeTableFromTextFile InitializeTableFromTextFileV2 InitializeTableV2 Invert InvertPermutation LMDBReader LeftShift
-    Less LessEqual LinSpace LoadAndRemapMatrix LogicalAnd LogicalNot LogicalOr LookupTableFind LookupTableFindV2
-    LookupTableInsert LookupTableInsertV2 LookupTableSize LookupTableSizeV2 MergeSummary Multinomial MutableDenseHashTable
-    MutableDenseHashTableV2 MutableHashTable MutableHashTableOfTensors MutableHashTableOfTensorsV2 MutableHashTableV2
-    NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionWithOverlaps NotEqual OneHot OnesLike ParameterizedTruncatedNormal
-    ParseTensor PopulationCount PyFunc PyFuncStateless Queue QueueClose QueueDequeue QueueDequeueMany QueueDequeueUpTo
-    QueueEnqueue QueueEnqueueMany QueueSize RaggedRange RandomCrop RandomIndexShuffle RandomShuffle RandomStandardNormal
-    RandomUniform Range Rank ReaderNumRecordsProduced ReaderNumWorkUnitsCompleted ReaderRead ReaderReadUpTo ReaderReset
-    ReaderRestoreState ReaderSerializeState ReduceDataset ReduceJoin RegexReplace ResizeBilinearGrad RightShift
-    SampleDistortedBoundingBox SampleDistortedBoundingBoxV2 ScalarSummary ScatterAdd ScatterDiv ScatterMul ScatterNdAdd
-    ScatterNdDiv ScatterNdMul ScatterNdSub ScatterNdUpdate ScatterSub SdcaFprint SdcaOptimizer SdcaOptimizerV2 SdcaShrinkL1
-    SerializeTensor SetSize Shape ShapeN Size SparseAddGrad SparseConcat SparseMatrixNNZ SparseMatrixZeros
-    SparseToSparseSetOperation Stack StackClose StackPop StackPush StatelessMultinomial StatelessRandomBinomial
-    StatelessRandomNormal StatelessRandomNormalV2 StatelessRandomPoisson StatelessRandomShuffle StatelessRandomUniform
-    StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2 StatelessRandomUniformInt StatelessRandomUniformIntV2
-    StatelessRandomUniformV2 StatelessTruncatedNormal StatelessTruncatedNormalV2 StopGradient StringJoin StringSplit
-    StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber TFRecordReader TPUReplicatedInput
-    TensorArray TensorArrayClose TensorArrayCloseV2 TensorArrayCloseV3 TensorArrayGrad TensorArrayGradV2 TensorArrayGradV3
-    TensorArrayGradWithShape TensorArraySize TensorArraySizeV2 TensorArraySizeV3 TensorArrayV2 TensorArrayV3
-    TensorListConcatLists TensorListElementShape TensorListLength TensorListPushBackBatch TensorSummary TensorSummaryV2
-    TextLineReader Timestamp TruncatedNormal VarIsInitializedOp VariableShape WholeFileReader XlaVariadicReduce ZerosLike
-    """.split()
-)
+_NOT_DIFFERENTIABLE = """
+ApproximateEqual AsString Assert Assign AssignAdd AssignSub AudioMicrofrontend AudioSummary AudioSummaryV2 BitwiseAnd
+BitwiseOr BitwiseXor BroadcastGradientArgs CTCBeamSearchDecoder CTCGreedyDecoder ConcatOffset Const DecodeBase64
+DecodePaddedRaw DecodeProtoV2 DecodeRaw DeleteSessionTensor DenseToDenseSetOperation DenseToSparseSetOperation
+DrawBoundingBoxes EditDistance EncodeBase64 EncodeProto Equal ExtractGlimpse FakeQuantWithMinMaxArgsGradient
+FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannelGradient FixedLengthRecordReader
+GenerateBoundingBoxProposals GenerateVocabRemapping GetSessionHandle GetSessionHandleV2 GetSessionTensor Greater
+GreaterEqual HSVToRGB HashTable HashTableV2 HistogramSummary IdentityReader ImageSummary InitializeTable
+InitializeTableFromTextFile InitializeTableFromTextFileV2 InitializeTableV2 Invert InvertPermutation LMDBReader LeftShift
+Less LessEqual LinSpace LoadAndRemapMatrix LogicalAnd LogicalNot LogicalOr LookupTableFind LookupTableFindV2
+LookupTableInsert LookupTableInsertV2 LookupTableSize LookupTableSizeV2 MergeSummary Multinomial MutableDenseHashTable
+MutableDenseHashTableV2 MutableHashTable MutableHashTableOfTensors MutableHashTableOfTensorsV2 MutableHashTableV2
+NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionWithOverlaps NotEqual OneHot OnesLike ParameterizedTruncatedNormal
+ParseTensor PopulationCount PyFunc PyFuncStateless Queue QueueClose QueueDequeue QueueDequeueMany QueueDequeueUpTo
+QueueEnqueue QueueEnqueueMany QueueSize RaggedRange RandomCrop RandomIndexShuffle RandomShuffle RandomStandardNormal
+RandomUniform Range Rank ReaderNumRecordsProduced ReaderNumWorkUnitsCompleted ReaderRead ReaderReadUpTo ReaderReset
+ReaderRestoreState ReaderSerializeState ReduceDataset ReduceJoin RegexReplace ResizeBilinearGrad RightShift
+SampleDistortedBoundingBox SampleDistortedBoundingBoxV2 ScalarSummary ScatterAdd ScatterDiv ScatterMul ScatterNdAdd
+ScatterNdDiv ScatterNdMul ScatterNdSub ScatterNdUpdate ScatterSub SdcaFprint SdcaOptimizer SdcaOptimizerV2 SdcaShrinkL1
+SerializeTensor SetSize Shape ShapeN Size SparseAddGrad SparseConcat SparseMatrixNNZ SparseMatrixZeros
+SparseToSparseSetOperation Stack StackClose StackPop StackPush StatelessMultinomial StatelessRandomBinomial
+StatelessRandomNormal StatelessRandomNormalV2 StatelessRandomPoisson StatelessRandomShuffle StatelessRandomUniform
+StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2 StatelessRandomUniformInt StatelessRandomUniformIntV2
+StatelessRandomUniformV2 StatelessTruncatedNormal StatelessTruncatedNormalV2 StopGradient StringJoin StringSplit
+StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber TFRecordReader TPUReplicatedInput
+TensorArray TensorArrayClose TensorArrayCloseV2 TensorArrayCloseV3 TensorArrayGrad TensorArrayGradV2 TensorArrayGradV3
+TensorArrayGradWithShape TensorArraySize TensorArraySizeV2 TensorArraySizeV3 TensorArrayV2 TensorArrayV3
+TensorListConcatLists TensorListElementShape TensorListLength TensorListPushBackBatch TensorSummary TensorSummaryV2
+TextLineReader Timestamp TruncatedNormal VarIsInitializedOp VariableShape WholeFileReader XlaVariadicReduce ZerosLike
+"""
+NOT_DIFFERENTIABLE = frozenset(_NOT_DIFFERENTIABLE.split())
 """The ops that TensorFlow 2.21 marks as not differentiable: `tf.gradients` stops at them without a word."""
 
 _registered: dict[str, GradientFunction | None] = {}
@@ -72,7 +52,7 @@ _registered: dict[str, GradientFunction | None] = {}
 def built_in() -> Mapping[str, GradientFunction]:
     """TensorFlow's own gradient functions, by op."""
     table: dict[str, GradientFunction] = {}
-    for family in _FAMILIES:
+    for family in _FAMILIES.split():
         table.update(import_module(f"placesim.tf1.gradients.{family}").GRADIENTS)
     return table
 

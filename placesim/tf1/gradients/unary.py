@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1 import array, math
 from placesim.tf1.conversion import constant
 from placesim.tf1.generated import gen
 from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import control_dependencies
+
+tf: Any = namespace("")
 
 
 def _late(rule: Callable[[Any, Any], Any], of_output: bool = False) -> GradientFunction:
@@ -23,7 +25,7 @@ def _late(rule: Callable[[Any, Any], Any], of_output: bool = False) -> GradientF
 
     def gradient(op: Any, grad: Any) -> Any:
         with control_dependencies([grad]):
-            return rule(grad, math.conj(op.outputs[0] if of_output else op.inputs[0]))
+            return rule(grad, tf.conj(op.outputs[0] if of_output else op.inputs[0]))
 
     return gradient
 
@@ -44,7 +46,7 @@ def _scaled(factor: float, rule: Callable[[Any], Any], of_output: bool = False) 
     def gradient(op: Any, grad: Any) -> Any:
         scaled = grad * constant(factor, dtype=grad.dtype)
         with control_dependencies([grad]):
-            return scaled * rule(math.conj(op.outputs[0] if of_output else op.inputs[0]))
+            return scaled * rule(tf.conj(op.outputs[0] if of_output else op.inputs[0]))
 
     return gradient
 
@@ -64,12 +66,12 @@ def _one(tensor: Any) -> Any:
 
 
 def _one_minus_square(grad: Any, x: Any) -> Any:
-    squared = math.square(x)
-    return math.subtract(_one(grad), squared)
+    squared = tf.square(x)
+    return tf.subtract(_one(grad), squared)
 
 
 def _inverse_of_root(grad: Any, x: Any) -> Any:
-    return math.reciprocal(math.sqrt(_one_minus_square(grad, x)))
+    return tf.reciprocal(tf.sqrt(_one_minus_square(grad, x)))
 
 
 def _acos(grad: Any, x: Any) -> Any:
@@ -78,71 +80,71 @@ def _acos(grad: Any, x: Any) -> Any:
 
 
 def _atan(grad: Any, x: Any) -> Any:
-    squared = math.square(x)
-    return grad * math.reciprocal(math.add(_one(grad), squared))
+    squared = tf.square(x)
+    return grad * tf.reciprocal(tf.add(_one(grad), squared))
 
 
 def _angle(grad: Any, x: Any, y: Any) -> Any:
-    real, imaginary = math.real(x), math.imag(x)
-    inverse = math.reciprocal(math.complex(imaginary, real))
-    return -math.complex(grad, constant(0, dtype=grad.dtype)) * inverse
+    real, imaginary = tf.real(x), tf.imag(x)
+    inverse = tf.reciprocal(tf.complex(imaginary, real))
+    return -tf.complex(grad, constant(0, dtype=grad.dtype)) * inverse
 
 
 def _cos(grad: Any, x: Any) -> Any:
-    return -grad * math.sin(x)
+    return -grad * tf.sin(x)
 
 
 def _tan(grad: Any, x: Any) -> Any:
-    return math.square(math.reciprocal(math.cos(x))) * grad
+    return tf.square(tf.reciprocal(tf.cos(x))) * grad
 
 
 def _square(grad: Any, x: Any) -> Any:
-    return math.multiply(grad, math.multiply(x, constant(2.0, dtype=x.dtype)))
+    return tf.multiply(grad, tf.multiply(x, constant(2.0, dtype=x.dtype)))
 
 
 def _sign(op: Any, grad: Any) -> Any:
     x = op.inputs[0]
-    return array.zeros_like(x)
+    return tf.zeros_like(x)
 
 
 def _spence(grad: Any, x: Any, y: Any) -> Any:
-    slope = math.log(x) / (1 - x)
-    at_one = math.equal(x, 1.0)
-    return grad * gen("Select")(at_one, -array.ones_like(x), slope)
+    slope = tf.log(x) / (1 - x)
+    at_one = tf.equal(x, 1.0)
+    return grad * gen("Select")(at_one, -tf.ones_like(x), slope)
 
 
 def _bessel_i1(grad: Any, x: Any, y: Any) -> Any:
-    return grad * array.where_v2(math.equal(x, 0.0), math.cast(1.0, x.dtype), math.bessel_i0(x) - math.div(y, x))
+    return grad * tf.where_v2(tf.equal(x, 0.0), tf.cast(1.0, x.dtype), tf.math.bessel_i0(x) - tf.div(y, x))
 
 
 def _bessel_i1e(grad: Any, x: Any, y: Any) -> Any:
-    at_zero = math.equal(x, 0.0)
-    half = math.cast(0.5, x.dtype)
-    return grad * array.where_v2(at_zero, half, math.bessel_i0e(x) - y * (math.sign(x) + math.reciprocal(x)))
+    at_zero = tf.equal(x, 0.0)
+    half = tf.cast(0.5, x.dtype)
+    return grad * tf.where_v2(at_zero, half, tf.math.bessel_i0e(x) - y * (tf.sign(x) + tf.reciprocal(x)))
 
 
 def _bessel_j1(grad: Any, x: Any, y: Any) -> Any:
-    return grad * array.where_v2(math.equal(x, 0.0), math.cast(0.5, x.dtype), math.bessel_j0(x) - math.div(y, x))
+    return grad * tf.where_v2(tf.equal(x, 0.0), tf.cast(0.5, x.dtype), tf.math.bessel_j0(x) - tf.div(y, x))
 
 
 def _abs_of_complex(op: Any, grad: Any) -> Any:
     value = op.outputs[0]
-    direction = math.complex(grad, array.zeros_like(grad)) * op.inputs[0]
-    return math.div_no_nan(direction, math.complex(value, array.zeros_like(value)))
+    direction = tf.complex(grad, tf.zeros_like(grad)) * op.inputs[0]
+    return tf.div_no_nan(direction, tf.complex(value, tf.zeros_like(value)))
 
 
 def _real(op: Any, grad: Any) -> Any:
-    return math.complex(grad, constant(0, dtype=grad.dtype))
+    return tf.complex(grad, constant(0, dtype=grad.dtype))
 
 
 def _imag(op: Any, grad: Any) -> Any:
-    return math.complex(constant(0, dtype=grad.dtype), grad)
+    return tf.complex(constant(0, dtype=grad.dtype), grad)
 
 
 def _cast(op: Any, grad: Any) -> Any:
     source, target = op.inputs[0].dtype.base_dtype, grad.dtype.base_dtype
     if source.name in _CAST_BACK and target.name in _CAST_BACK:
-        return math.cast(grad, source)
+        return tf.cast(grad, source)
     return None
 
 
@@ -170,7 +172,7 @@ _CAST_BACK = frozenset(
 def _reciprocal_grad(op: Any, grad: Any) -> list[Any]:
     value = op.inputs[1]
     with control_dependencies([grad]):
-        y, of_y = math.conj(op.inputs[0]), math.conj(grad)
+        y, of_y = tf.conj(op.inputs[0]), tf.conj(grad)
         return [of_y * -2.0 * value * y, gen("ReciprocalGrad")(y, grad)]
 
 
@@ -178,74 +180,74 @@ def _sqrt_grad(op: Any, grad: Any) -> list[Any]:
     value, product = op.inputs[0], op.outputs[0]
     with control_dependencies([grad]):
         quotient = grad / value
-        return [-math.conj(quotient) * product, 0.5 * quotient]
+        return [-tf.conj(quotient) * product, 0.5 * quotient]
 
 
 def _rsqrt_grad(op: Any, grad: Any) -> list[Any]:
     value, of_value = op.inputs
     with control_dependencies([grad]):
-        y, inner = math.conj(value), math.conj(grad)
-        return [-1.5 * inner * of_value * math.square(y), gen("RsqrtGrad")(y, grad)]
+        y, inner = tf.conj(value), tf.conj(grad)
+        return [-1.5 * inner * of_value * tf.square(y), gen("RsqrtGrad")(y, grad)]
 
 
 def _sigmoid_grad(op: Any, grad: Any) -> list[Any]:
     with control_dependencies([grad]):
-        y, inner = math.conj(op.inputs[0]), math.conj(op.inputs[1])
+        y, inner = tf.conj(op.inputs[0]), tf.conj(op.inputs[1])
         product = grad * inner
         return [product - 2.0 * product * y, gen("SigmoidGrad")(y, grad)]
 
 
 def _tanh_grad(op: Any, grad: Any) -> list[Any]:
     with control_dependencies([grad]):
-        y, inner = math.conj(op.inputs[0]), math.conj(op.inputs[1])
+        y, inner = tf.conj(op.inputs[0]), tf.conj(op.inputs[1])
         return [grad * -2.0 * inner * y, gen("TanhGrad")(y, grad)]
 
 
 GRADIENTS: dict[str, GradientFunction] = {
-    "Abs": lambda op, grad: grad * math.sign(op.inputs[0]),
+    "Abs": lambda op, grad: grad * tf.sign(op.inputs[0]),
     "Acos": _late(_acos),
-    "Acosh": _late(lambda grad, y: grad / math.sinh(y), of_output=True),
+    "Acosh": _late(lambda grad, y: grad / tf.sinh(y), of_output=True),
     "Angle": _late_real(_angle),
     "Asin": _late(lambda grad, x: grad * _inverse_of_root(grad, x)),
-    "Asinh": _late(lambda grad, y: grad / math.cosh(y), of_output=True),
+    "Asinh": _late(lambda grad, y: grad / tf.cosh(y), of_output=True),
     "Atan": _late(_atan),
-    "Atanh": _late(lambda grad, x: grad * math.reciprocal(_one_minus_square(grad, x))),
-    "BesselI0": _late_real(lambda grad, x, y: grad * math.bessel_i1(x)),
-    "BesselI0e": _late_real(lambda grad, x, y: grad * (math.bessel_i1e(x) - math.sign(x) * y)),
+    "Atanh": _late(lambda grad, x: grad * tf.reciprocal(_one_minus_square(grad, x))),
+    "BesselI0": _late_real(lambda grad, x, y: grad * tf.math.bessel_i1(x)),
+    "BesselI0e": _late_real(lambda grad, x, y: grad * (tf.math.bessel_i1e(x) - tf.sign(x) * y)),
     "BesselI1": _late_real(_bessel_i1),
     "BesselI1e": _late_real(_bessel_i1e),
-    "BesselJ0": _late_real(lambda grad, x, y: grad * -math.special.bessel_j1(x)),
+    "BesselJ0": _late_real(lambda grad, x, y: grad * -tf.math.special.bessel_j1(x)),
     "BesselJ1": _late_real(_bessel_j1),
-    "BesselK0": _late_real(lambda grad, x, y: grad * -math.special.bessel_k1(x)),
-    "BesselK0e": _late_real(lambda grad, x, y: grad * (y - math.special.bessel_k1e(x))),
-    "BesselK1": _late_real(lambda grad, x, y: grad * (-math.special.bessel_k0(x) - math.div(y, x))),
-    "BesselK1e": _late_real(lambda grad, x, y: grad * (y * (1.0 - math.reciprocal(x)) - math.special.bessel_k0e(x))),
-    "BesselY0": _late_real(lambda grad, x, y: grad * -math.special.bessel_y1(x)),
-    "BesselY1": _late_real(lambda grad, x, y: grad * (math.special.bessel_y0(x) - math.div(y, x))),
+    "BesselK0": _late_real(lambda grad, x, y: grad * -tf.math.special.bessel_k1(x)),
+    "BesselK0e": _late_real(lambda grad, x, y: grad * (y - tf.math.special.bessel_k1e(x))),
+    "BesselK1": _late_real(lambda grad, x, y: grad * (-tf.math.special.bessel_k0(x) - tf.div(y, x))),
+    "BesselK1e": _late_real(lambda grad, x, y: grad * (y * (1.0 - tf.reciprocal(x)) - tf.math.special.bessel_k0e(x))),
+    "BesselY0": _late_real(lambda grad, x, y: grad * -tf.math.special.bessel_y1(x)),
+    "BesselY1": _late_real(lambda grad, x, y: grad * (tf.math.special.bessel_y0(x) - tf.div(y, x))),
     "Cast": _cast,
     "Ceil": lambda op, grad: None,
     "ComplexAbs": _abs_of_complex,
-    "Conj": lambda op, grad: math.conj(grad),
+    "Conj": lambda op, grad: tf.conj(grad),
     "Cos": _late(_cos),
-    "Cosh": _late(lambda grad, x: grad * math.sinh(x)),
+    "Cosh": _late(lambda grad, x: grad * tf.sinh(x)),
     "Dawsn": _late_real(lambda grad, x, y: grad * (1.0 - 2 * x * y)),
-    "Digamma": _late(lambda grad, x: grad * math.polygamma(_one(x), x)),
-    "Erf": _scaled(2 / np.sqrt(np.pi), lambda x: math.exp(-math.square(x))),
-    "Erfc": _scaled(-2 / np.sqrt(np.pi), lambda x: math.exp(-math.square(x))),
-    "Erfinv": _scaled(np.sqrt(np.pi) / 2, lambda y: math.exp(math.square(y)), of_output=True),
+    "Digamma": _late(lambda grad, x: grad * tf.math.polygamma(_one(x), x)),
+    "Erf": _scaled(2 / np.sqrt(np.pi), lambda x: tf.exp(-tf.square(x))),
+    "Erfc": _scaled(-2 / np.sqrt(np.pi), lambda x: tf.exp(-tf.square(x))),
+    "Erfinv": _scaled(np.sqrt(np.pi) / 2, lambda y: tf.exp(tf.square(y)), of_output=True),
     "Exp": _late(lambda grad, y: grad * y, of_output=True),
-    "Expint": _late_real(lambda grad, x, y: grad * math.exp(x) / x),
-    "Expm1": _late(lambda grad, x: grad * math.exp(x)),
+    "Expint": _late_real(lambda grad, x, y: grad * tf.exp(x) / x),
+    "Expm1": _late(lambda grad, x: grad * tf.exp(x)),
     "Floor": lambda op, grad: None,
-    "FresnelCos": _late_real(lambda grad, x, y: grad * math.cos((np.pi / 2.0) * math.square(x))),
-    "FresnelSin": _late_real(lambda grad, x, y: grad * math.sin((np.pi / 2.0) * math.square(x))),
+    "FresnelCos": _late_real(lambda grad, x, y: grad * tf.cos((np.pi / 2.0) * tf.square(x))),
+    "FresnelSin": _late_real(lambda grad, x, y: grad * tf.sin((np.pi / 2.0) * tf.square(x))),
     "Imag": _imag,
     "Inv": _from_output("ReciprocalGrad"),
     "InvGrad": _reciprocal_grad,
-    "Lgamma": _late(lambda grad, x: grad * math.digamma(x)),
-    "Log": _late(lambda grad, x: grad * math.reciprocal(x)),
-    "Log1p": _late(lambda grad, x: grad * math.reciprocal(1 + x)),
-    "Ndtri": _scaled(np.sqrt(2 * np.pi), lambda y: math.exp(math.square(y) / 2.0), of_output=True),
+    "Lgamma": _late(lambda grad, x: grad * tf.digamma(x)),
+    "Log": _late(lambda grad, x: grad * tf.reciprocal(x)),
+    "Log1p": _late(lambda grad, x: grad * tf.reciprocal(1 + x)),
+    "Ndtri": _scaled(np.sqrt(2 * np.pi), lambda y: tf.exp(tf.square(y) / 2.0), of_output=True),
     "Neg": lambda op, grad: -grad,
     "Real": _real,
     "Reciprocal": _from_output("ReciprocalGrad"),
@@ -257,8 +259,8 @@ GRADIENTS: dict[str, GradientFunction] = {
     "Sigmoid": _late_from_output("SigmoidGrad"),
     "SigmoidGrad": _sigmoid_grad,
     "Sign": _sign,
-    "Sin": _late(lambda grad, x: grad * math.cos(x)),
-    "Sinh": _late(lambda grad, x: grad * math.cosh(x)),
+    "Sin": _late(lambda grad, x: grad * tf.cos(x)),
+    "Sinh": _late(lambda grad, x: grad * tf.cosh(x)),
     "Spence": _late_real(_spence),
     "Sqrt": _from_output("SqrtGrad"),
     "SqrtGrad": _sqrt_grad,
