@@ -206,14 +206,16 @@ def eye(
                     raise ValueError(f"Argument `{word}` must be non-negative. Received: {value}")
             size = np.minimum(int(num_rows), int(columns))
         if isinstance(batch, Tensor) or isinstance(size, Tensor):
-            shape = concat((batch, [size]), 0)
+            batch = convert_to_tensor(batch, dtypes.int32, name="shape")
+            shape, whole = concat((batch, [size]), 0), None
         else:
-            shape = (*batch, size)
+            shape, whole = (*batch, size), (*batch, num_rows, columns)
         diagonal = ones(shape, dtype)
         if is_square:
             return matrix_diag(diagonal)
-        sizes = [*batch, num_rows, columns] if isinstance(shape, tuple) else concat((batch, [num_rows, columns]), 0)
-        return matrix_set_diag(zeros(sizes, dtype), diagonal)
+        if whole is None:
+            whole = concat((batch, [num_rows, columns]), 0)
+        return matrix_set_diag(zeros(whole, dtype), diagonal)
 
 
 def matrix_diag(
