@@ -168,7 +168,7 @@ def one_hot(
         found: dict[str, Tensor] = {}
         for word, value in given.items():
             if value is not None:
-                found[word] = convert_to_tensor(value, dtype_hint=dtype, name=word)
+                found[word] = convert_to_tensor(value, dtype_hint=dtype)
         kinds = {word: tensor.dtype.base_dtype for word, tensor in found.items()}
         if found:
             if dtype is None:

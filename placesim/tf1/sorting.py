@@ -191,8 +191,9 @@ def _segment_sizes(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Any:
     count: Any = convert_to_tensor(num_segments)
     all_ones = ones(shape_of(segment_ids), data.dtype)
     found = gen("UnsortedSegmentSum")(all_ones, segment_ids, count)
+    first = count[None]
     inner = ones([rank(data) - rank(segment_ids)], count.dtype)
-    found = reshape(found, concat([count[None], inner], 0))
+    found = reshape(found, concat([first, inner], 0))
     return gen("Maximum")(found, 1)
 
 
