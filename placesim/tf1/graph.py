@@ -243,6 +243,9 @@ class Graph:
             element = getattr(item, "control_dependency", item)
             element = self.as_graph_element(_graph_element(element))
             ids.append((element.op if isinstance(element, Tensor) else element).node.id)
+        for i in ids:
+            # What a script names as a controller is marked, whether anything comes to wait for it or not.
+            self._operations[i]._set_attr("_has_manual_control_dependencies", True)
         with self.builder.control_dependencies(ids):
             yield
 
