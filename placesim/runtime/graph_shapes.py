@@ -17,6 +17,7 @@ from placesim.errors import GraphBuildError, InvalidArgumentError, PlacesimError
 from placesim.graph.functions import instantiate
 from placesim.graph.graph import Graph, Node, TensorRef
 from placesim.ops.attributes import Attrs, FunctionName
+from placesim.ops.categories import CONTROL_FLOW, FUNCTION_ENDS, LOWERED, PLACEHOLDERS
 from placesim.runtime.int32_attrs import int32_problem
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import Kernel
@@ -46,36 +47,8 @@ MOVING_OPS = frozenset(
     ]
 )
 """Ops that only move elements, so that an unknown dimension (-1) among them stays one."""
-COMPUTING_OPS = frozenset(
-    [
-        "Add",
-        "AddV2",
-        "Sub",
-        "Mul",
-        "FloorDiv",
-        "FloorMod",
-        "Maximum",
-        "Minimum",
-        "Neg",
-        "Prod",
-        "Sum",
-        "Max",
-        "Min",
-        "Range",
-        "Fill",
-        "BroadcastArgs",
-        "RealDiv",
-        "Equal",
-        "NotEqual",
-        "Less",
-        "LessEqual",
-        "Greater",
-        "GreaterEqual",
-        "Select",
-        "SelectV2",
-    ]
-)
-"""Ops that shapes are computed with where all their inputs are known."""
+_NEVER_FOLLOWED = CONTROL_FLOW | {*PLACEHOLDERS, *FUNCTION_ENDS, *LOWERED}
+"""Ops that give no value before anything runs, although they keep no state."""
 
 Value = np.ndarray[Any, Any]
 
@@ -271,9 +244,15 @@ class GraphShapes:
             waiting.pop()
         return self._values[tensor.node][tensor.slot]
 
+    def _is_followed(self, node: Node) -> bool:
+        """Whether a value is computed where all inputs are known: any op without state, as TensorFlow folds constants."""
+        if node.op in MOVING_OPS:
+            return True
+        has_state = node.signature.definition is None or node.signature.is_stateful
+        return not has_state and node.op not in _NEVER_FOLLOWED and node.op in OP_FAMILIES and bool(node.input_nodes)
+
     def _values_needed(self, node: Node) -> list[int]:
-        is_followed = node.op in MOVING_OPS or node.op in COMPUTING_OPS
-        return [i for i in node.input_nodes if i not in self._values] if is_followed else []
+        return [i for i in node.input_nodes if i not in self._values] if self._is_followed(node) else []
 
     def _evaluate(self, node: Node) -> tuple[Value | None, ...]:
         """A node's outputs as far as they follow from what is known of its inputs."""
@@ -284,8 +263,7 @@ class GraphShapes:
         if node.op in ("Shape", "Size", "Rank"):
             ((measured, slot),) = node.inputs
             return (_measured(node, self._known[measured][slot] if measured in self._known else None),)
-        is_followed = node.op in MOVING_OPS or node.op in COMPUTING_OPS
-        if not is_followed or node.id not in self._known or node.id in self._refused:
+        if not self._is_followed(node) or node.id not in self._known or node.id in self._refused:
             return nothing
         values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
         is_partial = any(isinstance(value, _Partial) for value in values)
