@@ -140,8 +140,9 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
         a = convert_to_tensor(a, name="a")
         known = a.shape.rank
         if known is None:
-            count = rank(a)
-            perm = concat((range(count - 2), [count - 1, count - 2]), 0)
+            count: Any = gen("Rank")(a)
+            outer = gen("Range")(0, count - 2, 1)
+            perm = concat((outer, [count - 1, count - 2]), 0)
         else:
             if known < 2:
                 raise ValueError(
