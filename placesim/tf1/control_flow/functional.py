@@ -44,12 +44,13 @@ def _length(elems: list[Tensor]) -> Any:
 
 
 def _unstacked(elems: list[Tensor], length: Any, knows_shape: bool) -> list[TensorArray]:
-    return [
+    arrays = [
         TensorArray(
             elem.dtype, size=length, dynamic_size=False, element_shape=elem.shape[1:] if knows_shape else None, infer_shape=True
-        ).unstack(elem)
+        )
         for elem in elems
     ]
+    return [array.unstack(elem) for array, elem in zip(arrays, elems, strict=True)]
 
 
 def _stacked(arrays: list[TensorArray], length: Any) -> list[Tensor]:
