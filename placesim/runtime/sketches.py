@@ -31,9 +31,10 @@ from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, ShapeError,
 
 MAX_KNOWN_ELEMENTS = 1024
 """Tensors of more elements are sketched."""
-MOVING_OPS = frozenset(
-    "Pack Concat ConcatV2 StridedSlice Slice Cast Identity Reshape ExpandDims Squeeze Gather GatherV2 Unpack Split".split()
-)
+_JOINING = ("Pack", "Concat", "ConcatV2")
+_PICKING = ("StridedSlice", "Slice", "Gather", "GatherV2", "Unpack", "Split")
+_RESHAPING = ("Cast", "Identity", "Reshape", "ExpandDims", "Squeeze")
+MOVING_OPS = frozenset((*_JOINING, *_PICKING, *_RESHAPING))
 """Ops that only move elements, so that those which are known stay so beside others."""
 MEASURING_OPS = ("Shape", "ShapeN", "Size", "Rank")
 """Ops that look at nothing but their inputs' shapes."""

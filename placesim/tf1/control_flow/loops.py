@@ -119,7 +119,7 @@ class WhileContext(ControlFlowContext):
 
     # --- what is made inside ----------------------------------------------------------------------------------------
 
-    def AddOp(self, op: Operation) -> None:
+    def take(self, op: Operation) -> None:
         """In a gradient's loop the measures of what its forward loop made are taken there, and only they are recorded."""
         if op.type in _MEASURES and op.inputs:
             context: ControlFlowContext | None = self.graph._control_flow_context
@@ -127,13 +127,16 @@ class WhileContext(ControlFlowContext):
             if loop is not None and loop.grad_state is not None:
                 source = op.inputs[0].op
                 if while_context_of(source) is loop.grad_state.forward_context:
-                    own: ControlFlowContext = source._control_flow_context
+                    own: Any = source._control_flow_context
                     op._control_flow_context = own
-                    own.AddOp_inside(op)
+                    (own.take_own if isinstance(own, WhileContext) else own.take)(op)
                     return
-        super().AddOp(op)
+        self.take_own(op)
 
-    def take(self, op: Operation) -> None:
+    def take_own(self, op: Operation) -> None:
+        super().take(op)
+
+    def _take(self, op: Operation) -> None:
         """An op that reads nothing of an iteration waits for the pivot, so that it runs only where that runs."""
         dropped: list[Operation] = []
         if op.node.input_nodes:
@@ -211,7 +214,7 @@ class WhileContext(ControlFlowContext):
         inner = [pass_on(when_true) for _, when_true in switches]
         self.pivot_for_body = inner[0]
         packed = _packed(loop_vars, inner)
-        summaries = self.graph.get_collection(GraphKeys.SUMMARY_COLLECTION)
+        summaries = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)
         result = body(*packed)
         if not nest.is_nested(result):
             result = [result]
@@ -225,10 +228,10 @@ class WhileContext(ControlFlowContext):
         return result, self.exits
 
     def _with_summaries(self, before: Sequence[Any], result: Any) -> Any:
-        added = self.graph.get_collection(GraphKeys.SUMMARY_COLLECTION)[len(before) :]
+        added = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)[len(before) :]
         if not added:
             return result
-        kept: list[Any] = self.graph.get_collection_ref(GraphKeys.SUMMARY_COLLECTION)
+        kept: list[Any] = self.graph.get_collection_ref(GraphKeys._SUMMARY_COLLECTION)
         del kept[len(before) :]
         with self.graph.control_dependencies(added):
             return nest.map_structure(lambda leaf: leaf if isinstance(leaf, TensorArray) else gen("Identity")(leaf), result)

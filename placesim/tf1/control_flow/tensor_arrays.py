@@ -178,7 +178,7 @@ class TensorArray:
 
     def stack(self, name: str | None = None) -> Tensor:
         """All elements, as one tensor."""
-        from placesim.tf1.math import range as range_of
+        from placesim.tf1.creation import range as range_of
 
         with get_default_graph().colocate_with(self._handle), name_scope(name, "TensorArrayStack", [self._handle]):
             found = self.gather(range_of(0, self.size()), name=name)
@@ -221,7 +221,7 @@ class TensorArray:
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
         """The array of the parts of a tensor along its first dimension."""
         from placesim.tf1.array import shape
-        from placesim.tf1.math import range as range_of
+        from placesim.tf1.creation import range as range_of
 
         with name_scope(name, "TensorArrayUnstack", [self._handle, value]):
             value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
@@ -275,6 +275,9 @@ def constant_flow() -> Tensor:
 
 def build_with_flow(array: TensorArray, flow: Tensor) -> TensorArray:
     """The array as it is when a flow is there."""
+    with name_scope(None, "TensorArray", [array.handle, None, flow]):
+        # TensorFlow makes a new object for it, which takes a name and makes no op
+        pass
     found = TensorArray.__new__(TensorArray)
     found.__dict__.update(array.__dict__)
     found._flow = flow
