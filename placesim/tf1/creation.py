@@ -57,29 +57,32 @@ def _filled(word: str, shape: Any, dtype: Any, name: str | None, value_of: Any) 
     with name_scope(name, word, [shape]) as scope:
         value = value_of(kind)
         if not isinstance(shape, Tensor):
-            sizes = _known_sizes(shape)
-            if sizes is not None and np.prod(sizes, dtype=np.float64) < _CONST_ELEMENTS:
-                return constant(value, kind, sizes, name=scope)
-            if sizes is not None:
-                shape = convert_to_tensor(TensorShape(sizes))
-            else:
+            try:
+                small = _small_constant(value, shape, kind, scope)
+                if small is not None:
+                    return small
+                shape = convert_to_tensor(TensorShape(shape))
+            except (TypeError, ValueError):  # tensors are among the sizes, or what is no size
                 shape = convert_to_tensor(shape, dtypes.int32)
         if shape.shape.rank == 0:
             shape = gen("Reshape")(shape, [-1])
         return fill(shape, constant(value, kind), name=scope)
 
 
-def _known_sizes(shape: Any) -> list[int] | None:
-    """The sizes of a shape that is given as numbers."""
-    if isinstance(shape, TensorShape):
-        return shape.as_list() if shape.is_fully_defined() else None  # type: ignore[return-value]
-    if isinstance(shape, np.ndarray | np.generic | int | Dimension):
-        shape = [shape] if isinstance(shape, Dimension) else np.asarray(shape).reshape(-1).tolist()
-    if isinstance(shape, list | tuple) and not any(
-        isinstance(dim, Tensor) or hasattr(dim, "_as_graph_element") for dim in shape
-    ):
-        return [int(dimension_value(dim)) for dim in shape]  # type: ignore[arg-type]
+def _small_constant(value: Any, shape: Any, kind: dtypes.DType, name: str) -> Tensor | None:
+    """A Const of few equal elements, None where they are many or the shape is no list of numbers."""
+    if any(isinstance(dim, Tensor) or hasattr(dim, "_as_graph_element") for dim in _iterable(shape)):
+        return None
+    try:
+        if np.prod([dimension_value(dim) for dim in shape], dtype=np.float64) < _CONST_ELEMENTS:
+            return constant(value, kind, shape, name=name)
+    except TypeError:
+        pass  # a single number, or a value that is none of the type
     return None
+
+
+def _iterable(shape: Any) -> Any:
+    return shape if isinstance(shape, list | tuple) else ()
 
 
 def _zero(kind: dtypes.DType) -> Any:
@@ -119,7 +122,11 @@ def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize:
 
     with name_scope(name, "ones_like", [tensor]) as scope:
         tensor = convert_to_tensor(tensor, name="tensor")
-        shape = shape_of(tensor, optimize=optimize)
+        if optimize and tensor.shape.is_fully_defined():
+            with name_scope("Shape"):
+                shape = convert_to_tensor(tensor.shape)
+        else:
+            shape = shape_of(tensor, optimize=optimize)
         found = ones(shape, tensor.dtype.base_dtype if dtype is None else dtype, scope)
         found.set_shape(tensor.shape)
         return found

@@ -196,7 +196,7 @@ def as_dtype(value: Any) -> DType:
         return _PYTHON[value]
     found = _of_numpy(value)
     if found is None:
-        raise TypeError(f"Cannot convert value {value!r} to a TensorFlow DType.") from None
+        raise TypeError(f"Cannot convert the argument `type_value`: {value!r} to a TensorFlow DType.") from None
     return found
 
 

@@ -204,7 +204,7 @@ class Graph:
             return device.parsed
         if callable(device):
             return lambda node: _device_text(device(self._operations[node.id]))
-        return device_spec.parse(as_text(device))
+        return device_spec.parse(device)
 
     def _colocation_op(self, target: Any) -> Operation:
         if isinstance(target, Operation):
@@ -239,16 +239,24 @@ class Graph:
             finally:
                 self._control_flow_context = saved
             return
+        waited = {i for controller in self.builder._controllers for i in controller.inputs}
         ids = []
         for item in control_inputs:
-            element = getattr(item, "control_dependency", item)
-            element = self.as_graph_element(_graph_element(element))
-            operation = element.op if isinstance(element, Tensor) else element
-            if "_has_manual_control_dependencies" not in operation.node.attrs:
-                operation._set_attr("_has_manual_control_dependencies", True)
-            ids.append(operation.node.id)
+            operation = self._control_op(item)
+            if operation.node.id not in waited:
+                waited.add(operation.node.id)
+                ids.append(operation.node.id)
+                if "_has_manual_control_dependencies" not in operation.node.attrs:
+                    operation._set_attr("_has_manual_control_dependencies", True)
         with self.builder.control_dependencies(ids):
             yield
+
+    def _control_op(self, item: Any) -> Operation:
+        """The operation that is waited for: of a resource variable its handle's, of slices their values'."""
+        if hasattr(item, "_handle") and hasattr(item, "op"):
+            item = item.op
+        element = self.as_graph_element(item.op if hasattr(item, "dense_shape") else item)
+        return element.op if isinstance(element, Tensor) else element  # type: ignore[no-any-return]
 
     @contextmanager
     def as_default(self) -> Iterator[Graph]:
@@ -487,11 +495,6 @@ def as_text(value: Any) -> str:
 
 def _device_text(found: Any) -> str:
     return found.to_string() if isinstance(found, device_spec.DeviceSpec) else as_text(found)
-
-
-def _graph_element(value: Any) -> Any:
-    find = getattr(value, "_as_graph_element", None)
-    return value if find is None else find()
 
 
 def _operation_of(value: Any) -> Operation | None:

@@ -25,12 +25,12 @@ from placesim.tf1.reductions import (
 )
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.tensor import SymbolicTensor, Tensor
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Any:
     """`tf.add`."""
-    if x.__class__ is Tensor and y.__class__ is Tensor:
+    if x.__class__ is SymbolicTensor and y.__class__ is SymbolicTensor:
         return gen("Add" if x.dtype is dtypes.string else "AddV2")(x, y, name="Add" if name is None else name)
     with name_scope(name, "Add", [x]) as scope:
         x = convert_to_tensor(x, name="x")

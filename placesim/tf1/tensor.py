@@ -163,6 +163,10 @@ class Tensor:
         return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
 
+class SymbolicTensor(Tensor):
+    """What every tensor of a graph is; scripts see the name in messages."""
+
+
 class _Reference:
     """`t.ref()`: equal for the same tensor."""
 
@@ -185,7 +189,7 @@ class Operation:
     def __init__(self, graph: Graph, node: Node) -> None:
         self.graph = graph
         self.node = node
-        self.outputs = [Tensor(self, slot) for slot in range(len(node.signature.output_dtypes))]
+        self.outputs: list[Tensor] = [SymbolicTensor(self, slot) for slot in range(len(node.signature.output_dtypes))]
         self._control_flow_context = graph._control_flow_context
         self._gradient_function: Any = None
         self._original_op: Operation | None = None
