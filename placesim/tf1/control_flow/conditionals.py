@@ -90,9 +90,9 @@ class CondContext(ControlFlowContext):
 
     def build(self, function: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
         """What the branch's function gives, as it is and as tensors that a Merge can take."""
-        summaries = self.graph.get_collection(GraphKeys.SUMMARY_COLLECTION)
+        summaries = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)
         original = function()
-        added = self.graph.get_collection(GraphKeys.SUMMARY_COLLECTION)[len(summaries) :]
+        added = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)[len(summaries) :]
         if added:
             self._keep_with_result(added)
             original = self._after(added, original)
@@ -101,7 +101,7 @@ class CondContext(ControlFlowContext):
         return original, nest.flatten(nest.map_structure(self._result, original), expand_composites=True)
 
     def _keep_with_result(self, added: Sequence[Tensor]) -> None:
-        kept: list[Any] = self.graph.get_collection_ref(GraphKeys.SUMMARY_COLLECTION)
+        kept: list[Any] = self.graph.get_collection_ref(GraphKeys._SUMMARY_COLLECTION)
         del kept[len(kept) - len(added) :]
 
     def _after(self, added: Sequence[Tensor], original: Any) -> Any:

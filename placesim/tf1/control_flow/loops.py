@@ -208,7 +208,7 @@ class WhileContext(ControlFlowContext):
         inner = [pass_on(when_true) for _, when_true in switches]
         self.pivot_for_body = inner[0]
         packed = _packed(loop_vars, inner)
-        summaries = self.graph.get_collection(GraphKeys.SUMMARY_COLLECTION)
+        summaries = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)
         result = body(*packed)
         if not nest.is_nested(result):
             result = [result]
@@ -222,10 +222,10 @@ class WhileContext(ControlFlowContext):
         return result, self.exits
 
     def _with_summaries(self, before: Sequence[Any], result: Any) -> Any:
-        added = self.graph.get_collection(GraphKeys.SUMMARY_COLLECTION)[len(before) :]
+        added = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)[len(before) :]
         if not added:
             return result
-        kept: list[Any] = self.graph.get_collection_ref(GraphKeys.SUMMARY_COLLECTION)
+        kept: list[Any] = self.graph.get_collection_ref(GraphKeys._SUMMARY_COLLECTION)
         del kept[len(before) :]
         with self.graph.control_dependencies(added):
             return nest.map_structure(lambda leaf: leaf if isinstance(leaf, TensorArray) else gen("Identity")(leaf), result)
