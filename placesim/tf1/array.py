@@ -11,7 +11,7 @@ from placesim.tf1 import dtypes
 from placesim.tf1.arguments import renamed
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.creation import ones, ones_like, range, set_static_shape, zeros, zeros_like
+from placesim.tf1.creation import ones, range, set_static_shape, zeros
 from placesim.tf1.generated import gen
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.shapes import Dimension, TensorShape
@@ -23,11 +23,11 @@ from placesim.tf1.tensor import Tensor
 
 def shape(input: Any, name: str | None = None, out_type: Any = None) -> Any:
     """`tf.shape`: a Const where the static shape is known."""
-    return shape_of(input, name, True, out_type)
+    return shape_of(input, name, True, dtypes.int32 if out_type is None else out_type)
 
 
 def shape_of(input: Any, name: str | None = None, optimize: bool = True, out_type: Any = None) -> Any:
-    """The shape of a tensor; with `optimize` a Const where it is known."""
+    """The shape of a tensor; with `optimize` a Const where it is known, one level deeper where no type is asked for."""
     kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Shape", [input]) as scope:
         if isinstance(input, SparseTensor):
@@ -36,6 +36,8 @@ def shape_of(input: Any, name: str | None = None, optimize: bool = True, out_typ
             return cast(input.dense_shape, kind)
         x = convert_to_tensor(input)
         if optimize and x.shape.is_fully_defined():
+            if out_type is None:
+                return convert_to_tensor(x.shape)
             return constant(x.shape.as_list(), kind, [len(x.shape)], name=scope)
         return gen("Shape")(x, kind, name=scope)
 
@@ -269,7 +271,30 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
         params = convert_to_tensor(params, name="params")
         if indices.shape.rank is None:
             raise ValueError("batch_gather does not allow indices with unknown shape.")
-        return gather(params, indices, batch_dims=indices.shape.rank - 1)
+        return _gathered_in_batches(params, indices, indices.shape.rank)
+
+
+def _gathered_in_batches(params: Tensor, indices: Tensor, count: int) -> Any:
+    """Gathers along axis `count - 1`, all before it being batches: by places in the flattened params."""
+    indices_shape, params_shape = shape(indices), shape(params)
+    kind = indices.dtype.base_dtype
+    places: Any = indices
+    step = ones((), kind)
+    sizes = gen("Cast")(params_shape, kind)
+    for axis in reversed(np.arange(1, count).tolist()):
+        length = sizes[axis - 1]
+        step *= sizes[axis]  # type: ignore[operator]
+        start, one = zeros((), kind), ones((), kind)
+        starts = gen("Range")(start, length, one) * step
+        places += reshape(starts, stack([1] * (axis - 1) + [length] + [1] * (count - axis)))
+    flat = reshape(places, [-1])
+    outer = params_shape[count:]
+    inner = gen("Prod")(params_shape[:count], [0], False)
+    found = gather(reshape(params, concat([[inner], outer], 0)), flat)
+    found = reshape(found, concat([indices_shape, outer], 0))
+    static = indices.shape[: count - 1].merge_with(params.shape[: count - 1])
+    found.set_shape(static.concatenate(indices.shape[count - 1 : count]).concatenate(params.shape[count:]))
+    return found
 
 
 def boolean_mask(tensor: Any, mask: Any, name: str | None = "boolean_mask", axis: Any = None) -> Any:
@@ -382,6 +407,3 @@ def identity(input: Any, name: str | None = None) -> Any:
         with name_scope(name, "identity"):
             return SparseTensor(identity(input.indices), identity(input.values), identity(input.dense_shape))
     return gen("Identity")(input, name=name)
-
-
-__all__ = ["ones", "ones_like", "zeros", "zeros_like"]

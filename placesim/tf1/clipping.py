@@ -89,4 +89,3 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
             IndexedSlices(c, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else c
             for c, t in zip(clipped, t_list, strict=True)
         ], norm
-

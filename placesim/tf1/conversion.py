@@ -38,7 +38,7 @@ def _conversions(kind: type) -> tuple[Conversion, ...]:
 
 def is_tensor_like(value: Any) -> bool:
     """Whether a value is a tensor, or stands for one as a variable does."""
-    return isinstance(value, Tensor) or hasattr(value, "_as_graph_element") and not isinstance(value, Operation)
+    return isinstance(value, Tensor) or (hasattr(value, "_as_graph_element") and not isinstance(value, Operation))
 
 
 def convert_to_tensor(

@@ -122,11 +122,7 @@ def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize:
 
     with name_scope(name, "ones_like", [tensor]) as scope:
         tensor = convert_to_tensor(tensor, name="tensor")
-        if optimize and tensor.shape.is_fully_defined():
-            with name_scope("Shape"):
-                shape = convert_to_tensor(tensor.shape)
-        else:
-            shape = shape_of(tensor, optimize=optimize)
+        shape = shape_of(tensor, optimize=optimize)
         found = ones(shape, tensor.dtype.base_dtype if dtype is None else dtype, scope)
         found.set_shape(tensor.shape)
         return found

@@ -101,7 +101,7 @@ class DType:
                 return which == "max"
             raise TypeError(f"Cannot find {which}imum value of {self}.")
         try:
-            return getattr(np.finfo if self.is_floating else np.iinfo, "__call__")(self.element.numpy).__getattribute__(which)
+            return (np.finfo if self.is_floating else np.iinfo).__call__(self.element.numpy).__getattribute__(which)
         except ValueError:
             import ml_dtypes
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from placesim.tf1 import dtypes
 from placesim.tf1.arguments import renamed
-from placesim.tf1.array import concat, expand_dims, reshape, shape_of, squeeze, stack, transpose, where_v2
+from placesim.tf1.array import concat, expand_dims, reshape, shape as array_shape, squeeze, stack, transpose, where_v2
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.creation import matrix_diag_part, range, zeros_like
 from placesim.tf1.generated import gen
@@ -38,7 +38,9 @@ def norm(
         x = convert_to_tensor(tensor)
         if ord in ("fro", "euclidean", 2, 2.0):
             if is_matrix and ord in (2, 2.0):
-                raise NotImplementedError("tf.norm of matrices with ord=2 is not there; `convert` of TensorFlow's GraphDef works")
+                raise NotImplementedError(
+                    "tf.norm of matrices with ord=2 is not there; `convert` of TensorFlow's GraphDef works"
+                )
             found = gen("Sqrt")(reduce_sum(x * conj(x), axis, True))  # type: ignore[operator]
         else:
             found = abs(x)
@@ -94,8 +96,10 @@ def _contracted(a: Tensor, axes: Any) -> tuple[list[int], list[int]]:
         if count is None:
             raise NotImplementedError("tf.tensordot of a tensor of unknown rank is not there; give the axes as lists")
         if axes > count:
-            raise ValueError(f"`axes` must not be larger than the number of dimensions of tensor {a}.  Received {axes}, vs tensor "
-                             f"dimensions {count}.")
+            raise ValueError(
+                f"`axes` must not be larger than the number of dimensions of tensor {a}.  Received {axes}, vs tensor "
+                f"dimensions {count}."
+            )
         return list(np.arange(count - axes, count)), list(np.arange(axes))
     if len(axes) != 2:
         raise ValueError(f"`axes` must be an integer or have length 2. Received {axes}.")
@@ -122,7 +126,7 @@ def _as_matrix(x: Tensor, axes: list[int], flipped: bool) -> tuple[Any, Any, Any
         wanted = [inner, outer] if flipped else [outer, inner]
         return moved if moved.shape.as_list() == wanted else reshape(moved, wanted), left, left
     static = [sizes[i] for i in free]
-    measured: Any = shape_of(x)
+    measured: Any = array_shape(x)
     axes_tensor = convert_to_tensor(axes, dtypes.int32, name="axes")
     free_tensor = convert_to_tensor(free, dtypes.int32, name="free")
     free_dims = gen("GatherV2")(measured, free_tensor, 0)
@@ -176,11 +180,11 @@ def _points(start: Any, stop: Any, num: Any, axis: Any) -> Any:
     kind = start.dtype
     count = cast_always(num, dtypes.int32)
     count_here = cast_always(count, kind)  # noqa: F841 (TensorFlow makes it too)
-    both = gen("BroadcastArgs")(shape_of(start), shape_of(stop))
+    both = gen("BroadcastArgs")(array_shape(start), array_shape(stop))
     start, stop = gen("BroadcastTo")(start, both), gen("BroadcastTo")(stop, both)
     first, last = expand_dims(start, axis), expand_dims(stop, axis)
-    sizes: Any = shape_of(first)
-    rank = shape_of(sizes)[0]
+    sizes: Any = array_shape(first)
+    rank = array_shape(sizes)[0]
     axis = where_v2(axis >= 0, axis, rank + axis)
     inner = gen("Maximum")(count - 2, 0)
     steps = gen("Maximum")(count - 1, 1)

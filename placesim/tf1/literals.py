@@ -58,9 +58,7 @@ def _array(value: Any, wanted: ElementType | None, shape: Any) -> np.ndarray[Any
     array = _from_list(value, wanted)
     dense = _dense_dimensions(value)
     if list(array.shape) != dense:
-        raise ValueError(
-            f"Expected values {value} to be a dense tensor with shape {dense}, but got shape {list(array.shape)}."
-        )
+        raise ValueError(f"Expected values {value} to be a dense tensor with shape {dense}, but got shape {list(array.shape)}.")
     if wanted is None and array.dtype == np.float64:
         return array.astype(_SINGLE)
     if wanted is None and array.dtype == np.int64:

@@ -351,7 +351,8 @@ def angle(input: Any, name: str | None = None) -> Any:
             return gen("Angle")(input, Tout=input.dtype.real_dtype, name=scope)
         import math as numbers
 
-        from placesim.tf1.array import ones_like, where, zeros_like
+        from placesim.tf1.array import where
+        from placesim.tf1.creation import ones_like, zeros_like
 
         return where(input < 0, numbers.pi * ones_like(input), zeros_like(input))
 
