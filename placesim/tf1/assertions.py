@@ -24,7 +24,7 @@ def Assert(condition: Any, data: Any, summarize: int | None = None, name: str | 
         found = convert_n_to_tensor(data)
         if all(item.dtype.base_dtype in (dtypes.string, dtypes.int32) for item in found):
             return gen("Assert")(condition, data, 3 if summarize is None else summarize, name="Assert")
-        from placesim.tf1.control_flow import cond
+        from placesim.tf1.control_flow.conditionals import cond
 
         condition = convert_to_tensor(condition, name="Condition")
         guarded = cond(

@@ -71,7 +71,7 @@ def _sizes(image: Tensor, rank: int) -> list[Any]:
 
 
 def _random_flip(image: Any, axis: int, seed: Any, word: str) -> Any:
-    from placesim.tf1.control_flow import cond
+    from placesim.tf1.control_flow.conditionals import cond
 
     with name_scope(None, word, [image]) as scope:
         image = convert_to_tensor(image, name="image")

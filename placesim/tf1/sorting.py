@@ -82,15 +82,12 @@ def searchsorted(
     sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = dtypes.int32, name: str | None = None
 ) -> Any:
     """`tf.searchsorted`."""
-    last = shape_of(sorted_sequence)[-1]
-    sequences = reshape(sorted_sequence, [-1, last])
-    wanted = shape_of(values)
-    last_of_values = wanted[-1]
-    flat = reshape(values, [-1, last_of_values])
+    last, last_of_values = shape_of(sorted_sequence)[-1], shape_of(values)[-1]
+    sequences, flat = reshape(sorted_sequence, [-1, last]), reshape(values, [-1, last_of_values])
     if side not in ("left", "right"):
         raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = '{side}'.")
-    op = gen("UpperBound" if side == "right" else "LowerBound")
-    return reshape(op(sequences, flat, out_type, name), wanted)
+    found = gen("UpperBound" if side == "right" else "LowerBound")(sequences, flat, out_type, name)
+    return reshape(found, shape_of(values))
 
 
 def bincount(arr: Any, weights: Any = None, minlength: Any = None, maxlength: Any = None, dtype: Any = dtypes.int32) -> Any:
@@ -175,7 +172,7 @@ def remove_squeezable_dimensions(labels: Any, predictions: Any, expected_rank_di
 
 def _squeezed_dynamically(labels: Tensor, predictions: Tensor, difference: Any, expected: int) -> Any:
     from placesim.tf1.array import squeeze
-    from placesim.tf1.control_flow import cond
+    from placesim.tf1.control_flow.conditionals import cond
 
     if predictions.shape.rank is None or predictions.shape.dims[-1].is_compatible_with(1):  # type: ignore[index]
         kept = predictions
@@ -194,8 +191,9 @@ def _segment_sizes(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Any:
     count: Any = convert_to_tensor(num_segments)
     all_ones = ones(shape_of(segment_ids), data.dtype)
     found = gen("UnsortedSegmentSum")(all_ones, segment_ids, count)
+    first = count[None]
     inner = ones([rank(data) - rank(segment_ids)], count.dtype)
-    found = reshape(found, concat([count[None], inner], 0))
+    found = reshape(found, concat([first, inner], 0))
     return gen("Maximum")(found, 1)
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 ROWS = {
+    "parsing": (
+        "FixedLenFeature io.FixedLenFeature FixedLenSequenceFeature io.FixedLenSequenceFeature VarLenFeature io.VarLenFeature "
+        "SparseFeature io.SparseFeature parse_example io.parse_example parse_single_example io.parse_single_example"
+    ),
     "sorting": (
         "nn.top_k math.top_k nn.in_top_k math.in_top_k sort argsort searchsorted bincount math.bincount histogram_fixed_width "
         "confusion_matrix math.confusion_matrix unsorted_segment_mean math.unsorted_segment_mean unsorted_segment_sqrt_n "
