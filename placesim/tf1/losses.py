@@ -284,7 +284,7 @@ def softmax_cross_entropy(
         labels = tf.cast(onehot_labels, logits.dtype)
         logits.get_shape().assert_is_compatible_with(labels.get_shape())
         if label_smoothing > 0:
-            classes = tf.cast(tf.shape(labels)[1], logits.dtype)
+            classes = tf.cast(tf.shape(labels)[-1], logits.dtype)
             negative = label_smoothing / classes
             labels = labels * (1.0 - label_smoothing) + negative
         labels = tf.stop_gradient(labels, name="labels_stop_gradient")
