@@ -46,6 +46,8 @@ MOVING_OPS = frozenset(
     ]
 )
 """Ops that only move elements, so that an unknown dimension (-1) among them stays one."""
+PARTIAL_OPS = frozenset(["Pack", "Concat", "ConcatV2", "StridedSlice", "Cast", "Unpack"])
+"""Ops that TensorFlow follows a shape through of which it does not know all dimensions (measured with 2.21)."""
 COMPUTING_OPS = frozenset(
     [
         "Add",
@@ -289,7 +291,7 @@ class GraphShapes:
             return nothing
         values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
         is_partial = any(isinstance(value, _Partial) for value in values)
-        if any(value is None for value in values) or (is_partial and node.op not in MOVING_OPS):
+        if any(value is None for value in values) or (is_partial and node.op not in PARTIAL_OPS):
             return nothing
         if any(math.prod(shape or ()) > MAX_VALUE_ELEMENTS for shape in self._known[node.id]):
             return nothing
@@ -319,7 +321,10 @@ class _NodeContext(ShapeContext):
 
 
 class _Partial(np.ndarray[Any, Any]):
-    """A value some of whose elements are -1 because they are not known."""
+    """A value some of whose elements are -1 because they are not known, or a part of one that has such elements.
+
+    Only a single dimension that is known counts as a constant when it is taken out, as in TensorFlow.
+    """
 
 
 def _measured(node: Node, shape: Dims) -> Value | None:
@@ -342,4 +347,4 @@ def _computed(
     except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError, AllocationRefused):
         return None
     arrays = [np.asarray(output) for output in outputs]
-    return tuple(array.view(_Partial) if is_partial and (array == -1).any() else array for array in arrays)
+    return tuple(array.view(_Partial) if is_partial and (array.ndim or array == -1) else array for array in arrays)

@@ -126,9 +126,9 @@ def _as_matrix(x: Tensor, axes: list[int], flipped: bool) -> tuple[Any, Any, Any
         wanted = [inner, outer] if flipped else [outer, inner]
         return moved if moved.shape.as_list() == wanted else reshape(moved, wanted), left, left
     static = [sizes[i] for i in free]
-    measured: Any = array_shape(x)
     axes_tensor = convert_to_tensor(axes, dtypes.int32, name="axes")
     free_tensor = convert_to_tensor(free, dtypes.int32, name="free")
+    measured: Any = array_shape(x)
     free_dims = gen("GatherV2")(measured, free_tensor, 0)
     axes_dims = gen("GatherV2")(measured, axes_tensor, 0)
     from placesim.tf1.reductions import reduce_prod
