@@ -22,7 +22,12 @@ def _key_counter(seed: Any) -> tuple[Any, Any, Any]:
 
 def _normal(op: str, word: str) -> Any:
     def call(
-        shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: str | None = None,
+        shape: Any,
+        seed: Any,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        dtype: Any = dtypes.float32,
+        name: str | None = None,
         alg: str = "auto_select",
     ) -> Tensor:
         with name_scope(name, word, [shape, seed, mean, stddev]) as scope:
@@ -42,7 +47,12 @@ stateless_truncated_normal = _normal("StatelessTruncatedNormalV2", "stateless_tr
 
 
 def stateless_random_uniform(
-    shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, name: str | None = None,
+    shape: Any,
+    seed: Any,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: Any = dtypes.float32,
+    name: str | None = None,
     alg: str = "auto_select",
 ) -> Tensor:
     """`tf.random.stateless_uniform`."""
