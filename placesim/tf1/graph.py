@@ -37,6 +37,7 @@ class Graph:
         self._collections: dict[str, list[Any]] = {}
         self._finalized = False
         self._control_flow_context: Any = None
+        self._default_depths: list[int] = []
         self._extra_attrs: tuple[tuple[str, Callable[[Node], Any]], ...] = ()
         self._consumers: list[list[int]] | None = None
         self._unfeedable: set[Tensor] = set()
@@ -262,13 +263,26 @@ class Graph:
         """Makes this the default graph; the name scope starts at its own root."""
         stack = _stacks.graphs
         stack.append(self)
+        self._default_depths.append(self.builder.colocation_depth)
         try:
             yield self
         finally:
+            self._default_depths.pop()
             if stack and stack[-1] is self:
                 stack.pop()
             else:
                 raise AssertionError(f"Nesting violated for default stack of {type(self)} objects")
+
+    @contextmanager
+    def init_scope(self) -> Iterator[None]:
+        """`tf.init_scope`: no control dependencies or branches; device scopes outside a colocation count again.
+
+        TensorFlow keeps the device scopes as they were when a graph was made the default one: those around a colocation come
+        back, unless the graph is the one at the bottom, which nothing made the default.
+        """
+        depth = self._default_depths[-1] if self._default_depths else self.builder.colocation_depth
+        with self.as_default(), self.control_dependencies(None), self.builder.devices_at(depth):
+            yield
 
     @contextmanager
     def _attr_scope(self, attrs: dict[str, Any]) -> Iterator[None]:
