@@ -122,11 +122,7 @@ def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize:
 
     with name_scope(name, "ones_like", [tensor]) as scope:
         tensor = convert_to_tensor(tensor, name="tensor")
-        if optimize and tensor.shape.is_fully_defined():
-            with name_scope("Shape"):
-                shape = convert_to_tensor(tensor.shape)
-        else:
-            shape = shape_of(tensor, optimize=optimize)
+        shape = shape_of(tensor, optimize=optimize)
         found = ones(shape, tensor.dtype.base_dtype if dtype is None else dtype, scope)
         found.set_shape(tensor.shape)
         return found
@@ -172,7 +168,7 @@ def one_hot(
         found: dict[str, Tensor] = {}
         for word, value in given.items():
             if value is not None:
-                found[word] = convert_to_tensor(value, dtype_hint=dtype, name=word)
+                found[word] = convert_to_tensor(value, dtype_hint=dtype)
         kinds = {word: tensor.dtype.base_dtype for word, tensor in found.items()}
         if found:
             if dtype is None:
@@ -210,14 +206,16 @@ def eye(
                     raise ValueError(f"Argument `{word}` must be non-negative. Received: {value}")
             size = np.minimum(int(num_rows), int(columns))
         if isinstance(batch, Tensor) or isinstance(size, Tensor):
-            shape = concat((batch, [size]), 0)
+            batch = convert_to_tensor(batch, dtypes.int32, name="shape")
+            shape, whole = concat((batch, [size]), 0), None
         else:
-            shape = (*batch, size)
+            shape, whole = (*batch, size), (*batch, num_rows, columns)
         diagonal = ones(shape, dtype)
         if is_square:
             return matrix_diag(diagonal)
-        sizes = [*batch, num_rows, columns] if isinstance(shape, tuple) else concat((batch, [num_rows, columns]), 0)
-        return matrix_set_diag(zeros(sizes, dtype), diagonal)
+        if whole is None:
+            whole = concat((batch, [num_rows, columns]), 0)
+        return matrix_set_diag(zeros(whole, dtype), diagonal)
 
 
 def matrix_diag(

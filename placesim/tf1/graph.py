@@ -46,6 +46,9 @@ class Graph:
         self._container = ""
         self.variable_creators: list[Any] = []
 
+    def __repr__(self) -> str:
+        return f"<tensorflow.python.framework.ops.Graph object at {id(self):#x}>"
+
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def _take_up(self, node: Node) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1 import dtypes
-from placesim.tf1.array import expand_dims, reshape, shape_of, squeeze, stack
+from placesim.tf1.array import expand_dims, reshape, shape as array_shape, squeeze, stack
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.grouping import with_dependencies
@@ -35,7 +35,7 @@ def _checked(image: Tensor, least_rank: int = 3) -> list[Any]:
         return []
     from placesim.tf1.assertions import assert_greater_equal, assert_positive
 
-    checks = [assert_positive(shape_of(image)[-3:], ["inner 3 dims of 'image.shape' must be > 0."])]
+    checks = [assert_positive(array_shape(image)[-3:], ["inner 3 dims of 'image.shape' must be > 0."])]
     from placesim.tf1.array import rank
 
     checks.append(assert_greater_equal(rank(image), 3, message="'image' must be at least three-dimensional."))
@@ -52,7 +52,7 @@ def _checked_3d(image: Tensor) -> list[Any]:
         return []
     from placesim.tf1.assertions import assert_positive
 
-    return [assert_positive(shape_of(image), ["all dims of 'image.shape' must be > 0."])]
+    return [assert_positive(array_shape(image), ["all dims of 'image.shape' must be > 0."])]
 
 
 def _sizes(image: Tensor, rank: int) -> list[Any]:
@@ -63,7 +63,7 @@ def _sizes(image: Tensor, rank: int) -> list[Any]:
     dynamic = [None] * rank
     from placesim.tf1.array import unstack
 
-    dynamic = unstack(shape_of(image), rank)
+    dynamic = unstack(array_shape(image), rank)
     return [size if size is not None else found for size, found in zip(static, dynamic, strict=True)]
 
 
@@ -71,7 +71,7 @@ def _sizes(image: Tensor, rank: int) -> list[Any]:
 
 
 def _random_flip(image: Any, axis: int, seed: Any, word: str) -> Any:
-    from placesim.tf1.control_flow import cond
+    from placesim.tf1.control_flow.conditionals import cond
 
     with name_scope(None, word, [image]) as scope:
         image = convert_to_tensor(image, name="image")
@@ -134,7 +134,7 @@ def per_image_standardization(image: Any) -> Any:
         original = image.dtype
         if original not in (dtypes.float16, dtypes.float32):
             image = convert_image_dtype(image, dtypes.float32)
-        count = reduce_prod(shape_of(image)[-3:])
+        count = reduce_prod(array_shape(image)[-3:])
         mean = reduce_mean(image, [-1, -2, -3], True)
         deviation = reduce_std(image, [-1, -2, -3], True)
         least = gen("Rsqrt")(cast(count, image.dtype))
@@ -220,7 +220,7 @@ def crop_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, targ
         _require(checks, height >= (target_height + offset_height), "height must be >= target + offset.")
         image = with_dependencies(checks, image)
         begin = stack([0, offset_height, offset_width, 0])
-        size = stack([shape_of(image)[0], target_height, target_width, shape_of(image)[3]])
+        size = stack([array_shape(image)[0], target_height, target_width, array_shape(image)[3]])
         found = gen("Slice")(image, begin, size)
         static = [None if isinstance(dim, Tensor) else dim for dim in (target_height, target_width)]
         found.set_shape([image.shape.as_list()[0], *static, None if isinstance(depth, Tensor) else depth])
@@ -263,7 +263,7 @@ def _as_batch(image: Tensor) -> tuple[Tensor, bool]:
 
 def _require(checks: list[Any], condition: Any, message: str) -> None:
     if isinstance(condition, Tensor):
-        from placesim.tf1.assertions import Assert
+        from placesim.tf1.control_flow.conditionals import Assert
 
         checks.append(Assert(condition, [message]))
     elif not condition:

@@ -286,9 +286,7 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
             return gen("Identity")(value, name=scope)
         low, high = _common_limits(found, wanted)
         if low is not None or high is not None:
-            from placesim.tf1.clipping import clip_by_value
-
-            value = clip_by_value(value, low, high, name="clamp")
+            value = gen("ClipByValue")(value, low, high, name="clamp")
         return cast(value, wanted, scope)
 
 

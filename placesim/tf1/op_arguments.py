@@ -29,7 +29,7 @@ def apply_op(
         if arg.__class__ is not SymbolicTensor:
             return _apply_converting(definition, args, attrs or {}, name)
     graph = graph_of(args)
-    full = graph.claim_name(op, name)
+    full = graph.claim_name(op, name or None)
     return graph.make(op, full, args, attrs)
 
 
@@ -45,7 +45,7 @@ def _apply_converting(definition: OpDef, args: Sequence[Any], attrs: dict[str, A
 def _apply_converting_here(
     graph: Graph, definition: OpDef, op: str, args: Sequence[Any], attrs: dict[str, AttrValue], name: str | None
 ) -> Operation:
-    full = graph.claim_name(op, name)
+    full = graph.claim_name(op, name or None)
     builder = graph.builder
     saved = builder.prefix
     builder.prefix = full + "/"

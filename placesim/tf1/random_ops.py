@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1 import dtypes
-from placesim.tf1.array import broadcast_dynamic_shape, shape_of
+from placesim.tf1.array import broadcast_dynamic_shape, shape as array_shape
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.creation import set_static_shape, shape_tensor
 from placesim.tf1.generated import gen
@@ -81,17 +81,17 @@ def random_shuffle(value: Any, seed: Any = None, name: str | None = None) -> Ten
 
 def random_crop(value: Any, size: Any, seed: Any = None, name: str | None = None) -> Tensor:
     """`tf.random_crop`."""
-    from placesim.tf1.assertions import Assert
+    from placesim.tf1.control_flow.conditionals import Assert
     from placesim.tf1.grouping import with_dependencies
     from placesim.tf1.reductions import reduce_all
 
     with name_scope(name, "random_crop", [value, size]) as scope:
         value = convert_to_tensor(value, name="value")
         size = convert_to_tensor(size, dtypes.int32, name="size")
-        shape: Any = shape_of(value)
+        shape: Any = array_shape(value)
         check = Assert(reduce_all(shape >= size), ["Need value.shape >= size, got ", shape, size], summarize=1000)
         limit = with_dependencies([check], shape) - size + 1
-        offset = random_uniform(shape_of(limit), dtype=size.dtype, maxval=size.dtype.max, seed=seed) % limit
+        offset = random_uniform(array_shape(limit), dtype=size.dtype, maxval=size.dtype.max, seed=seed) % limit
         return gen("Slice")(value, offset, size, name=scope)  # type: ignore[no-any-return]
 
 
@@ -120,7 +120,7 @@ def random_gamma(
         dims = convert_to_tensor(shape, dtypes.int32, name="shape")
         alpha = convert_to_tensor(alpha, dtype, name="alpha")
         beta = convert_to_tensor(1 if beta is None else beta, dtype, name="beta")
-        both = broadcast_dynamic_shape(shape_of(alpha), shape_of(beta))
+        both = broadcast_dynamic_shape(array_shape(alpha), array_shape(beta))
         wide = gen("BroadcastTo")(alpha, both)
         tiny = np.finfo(alpha.dtype.as_numpy_dtype).tiny
         drawn = gen("RandomGamma")(dims, wide, **op_seeds(seed))

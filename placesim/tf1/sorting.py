@@ -7,26 +7,15 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1 import dtypes
-from placesim.tf1.array import concat, rank, reshape, shape_of, size, stack, transpose
+from placesim.tf1.array import concat, rank, reshape, shape, shape_of, size, stack, transpose
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.creation import ones, ones_like, range, zeros_like
 from placesim.tf1.generated import gen
 from placesim.tf1.math import cast
-from placesim.tf1.reductions import reduce_max, reduce_prod
+from placesim.tf1.reductions import reduce_max
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.tensor import Tensor
-
-
-def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None) -> Any:
-    """`tf.nn.top_k`."""
-    return gen("TopKV2")(input, k=k, sorted=sorted, index_type=index_type, name=name)
-
-
-def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Any:
-    """`tf.nn.in_top_k`."""
-    with name_scope(name, "in_top_k"):
-        return gen("InTopKV2")(predictions, targets, k)
 
 
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
@@ -63,9 +52,11 @@ def _sorted_or_places(values: Any, axis: int, direction: str, wants_places: bool
 
 
 def _descending(values: Tensor, axis: int, wants_places: bool) -> Any:
-    count = shape_of(values, optimize=False)[axis]
+    count = shape(values)[axis]
     known = rank(values)
     static = values.shape.rank
+    from placesim.tf1.nn.activations import top_k
+
     if axis == -1 or (static is not None and axis == static - 1):
         found = top_k(values, count)
         return found.indices if wants_places else found.values
@@ -82,22 +73,19 @@ def searchsorted(
     sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = dtypes.int32, name: str | None = None
 ) -> Any:
     """`tf.searchsorted`."""
-    last = shape_of(sorted_sequence)[-1]
-    sequences = reshape(sorted_sequence, [-1, last])
-    shape = shape_of(values)
-    last_of_values = shape[-1]
-    flat = reshape(values, [-1, last_of_values])
+    last, last_of_values = shape_of(sorted_sequence)[-1], shape_of(values)[-1]
+    sequences, flat = reshape(sorted_sequence, [-1, last]), reshape(values, [-1, last_of_values])
     if side not in ("left", "right"):
         raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = '{side}'.")
-    op = gen("UpperBound" if side == "right" else "LowerBound")
-    return reshape(op(sequences, flat, out_type, name), shape)
+    found = gen("UpperBound" if side == "right" else "LowerBound")(sequences, flat, out_type, name)
+    return reshape(found, shape_of(values))
 
 
 def bincount(arr: Any, weights: Any = None, minlength: Any = None, maxlength: Any = None, dtype: Any = dtypes.int32) -> Any:
     """`tf.bincount`."""
     with name_scope("bincount"):
         arr = convert_to_tensor(arr, name="arr", dtype=dtypes.int32)
-        is_there = reduce_prod(shape_of(arr)) > 0 if False else size(arr) > 0
+        is_there = size(arr) > 0
         count = cast(is_there, dtypes.int32) * (reduce_max(arr) + 1)
         if minlength is not None:
             count = gen("Maximum")(convert_to_tensor(minlength, dtypes.int32, name="minlength"), count)
@@ -149,10 +137,10 @@ def confusion_matrix(
             )
         if weights is not None:
             weights = cast(weights, dtype)
-        shape = stack([num_classes, num_classes])
+        matrix = stack([num_classes, num_classes])
         places = stack([labels, predictions], axis=1)
         values: Any = ones_like(predictions, dtype) if weights is None else weights
-        return gen("ScatterNd")(places, values, cast(shape, dtypes.int64))
+        return gen("ScatterNd")(places, values, cast(matrix, dtypes.int64))
 
 
 def remove_squeezable_dimensions(labels: Any, predictions: Any, expected_rank_diff: int = 0, name: str | None = None) -> Any:
@@ -175,7 +163,7 @@ def remove_squeezable_dimensions(labels: Any, predictions: Any, expected_rank_di
 
 def _squeezed_dynamically(labels: Tensor, predictions: Tensor, difference: Any, expected: int) -> Any:
     from placesim.tf1.array import squeeze
-    from placesim.tf1.control_flow import cond
+    from placesim.tf1.control_flow.conditionals import cond
 
     if predictions.shape.rank is None or predictions.shape.dims[-1].is_compatible_with(1):  # type: ignore[index]
         kept = predictions
@@ -194,8 +182,9 @@ def _segment_sizes(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Any:
     count: Any = convert_to_tensor(num_segments)
     all_ones = ones(shape_of(segment_ids), data.dtype)
     found = gen("UnsortedSegmentSum")(all_ones, segment_ids, count)
+    first = count[None]
     inner = ones([rank(data) - rank(segment_ids)], count.dtype)
-    found = reshape(found, concat([count[None], inner], 0))
+    found = reshape(found, concat([first, inner], 0))
     return gen("Maximum")(found, 1)
 
 

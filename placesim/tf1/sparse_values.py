@@ -135,15 +135,16 @@ class SparseTensor:
         return f"SparseTensor(indices={self._indices}, values={self._values}, dense_shape={self._dense_shape})"
 
 
-def _dense_conversion(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
-    """Slices as one tensor: rows of the same place are summed."""
+def _dense_slices(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+    """Slices as the tensor they stand for."""
+    from placesim.tf1.generated import gen
+
     if dtype is not None and not dtype.is_compatible_with(value.dtype):
         raise ValueError(f"Tensor conversion requested dtype {dtype.name} for IndexedSlices with dtype {value.dtype.name}")
     if value.dense_shape is None:
-        raise ValueError(f"Tensor conversion requested for IndexedSlices without dense_shape: {value!s}")
-    from placesim.tf1.generated import gen
+        raise ValueError("Tensor conversion requested for IndexedSlices for argument without shape: " + str(value))
+    rows = value.dense_shape[0]  # type: ignore[index]
+    return gen("UnsortedSegmentSum")(value.values, value.indices, rows, name=name)  # type: ignore[no-any-return]
 
-    return gen("UnsortedSegmentSum")(value.values, value.indices, value.dense_shape[0], name=name)  # type: ignore[index]
 
-
-register_tensor_conversion_function(IndexedSlices, _dense_conversion)
+register_tensor_conversion_function(IndexedSlices, _dense_slices)

@@ -28,10 +28,9 @@ class Tensor:
         self.value_index = value_index
         self.graph = op.graph
 
-    @property
-    def ref(self) -> Any:
-        """A reference that can be a key; calling it makes one."""
-        return lambda: _Reference(self)
+    def ref(self) -> Reference:
+        """What can be a key in a dictionary."""
+        return Reference(self)
 
     @property
     def node_ref(self) -> TensorRef:
@@ -136,9 +135,6 @@ class Tensor:
             "to pass a Tensor to a NumPy call, which is not supported."
         )
 
-    def __index__(self) -> int:
-        raise TypeError(f"'{type(self).__name__}' object cannot be interpreted as an integer")
-
     def __eq__(self, other: object) -> bool:
         return self is other
 
@@ -167,17 +163,21 @@ class SymbolicTensor(Tensor):
     """What every tensor of a graph is; scripts see the name in messages."""
 
 
-class _Reference:
+class Reference:
     """`t.ref()`: equal for the same tensor."""
 
     def __init__(self, tensor: Tensor) -> None:
         self._tensor = tensor
 
     def deref(self) -> Tensor:
+        """The tensor."""
         return self._tensor
 
+    def __repr__(self) -> str:
+        return f"<Reference wrapping {self._tensor!r}>"
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Reference) and self._tensor is other._tensor
+        return isinstance(other, Reference) and self._tensor is other._tensor
 
     def __hash__(self) -> int:
         return id(self._tensor)

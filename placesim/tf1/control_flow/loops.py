@@ -182,7 +182,10 @@ class WhileContext(ControlFlowContext):
             original, exits = self._build(pred, body, loop_vars, flat, invariants)
             self.leave_results(exits)
         arrays = nest.flatten(original, expand_composites=True)
-        found = [build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow for leaf, flow in zip(arrays, exits, strict=True)]
+        found = [
+            build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow
+            for leaf, flow in zip(arrays, exits, strict=True)
+        ]
         packed = nest.pack_sequence_as(original, found, expand_composites=True)
         return packed if keeps_structure or len(packed) > 1 else packed[0]
 
@@ -288,7 +291,9 @@ def _packed(loop_vars: Any, tensors: Sequence[Tensor]) -> Any:
     leaves = [leaf.flow if isinstance(leaf, TensorArray) else leaf for leaf in nest.flatten(loop_vars)]
     flows = nest.pack_sequence_as(leaves, tensors, expand_composites=True)
     arrays = nest.flatten(loop_vars)
-    found = [build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow for leaf, flow in zip(arrays, flows, strict=True)]
+    found = [
+        build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow for leaf, flow in zip(arrays, flows, strict=True)
+    ]
     return nest.pack_sequence_as(loop_vars, found)
 
 
@@ -334,7 +339,15 @@ def while_loop(
         from placesim.tf1.control_flow.function_calls import while_as_function_calls
 
         return while_as_function_calls(
-            cond, body, loop_vars, shape_invariants, parallel_iterations, maximum_iterations, name, return_same_structure, back_prop
+            cond,
+            body,
+            loop_vars,
+            shape_invariants,
+            parallel_iterations,
+            maximum_iterations,
+            name,
+            return_same_structure,
+            back_prop,
         )
     with name_scope(name, "while", loop_vars):
         if not loop_vars:
@@ -343,7 +356,9 @@ def while_loop(
         maximum = None if maximum_iterations is None else _maximum(maximum_iterations)
         counted = maximum is not None
         if maximum is not None:
-            cond, body, loop_vars, shape_invariants = _counted(maximum, cond, body, loop_vars, shape_invariants, return_same_structure)
+            cond, body, loop_vars, shape_invariants = _counted(
+                maximum, cond, body, loop_vars, shape_invariants, return_same_structure
+            )
         if shape_invariants is not None:
             nest.assert_same_structure(loop_vars, _as_leaves(shape_invariants))
         context = WhileContext(maximum, parallel_iterations, back_prop, swap_memory)

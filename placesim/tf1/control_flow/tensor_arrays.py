@@ -150,7 +150,9 @@ class TensorArray:
 
     def read(self, index: Any, name: str | None = None) -> Tensor:
         """The element of an index."""
-        found: Tensor = gen("TensorArrayReadV3")(handle=self._handle, index=index, flow_in=self._flow, dtype=self._dtype, name=name)
+        found: Tensor = gen("TensorArrayReadV3")(
+            handle=self._handle, index=index, flow_in=self._flow, dtype=self._dtype, name=name
+        )
         if self.element_shape.rank is not None:
             found.set_shape(self.element_shape)
         return found
@@ -232,7 +234,9 @@ class TensorArray:
             self._check_type(value)
             self._merge_element_shape(value.shape[1:])
             with self._beside(value):
-                flow = gen("TensorArrayScatterV3")(handle=self._handle, indices=indices, value=value, flow_in=self._flow, name=name)
+                flow = gen("TensorArrayScatterV3")(
+                    handle=self._handle, indices=indices, value=value, flow_in=self._flow, name=name
+                )
             return self._with_flow(flow)
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
@@ -246,7 +250,9 @@ class TensorArray:
                 known = constant_value(lengths)
                 if value.shape.rank is not None and known is not None and known.size and known.max() == known.min():
                     self._merge_element_shape(TensorShape([int(known.flat[0]), *value.shape.as_list()[1:]]))
-                flow = gen("TensorArraySplitV3")(handle=self._handle, value=value, lengths=lengths, flow_in=self._flow, name=name)
+                flow = gen("TensorArraySplitV3")(
+                    handle=self._handle, value=value, lengths=lengths, flow_in=self._flow, name=name
+                )
             return self._with_flow(flow)
 
     def size(self, name: str | None = None) -> Tensor:
