@@ -75,9 +75,55 @@ COMPUTING_OPS = frozenset(
         "GreaterEqual",
         "Select",
         "SelectV2",
+        "BroadcastGradientArgs",
+        "BroadcastTo",
+        "ConcatOffset",
+        "ListDiff",
+        "InvertPermutation",
+        "Transpose",
+        "Tile",
+        "ReverseV2",
+        "DynamicStitch",
+        "GatherNd",
+        "ScatterNd",
+        "Where",
+        "Unique",
+        "OneHot",
+        "Pad",
+        "Cumsum",
+        "Cumprod",
+        "Abs",
+        "Sign",
+        "Square",
+        "Sqrt",
+        "Pow",
+        "Ceil",
+        "Floor",
+        "Round",
+        "Div",
+        "Mod",
+        "TruncateDiv",
+        "TruncateMod",
+        "Mean",
+        "All",
+        "Any",
+        "LogicalAnd",
+        "LogicalOr",
+        "LogicalNot",
+        "ArgMax",
+        "ArgMin",
+        "TopKV2",
+        "MatMul",
+        "ZerosLike",
+        "OnesLike",
+        "SegmentSum",
+        "SplitV",
+        "StringLength",
     ]
 )
 """Ops that shapes are computed with where all their inputs are known."""
+PARTIAL_OPS = frozenset(["Pack", "Concat", "ConcatV2", "StridedSlice", "Cast", "Unpack"])
+"""Ops through which TensorFlow follows a shape some of whose dimensions are not known; it loses the rest behind all others."""
 
 Value = np.ndarray[Any, Any]
 
@@ -283,19 +329,28 @@ class GraphShapes:
         if node.op == "Const":
             array = node.attrs["value"].array
             return (array if array.size <= MAX_VALUE_ELEMENTS else None,)
-        if node.op in ("Shape", "Size", "Rank"):
-            ((measured, slot),) = node.inputs
-            return (_measured(node, self._known[measured][slot] if measured in self._known else None),)
+        if node.op in ("Shape", "Size", "Rank", "ShapeN"):
+            return tuple(_measured(node, self._known[i][slot] if i in self._known else None) for i, slot in node.inputs)
         is_followed = node.op in MOVING_OPS or node.op in COMPUTING_OPS
         if not is_followed or node.id not in self._known or node.id in self._refused:
             return nothing
         values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
+        if node.op in ("Pack", "Concat", "ConcatV2"):
+            values = [self._unknown_part(i, slot) if value is None else value for value, (i, slot) in zip(values, node.inputs, strict=True)]
         is_partial = any(isinstance(value, _Partial) for value in values)
         if any(value is None for value in values) or (is_partial and node.op not in PARTIAL_OPS):
             return nothing
         if any(math.prod(shape or ()) > MAX_VALUE_ELEMENTS for shape in self._known[node.id]):
             return nothing
         return _computed(self._kernels[node.op], values, self.graph.full_attrs(node), is_partial) or nothing
+
+    def _unknown_part(self, node_id: int, slot: int) -> Value | None:
+        """A part of a shape that is not known but for how many dimensions it is."""
+        dims = self._known[node_id][slot] if node_id in self._known else None
+        dtype = self.graph.nodes[node_id].signature.output_dtypes[slot].numpy
+        if dims is None or len(dims) > 1 or not is_fully_defined(dims) or np.dtype(dtype).kind not in "iu":
+            return None
+        return np.full(dims, -1, dtype).view(_Partial)
 
 
 class _NodeContext(ShapeContext):

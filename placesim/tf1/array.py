@@ -407,3 +407,63 @@ def identity(input: Any, name: str | None = None) -> Any:
         with name_scope(name, "identity"):
             return SparseTensor(identity(input.indices), identity(input.values), identity(input.dense_shape))
     return gen("Identity")(input, name=name)
+
+
+# --- repeating ------------------------------------------------------------------------------------------------------
+
+
+def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) -> Any:
+    """`tf.repeat`: every element as often as `repeats` says; without an axis of the flattened tensor."""
+    if axis is None:
+        input, axis = reshape(input, [-1]), 0
+    with name_scope(name, "Repeat", [input, repeats]):
+        data = convert_to_tensor(input, name="data")
+        times = convert_to_tensor(repeats, name="repeats")
+        if not times.dtype.is_integer:
+            raise TypeError(f"repeats must be an integer, but got tensor with dtype {times.dtype}")
+        times = gen("Cast")(times, dtypes.int32)
+        times.shape.with_rank_at_most(1)
+        sizes = shape(data, out_type=times.dtype)
+        axis = _positive_axis(axis, data.shape.rank)
+        if times.shape.num_elements() == 1:
+            times = reshape(times, [])
+            wide = _tiled(expand_dims(data, axis + 1), axis + 1, times)
+            return reshape(wide, concat([sizes[:axis], [times * sizes[axis]], sizes[axis + 1 :]], 0))
+        return _repeated(data, times, sizes, axis)
+
+
+def _positive_axis(axis: int, known: int | None) -> int:
+    if known is None:
+        raise NotImplementedError("tf.repeat of a tensor of unknown rank is not there; set its shape")
+    if not -known <= axis < known:
+        raise ValueError(f"axis={axis} out of bounds: expected {-known}<=axis<{known}")
+    return axis if axis >= 0 else axis + known
+
+
+def _tiled(data: Any, axis: int, times: Any) -> Any:
+    multiples: list[Any] = [1] * data.shape.rank
+    multiples[axis] = times
+    return gen("Tile")(data, multiples)
+
+
+def _repeated(data: Tensor, times: Any, sizes: Any, axis: int) -> Any:
+    """Repeats by a vector: as often as the most, then those that are too many are masked out."""
+    from placesim.tf1.creation import sequence_mask
+    from placesim.tf1.reductions import reduce_sum, reduction_axes
+
+    if times.shape.rank == 1:
+        data.shape.dims[axis].assert_is_compatible_with(times.shape[0])  # type: ignore[index]
+    each = times
+    if times.shape.rank != axis + 1:
+        own, count = shape(times), rank(times)
+        times = gen("BroadcastTo")(times, concat([sizes[: axis + 1 - count], own], 0))
+        times.set_shape([None] * (axis + 1))
+    most = gen("Maximum")(0, gen("Max")(times, reduction_axes(times, None)), name="max_repeat")
+    mask = sequence_mask(times, most)
+    found = boolean_mask(_tiled(expand_dims(data, axis + 1), axis + 1, most), mask)
+    if axis:
+        total = reduce_sum(each, reduction_axes(each, None))
+        found = reshape(found, concat([sizes[:axis], [total], sizes[axis + 1 :]], 0))
+    one = 1 if times.shape[0].value == 1 else None
+    found.set_shape(data.shape[:axis].concatenate([one]).concatenate(data.shape[axis + 1 :]))
+    return found

@@ -1,4 +1,4 @@
-"""`tf.Assert` and the assertions made of it, `tf.Print`."""
+"""The assertions made of `tf.Assert`, and `tf.Print`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from placesim.tf1 import dtypes
 from placesim.tf1.constant_values import constant_value
-from placesim.tf1.conversion import convert_n_to_tensor, convert_to_tensor
+from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.reductions import reduce_all
@@ -18,22 +18,10 @@ from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
 
 
-def Assert(condition: Any, data: Any, summarize: int | None = None, name: str | None = None) -> Any:  # noqa: N802
-    """An operation that fails where the condition does not hold; what it shows is computed only then, if that costs much."""
-    with name_scope(name, "Assert", [condition, data]):
-        found = convert_n_to_tensor(data)
-        if all(item.dtype.base_dtype in (dtypes.string, dtypes.int32) for item in found):
-            return gen("Assert")(condition, data, 3 if summarize is None else summarize, name="Assert")
-        from placesim.tf1.control_flow.conditionals import cond
+def _assert(condition: Any, data: Any, summarize: Any) -> Any:
+    from placesim.tf1.control_flow.conditionals import Assert
 
-        condition = convert_to_tensor(condition, name="Condition")
-        guarded = cond(
-            condition,
-            lambda: gen("NoOp")(),
-            lambda: gen("Assert")(condition, data, 3 if summarize is None else summarize, name="Assert"),
-            name="AssertGuard",
-        )
-        return guarded.op
+    return Assert(condition, data, summarize)
 
 
 def _names(x: Tensor, y: Tensor | None = None) -> list[Any]:
@@ -55,7 +43,7 @@ def _binary(word: str, sign: str, compare: Callable[[Any, Any], Any], holds: Cal
             known = constant_value(x), constant_value(y)
             if known[0] is not None and known[1] is not None:
                 _assert_static(bool(np.all(holds(*known))), data)
-            return Assert(condition, data, summarize)
+            return _assert(condition, data, summarize)
 
     return call
 

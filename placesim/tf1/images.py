@@ -263,7 +263,7 @@ def _as_batch(image: Tensor) -> tuple[Tensor, bool]:
 
 def _require(checks: list[Any], condition: Any, message: str) -> None:
     if isinstance(condition, Tensor):
-        from placesim.tf1.assertions import Assert
+        from placesim.tf1.control_flow.conditionals import Assert
 
         checks.append(Assert(condition, [message]))
     elif not condition:

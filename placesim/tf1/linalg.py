@@ -202,3 +202,56 @@ def _points(start: Any, stop: Any, num: Any, axis: Any) -> Any:
 def cast_always(x: Any, dtype: Any) -> Any:
     """A Cast, also to the type that the tensor has."""
     return gen("Cast")(x, dtype)
+
+
+def polyval(coeffs: Any, x: Any, name: str | None = None) -> Any:
+    """`tf.math.polyval`: the highest power's coefficient comes first."""
+    if not isinstance(coeffs, list):
+        raise ValueError(f"Argument coeffs must be list type. Received type {type(coeffs)}.")
+    with name_scope(name, "polyval", [*coeffs, x]) as scope:
+        x = convert_to_tensor(x, name="x")
+        if not coeffs:
+            return zeros_like(x, name=scope)
+        parts = [convert_to_tensor(part, name=f"coeff_{i}") for i, part in enumerate(coeffs)]
+        found: Any = parts[0]
+        for part in parts[1:]:
+            found = part + found * x  # type: ignore[operator]
+        return found
+
+
+def adjoint(matrix: Any, name: str | None = None) -> Any:
+    """`tf.linalg.adjoint`."""
+    from placesim.tf1.array import matrix_transpose
+
+    with name_scope(name, "adjoint", [matrix]):
+        return matrix_transpose(convert_to_tensor(matrix, name="matrix"), conjugate=True)
+
+
+def matrix_triangular_solve(matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None) -> Any:
+    """`tf.linalg.triangular_solve`."""
+    with name_scope(name, "triangular_solve", [matrix, rhs]):
+        return gen("MatrixTriangularSolve")(matrix, rhs, lower=lower, adjoint=adjoint)
+
+
+def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Any:
+    """`tf.linalg.cholesky_solve`."""
+    with name_scope(name, "cholesky_solve", [chol, rhs]):
+        found = gen("MatrixTriangularSolve")(chol, rhs, lower=True, adjoint=False)
+        return gen("MatrixTriangularSolve")(chol, found, lower=True, adjoint=True)
+
+
+def self_adjoint_eig(tensor: Any, name: str | None = None) -> Any:
+    """`tf.linalg.eigh`: eigenvalues and eigenvectors."""
+    found = gen("SelfAdjointEigV2")(tensor, compute_v=True, name=name)
+    return found[0], found[1]
+
+
+def self_adjoint_eigvals(tensor: Any, name: str | None = None) -> Any:
+    """`tf.linalg.eigvalsh`."""
+    return gen("SelfAdjointEigV2")(tensor, compute_v=False, name=name)[0]
+
+
+def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
+    """`tf.linalg.svd`: singular values, and the vectors if asked for."""
+    found = gen("Svd")(tensor, compute_uv=compute_uv, full_matrices=full_matrices, name=name)
+    return (found[0], found[1], found[2]) if compute_uv else found[0]

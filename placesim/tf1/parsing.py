@@ -55,9 +55,7 @@ def parse_example(serialized: Any, features: Any, name: str | None = None, examp
         return _parse(serialized, example_names, features)
 
 
-def parse_single_example(
-    serialized: Any, features: Any, name: str | None = None, example_names: Any = None
-) -> dict[str, Any]:
+def parse_single_example(serialized: Any, features: Any, name: str | None = None, example_names: Any = None) -> dict[str, Any]:
     """`tf.parse_single_example`: a tensor for each feature."""
     if not features:
         raise ValueError("Invalid argument: features cannot be None.")
@@ -71,9 +69,7 @@ def parse_single_example(
 def _parse(serialized: Any, names: Any, features: Mapping[str, Any]) -> dict[str, Any]:
     sparse = {key: features[key] for key in sorted(features) if isinstance(features[key], VarLenFeature)}
     dense = {
-        key: features[key]
-        for key in sorted(features)
-        if isinstance(features[key], FixedLenFeature | FixedLenSequenceFeature)
+        key: features[key] for key in sorted(features) if isinstance(features[key], FixedLenFeature | FixedLenSequenceFeature)
     }
     other = [key for key in features if key not in sparse and key not in dense]
     if other:

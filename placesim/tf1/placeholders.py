@@ -6,6 +6,8 @@ from typing import Any
 
 from placesim.ops.attributes import UNKNOWN_RANK
 from placesim.tf1.generated import gen
+from placesim.tf1.shapes import TensorShape
+from placesim.tf1.sparse_values import SparseTensor
 from placesim.tf1.tensor import Tensor
 
 
@@ -17,3 +19,21 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
     """`tf.placeholder_with_default`."""
     return gen("PlaceholderWithDefault")(input, UNKNOWN_RANK if shape is None else shape, name=name)  # type: ignore[no-any-return]
+
+
+def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
+    """`tf.sparse_placeholder`: placeholders of the values, the indices and, where it is not given, the shape."""
+    from placesim.tf1 import dtypes
+
+    known = None if shape is None else TensorShape(shape)
+    rank = None if known is None else known.rank
+
+    def named(part: str) -> str | None:
+        return f"{name}/{part}" if name else None
+
+    if known is not None and known.is_fully_defined():
+        dense: Any = placeholder_with_default(known.as_list(), [rank], named("shape"))
+    else:
+        dense = placeholder(dtypes.int64, [rank], named("shape"))
+    values = placeholder(dtype, [None], named("values"))
+    return SparseTensor(placeholder(dtypes.int64, [None, rank], named("indices")), values, dense)

@@ -81,7 +81,7 @@ def random_shuffle(value: Any, seed: Any = None, name: str | None = None) -> Ten
 
 def random_crop(value: Any, size: Any, seed: Any = None, name: str | None = None) -> Tensor:
     """`tf.random_crop`."""
-    from placesim.tf1.assertions import Assert
+    from placesim.tf1.control_flow.conditionals import Assert
     from placesim.tf1.grouping import with_dependencies
     from placesim.tf1.reductions import reduce_all
 

@@ -18,17 +18,6 @@ from placesim.tf1.scopes import name_scope
 from placesim.tf1.tensor import Tensor
 
 
-def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None) -> Any:
-    """`tf.nn.top_k`."""
-    return gen("TopKV2")(input, k=k, sorted=sorted, index_type=index_type, name=name)
-
-
-def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Any:
-    """`tf.nn.in_top_k`."""
-    with name_scope(name, "in_top_k"):
-        return gen("InTopKV2")(predictions, targets, k)
-
-
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
     """`tf.sort`."""
     with name_scope(name, "sort"):
@@ -66,6 +55,8 @@ def _descending(values: Tensor, axis: int, wants_places: bool) -> Any:
     count = shape(values)[axis]
     known = rank(values)
     static = values.shape.rank
+    from placesim.tf1.nn.activations import top_k
+
     if axis == -1 or (static is not None and axis == static - 1):
         found = top_k(values, count)
         return found.indices if wants_places else found.values

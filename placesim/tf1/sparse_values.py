@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from placesim.tf1 import dtypes
-from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.conversion import convert_to_tensor, register_tensor_conversion_function
 from placesim.tf1.graph import Graph, get_default_graph
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Operation, Tensor
@@ -133,3 +133,18 @@ class SparseTensor:
 
     def __str__(self) -> str:
         return f"SparseTensor(indices={self._indices}, values={self._values}, dense_shape={self._dense_shape})"
+
+
+def _dense_slices(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+    """Slices as the tensor they stand for."""
+    from placesim.tf1.generated import gen
+
+    if dtype is not None and not dtype.is_compatible_with(value.dtype):
+        raise ValueError(f"Tensor conversion requested dtype {dtype.name} for IndexedSlices with dtype {value.dtype.name}")
+    if value.dense_shape is None:
+        raise ValueError("Tensor conversion requested for IndexedSlices for argument without shape: " + str(value))
+    rows = value.dense_shape[0]  # type: ignore[index]
+    return gen("UnsortedSegmentSum")(value.values, value.indices, rows, name=name)  # type: ignore[no-any-return]
+
+
+register_tensor_conversion_function(IndexedSlices, _dense_slices)

@@ -72,7 +72,7 @@ class CondContext(ControlFlowContext):
         self.inside[found] = found
         return found
 
-    def take(self, op: Operation) -> None:
+    def _take(self, op: Operation) -> None:
         """An op without inputs waits for the pivot."""
         if op.node.input_nodes:
             self._replace_inputs(op)
@@ -139,7 +139,13 @@ def _as_identity(value: Any) -> Any:
 
 
 def cond(
-    pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = False, name: str | None = None, fn1: Any = None, fn2: Any = None
+    pred: Any,
+    true_fn: Any = None,
+    false_fn: Any = None,
+    strict: bool = False,
+    name: str | None = None,
+    fn1: Any = None,
+    fn2: Any = None,
 ) -> Any:
     """`tf.cond`: what the one or the other function gives.  Raises TypeError and ValueError in TensorFlow's words."""
     from placesim.tf1.control_flow.versions import is_version_2
@@ -201,7 +207,10 @@ def _build(given: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any
         for context in contexts:
             graph.add_to_collection(GraphKeys.COND_CONTEXT, context)
     arrays = nest.flatten(originals[0], expand_composites=True)
-    found = [build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow for leaf, flow in zip(arrays, merges, strict=True)]
+    found = [
+        build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow
+        for leaf, flow in zip(arrays, merges, strict=True)
+    ]
     packed = nest.pack_sequence_as(originals[0], found, expand_composites=True)
     return packed if strict else _unpacked(packed)
 
@@ -286,7 +295,9 @@ def Assert(condition: Any, data: Any, summarize: int | None = 3, name: str | Non
             found: Operation = gen("Assert")(condition, data, summarize, name="Assert")
             return found
         condition = convert_to_tensor(condition, name="Condition")
-        guarded = cond(condition, gen("NoOp"), lambda: gen("Assert")(condition, data, summarize, name="Assert"), name="AssertGuard")
+        guarded = cond(
+            condition, gen("NoOp"), lambda: gen("Assert")(condition, data, summarize, name="Assert"), name="AssertGuard"
+        )
         return guarded.op  # type: ignore[no-any-return]
 
 

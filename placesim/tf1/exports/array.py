@@ -8,7 +8,7 @@ ROWS = {
         "SparseFeature io.SparseFeature parse_example io.parse_example parse_single_example io.parse_single_example"
     ),
     "sorting": (
-        "nn.top_k math.top_k nn.in_top_k math.in_top_k sort argsort searchsorted bincount math.bincount histogram_fixed_width "
+        "sort argsort searchsorted bincount math.bincount histogram_fixed_width "
         "confusion_matrix math.confusion_matrix unsorted_segment_mean math.unsorted_segment_mean unsorted_segment_sqrt_n "
         "math.unsorted_segment_sqrt_n sparse_segment_sum sparse.segment_sum=sparse_segment_sum sparse_segment_mean "
         "sparse.segment_mean=sparse_segment_mean sparse_segment_sqrt_n sparse.segment_sqrt_n=sparse_segment_sqrt_n"
@@ -38,6 +38,6 @@ ROWS = {
         "assert_non_negative debugging.assert_non_negative assert_non_positive debugging.assert_non_positive assert_type "
         "debugging.assert_type assert_integer debugging.assert_integer assert_rank debugging.assert_rank assert_rank_at_least "
         "debugging.assert_rank_at_least assert_scalar debugging.assert_scalar ensure_shape Print verify_tensor_all_finite "
-        "Assert debugging.Assert"
+        "debugging.assert_all_finite=verify_tensor_all_finite"
     ),
 }
