@@ -17,6 +17,7 @@ from placesim.errors import GraphBuildError, InvalidArgumentError, PlacesimError
 from placesim.graph.functions import instantiate
 from placesim.graph.graph import Graph, Node, TensorRef
 from placesim.ops.attributes import Attrs, FunctionName
+from placesim.ops.categories import CONTROL_FLOW, FUNCTION_ENDS, LOWERED, PLACEHOLDERS
 from placesim.runtime.int32_attrs import int32_problem
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import Kernel
@@ -47,83 +48,9 @@ MOVING_OPS = frozenset(
 )
 """Ops that only move elements, so that an unknown dimension (-1) among them stays one."""
 PARTIAL_OPS = frozenset(["Pack", "Concat", "ConcatV2", "StridedSlice", "Cast", "Unpack"])
-"""Ops that TensorFlow follows a shape through of which it does not know all dimensions (measured with 2.21)."""
-COMPUTING_OPS = frozenset(
-    [
-        "Add",
-        "AddV2",
-        "Sub",
-        "Mul",
-        "FloorDiv",
-        "FloorMod",
-        "Maximum",
-        "Minimum",
-        "Neg",
-        "Prod",
-        "Sum",
-        "Max",
-        "Min",
-        "Range",
-        "Fill",
-        "BroadcastArgs",
-        "RealDiv",
-        "Equal",
-        "NotEqual",
-        "Less",
-        "LessEqual",
-        "Greater",
-        "GreaterEqual",
-        "Select",
-        "SelectV2",
-        "BroadcastGradientArgs",
-        "BroadcastTo",
-        "ConcatOffset",
-        "ListDiff",
-        "InvertPermutation",
-        "Transpose",
-        "Tile",
-        "ReverseV2",
-        "DynamicStitch",
-        "GatherNd",
-        "ScatterNd",
-        "Where",
-        "Unique",
-        "OneHot",
-        "Pad",
-        "Cumsum",
-        "Cumprod",
-        "Abs",
-        "Sign",
-        "Square",
-        "Sqrt",
-        "Pow",
-        "Ceil",
-        "Floor",
-        "Round",
-        "Div",
-        "Mod",
-        "TruncateDiv",
-        "TruncateMod",
-        "Mean",
-        "All",
-        "Any",
-        "LogicalAnd",
-        "LogicalOr",
-        "LogicalNot",
-        "ArgMax",
-        "ArgMin",
-        "TopKV2",
-        "MatMul",
-        "ZerosLike",
-        "OnesLike",
-        "SegmentSum",
-        "SplitV",
-        "StringLength",
-    ]
-)
-"""Ops that shapes are computed with where all their inputs are known."""
-PARTIAL_OPS = frozenset(["Pack", "Concat", "ConcatV2", "StridedSlice", "Cast", "Unpack"])
 """Ops through which TensorFlow follows a shape some of whose dimensions are not known; it loses the rest behind all others."""
+_NEVER_FOLLOWED = CONTROL_FLOW | {*PLACEHOLDERS, *FUNCTION_ENDS, *LOWERED}
+"""Ops that give no value before anything runs, although they keep no state."""
 
 Value = np.ndarray[Any, Any]
 
@@ -319,9 +246,15 @@ class GraphShapes:
             waiting.pop()
         return self._values[tensor.node][tensor.slot]
 
+    def _is_followed(self, node: Node) -> bool:
+        """Whether a value is computed where all inputs are known: any op without state, as TensorFlow folds constants."""
+        if node.op in MOVING_OPS:
+            return True
+        has_state = node.signature.definition is None or node.signature.is_stateful
+        return not has_state and node.op not in _NEVER_FOLLOWED and node.op in OP_FAMILIES and bool(node.input_nodes)
+
     def _values_needed(self, node: Node) -> list[int]:
-        is_followed = node.op in MOVING_OPS or node.op in COMPUTING_OPS
-        return [i for i in node.input_nodes if i not in self._values] if is_followed else []
+        return [i for i in node.input_nodes if i not in self._values] if self._is_followed(node) else []
 
     def _evaluate(self, node: Node) -> tuple[Value | None, ...]:
         """A node's outputs as far as they follow from what is known of its inputs."""
@@ -331,8 +264,7 @@ class GraphShapes:
             return (array if array.size <= MAX_VALUE_ELEMENTS else None,)
         if node.op in ("Shape", "Size", "Rank", "ShapeN"):
             return tuple(_measured(node, self._known[i][slot] if i in self._known else None) for i, slot in node.inputs)
-        is_followed = node.op in MOVING_OPS or node.op in COMPUTING_OPS
-        if not is_followed or node.id not in self._known or node.id in self._refused:
+        if not self._is_followed(node) or node.id not in self._known or node.id in self._refused:
             return nothing
         values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
         if node.op in ("Pack", "Concat", "ConcatV2"):

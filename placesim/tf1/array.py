@@ -453,16 +453,18 @@ def _repeated(data: Tensor, times: Any, sizes: Any, axis: int) -> Any:
 
     if times.shape.rank == 1:
         data.shape.dims[axis].assert_is_compatible_with(times.shape[0])  # type: ignore[index]
+        times = gen("BroadcastTo")(times, [sizes[axis]])
     each = times
     if times.shape.rank != axis + 1:
         own, count = shape(times), rank(times)
         times = gen("BroadcastTo")(times, concat([sizes[: axis + 1 - count], own], 0))
         times.set_shape([None] * (axis + 1))
-    most = gen("Maximum")(0, gen("Max")(times, reduction_axes(times, None)), name="max_repeat")
+    most = gen("Max")(times, reduction_axes(times, None))
+    most = gen("Maximum")(constant(0, dtypes.int32, name="zero"), most)
     mask = sequence_mask(times, most)
     found = boolean_mask(_tiled(expand_dims(data, axis + 1), axis + 1, most), mask)
     if axis:
-        total = reduce_sum(each, reduction_axes(each, None))
+        total = reduce_sum(each, gen("Range")(0, rank(each), 1))
         found = reshape(found, concat([sizes[:axis], [total], sizes[axis + 1 :]], 0))
     one = 1 if times.shape[0].value == 1 else None
     found.set_shape(data.shape[:axis].concatenate([one]).concatenate(data.shape[axis + 1 :]))

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from placesim.runtime.graph_shapes import COMPUTING_OPS, MOVING_OPS
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
 
@@ -100,5 +99,3 @@ def constant_value_as_shape(tensor: Tensor) -> TensorShape:
         return TensorShape(None if sizes is None or not sizes or sizes[0] < 0 else [None] * sizes[0])
     return TensorShape([None if dim < 0 else int(dim) for dim in found])
 
-
-__all__ = ["COMPUTING_OPS", "MOVING_OPS", "constant_value", "constant_value_as_shape"]
