@@ -37,13 +37,13 @@ class Graph:
         self._collections: dict[str, list[Any]] = {}
         self._finalized = False
         self._control_flow_context: Any = None
+        self._default_depths: list[int] = []
         self._extra_attrs: tuple[tuple[str, Callable[[Node], Any]], ...] = ()
         self._consumers: list[list[int]] | None = None
         self._unfeedable: set[Tensor] = set()
         self._unfetchable: set[Operation] = set()
         self._lock = threading.RLock()
         self._container = ""
-        self._default_depths: list[int] = []
         self.variable_creators: list[Any] = []
 
     def __repr__(self) -> str:
@@ -164,7 +164,7 @@ class Graph:
     def name_scope(self, name: str | None) -> Iterator[str]:
         """`tf.name_scope` on this graph.  Raises ValueError for what is no scope's name."""
         if name and not isinstance(name, str):
-            raise TypeError(f"expected string or bytes-like object, got '{type(name).__name__}'")
+            raise TypeError(f"'name' for name_scope must be a string, got {name!r} of type {type(name)}.")
         builder = self.builder
         saved = builder.prefix
         try:

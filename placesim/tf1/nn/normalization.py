@@ -184,9 +184,6 @@ def fused_batch_norm(
         mean = constant([])
     if variance is None:
         variance = constant([])
-    # cuDNN takes no smaller epsilon.
-    least = 1.001e-5
-    epsilon = epsilon if epsilon > least else least
     found = gen("FusedBatchNormV3")(
         x,
         scale,
