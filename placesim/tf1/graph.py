@@ -147,11 +147,12 @@ class Graph:
         if self._consumers is None:
             self._consumers = []
         found = self._consumers
-        for operation in self._operations[len(found) :]:
-            found.append([])
+        fresh = self._operations[len(found) :]
+        found.extend([] for _ in fresh)
+        for operation in fresh:
+            # An input may be younger than its reader: control flow puts Switches and Enters before ops that are there.
             for i in dict.fromkeys(operation.node.input_nodes):
-                if i < len(found):
-                    found[i].append(operation.node.id)
+                found[i].append(operation.node.id)
         readers = (self._operations[i] for i in found[tensor.op.node.id])
         return [op for op in readers if tensor.node_ref in op.node.inputs]
 
