@@ -1,0 +1,123 @@
+"""A Python script -> what it built: it runs in a process of its own, in which `tensorflow` is answered by `placesim.tf1`.
+
+No code of the script's runs in the process that asks: what it built comes back as bytes (`formats/script_graph`), and how it
+ended as plain values.  It runs with its user's rights, as any program does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from placesim.errors import DeadlineExceededError, GraphFileError, Location, PlacesimError, Problem, UnavailableError
+
+_BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); import placesim; del sys.path[0]; \
+from placesim.tf1.script_process import main; main()"
+"""What the process begins with: the package as it is here, and nothing else of ours on the path."""
+_PACKAGE_PARENT = str(Path(__file__).parents[1])
+_END_SECONDS = 1.0
+
+
+class ScriptFailedError(PlacesimError):
+    """An exception that a script did not catch, by the name of its class."""
+
+    def __init__(self, kind: str, message: str, location: Location) -> None:
+        super().__init__(message, location=location)
+        self.kind = kind
+
+    @property
+    def type_name(self) -> str:
+        return self.kind
+
+
+class ScriptRefusedError(ScriptFailedError):
+    """One that TensorFlow raises."""
+
+    exit_code = 1
+
+
+def script_command(path: str | Path, job: Mapping[str, Any], arguments: Sequence[str]) -> list[str]:
+    """The command line of a process that runs a script; `job` says what for, in plain values."""
+    return [sys.executable, "-P", "-c", _BOOT, _PACKAGE_PARENT, json.dumps(job), str(path), *arguments]
+
+
+def record_script(
+    path: str | Path,
+    *,
+    until: str,
+    arguments: Sequence[str] = (),
+    timeout: float | None = None,
+    environment: Mapping[str, str] | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> bytes:
+    """Run a script as far as `until` says, and give what it built by then.
+
+    What it prints goes to standard error, and so does what `tell` is told at its end.  Raises ScriptFailedError for an
+    exception of the script's, DeadlineExceededError after `timeout` seconds, UnavailableError where its process is lost, and
+    GraphFileError where there is no such script.
+    """
+    with tempfile.TemporaryDirectory(prefix="placesim-") as folder:
+        answer = Path(folder, "answer")
+        job = {"purpose": "record", "until": until, "answer": str(answer)}
+        code = _run(script_command(path, job, arguments), path, timeout, environment)
+        data = _read(answer)
+    if data is None:
+        how = f"signal {-code}, perhaps for want of memory" if code < 0 else f"exit code {code} before it was asked what it built"
+        raise UnavailableError(f"the process of {path} has ended with {how}")
+    head, _, graph = data.partition(b"\n")
+    said = json.loads(head)
+    if "error" in said:
+        _fail(str(path), said["error"])
+    if tell is not None:
+        tell(said["told"])
+    return graph
+
+
+def _run(command: Sequence[str], path: str | Path, timeout: float | None, environment: Mapping[str, str] | None) -> int:
+    """The exit code of the script's process, which is ended where this one is interrupted."""
+    sys.stdout.flush()
+    process = subprocess.Popen(command, stdout=_standard_error(), env={**os.environ, **(environment or {})})
+    try:
+        return process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        message = f"Timed out waiting for {path} to come to its first step: it ran for {timeout:g} seconds"
+        raise DeadlineExceededError(message) from None
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_END_SECONDS)
+            process.kill()
+            process.wait()
+
+
+def _standard_error() -> int:
+    """Where what a script prints goes, so that standard output holds the result alone."""
+    try:
+        return sys.stderr.fileno()
+    except (OSError, ValueError, AttributeError):  # a test or a notebook has its own
+        return subprocess.DEVNULL
+
+
+def _read(answer: Path) -> bytes | None:
+    try:
+        return answer.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _fail(path: str, error: Mapping[str, Any]) -> NoReturn:
+    """Raise what became of a script."""
+    if error["kind"] == "unreadable":
+        raise GraphFileError((Problem(Location(path, *error["place"]), error["message"]),))
+    kind = ScriptRefusedError if error["raised_by_tensorflow"] else ScriptFailedError
+    found = kind(error["kind"], error["message"], Location(error["file"], error["line"], error["column"]))
+    found.help = tuple(error["help"])
+    raise found
