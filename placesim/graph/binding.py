@@ -132,7 +132,7 @@ class _Binder:
             if element in attr.allowed:
                 continue
             if isinstance(element, DType):
-                raise AttrError(_not_allowed(attr.name, element, attr), attr.name)
+                raise AttrError(not_allowed(attr.name, element, attr), attr.name)
             allowed = '", "'.join(map(str, attr.allowed))
             raise AttrError(f"Attr '{attr.name}' of '{op}' Op passed string '{element}' not in: \"{allowed}\".", attr.name)
 
@@ -234,7 +234,7 @@ class _Binder:
         assert arg.type_attr is not None
         attr = self.definition.attrs[arg.type_attr]
         if attr.allowed is not None and dtype not in attr.allowed:
-            raise InputTypeError(_not_allowed(arg.name, dtype, attr), index)
+            raise InputTypeError(not_allowed(arg.name, dtype, attr), index)
         self.attrs[arg.type_attr] = dtype
         self.inferred_from[arg.type_attr] = arg.name
 
@@ -284,7 +284,7 @@ class _Binder:
         attr = self.definition.attrs[name]
         odd = next((i for i, dtype in enumerate(types) if attr.allowed is not None and dtype not in attr.allowed), None)
         if odd is not None:
-            raise InputTypeError(_not_allowed(arg.name, types[odd], attr), first + odd)
+            raise InputTypeError(not_allowed(arg.name, types[odd], attr), first + odd)
         if given is None:
             self._check_attr(attr, types)
             self.attrs[name] = types
@@ -319,6 +319,7 @@ def _is_default(attr: AttrDef | None, value: AttrValue) -> bool:
     return attr.type not in ("tensor", "list(tensor)") and bool(attr.default == value)
 
 
-def _not_allowed(param: str, dtype: DType, attr: AttrDef) -> str:
+def not_allowed(param: str, dtype: DType, attr: AttrDef) -> str:
+    """What TensorFlow says of a type that an argument can't have."""
     names = ", ".join(allowed.python_name for allowed in attr.allowed or ())
     return f"Value passed to parameter '{param}' has DataType {dtype.python_name} not in list of allowed values: {names}"

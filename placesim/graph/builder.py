@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -24,6 +24,9 @@ _SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\\/>-]*")
 _OP_PATTERN = r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$"
 _SCOPE_PATTERN = r"^[A-Za-z0-9_.\\/>-]*$"
 
+DeviceFunction = Callable[[Node], str]
+"""Gives the device of a node just made, which has what the scopes further in gave it (2.1.4)."""
+
 Input = TensorRef | Node | Variable | Any
 """An input of `GraphBuilder.add`: a tensor, a node's first output, a variable's value, or a literal."""
 
@@ -39,6 +42,7 @@ class GraphBuilder:
     """Adds nodes to `graph` in scopes.
 
     Every method that adds a node raises GraphBuildError where TensorFlow's Python would refuse, and then adds nothing.
+    `on_node` is told of each node before the device functions are asked; it may take the node out again and raise.
     """
 
     def __init__(self, registry: Registry, functions: Mapping[str, Function] | None = None, file: str = "") -> None:
@@ -50,10 +54,12 @@ class GraphBuilder:
         self._device = ANY
         self._device_text = ""
         self._device_texts: dict[str | None, str] = {}
+        self._device_functions: tuple[DeviceSpec | DeviceFunction, ...] = ()
         self._colocation: tuple[int, ...] = ()
         self._controllers: tuple[_Controller, ...] = ()
         self._class_attr: tuple[str, ...] | None = None
         self._location = 0
+        self.on_node: Callable[[Node], None] | None = None
         self._bindings: dict[tuple[Any, ...], tuple[Attrs, Signature, Attrs]] = {}
         self._interned: dict[tuple[Any, ...], Attrs] = {}
         self._empty_attrs: Attrs = {}
@@ -61,23 +67,42 @@ class GraphBuilder:
     # --- scopes -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def device(self, device: str | DeviceSpec | None) -> Iterator[None]:
-        """`tf.device`: merged into the enclosing device, the inner winning field by field; None clears it (2.1)."""
+    def device(self, device: str | DeviceSpec | DeviceFunction | None) -> Iterator[None]:
+        """`tf.device`: merged into the enclosing device, the inner winning field by field; None clears it (2.1).
+
+        A function is asked for every node; it gives the device as a text, which replaces what scopes further in gave (2.1.4).
+        """
         spec = parse_python_spec(device) if isinstance(device, str) else device
-        saved = (self._device, self._device_text, self._device_texts)
-        self._set_device(ANY if spec is None else enclose(spec, self._device))
+        saved = self._device_scopes
+        if spec is None:
+            self._set_device(ANY)
+        elif not isinstance(spec, DeviceSpec):
+            outer = self._device_functions or ((self._device,) if self._device != ANY else ())
+            self._set_device(ANY, (spec, *outer))
+        elif self._device_functions:
+            self._set_device(ANY, self._device_functions if spec == ANY else (spec, *self._device_functions))
+        else:
+            self._set_device(enclose(spec, self._device))
         try:
             yield
         finally:
-            self._device, self._device_text, self._device_texts = saved
+            self._device_scopes = saved
 
-    def _set_device(self, spec: DeviceSpec) -> None:
-        self._device, self._device_text, self._device_texts = spec, format_spec(spec), {}
+    def _set_device(self, spec: DeviceSpec, functions: tuple[DeviceSpec | DeviceFunction, ...] = ()) -> None:
+        self._device_scopes = (spec, format_spec(spec), {}, functions)
+
+    @property
+    def _device_scopes(self) -> tuple[Any, ...]:
+        return self._device, self._device_text, self._device_texts, self._device_functions
+
+    @_device_scopes.setter
+    def _device_scopes(self, scopes: tuple[Any, ...]) -> None:
+        self._device, self._device_text, self._device_texts, self._device_functions = scopes
 
     @contextmanager
     def colocate_with(self, nodes: Sequence[Node | int], ignore_existing: bool = False) -> Iterator[None]:
         """`tf.colocate_with` around each node in turn, the last innermost; the device stack starts empty (2.2.1)."""
-        saved = (self._device, self._device_text, self._device_texts, self._colocation)
+        saved = (self._device_scopes, self._colocation)
         ids = tuple(node if isinstance(node, int) else node.id for node in nodes)
         self._colocation = ids[::-1] + (() if ignore_existing else self._colocation)
         if ids or ignore_existing:
@@ -85,7 +110,7 @@ class GraphBuilder:
         try:
             yield
         finally:
-            self._device, self._device_text, self._device_texts, self._colocation = saved
+            self._device_scopes, self._colocation = saved
 
     @contextmanager
     def control_dependencies(self, nodes: Sequence[Node | int] | None) -> Iterator[None]:
@@ -385,9 +410,24 @@ class GraphBuilder:
         node = Node(node_id, name, signature, attrs, nodes, slots, controls, device, location)
         all_nodes.append(node)
         graph.ids[name] = node_id
+        if self.on_node is not None:
+            self.on_node(node)
         for controller in self._controllers:
             controller.members.add(node_id)
+        if self._device_functions and True not in signature.input_is_ref:
+            self._ask_device_functions(node)
         return node
+
+    def _ask_device_functions(self, node: Node) -> None:
+        """What the scopes give a node where some of them are functions; a node that it is colocated with has the last word."""
+        colocated, node.device = node.device, ""
+        for scope in self._device_functions:
+            if isinstance(scope, DeviceSpec):
+                node.device = format_spec(enclose(parse_python_spec(node.device), scope))
+            else:
+                node.device = scope(node)
+        if self._colocation:
+            node.device = colocated or node.device
 
     def _colocate(self, signature: Signature, attrs: Attrs, nodes: tuple[int, ...], device: str) -> tuple[str, Attrs]:
         """Requested device and labels inside the colocation scopes, the ref inputs being the innermost (2.2.2, 2.2.9)."""

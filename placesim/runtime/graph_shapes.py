@@ -115,9 +115,30 @@ class GraphShapes:
         """The static shape of a tensor; None where its rank is unknown."""
         return self.outputs(tensor.node)[tensor.slot]
 
-    def settle(self, node_id: int, dims: Dims) -> None:
-        """The shape of a node's first output, where something else says it than the graph."""
-        self._known[node_id] = (dims, *self.outputs(node_id)[1:])
+    def settle(self, node_id: int, dims: Dims, slot: int = 0) -> None:
+        """The shape of a node's output, where something else says it than the graph."""
+        found = self.outputs(node_id)
+        self._known[node_id] = (*found[:slot], dims, *found[slot + 1 :])
+
+    def forget(self, node_id: int) -> None:
+        """What was inferred of a node that is taken out, or whose inputs have changed."""
+        self._known.pop(node_id, None)
+        self._values.pop(node_id, None)
+        self._refused.pop(node_id, None)
+
+    def refusal(self, node_id: int) -> GraphBuildError | None:
+        """Infers a node that was just made; what TensorFlow's Python raises as it makes it."""
+        self.outputs(node_id)
+        found = self._refused.get(node_id) if self._refused else None
+        return None if found is None else self._worded(self.graph.nodes[node_id], found)
+
+    def handle(self, tensor: TensorRef) -> HandleShape | None:
+        """What a resource handle is known to hold."""
+        return self._handles.get(tensor)
+
+    def settle_handle(self, tensor: TensorRef, handle: HandleShape) -> None:
+        """What a resource handle holds, where something else says it than the graph."""
+        self._handles[tensor] = handle
 
     def outputs(self, node_id: int) -> tuple[Dims, ...]:
         """The static shapes of a node's outputs."""

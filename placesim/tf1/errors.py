@@ -132,6 +132,10 @@ def raise_exception_on_not_ok_status() -> Iterator[None]:
     yield
 
 
+class OperatorNotAllowedInGraphError(TypeError):
+    """A tensor was used where Python needs a value."""
+
+
 # --- placesim's own errors ------------------------------------------------------------------------------------------
 
 

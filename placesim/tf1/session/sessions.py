@@ -13,7 +13,7 @@ from placesim.formats.tensorflow.messages import message_class
 from placesim.machines import Machine, current_machine
 from placesim.tf1 import errors
 from placesim.tf1.graph import Graph, get_default_graph
-from placesim.tf1.session import observing
+from placesim.tf1.session import watching
 from placesim.tf1.session.configs import config_of
 from placesim.tf1.session.feeds import Array, as_runtime, read_feeds
 from placesim.tf1.session.fetches import flatten_fetches
@@ -66,7 +66,7 @@ class BaseSession:
         self._closed = True
         self._graph: Graph = get_default_graph() if graph is None else _checked_graph(graph)
         self._target = _checked_target(target)
-        self._config = _checked_config(config)
+        self._config = watching.config_for(self._target, _checked_config(config))
         self._closed = False
         self._machine: Machine = current_machine()
         self._opened = self._open()
@@ -74,7 +74,7 @@ class BaseSession:
         self._log.write_mapping()
         self._session: RuntimeSession | None = None
         self._known_nodes = 0
-        observing.opened(self)
+        watching.opened(self)
 
     def _open(self) -> OpenedMachine:
         from placesim.simulation import open_machine
@@ -122,7 +122,7 @@ class BaseSession:
         if self._closed:
             return
         self._closed = True
-        observing.closed(self)
+        watching.closed(self)
         if self._session is not None:
             self._session.close()
 
@@ -177,7 +177,7 @@ class BaseSession:
 
     def _compute(self, elements: Sequence[Any], feeds: Mapping[Tensor, Array], options: Any, metadata: Any) -> list[Any]:
         """The values of distinct tensors, None of operations; what is fed is given back as it was fed."""
-        if not observing.wants_step(self, elements, feeds):
+        if not watching.wants_step(self, elements, feeds):
             return [feeds.get(element) for element in elements]
         computed = [element for element in elements if element not in feeds]
         values: dict[Any, Any] = {}

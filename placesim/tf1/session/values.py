@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-SparseTensorValue = namedtuple("SparseTensorValue", ["indices", "values", "dense_shape"])
-IndexedSlicesValue = namedtuple("IndexedSlicesValue", ["values", "indices", "dense_shape"])
+from placesim.tf1.sparse_values import IndexedSlicesValue, SparseTensorValue
 
 
 class Composite(NamedTuple):

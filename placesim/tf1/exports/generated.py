@@ -1,0 +1,77 @@
+"""Public names that TensorFlow exports straight from an op's generated function: `NAME=OP`."""
+
+from __future__ import annotations
+
+OPS = """
+acosh=Acosh approx_top_k=ApproxTopK arg_max=ArgMax arg_min=ArgMin as_string=AsString asin=Asin asinh=Asinh atan=Atan
+atan2=Atan2 atanh=Atanh audio.decode_wav=DecodeWav audio.encode_wav=EncodeWav batch_to_space_nd=BatchToSpaceND
+betainc=Betainc bitcast=Bitcast bitwise.bitwise_and=BitwiseAnd bitwise.bitwise_or=BitwiseOr bitwise.bitwise_xor=BitwiseXor
+bitwise.invert=Invert bitwise.left_shift=LeftShift bitwise.right_shift=RightShift broadcast_to=BroadcastTo
+check_numerics=CheckNumerics check_pinned=CheckPinned cholesky=Cholesky conv=Conv
+conv2d_backprop_filter_v2=Conv2DBackpropFilterV2 conv2d_backprop_input_v2=Conv2DBackpropInputV2 cos=Cos cosh=Cosh
+cross=Cross debugging.check_numerics=CheckNumerics debugging.is_finite=IsFinite debugging.is_inf=IsInf
+debugging.is_nan=IsNan decode_base64=DecodeBase64 decode_compressed=DecodeCompressed diag=Diag digamma=Digamma
+dtypes.as_string=AsString dynamic_partition=DynamicPartition dynamic_stitch=DynamicStitch encode_base64=EncodeBase64 erf=Erf
+erfc=Erfc expm1=Expm1 extract_volume_patches=ExtractVolumePatches fake_quant_with_min_max_args=FakeQuantWithMinMaxArgs
+fake_quant_with_min_max_args_gradient=FakeQuantWithMinMaxArgsGradient fake_quant_with_min_max_vars=FakeQuantWithMinMaxVars
+fake_quant_with_min_max_vars_gradient=FakeQuantWithMinMaxVarsGradient
+fake_quant_with_min_max_vars_per_channel=FakeQuantWithMinMaxVarsPerChannel
+fake_quant_with_min_max_vars_per_channel_gradient=FakeQuantWithMinMaxVarsPerChannelGradient fft=FFT fft2d=FFT2D fft3d=FFT3D
+fftnd=FFTND floor_div=FloorDiv floormod=FloorMod greater=Greater greater_equal=GreaterEqual identity_n=IdentityN ifft=IFFT
+ifft2d=IFFT2D ifft3d=IFFT3D ifftnd=IFFTND igamma=Igamma igammac=Igammac image.decode_and_crop_jpeg=DecodeAndCropJpeg
+image.decode_bmp=DecodeBmp image.decode_gif=DecodeGif image.decode_jpeg=DecodeJpeg image.decode_jxl=DecodeJxl
+image.decode_png=DecodePng image.decode_webp=DecodeWebP image.encode_jpeg=EncodeJpeg
+image.extract_jpeg_shape=ExtractJpegShape image.hsv_to_rgb=HSVToRGB image.resize_area=ResizeArea image.rgb_to_hsv=RGBToHSV
+invert_permutation=InvertPermutation io.decode_and_crop_jpeg=DecodeAndCropJpeg io.decode_base64=DecodeBase64
+io.decode_bmp=DecodeBmp io.decode_compressed=DecodeCompressed io.decode_gif=DecodeGif io.decode_jpeg=DecodeJpeg
+io.decode_jxl=DecodeJxl io.decode_png=DecodePng io.decode_proto=DecodeProtoV2 io.decode_webp=DecodeWebP
+io.encode_base64=EncodeBase64 io.encode_jpeg=EncodeJpeg io.encode_proto=EncodeProto io.extract_jpeg_shape=ExtractJpegShape
+io.matching_files=MatchingFiles io.parse_tensor=ParseTensor io.write_file=WriteFile irfftnd=IRFFTND is_finite=IsFinite
+is_inf=IsInf is_nan=IsNan less=Less less_equal=LessEqual lgamma=Lgamma linalg.band_part=MatrixBandPart
+linalg.cholesky=Cholesky linalg.cross=Cross linalg.det=MatrixDeterminant linalg.inv=MatrixInverse
+linalg.logm=MatrixLogarithm linalg.lu=Lu linalg.qr=Qr linalg.slogdet=LogMatrixDeterminant linalg.solve=MatrixSolve
+linalg.sqrtm=MatrixSquareRoot linalg.tensor_diag=Diag log=Log log1p=Log1p logical_and=LogicalAnd logical_not=LogicalNot
+logical_or=LogicalOr manip.batch_to_space_nd=BatchToSpaceND manip.reverse=ReverseV2 manip.scatter_nd=ScatterNd
+manip.space_to_batch_nd=SpaceToBatchND manip.tile=Tile matching_files=MatchingFiles math.acosh=Acosh math.asin=Asin
+math.asinh=Asinh math.atan=Atan math.atan2=Atan2 math.atanh=Atanh math.betainc=Betainc math.cos=Cos math.cosh=Cosh
+math.digamma=Digamma math.erf=Erf math.erfc=Erfc math.expm1=Expm1 math.floormod=FloorMod math.greater=Greater
+math.greater_equal=GreaterEqual math.igamma=Igamma math.igammac=Igammac math.invert_permutation=InvertPermutation
+math.is_finite=IsFinite math.is_inf=IsInf math.is_nan=IsNan math.less=Less math.less_equal=LessEqual math.lgamma=Lgamma
+math.log=Log math.log1p=Log1p math.logical_and=LogicalAnd math.logical_not=LogicalNot math.logical_or=LogicalOr
+math.maximum=Maximum math.minimum=Minimum math.mod=FloorMod math.negative=Neg math.nextafter=NextAfter
+math.polygamma=Polygamma math.reciprocal=Reciprocal math.rint=Rint math.segment_max=SegmentMax math.segment_mean=SegmentMean
+math.segment_min=SegmentMin math.segment_prod=SegmentProd math.segment_sum=SegmentSum math.sin=Sin math.sinh=Sinh
+math.softsign=Softsign math.square=Square math.squared_difference=SquaredDifference math.tan=Tan math.tanh=Tanh
+math.unsorted_segment_max=UnsortedSegmentMax math.unsorted_segment_min=UnsortedSegmentMin
+math.unsorted_segment_prod=UnsortedSegmentProd math.unsorted_segment_sum=UnsortedSegmentSum math.xlogy=Xlogy math.zeta=Zeta
+matrix_band_part=MatrixBandPart matrix_determinant=MatrixDeterminant matrix_inverse=MatrixInverse matrix_solve=MatrixSolve
+matrix_square_root=MatrixSquareRoot maximum=Maximum minimum=Minimum mod=FloorMod negative=Neg
+nn.conv3d_backprop_filter=Conv3DBackpropFilterV2 nn.conv3d_backprop_filter_v2=Conv3DBackpropFilterV2 nn.elu=Elu
+nn.l2_loss=L2Loss nn.local_response_normalization=LRN nn.lrn=LRN nn.quantized_avg_pool=QuantizedAvgPool
+nn.quantized_conv2d=QuantizedConv2D nn.quantized_max_pool=QuantizedMaxPool nn.quantized_relu_x=QuantizedReluX nn.relu=Relu
+nn.selu=Selu nn.softsign=Softsign nn.tanh=Tanh no_op=NoOp parse_tensor=ParseTensor polygamma=Polygamma qr=Qr
+quantization.fake_quant_with_min_max_args=FakeQuantWithMinMaxArgs
+quantization.fake_quant_with_min_max_args_gradient=FakeQuantWithMinMaxArgsGradient
+quantization.fake_quant_with_min_max_vars=FakeQuantWithMinMaxVars
+quantization.fake_quant_with_min_max_vars_gradient=FakeQuantWithMinMaxVarsGradient
+quantization.fake_quant_with_min_max_vars_per_channel=FakeQuantWithMinMaxVarsPerChannel
+quantization.fake_quant_with_min_max_vars_per_channel_gradient=FakeQuantWithMinMaxVarsPerChannelGradient
+quantization.quantized_concat=QuantizedConcat quantized_concat=QuantizedConcat ragged_fill_empty_rows=RaggedFillEmptyRows
+ragged_fill_empty_rows_grad=RaggedFillEmptyRowsGrad random_index_shuffle=RandomIndexShuffle realdiv=RealDiv
+reciprocal=Reciprocal reverse=ReverseV2 reverse_v2=ReverseV2 rfftnd=RFFTND rint=Rint scatter_nd=ScatterNd
+segment_max=SegmentMax segment_mean=SegmentMean segment_min=SegmentMin segment_prod=SegmentProd segment_sum=SegmentSum
+signal.fft=FFT signal.fft2d=FFT2D signal.fft3d=FFT3D signal.ifft=IFFT signal.ifft2d=IFFT2D signal.ifft3d=IFFT3D sin=Sin
+sinh=Sinh space_to_batch_nd=SpaceToBatchND sparse_matmul=SparseMatMul spectral.fft=FFT spectral.fft2d=FFT2D
+spectral.fft3d=FFT3D spectral.ifft=IFFT spectral.ifft2d=IFFT2D spectral.ifft3d=IFFT3D square=Square
+squared_difference=SquaredDifference string_strip=StringStrip string_to_hash_bucket_fast=StringToHashBucketFast
+string_to_hash_bucket_strong=StringToHashBucketStrong strings.as_string=AsString strings.lower=StringLower
+strings.strip=StringStrip strings.to_hash_bucket_fast=StringToHashBucketFast
+strings.to_hash_bucket_strong=StringToHashBucketStrong strings.unicode_script=UnicodeScript
+strings.unicode_transcode=UnicodeTranscode strings.upper=StringUpper tan=Tan tanh=Tanh tensor_scatter_add=TensorScatterAdd
+tensor_scatter_nd_add=TensorScatterAdd tensor_scatter_nd_max=TensorScatterMax tensor_scatter_nd_min=TensorScatterMin
+tensor_scatter_nd_sub=TensorScatterSub tensor_scatter_sub=TensorScatterSub tile=Tile timestamp=Timestamp
+train.sdca_fprint=SdcaFprint train.sdca_optimizer=SdcaOptimizer train.sdca_shrink_l1=SdcaShrinkL1 truncatediv=TruncateDiv
+truncatemod=TruncateMod unravel_index=UnravelIndex unsorted_segment_max=UnsortedSegmentMax
+unsorted_segment_min=UnsortedSegmentMin unsorted_segment_prod=UnsortedSegmentProd unsorted_segment_sum=UnsortedSegmentSum
+write_file=WriteFile zeta=Zeta
+"""

@@ -1,0 +1,531 @@
+"""`tf.Graph`: one GraphBuilder, with the views, collections and stacks that scripts see beside it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from placesim.devices.names import DeviceSpec as ParsedDevice
+from placesim.errors import GraphBuildError
+from placesim.graph.builder import GraphBuilder
+from placesim.graph.graph import COLUMNS, Node
+from placesim.ops.attributes import Attrs
+from placesim.ops.registry import load_registry
+from placesim.runtime.graph_shapes import GraphShapes
+from placesim.tf1 import device_spec
+from placesim.tf1.tensor import Operation, Tensor
+
+_PYTHON_ERRORS: dict[str, type[Exception]] = {"TypeError": TypeError, "ValueError": ValueError}
+
+
+class Graph:
+    """A graph under construction.  `builder` holds its nodes and scopes, `shapes` their static shapes."""
+
+    building_function = False
+
+    def __init__(self) -> None:
+        self.builder = GraphBuilder(load_registry(), file=script_file())
+        self.builder.graph.versions = {"producer": PRODUCER}
+        self.builder.on_node = self._take_up
+        self.shapes = GraphShapes(self.builder.graph)
+        self.seed: int | None = None
+        self.seedless_ops = 0
+        self._operations: list[Operation] = []
+        self._collections: dict[str, list[Any]] = {}
+        self._finalized = False
+        self._control_flow_context: Any = None
+        self._extra_attrs: tuple[tuple[str, Callable[[Node], Any]], ...] = ()
+        self._consumers: list[list[int]] | None = None
+        self._unfeedable: set[Tensor] = set()
+        self._unfetchable: set[Operation] = set()
+        self._lock = threading.RLock()
+        self._container = ""
+        self.variable_creators: list[Any] = []
+
+    # --- nodes ------------------------------------------------------------------------------------------------------
+
+    def _take_up(self, node: Node) -> None:
+        """Takes a node just made: shape, view and control flow; ValueError, and the node is out, where its shape refuses."""
+        error = self.shapes.refusal(node.id)
+        if error is not None:
+            nodes = self.builder.graph.nodes
+            nodes.pop()
+            del self.builder.graph.ids[node.name]
+            self.shapes.forget(node.id)
+            raise error
+        operation = Operation(self, node)
+        self._operations.append(operation)
+        if self._extra_attrs:
+            self._add_extra_attrs(operation)
+        if self._control_flow_context is not None:
+            self._control_flow_context.AddOp(operation)
+
+    def _add_extra_attrs(self, operation: Operation) -> None:
+        for name, find in self._extra_attrs:
+            value = find(operation.node)
+            if value is not None and name not in operation.node.attrs:
+                operation._set_attr(name, value)
+
+    def make(
+        self, op: str, full_name: str, inputs: Iterable[Tensor], attrs: Attrs | None = None, control_inputs: Any = ()
+    ) -> Operation:
+        """An operation of inputs that are tensors; its name is claimed already.  Raises what TensorFlow's Python would."""
+        self._check_not_finalized()
+        builder = self.builder
+        nodes, slots = [], []
+        for tensor in inputs:
+            nodes.append(tensor.op.node.id)
+            slots.append(tensor.value_index)
+        location = self.location()
+        try:
+            given = builder.intern(op, attrs) if attrs else builder._empty_attrs
+            controls = tuple(operation.node.id for operation in control_inputs)
+            node = builder.add_resolved(op, full_name, tuple(nodes), tuple(slots), given, controls, location)
+        except GraphBuildError as error:
+            raise python_error(error) from None
+        return self._operations[node.id]
+
+    def claim_name(self, op: str, name: str | None) -> str:
+        """The full name of an operation to be made.  Raises ValueError for what is no name."""
+        self._check_not_finalized()
+        try:
+            return self.builder.claim_name(op, name)
+        except GraphBuildError as error:
+            raise python_error(error) from None
+
+    def make_constant(self, tensor: Any, name: str | None) -> Tensor:
+        """A Const of a TensorValue."""
+        full = self.claim_name("Const", name)
+        node = self.builder.add_constant(full, tensor, self.builder._empty_attrs, (), self.location())
+        return self._operations[node.id].outputs[0]
+
+    def create_op(
+        self,
+        op_type: str,
+        inputs: Iterable[Tensor],
+        dtypes: Any = None,
+        input_types: Any = None,
+        name: str | None = None,
+        attrs: Any = None,
+        op_def: Any = None,
+        compute_shapes: bool = True,
+        compute_device: bool = True,
+    ) -> Operation:
+        """An operation of tensors; `attrs` are AttrValue messages or placesim's own values."""
+        given = {}
+        for key, value in (attrs or {}).items():
+            if hasattr(value, "WhichOneof"):
+                from placesim.formats.tensorflow.attr_value import read_attr
+
+                value = read_attr(value)
+            given[key] = value
+        return self.make(op_type, self.claim_name(op_type, name), list(inputs), given)
+
+    def location(self) -> int:
+        """The line of the script that is being run, packed as the graph holds it; 0 where there is none."""
+        file = self.builder.graph.file
+        frame = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code.co_filename == file:
+                return frame.f_lineno * COLUMNS + 1
+            frame = frame.f_back  # type: ignore[assignment]
+        return 0
+
+    def operation(self, node: Node | int) -> Operation:
+        """The view of a node."""
+        return self._operations[node if isinstance(node, int) else node.id]
+
+    def consumers(self, tensor: Tensor) -> list[Operation]:
+        """The operations that read a tensor, in graph order."""
+        if self._consumers is None:
+            self._consumers = []
+        found = self._consumers
+        for operation in self._operations[len(found) :]:
+            found.append([])
+            for i in dict.fromkeys(operation.node.input_nodes):
+                if i < len(found):
+                    found[i].append(operation.node.id)
+        readers = (self._operations[i] for i in found[tensor.op.node.id])
+        return [op for op in readers if tensor.node_ref in op.node.inputs]
+
+    def _forget_consumers(self) -> None:
+        self._consumers = None
+
+    # --- scopes -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def name_scope(self, name: str | None) -> Iterator[str]:
+        """`tf.name_scope` on this graph.  Raises ValueError for what is no scope's name."""
+        if name and not isinstance(name, str):
+            raise TypeError(f"'name' for name_scope must be a string, got {name!r} of type {type(name)}.")
+        builder = self.builder
+        saved = builder.prefix
+        try:
+            builder.prefix = builder.open_scope(name)
+        except GraphBuildError as error:
+            raise python_error(error) from None
+        try:
+            yield builder.prefix
+        finally:
+            builder.prefix = saved
+
+    def get_name_scope(self) -> str:
+        """The current scope, without its slash."""
+        return self.builder.prefix.rstrip("/")
+
+    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
+        """The name that an op or scope would get here."""
+        used = self.builder._names_in_use
+        before = dict(used) if not mark_as_used else used
+        found = self.builder.unique_name(name)
+        self.builder._names_in_use = before
+        return found
+
+    @property
+    def _name_stack(self) -> str:
+        return self.builder.prefix.rstrip("/")
+
+    @contextmanager
+    def device(self, device_name_or_function: Any) -> Iterator[None]:
+        """`tf.device` on this graph.  Raises ValueError for what is no device."""
+        with self.builder.device(self._device_scope(device_name_or_function)):
+            yield
+
+    def _device_scope(self, device: Any) -> Any:
+        if device is None:
+            return None
+        if hasattr(device, "spec") and isinstance(device.spec, ParsedDevice):
+            return device.spec
+        if isinstance(device, device_spec.DeviceSpec):
+            return device.parsed
+        if callable(device):
+            return lambda node: _device_text(device(self._operations[node.id]))
+        return device_spec.parse(as_text(device))
+
+    def _colocation_op(self, target: Any) -> Operation:
+        if isinstance(target, Operation):
+            return target
+        found = _operation_of(target)
+        if found is None:
+            from placesim.tf1.conversion import convert_to_tensor
+
+            found = convert_to_tensor(target).op
+        return found
+
+    @contextmanager
+    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
+        """`tf.colocate_with` on this graph."""
+        if op is None and not ignore_existing:
+            raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not True")
+        nodes = () if op is None else (self._colocation_op(op).node,)
+        with self.builder.colocate_with(nodes, ignore_existing):
+            yield
+
+    _colocate_with_for_gradient = colocate_with
+
+    @contextmanager
+    def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
+        """`tf.control_dependencies` on this graph; None also leaves the control flow context."""
+        if control_inputs is None:
+            saved = self._control_flow_context
+            self._control_flow_context = None
+            try:
+                with self.builder.control_dependencies(None):
+                    yield
+            finally:
+                self._control_flow_context = saved
+            return
+        ids = []
+        for item in control_inputs:
+            element = getattr(item, "control_dependency", item)
+            element = self.as_graph_element(_graph_element(element))
+            ids.append((element.op if isinstance(element, Tensor) else element).node.id)
+        with self.builder.control_dependencies(ids):
+            yield
+
+    @contextmanager
+    def as_default(self) -> Iterator[Graph]:
+        """Makes this the default graph; the name scope starts at its own root."""
+        stack = _stacks.graphs
+        stack.append(self)
+        try:
+            yield self
+        finally:
+            if stack and stack[-1] is self:
+                stack.pop()
+            else:
+                raise AssertionError(f"Nesting violated for default stack of {type(self)} objects")
+
+    @contextmanager
+    def _attr_scope(self, attrs: dict[str, Any]) -> Iterator[None]:
+        saved = self._extra_attrs
+        self._extra_attrs = (*[(name, _always(value)) for name, value in attrs.items()], *saved)
+        try:
+            yield
+        finally:
+            self._extra_attrs = saved
+
+    @contextmanager
+    def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
+        """Gradients of ops of these types are those registered under the names given."""
+        if not isinstance(op_type_map, dict):
+            raise TypeError("op_type_map must be a dictionary mapping strings to strings")
+        with self._by_type("_gradient_op_type", op_type_map):
+            yield
+
+    @contextmanager
+    def _kernel_label_map(self, op_to_kernel_label_map: dict[str, str]) -> Iterator[None]:
+        with self._by_type("_kernel", op_to_kernel_label_map):
+            yield
+
+    @contextmanager
+    def _by_type(self, attr: str, values: dict[str, str]) -> Iterator[None]:
+        saved = self._extra_attrs
+        self._extra_attrs = ((attr, lambda node: values.get(node.op)), *saved)
+        try:
+            yield
+        finally:
+            self._extra_attrs = saved
+
+    @contextmanager
+    def container(self, container_name: str) -> Iterator[str]:
+        """Stateful ops inside have this container."""
+        saved = self._extra_attrs, self._container
+        self._container = container_name
+
+        def find(node: Node) -> str | None:
+            definition = node.signature.definition
+            has_container = definition is not None and definition.is_stateful and "container" in definition.attrs
+            return container_name if has_container else None
+
+        self._extra_attrs = (("container", find), *self._extra_attrs)
+        try:
+            yield container_name
+        finally:
+            self._extra_attrs, self._container = saved
+
+    # --- finding ----------------------------------------------------------------------------------------------------
+
+    def get_operations(self) -> list[Operation]:
+        """All operations, in the order they were made."""
+        return list(self._operations)
+
+    def get_operation_by_name(self, name: str) -> Operation:
+        """Raises KeyError where there is none, ValueError for a tensor's name, TypeError for what is no text."""
+        if not isinstance(name, str):
+            raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
+        found = self.as_graph_element(name, allow_tensor=False, allow_operation=True)
+        return found  # type: ignore[no-any-return]
+
+    def get_tensor_by_name(self, name: str) -> Tensor:
+        """Raises KeyError where there is none, ValueError for an operation's name, TypeError for what is no text."""
+        if not isinstance(name, str):
+            raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
+        found = self.as_graph_element(name, allow_tensor=True, allow_operation=False)
+        return found  # type: ignore[no-any-return]
+
+    def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
+        """The tensor or operation of a name, or the object itself.  Raises KeyError, ValueError or TypeError."""
+        from placesim.tf1.graph_elements import find_element
+
+        return find_element(self, obj, allow_tensor, allow_operation)
+
+    _as_graph_element_locked = as_graph_element
+
+    def _get_operation_by_name(self, name: str) -> Operation:
+        return self._operations[self.builder.graph.ids[name]]
+
+    _get_operation_by_name_unsafe = _get_operation_by_name
+
+    # --- collections ------------------------------------------------------------------------------------------------
+
+    def add_to_collection(self, name: Any, value: Any) -> None:
+        """Adds a value to a collection."""
+        self._check_not_finalized()
+        self._collections.setdefault(name, []).append(value)
+
+    def add_to_collections(self, names: Any, value: Any) -> None:
+        """Adds a value to each of some collections."""
+        for name in (names,) if isinstance(names, str) else sorted(set(names)):
+            self.add_to_collection(name, value)
+
+    def get_collection_ref(self, name: Any) -> list[Any]:
+        """The collection itself, made if there is none."""
+        return self._collections.setdefault(name, [])
+
+    def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
+        """A copy of a collection; with `scope` those whose names the pattern matches from the start."""
+        found = self._collections.get(name, [])
+        if scope is None:
+            return list(found)
+        import re
+
+        pattern = re.compile(scope)
+        return [item for item in found if hasattr(item, "name") and pattern.match(item.name)]
+
+    def get_all_collection_keys(self) -> list[Any]:
+        """The names of all collections that are texts."""
+        return [name for name in self._collections if isinstance(name, str)]
+
+    @property
+    def collections(self) -> list[Any]:
+        return list(self._collections)
+
+    def clear_collection(self, name: Any) -> None:
+        """Takes a collection away."""
+        self._check_not_finalized()
+        self._collections.pop(name, None)
+
+    # --- state ------------------------------------------------------------------------------------------------------
+
+    def finalize(self) -> None:
+        """From now on nothing is added."""
+        self._finalized = True
+
+    def _unsafe_unfinalize(self) -> None:
+        self._finalized = False
+
+    @property
+    def finalized(self) -> bool:
+        return self._finalized
+
+    def _check_not_finalized(self) -> None:
+        if self._finalized:
+            raise RuntimeError("Graph is finalized and cannot be modified.")
+
+    @property
+    def functions(self) -> dict[str, Any]:
+        """The function library."""
+        return self.builder.graph.functions
+
+    @property
+    def version(self) -> int:
+        return len(self._operations)
+
+    @property
+    def graph_def_versions(self) -> Any:
+        """The VersionDef."""
+        return self.as_graph_def().versions
+
+    @property
+    def _last_id(self) -> int:
+        return len(self._operations)
+
+    def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
+        """The GraphDef, as a protocol buffer message."""
+        from placesim.tf1 import graph_defs
+
+        return graph_defs.graph_def(self, from_version, add_shapes)
+
+    def prevent_feeding(self, tensor: Tensor) -> None:
+        """The tensor can't be fed."""
+        self._unfeedable.add(tensor)
+
+    def is_feedable(self, tensor: Tensor) -> bool:
+        """Whether the tensor can be fed."""
+        return tensor not in self._unfeedable
+
+    def prevent_fetching(self, op: Operation) -> None:
+        """The operation can't be fetched."""
+        self._unfetchable.add(op)
+
+    def is_fetchable(self, tensor_or_op: Any) -> bool:
+        """Whether the tensor or operation can be fetched."""
+        return (tensor_or_op.op if isinstance(tensor_or_op, Tensor) else tensor_or_op) not in self._unfetchable
+
+    def switch_to_thread_local(self) -> None:
+        """Scopes are one thread's at a time here: nothing is to be done."""
+
+    def _get_control_flow_context(self) -> Any:
+        return self._control_flow_context
+
+    def _set_control_flow_context(self, context: Any) -> None:
+        self._control_flow_context = context
+
+
+PRODUCER = 2474
+"""The version that TensorFlow 2.21 writes into its GraphDefs."""
+
+
+def _always(value: Any) -> Callable[[Node], Any]:
+    return lambda node: value
+
+
+def python_error(error: GraphBuildError) -> Exception:
+    """What TensorFlow's Python raises for it."""
+    return _PYTHON_ERRORS.get(error.type_name, ValueError)(error.message)
+
+
+def as_text(value: Any) -> str:
+    """A text of what must be one.  Raises TypeError."""
+    if isinstance(value, bytes):
+        return value.decode()
+    if not isinstance(value, str):
+        raise TypeError(f"Expected binary or unicode string, got {value!r}")
+    return value
+
+
+def _device_text(found: Any) -> str:
+    return found.to_string() if isinstance(found, device_spec.DeviceSpec) else as_text(found)
+
+
+def _graph_element(value: Any) -> Any:
+    find = getattr(value, "_as_graph_element", None)
+    return value if find is None else find()
+
+
+def _operation_of(value: Any) -> Operation | None:
+    found = getattr(value, "op", None)
+    return found if isinstance(found, Operation) else None
+
+
+# --- the default graph ----------------------------------------------------------------------------------------------
+
+
+class _Stacks(threading.local):
+    """Each thread has its own stack of default graphs, and its own graph at the bottom."""
+
+    def __init__(self) -> None:
+        self.graphs: list[Graph] = []
+        self.bottom: Graph | None = None
+
+
+_stacks = _Stacks()
+
+
+def get_default_graph() -> Graph:
+    """The innermost default graph of this thread."""
+    if _stacks.graphs:
+        return _stacks.graphs[-1]
+    if _stacks.bottom is None:
+        _stacks.bottom = Graph()
+    return _stacks.bottom
+
+
+def reset_default_graph() -> None:
+    """A new graph at the bottom.  Raises AssertionError inside another graph's scope."""
+    if _stacks.graphs:
+        raise AssertionError(
+            "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the nesting and "
+            "create a new graph."
+        )
+    _stacks.bottom = None
+
+
+_script: str | None = None
+
+
+def set_script(file: str) -> None:
+    """The file whose lines the nodes of new graphs stand in."""
+    global _script
+    _script = file
+
+
+def script_file() -> str:
+    """The script that is being run: the one that was set, else the process's main module."""
+    if _script is not None:
+        return _script
+    return getattr(sys.modules.get("__main__"), "__file__", None) or ""

@@ -1,0 +1,71 @@
+"""A graph as the protocol buffer messages that scripts ask for: GraphDef, NodeDef, OpDef."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from placesim.formats.tensorflow.function_def import write_function
+from placesim.formats.tensorflow.attr_value import write_attr, write_shape
+from placesim.formats.tensorflow.messages import message_class, parse
+from placesim.formats.tensorflow.node_def import NodeWriter
+from placesim.ops.attributes import Shape
+from placesim.ops.definitions import ArgDef
+from placesim.tf1.tensor import Operation
+
+if TYPE_CHECKING:
+    from placesim.tf1.graph import Graph
+
+
+def node_def(operation: Operation) -> Any:
+    """A node's NodeDef, with the attrs that have their defaults."""
+    graph, node = operation.graph.builder.graph, operation.node
+    attrs = graph.full_attrs(node)
+    pieces = NodeWriter().write(node.name, node.op, graph.input_texts(node), node.device, attrs)
+    return parse("NodeDef", b"".join(pieces))
+
+
+def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = False) -> Any:
+    """The GraphDef of a graph; nodes made before `from_version` are left out."""
+    message = message_class("GraphDef")()
+    for operation in graph._operations[from_version or 0 :]:
+        added = message.node.add()
+        added.CopyFrom(node_def(operation))
+        if add_shapes and operation.outputs:
+            shapes = added.attr["_output_shapes"].list
+            for tensor in operation.outputs:
+                shapes.shape.append(write_shape(Shape(tensor.sizes)))
+    writer = NodeWriter()
+    for function in graph.functions.values():
+        message.library.function.append(parse("FunctionDef", write_function(function, writer)))
+    for name, version in graph.builder.graph.versions.items():
+        setattr(message.versions, name, version)
+    return message
+
+
+def op_def(operation: Operation) -> Any:
+    """An op's definition as an OpDef message."""
+    definition = operation.node.signature.definition
+    message = message_class("OpDef")(name=operation.type)
+    if definition is None:
+        return message
+    for args, field in ((definition.inputs, message.input_arg), (definition.outputs, message.output_arg)):
+        for arg in args:
+            _write_arg(arg, field.add())
+    for attr in definition.attrs.values():
+        added = message.attr.add(name=attr.name, type=attr.type)
+        if attr.has_default:
+            added.default_value.CopyFrom(write_attr(attr.default))
+    message.is_stateful = definition.is_stateful
+    message.is_commutative = definition.is_commutative
+    message.is_aggregate = definition.is_aggregate
+    return message
+
+
+def _write_arg(arg: ArgDef, message: Any) -> None:
+    message.name = arg.name
+    if arg.dtype is not None:
+        message.type = arg.dtype.number
+    message.type_attr = arg.type_attr or ""
+    message.number_attr = arg.number_attr or ""
+    message.type_list_attr = arg.type_list_attr or ""
+    message.is_ref = arg.is_ref

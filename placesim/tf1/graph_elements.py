@@ -1,0 +1,83 @@
+"""Names -> tensors and operations of a graph, with TensorFlow's words for what is not there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from placesim.tf1.tensor import Operation, Tensor
+
+if TYPE_CHECKING:
+    from placesim.tf1.graph import Graph
+
+
+def find_element(graph: Graph, obj: Any, allow_tensor: bool, allow_operation: bool) -> Any:
+    """The tensor or operation that a name or object means.  Raises KeyError, ValueError or TypeError."""
+    if allow_tensor and allow_operation:
+        kinds = "Tensor or Operation"
+    elif allow_tensor:
+        kinds = "Tensor"
+    elif allow_operation:
+        kinds = "Operation"
+    else:
+        raise ValueError("allow_tensor and allow_operation can't both be False.")
+    convert = getattr(obj, "_as_graph_element", None)
+    if convert is not None:
+        obj = convert()
+    if isinstance(obj, bytes):
+        obj = obj.decode()
+    if isinstance(obj, str):
+        return _find_name(graph, obj, allow_tensor, allow_operation)
+    if isinstance(obj, Tensor) and allow_tensor:
+        if obj.graph is not graph:
+            raise ValueError(f"Tensor {obj} is not an element of this graph.")
+        return obj
+    if isinstance(obj, Operation) and allow_operation:
+        if obj.graph is not graph:
+            raise ValueError(f"Operation {obj} is not an element of this graph.")
+        return obj
+    raise TypeError(f"Can not convert a {type(obj).__name__} into a {kinds}.")
+
+
+def _find_name(graph: Graph, name: str, allow_tensor: bool, allow_operation: bool) -> Any:
+    ids = graph.builder.graph.ids
+    if ":" in name and allow_tensor:
+        return _find_tensor(graph, name)
+    if ":" not in name and allow_operation:
+        if name not in ids:
+            raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
+        return graph._operations[ids[name]]
+    if ":" not in name:  # a tensor was wanted
+        if name in ids:
+            message = f"The name {name!r} refers to an Operation, not a Tensor. Tensor names must be of the form "
+            raise ValueError(message + '"<op_name>:<output_index>".')
+        message = f"The name {name!r} looks like an (invalid) Operation name, not a Tensor. Tensor names must be of the form "
+        raise ValueError(message + '"<op_name>:<output_index>".')
+    message = f"The name {name!r} looks like an (invalid) Operation name, not a Tensor. "
+    op_name = name.split(":")
+    if len(op_name) == 2 and op_name[0] in ids:
+        raise ValueError(f"The name {name!r} refers to a Tensor, not an Operation.")
+    raise ValueError(f"The name {name!r} looks like a Tensor name, not an Operation.")
+
+
+def _find_tensor(graph: Graph, name: str) -> Tensor:
+    ids = graph.builder.graph.ids
+    op_name, _, index = name.partition(":")
+    try:
+        slot = int(index)
+    except ValueError:
+        raise ValueError(
+            f"The name {name!r} looks a like a Tensor name, but is not a valid one. Tensor names must be of the form "
+            '"<op_name>:<output_index>".'
+        ) from None
+    if op_name not in ids:
+        raise KeyError(
+            f"The name {name!r} refers to a Tensor which does not exist. The operation, {op_name!r}, does not exist in the "
+            "graph."
+        )
+    operation = graph._operations[ids[op_name]]
+    if not -len(operation.outputs) <= slot < len(operation.outputs):
+        raise KeyError(
+            f"The name {name!r} refers to a Tensor which does not exist. The operation, {op_name!r}, exists but only has "
+            f"{len(operation.outputs)} outputs."
+        )
+    return operation.outputs[slot]

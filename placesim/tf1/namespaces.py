@@ -1,0 +1,93 @@
+"""The modules of the public API (`tf.nn`, `tf.train`) and what is in them, each found when it is first asked for."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from placesim.tf1.exports import packages, table
+
+
+def find(name: str) -> Any:
+    """What `tf.NAME` is.  Raises AttributeError for what is no name, NotImplementedError's words for what is not there yet."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    export = table().get(name)
+    if export is not None:
+        if not export.module:
+            from placesim.tf1.generated import gen
+
+            return gen(export.name)
+        return getattr(import_module("placesim.tf1." + export.module), export.name)
+    if is_package(name):
+        return namespace(name)
+    parent, _, last = name.rpartition(".")
+    where = f"tensorflow.{parent}" if parent else "tensorflow"
+    from placesim.tf1.missing import absent
+
+    found = absent(name)
+    if found is not None:
+        return found
+    raise AttributeError(f"module '{where}' has no attribute '{last}'")
+
+
+_OWN = ("compat", "compat.v1", "raw_ops")
+
+
+def is_package(name: str) -> bool:
+    """Whether `tf.NAME` is a module."""
+    return name in packages() or name in _OWN
+
+
+class Namespace(ModuleType):
+    """A module of the API whose names are found when they are asked for."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__("tensorflow." + prefix if prefix else "tensorflow")
+        self.__dict__["__path__"] = []
+        self._prefix = prefix
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = _find_in(self._prefix, name)
+        self.__dict__[name] = found
+        return found
+
+    def __dir__(self) -> list[str]:
+        return public_names(self._prefix)
+
+
+def _find_in(prefix: str, name: str) -> Any:
+    if prefix == "raw_ops":
+        from placesim.tf1.generated import gen
+
+        try:
+            return gen(name)
+        except KeyError:
+            raise AttributeError(f"module 'tensorflow.raw_ops' has no attribute '{name}'") from None
+    for version in ("compat.v1", "compat.v2"):
+        if prefix == version:
+            return find(name)
+        if prefix.startswith(version + "."):
+            return find(f"{prefix.removeprefix(version + '.')}.{name}")
+    if prefix == "compat" and name in ("v1", "v2"):
+        return namespace("")
+    if not prefix and name == "newaxis":
+        return None
+    return find(f"{prefix}.{name}" if prefix else name)
+
+
+@cache
+def namespace(prefix: str) -> ModuleType:
+    """The module `tf.PREFIX`."""
+    return Namespace(prefix)
+
+
+def public_names(prefix: str) -> list[str]:
+    """The names that stand directly in a module of the API."""
+    start = prefix + "." if prefix else ""
+    names = {name[len(start) :].partition(".")[0] for name in (*table(), *packages()) if name.startswith(start)}
+    return sorted(names)

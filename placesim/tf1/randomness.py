@@ -1,0 +1,43 @@
+"""The seeds of random ops: the graph's, and what an op gets of it."""
+
+from __future__ import annotations
+
+from placesim.graph.variables import DEFAULT_SEED
+from placesim.tf1.graph import Graph, get_default_graph
+
+_MOST = 2**31 - 1
+
+
+def set_random_seed(seed: int | None) -> None:
+    """`tf.set_random_seed`: the graph's seed."""
+    get_default_graph().seed = seed
+
+
+def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
+    """Both seeds of an op: the graph's and its own, where only the graph has one a count of the ops that have none."""
+    graph = get_default_graph()
+    if graph.seed is not None:
+        if op_seed is None:
+            op_seed = _count(graph)
+        seeds = _folded(graph.seed), _folded(op_seed)
+    elif op_seed is not None:
+        seeds = DEFAULT_SEED, _folded(op_seed)
+    else:
+        return None, None
+    # 0, 0 means no seed, so another one is taken
+    return (0, _MOST) if seeds == (0, 0) else seeds
+
+
+def op_seeds(seed: int | None) -> dict[str, int]:
+    """The attrs `seed` and `seed2` of an op with this seed."""
+    first, second = get_seed(seed)
+    return {"seed": first or 0, "seed2": second or 0}
+
+
+def _count(graph: Graph) -> int:
+    graph.seedless_ops += 1
+    return graph.seedless_ops - 1
+
+
+def _folded(seed: int) -> int:
+    return seed % _MOST

@@ -1,0 +1,57 @@
+"""Which TensorFlow this is, and the switches between its versions' behaviour."""
+
+from __future__ import annotations
+
+VERSION = __version__ = "2.21.0"
+GIT_VERSION = "placesim"
+GRAPH_DEF_VERSION = 2474
+GRAPH_DEF_VERSION_MIN_CONSUMER = 0
+GRAPH_DEF_VERSION_MIN_PRODUCER = 0
+
+
+def disable_v2_behavior() -> None:
+    """It is off here."""
+
+
+def disable_eager_execution() -> None:
+    """It is off here."""
+
+
+def disable_v2_tensorshape() -> None:
+    """Shapes are v1's here."""
+
+
+def enable_v2_tensorshape() -> None:
+    """Raises: shapes are v1's here."""
+    raise _no_eager("tf.enable_v2_tensorshape")
+
+
+def disable_tensor_equality() -> None:
+    """Tensors are equal to themselves alone here."""
+
+
+def enable_tensor_equality() -> None:
+    """Raises: tensors are equal to themselves alone here."""
+    raise _no_eager("tf.enable_tensor_equality")
+
+
+def enable_v2_behavior() -> None:
+    """Raises: scripts are read as TensorFlow 1's."""
+    raise _no_eager("tf.enable_v2_behavior")
+
+
+def enable_eager_execution(config: object = None, device_policy: object = None, execution_mode: object = None) -> None:
+    """Raises: scripts make graphs here."""
+    raise _no_eager("tf.enable_eager_execution")
+
+
+def executing_eagerly() -> bool:
+    """Never."""
+    return False
+
+
+def _no_eager(name: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"{name} is not there: placesim.tf1 builds graphs and runs them in sessions. Export the GraphDef of a tf.function with "
+        "TensorFlow (get_concrete_function().graph.as_graph_def()) and give that to placesim (`placesim convert`)."
+    )

@@ -1,0 +1,410 @@
+"""`tf.TensorShape` and `tf.Dimension` as the v1 API has them: a shape's elements are Dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from placesim.runtime.shapes import Dims
+
+
+class Dimension:
+    """One dimension; `value` is None where it is unknown, and then so is what is computed with it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        if isinstance(value, Dimension):
+            self._value: int | None = value._value
+        elif value is None:
+            self._value = None
+        else:
+            try:
+                self._value = int(value.__index__())
+            except AttributeError:
+                message = f"Dimension value must be integer or None or have an __index__ method, got value '{value!r}' "
+                raise TypeError(message + f"with type '{type(value)!r}'") from None
+            if self._value < 0:
+                raise ValueError(f"Dimension {self._value} must be >= 0")
+
+    @property
+    def value(self) -> int | None:
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Dimension({self._value!r})"
+
+    def __str__(self) -> str:
+        return "?" if self._value is None else str(self._value)
+
+    def __eq__(self, other: object) -> Any:
+        try:
+            other = as_dimension(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+        if self._value is None or other._value is None:
+            return None
+        return self._value == other._value
+
+    def __ne__(self, other: object) -> Any:
+        found = self.__eq__(other)
+        return found if found is None or found is NotImplemented else not found
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __int__(self) -> Any:
+        return self._value
+
+    def __index__(self) -> Any:
+        return self._value
+
+    def __hash__(self) -> int:
+        if self._value is None:
+            raise ValueError("Cannot hash a Dimension of unknown value.")
+        return hash(self._value)
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether both may be one."""
+        other = as_dimension(other)
+        return self._value is None or other._value is None or self._value == other._value
+
+    def assert_is_compatible_with(self, other: Any) -> None:
+        """ValueError where they differ."""
+        if not self.is_compatible_with(other):
+            raise ValueError(f"Dimensions {self} and {other} are not compatible")
+
+    def merge_with(self, other: Any) -> Dimension:
+        """What both say.  Raises ValueError."""
+        other = as_dimension(other)
+        self.assert_is_compatible_with(other)
+        return Dimension(other._value if self._value is None else self._value)
+
+    def _with(self, other: Any, compute: Callable[[int, int], Any]) -> Any:
+        try:
+            other = as_dimension(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+        if self._value is None or other._value is None:
+            return Dimension(None)
+        return Dimension(compute(self._value, other._value))
+
+    def _compare(self, other: Any, compute: Callable[[int, int], bool]) -> Any:
+        other = as_dimension(other)
+        return None if self._value is None or other._value is None else compute(self._value, other._value)
+
+    def __add__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: a + b)
+
+    def __radd__(self, other: Any) -> Any:
+        return self + other
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: a - b)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: b - a)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: a * b)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self * other
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: a // b)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: b // a)
+
+    def __div__(self, other: Any) -> Any:
+        return self // other
+
+    def __truediv__(self, other: Any) -> Any:
+        raise TypeError(f"unsupported operand type(s) for /: 'Dimension' and '{type(other).__name__}', please use // instead")
+
+    def __rtruediv__(self, other: Any) -> Any:
+        raise TypeError(f"unsupported operand type(s) for /: '{type(other).__name__}' and 'Dimension', please use // instead")
+
+    def __mod__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: a % b)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: b % a)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare(other, lambda a, b: a < b)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare(other, lambda a, b: a <= b)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(other, lambda a, b: a > b)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(other, lambda a, b: a >= b)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Dimension, (self._value,)
+
+
+def as_dimension(value: Any) -> Dimension:
+    """A Dimension of a number, None or a Dimension."""
+    return value if isinstance(value, Dimension) else Dimension(value)
+
+
+def dimension_value(dimension: Any) -> int | None:
+    """`tf.compat.dimension_value`."""
+    return dimension.value if isinstance(dimension, Dimension) else dimension
+
+
+def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
+    """`tf.compat.dimension_at_index`."""
+    if shape.rank is None:
+        return Dimension(None)
+    found: Dimension = shape.dims[index]  # type: ignore[index]
+    return found
+
+
+class TensorShape:
+    """A static shape; `dims` is None where the rank is unknown.  `sizes` is the same as a tuple with -1 for unknown."""
+
+    __slots__ = ("sizes",)
+
+    def __init__(self, dims: Any) -> None:
+        self.sizes: Dims
+        if dims is None:
+            self.sizes = None
+        elif isinstance(dims, TensorShape):
+            self.sizes = dims.sizes
+        elif hasattr(dims, "dim") and hasattr(dims, "unknown_rank"):  # a TensorShapeProto
+            self.sizes = None if dims.unknown_rank else tuple(dim.size for dim in dims.dim)
+        else:
+            try:
+                iterator = iter(dims)
+            except TypeError:
+                iterator = iter((dims,))
+            self.sizes = tuple(map(_size, iterator))
+
+    @classmethod
+    def of(cls, sizes: Dims) -> TensorShape:
+        """The shape of dimensions as placesim holds them."""
+        shape = cls.__new__(cls)
+        shape.sizes = sizes
+        return shape
+
+    @property
+    def dims(self) -> list[Dimension] | None:
+        return None if self.sizes is None else [_dimension(size) for size in self.sizes]
+
+    @property
+    def rank(self) -> int | None:
+        return None if self.sizes is None else len(self.sizes)
+
+    @property
+    def ndims(self) -> int | None:
+        return self.rank
+
+    @property
+    def _dims(self) -> tuple[int | None, ...] | None:
+        return None if self.sizes is None else tuple(None if size < 0 else size for size in self.sizes)
+
+    def __repr__(self) -> str:
+        return "TensorShape(None)" if self.sizes is None else f"TensorShape({self.dims!r})"
+
+    def __str__(self) -> str:
+        if self.sizes is None:
+            return "<unknown>"
+        texts = ["?" if size < 0 else str(size) for size in self.sizes]
+        return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+    def __len__(self) -> int:
+        if self.sizes is None:
+            raise ValueError("Cannot take the length of shape with unknown rank.")
+        return len(self.sizes)
+
+    def __bool__(self) -> bool:
+        return self.sizes is not None
+
+    def __iter__(self) -> Iterator[Dimension]:
+        if self.sizes is None:
+            raise ValueError("Cannot iterate over a shape with unknown rank.")
+        return iter([_dimension(size) for size in self.sizes])
+
+    def __getitem__(self, key: Any) -> Any:
+        if self.sizes is not None:
+            if isinstance(key, slice):
+                return TensorShape.of(self.sizes[key])
+            return _dimension(self.sizes[key])
+        if not isinstance(key, slice):
+            return Dimension(None)
+        start, stop = key.start or 0, key.stop
+        if key.step is not None:
+            raise ValueError("Steps are not yet handled")
+        if stop is None:
+            return unknown_shape()
+        if start < 0 or stop < 0:
+            return unknown_shape()
+        return unknown_shape(rank=stop - start)
+
+    def __add__(self, other: Any) -> TensorShape:
+        return self.concatenate(other)
+
+    def __radd__(self, other: Any) -> TensorShape:
+        return as_shape(other).concatenate(self)
+
+    def __eq__(self, other: object) -> Any:
+        try:
+            other = as_shape(other)
+        except TypeError:
+            return NotImplemented
+        return self.sizes == other.sizes
+
+    def __ne__(self, other: object) -> Any:
+        try:
+            other = as_shape(other)
+        except TypeError:
+            return NotImplemented
+        if self.rank is None or other.rank is None:
+            raise ValueError("The inequality of unknown TensorShapes is undefined.")
+        return self.sizes != other.sizes
+
+    def __hash__(self) -> int:
+        return hash(self.sizes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TensorShape, (self._dims,)
+
+    def num_elements(self) -> int | None:
+        """How many elements, None where that is unknown."""
+        if not self.is_fully_defined():
+            return None
+        count = 1
+        for size in self.sizes or ():
+            count *= size
+        return count
+
+    def is_fully_defined(self) -> bool:
+        """Whether every dimension is known."""
+        return self.sizes is not None and all(size >= 0 for size in self.sizes)
+
+    def assert_is_fully_defined(self) -> None:
+        """ValueError where something is unknown."""
+        if not self.is_fully_defined():
+            raise ValueError(f"Shape {self} is not fully defined")
+
+    def as_list(self) -> list[int | None]:
+        """The sizes, None where unknown.  Raises ValueError for an unknown rank."""
+        if self.sizes is None:
+            raise ValueError("as_list() is not defined on an unknown TensorShape.")
+        return [None if size < 0 else size for size in self.sizes]
+
+    def as_proto(self) -> Any:
+        """A TensorShapeProto."""
+        from placesim.formats.tensorflow.attr_value import write_shape
+        from placesim.ops.attributes import Shape
+
+        return write_shape(Shape(self.sizes))
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether both may be one."""
+        other = as_shape(other)
+        if self.sizes is None or other.sizes is None:
+            return True
+        same_rank = len(self.sizes) == len(other.sizes)
+        return same_rank and all(a < 0 or b < 0 or a == b for a, b in zip(self.sizes, other.sizes, strict=True))
+
+    def assert_is_compatible_with(self, other: Any) -> None:
+        """ValueError where they differ."""
+        if not self.is_compatible_with(other):
+            raise ValueError(f"Shapes {self} and {other} are incompatible")
+
+    def assert_same_rank(self, other: Any) -> None:
+        """ValueError where the ranks are known and differ."""
+        other = as_shape(other)
+        if self.rank is not None and other.rank is not None and self.rank != other.rank:
+            raise ValueError(f"Shapes {self} and {other} must have the same rank")
+
+    def assert_has_rank(self, rank: int) -> None:
+        """ValueError for another rank."""
+        if self.rank not in (None, rank):
+            raise ValueError(f"Shape {self} must have rank {rank}")
+
+    def merge_with(self, other: Any) -> TensorShape:
+        """What both say.  Raises ValueError."""
+        other = as_shape(other)
+        if self.sizes is None:
+            return other
+        if other.sizes is None:
+            return self
+        try:
+            self.assert_same_rank(other)
+            return TensorShape([a.merge_with(b) for a, b in zip(self.dims or (), other.dims or (), strict=True)])
+        except ValueError:
+            raise ValueError(f"Shapes {self} and {other} are not compatible") from None
+
+    def concatenate(self, other: Any) -> TensorShape:
+        """This shape's dimensions, then the other's."""
+        other = as_shape(other)
+        return unknown_shape() if self.sizes is None or other.sizes is None else TensorShape.of(self.sizes + other.sizes)
+
+    def with_rank(self, rank: int) -> TensorShape:
+        """This shape where it has that rank or may have.  Raises ValueError."""
+        try:
+            return self.merge_with(unknown_shape(rank=rank))
+        except ValueError:
+            raise ValueError(f"Shape {self} must have rank {rank}") from None
+
+    def with_rank_at_least(self, rank: int) -> TensorShape:
+        """ValueError for a lower rank."""
+        if self.rank is not None and self.rank < rank:
+            raise ValueError(f"Shape {self} must have rank at least {rank}")
+        return self
+
+    def with_rank_at_most(self, rank: int) -> TensorShape:
+        """ValueError for a higher rank."""
+        if self.rank is not None and self.rank > rank:
+            raise ValueError(f"Shape {self} must have rank at most {rank}")
+        return self
+
+    def most_specific_compatible_shape(self, other: Any) -> TensorShape:
+        """What both have in common; the rest is unknown."""
+        other = as_shape(other)
+        if self.sizes is None or other.sizes is None or len(self.sizes) != len(other.sizes):
+            return unknown_shape()
+        return TensorShape.of(tuple(a if a == b else -1 for a, b in zip(self.sizes, other.sizes, strict=True)))
+
+    def is_subtype_of(self, other: TensorShape) -> bool:
+        """Whether every tensor of this shape has the other."""
+        if other.sizes is None:
+            return True
+        if self.sizes is None or len(self.sizes) != len(other.sizes):
+            return False
+        return all(o in (-1, s) for s, o in zip(self.sizes, other.sizes, strict=True))
+
+
+def _size(value: Any) -> int:
+    if value.__class__ is int and value >= 0:
+        return int(value)
+    found = as_dimension(value)._value
+    return -1 if found is None else found
+
+
+def _dimension(size: int) -> Dimension:
+    return Dimension(None if size < 0 else size)
+
+
+def as_shape(value: Any) -> TensorShape:
+    """A TensorShape of whatever names one."""
+    return value if isinstance(value, TensorShape) else TensorShape(value)
+
+
+def unknown_shape(rank: int | None = None, ndims: int | None = None) -> TensorShape:
+    """Nothing known but perhaps the rank."""
+    found = ndims if rank is None else rank
+    return TensorShape.of(None if found is None else (-1,) * found)
+
+
+def scalar() -> TensorShape:
+    """`[]`."""
+    return TensorShape.of(())

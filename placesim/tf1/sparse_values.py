@@ -1,0 +1,135 @@
+"""`tf.IndexedSlices` and `tf.SparseTensor`: several tensors that stand for one."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from placesim.tf1 import dtypes
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.graph import Graph, get_default_graph
+from placesim.tf1.shapes import TensorShape
+from placesim.tf1.tensor import Operation, Tensor
+
+
+class IndexedSlicesValue(NamedTuple):
+    """The value of IndexedSlices, as arrays."""
+
+    values: Any
+    indices: Any
+    dense_shape: Any = None
+
+
+class SparseTensorValue(NamedTuple):
+    """The value of a SparseTensor, as arrays."""
+
+    indices: Any
+    values: Any
+    dense_shape: Any
+
+
+class IndexedSlices:
+    """Rows `values` at the places `indices` of a tensor that is zero elsewhere."""
+
+    def __init__(self, values: Tensor, indices: Tensor, dense_shape: Tensor | None = None) -> None:
+        self.values = values
+        self.indices = indices
+        self.dense_shape = dense_shape
+
+    @property
+    def op(self) -> Operation:
+        return self.values.op
+
+    @property
+    def name(self) -> str:
+        return self.values.name
+
+    @property
+    def device(self) -> str:
+        return self.values.device
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        return self.values.dtype
+
+    @property
+    def graph(self) -> Graph:
+        return self.values.graph
+
+    @property
+    def shape(self) -> TensorShape:
+        from placesim.tf1.constant_values import constant_value_as_shape
+
+        return TensorShape(None) if self.dense_shape is None else constant_value_as_shape(self.dense_shape)
+
+    def get_shape(self) -> TensorShape:
+        """The static shape of what it stands for."""
+        return self.shape
+
+    def __neg__(self) -> IndexedSlices:
+        return IndexedSlices(-self.values, self.indices, self.dense_shape)  # type: ignore[operator]
+
+    def __str__(self) -> str:
+        shape = "" if self.dense_shape is None else f", dense_shape={self.dense_shape}"
+        return f"IndexedSlices(indices={self.indices}, values={self.values}{shape})"
+
+
+class SparseTensor:
+    """Elements `values` at `indices` of a tensor of shape `dense_shape`."""
+
+    def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
+        with get_default_graph().name_scope("SparseTensor"):
+            self._indices = convert_to_tensor(indices, dtypes.int64, "indices")
+            self._values = convert_to_tensor(values, name="values")
+            self._dense_shape = convert_to_tensor(dense_shape, dtypes.int64, "dense_shape")
+
+    @classmethod
+    def from_value(cls, value: Any) -> SparseTensor:
+        """A SparseTensor of a value of one."""
+        if isinstance(value, cls):
+            return value
+        return cls(value.indices, value.values, value.dense_shape)
+
+    @property
+    def indices(self) -> Tensor:
+        return self._indices
+
+    @property
+    def values(self) -> Tensor:
+        return self._values
+
+    @property
+    def dense_shape(self) -> Tensor:
+        return self._dense_shape
+
+    @property
+    def op(self) -> Operation:
+        return self._values.op
+
+    @property
+    def name(self) -> str:
+        return self._values.name
+
+    @property
+    def device(self) -> str:
+        return self._values.device
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        return self._values.dtype
+
+    @property
+    def graph(self) -> Graph:
+        return self._indices.graph
+
+    @property
+    def shape(self) -> TensorShape:
+        from placesim.tf1.constant_values import constant_value_as_shape
+
+        return constant_value_as_shape(self._dense_shape)
+
+    def get_shape(self) -> TensorShape:
+        """The static shape of what it stands for."""
+        return self.shape
+
+    def __str__(self) -> str:
+        return f"SparseTensor(indices={self._indices}, values={self._values}, dense_shape={self._dense_shape})"

@@ -1,0 +1,158 @@
+"""Runs a script with `tensorflow` answered by placesim.tf1, and writes down what it made, as the corpus' recorder did."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pickle
+import re
+import signal
+import sys
+import tempfile
+import traceback
+import types
+from pathlib import Path
+from typing import Any
+
+from tests.tf1.corpus import Record
+
+TIME_LIMIT = 120
+"""Seconds that a script may take."""
+
+
+def record_in_fork(script: Path, mode: str = "plain") -> Record:
+    """What a script makes, from a process of its own; `died` where that came to an end without telling."""
+    with tempfile.NamedTemporaryFile(delete=False) as told:
+        pass
+    try:
+        child = os.fork()
+        if not child:
+            _tell(script, mode, told.name)
+        _, status = os.waitpid(child, 0)
+        data = Path(told.name).read_bytes()
+        return pickle.loads(data) if data else {"died": f"exit status {status}"}
+    finally:
+        os.unlink(told.name)
+
+
+def _tell(script: Path, mode: str, path: str) -> None:
+    signal.alarm(TIME_LIMIT)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            found = record(script, mode)
+            os.chdir("/")
+        data = pickle.dumps(found)
+    except BaseException:
+        data = pickle.dumps({"died": traceback.format_exc()})
+    Path(path).write_bytes(data)
+    os._exit(0)
+
+
+class _Stop(BaseException):
+    """The script has come to its first session."""
+
+
+def record(script: Path, mode: str = "plain") -> Record:
+    """What a script makes; it runs in this process, which is not fit for another one then."""
+    import random
+
+    import numpy as np
+
+    from placesim.tf1 import graph, importing
+
+    importing.install()
+    graph.set_script(str(script))
+    graphs: list[Any] = []
+    make = graph.Graph.__init__
+
+    def noted(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        graphs.append(self)
+
+    graph.Graph.__init__ = noted  # type: ignore[method-assign]
+    random.seed(0)
+    np.random.seed(0)
+    told: Record = {"session": []}
+    _watch_sessions(mode, graphs, told["session"])
+    out = io.StringIO()
+    sys.argv = [str(script)]
+    sys.path.insert(0, str(script.parent))
+    module = types.ModuleType("__main__")
+    module.__file__ = str(script)
+    sys.modules["__main__"] = module
+    with contextlib.redirect_stdout(out):
+        try:
+            exec(compile(script.read_text(), str(script), "exec"), module.__dict__)
+        except _Stop:
+            told["exit"] = "stop"
+        except SystemExit as error:
+            told["exit"] = error.code
+        except Exception as error:
+            told["exception"] = _exception(error, script)
+    here = os.getcwd()
+    told["stdout"] = re.sub(r"0x[0-9a-f]{6,}", "0x<address>", out.getvalue()).replace(here, "<cwd>")
+    default = graph.get_default_graph()
+    told["graph"] = [_graph(one, one is default) for one in graphs if one.get_operations() and not one.building_function]
+    return told
+
+
+def _watch_sessions(mode: str, graphs: list[Any], told: list[Any]) -> None:
+    """Notes the sessions that are made; `soft` makes them place softly and without a log, `stop` ends at the first."""
+    try:
+        from placesim.tf1.session import watching
+    except ImportError:
+        return
+
+    def made(target: Any, config: Any) -> Any:
+        if mode == "stop" and any(graph.get_operations() for graph in graphs):
+            raise _Stop
+        told.append({"target": target, "config": config})
+        if mode != "soft":
+            return config
+        return watching.softened(config)
+
+    watching.on_session(made)
+
+
+def _exception(error: BaseException, script: Path) -> Record:
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(script)]
+    mro = [kind.__name__ for kind in type(error).__mro__]
+    trace = "".join(traceback.format_exception(error))
+    found = {"type": type(error).__name__, "message": str(error), "mro": mro, "trace": trace}
+    return found | {"line": lines[-1] if lines else None}
+
+
+def _graph(graph: Any, is_default: bool) -> Record:
+    """A graph in plain values."""
+    core = graph.builder.graph
+    nodes = [(node.name, node.op, core.input_texts(node), node.device, core.full_attrs(node)) for node in core.nodes]
+    outputs = {op.name: [(t.dtype.name, t.sizes) for t in op.outputs] for op in graph.get_operations() if op.outputs}
+    collections = {
+        str(name): [_item(item) for item in graph.get_collection(name)]
+        for name in sorted(graph.get_all_collection_keys())
+        if graph.get_collection(name)
+    }
+    return {
+        "default": is_default,
+        "seed": graph.seed,
+        "node": nodes,
+        "outputs": outputs,
+        "collection": collections,
+        "function": list(core.functions.values()),
+    }
+
+
+def _item(item: Any) -> Any:
+    """An item of a collection as the corpus writes it."""
+    if isinstance(item, int | float | str | bool):
+        return item
+    described = getattr(item, "collection_record", None)
+    if described is not None:
+        return described()
+    kind = type(item).__name__
+    if kind in ("Tensor", "Operation"):
+        return item.name
+    name = getattr(item, "name", None)
+    return {kind: name} if isinstance(name, str) else {"object": kind}
