@@ -485,6 +485,11 @@ def _memory_limit(given: int | str | None) -> int | None:
         raise UsageError(f"memory limit: {wrong}") from None
 
 
+def machine_of(options: Options) -> tuple[tuple[TaskInventory, ...], MachineLinks]:
+    """What the options say of the machine, without any graph: its tasks, and the links between them."""
+    return _machine(None, options)
+
+
 class _Machine(NamedTuple):
     """What each task has, and how they reach each other."""
 

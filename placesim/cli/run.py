@@ -86,6 +86,7 @@ def run_command(
     from placesim.cli.output import write_creation, write_memory_log
     from placesim.cli.progress import TerminalProgress
     from placesim.cli.reports import ReportWriter
+    from placesim.cli.scripts import is_live, run_live
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
 
@@ -98,6 +99,8 @@ def run_command(
         return place_graphs([graph], form, given(values), summary, log_filters, log_creation)
     if log_filters and values["log_placement"] is None:
         values["log_placement"] = True
+    if is_live(graph, form, feeds, values, summary=summary, log_memory=log_memory, trace=trace):
+        return run_live(graph, given(values), log_filters, log_creation=log_creation)
     options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
     loaded = load_graph(graph, options)
     with (

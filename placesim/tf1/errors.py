@@ -35,10 +35,11 @@ UNAUTHENTICATED = 16
 class OpError(Exception):
     """A status of the runtime: `message`, `node_def` and `op` of the node where that is known, and `error_code`.
 
-    `original` is placesim's own error, whose hints and locations the command line prints.
+    `original` is placesim's own error, whose hints the command line prints, and `graph` the graph whose nodes it names.
     """
 
     original: own.PlacesimError | None = None
+    graph: Any = None
 
     def __init__(self, node_def: Any, op: Any, message: Any, error_code: int, *args: Any) -> None:
         super().__init__()
@@ -152,4 +153,5 @@ def as_tensorflow(error: own.PlacesimError, graph: Graph | None) -> Exception:
     node_def = None if op is None else op.node_def
     found: OpError = kind(node_def, op, error.message)
     found.original = error
+    found.graph = None if graph is None else graph.builder.graph
     return found

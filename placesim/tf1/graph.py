@@ -44,6 +44,8 @@ class Graph:
         self._lock = threading.RLock()
         self._container = ""
         self.variable_creators: list[Any] = []
+        if kept is not None and not self.building_function:
+            kept.append(self)
 
     # --- nodes ------------------------------------------------------------------------------------------------------
 
@@ -515,6 +517,8 @@ def reset_default_graph() -> None:
     _stacks.bottom = None
 
 
+kept: list[Graph] | None = None
+"""Every graph that is made, where someone wants them all at the end: whoever runs a script for its graph."""
 _script: str | None = None
 
 
