@@ -108,10 +108,9 @@ def run_script(path: str | Path, options: Options, tell: Callable[[str], None] |
     """
     from placesim.scripts import record_script
 
+    _check_no_model(options, "a Python script")
     read_bytes(path)
-    return record_script(
-        path, until=options.until, arguments=tuple(options.arguments), timeout=options.timeout, tell=tell
-    )
+    return record_script(path, options, tell)
 
 
 def read_stream(stream: IO[Any], name: str) -> Any:
@@ -145,14 +144,19 @@ def read_lines(path: str, options: Options | None = None) -> Iterator[tuple[str,
 
 
 def _loaded(file: GraphFile, directory: Path, options: Options) -> Loaded:
-    for option, value in (("tag", options.tags), ("signature", options.signature)):
-        if value:
-            raise UsageError(f"--{option} has no meaning here: got a graph file, expected a model of TensorFlow's")
+    _check_no_model(options, "a graph file")
     if options.checkpoint is not None:
         from placesim.formats.tensorflow.restoring import with_checkpoint
 
         file = with_checkpoint(file, options.checkpoint)
     return Loaded(file, directory)
+
+
+def _check_no_model(options: Options, got: str) -> None:
+    """UsageError for options that choose among what a model holds."""
+    for option, value in (("tag", options.tags), ("signature", options.signature)):
+        if value:
+            raise UsageError(f"--{option} has no meaning here: got {got}, expected a model of TensorFlow's")
 
 
 def _with_devices(loaded: Loaded, options: Options) -> Loaded:

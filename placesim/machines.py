@@ -1,7 +1,7 @@
 """The simulated machine that sessions of a Python program run on: what the program says, else what its environment says.
 
-    with placesim.machine(gpu=2):
-        session = tf.Session()
+with placesim.machine(gpu=2):
+    session = tf.Session()
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ ended as plain values.  It runs with its user's rights, as any program does.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from placesim.errors import DeadlineExceededError, GraphFileError, Location, PlacesimError, Problem, UnavailableError
+from placesim.errors import DeadlineExceededError, Location, PlacesimError, UnavailableError
+from placesim.options import Options
 
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); import placesim; del sys.path[0]; \
 from placesim.tf1.script_process import main; main()"
@@ -45,49 +45,47 @@ class ScriptRefusedError(ScriptFailedError):
 
 def script_command(path: str | Path, job: Mapping[str, Any], arguments: Sequence[str]) -> list[str]:
     """The command line of a process that runs a script; `job` says what for, in plain values."""
-    return [sys.executable, "-P", "-c", _BOOT, _PACKAGE_PARENT, json.dumps(job), str(path), *arguments]
+    return [sys.executable, "-P", "-c", _BOOT, _PACKAGE_PARENT, json.dumps(job, default=str), str(path), *arguments]
 
 
-def record_script(
-    path: str | Path,
-    *,
-    until: str,
-    arguments: Sequence[str] = (),
-    timeout: float | None = None,
-    environment: Mapping[str, str] | None = None,
-    tell: Callable[[str], None] | None = None,
-) -> bytes:
-    """Run a script as far as `until` says, and give what it built by then.
+MACHINE_OPTIONS = ("cpu", "gpu", "gpu_model", "inventory", "link", "environment")
+"""What a script sees of the options that its graph is asked for with: the machine."""
 
-    What it prints goes to standard error, and so does what `tell` is told at its end.  Raises ScriptFailedError for an
-    exception of the script's, DeadlineExceededError after `timeout` seconds, UnavailableError where its process is lost, and
-    GraphFileError where there is no such script.
+
+def record_script(path: str | Path, options: Options, tell: Callable[[str], None] | None = None) -> bytes:
+    """Run a script on the machine of the options as far as their `until` says, and give what it built by then.
+
+    What it prints goes to standard error.  `tell` is told how far it ran.  Raises ScriptFailedError for an exception of the
+    script's, DeadlineExceededError after `timeout` seconds, and UnavailableError where its process is lost.
     """
     with tempfile.TemporaryDirectory(prefix="placesim-") as folder:
         answer = Path(folder, "answer")
-        job = {"purpose": "record", "until": until, "answer": str(answer)}
-        code = _run(script_command(path, job, arguments), path, timeout, environment)
+        machine = {name: value for name in MACHINE_OPTIONS if (value := getattr(options, name)) is not None}
+        job = {"purpose": "record", "until": options.until, "answer": str(answer), "options": machine}
+        code = _run(script_command(path, job, options.arguments), path, options.timeout)
         data = _read(answer)
     if data is None:
-        how = f"signal {-code}, perhaps for want of memory" if code < 0 else f"exit code {code} before it was asked what it built"
+        how = (
+            f"signal {-code}, perhaps for want of memory" if code < 0 else f"exit code {code} before it was asked what it built"
+        )
         raise UnavailableError(f"the process of {path} has ended with {how}")
     head, _, graph = data.partition(b"\n")
     said = json.loads(head)
     if "error" in said:
-        _fail(str(path), said["error"])
+        _fail(said["error"])
     if tell is not None:
         tell(said["told"])
     return graph
 
 
-def _run(command: Sequence[str], path: str | Path, timeout: float | None, environment: Mapping[str, str] | None) -> int:
+def _run(command: Sequence[str], path: str | Path, timeout: float | None) -> int:
     """The exit code of the script's process, which is ended where this one is interrupted."""
     sys.stdout.flush()
-    process = subprocess.Popen(command, stdout=_standard_error(), env={**os.environ, **(environment or {})})
+    process = subprocess.Popen(command, stdout=_standard_error())
     try:
         return process.wait(timeout)
     except subprocess.TimeoutExpired:
-        message = f"Timed out waiting for {path} to come to its first step: it ran for {timeout:g} seconds"
+        message = f"Timed out waiting for {path}: it has run for {timeout:g} seconds"
         raise DeadlineExceededError(message) from None
     finally:
         if process.poll() is None:
@@ -113,10 +111,8 @@ def _read(answer: Path) -> bytes | None:
         return None
 
 
-def _fail(path: str, error: Mapping[str, Any]) -> NoReturn:
+def _fail(error: Mapping[str, Any]) -> NoReturn:
     """Raise what became of a script."""
-    if error["kind"] == "unreadable":
-        raise GraphFileError((Problem(Location(path, *error["place"]), error["message"]),))
     kind = ScriptRefusedError if error["raised_by_tensorflow"] else ScriptFailedError
     found = kind(error["kind"], error["message"], Location(error["file"], error["line"], error["column"]))
     found.help = tuple(error["help"])

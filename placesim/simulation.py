@@ -410,9 +410,7 @@ def open_machine(config: Config, options: Options, process: GpuProcess, *, puts_
     settled = override_config(config, options if puts_counts_aside else replace(options, cpu=None, gpu=None))
     tasks, links = _machine(None, options)
     devices = _session_devices(tasks, settled, replace(options, process=process), log.append)
-    return OpenedMachine(
-        devices, build_device_set(devices, settled), settled, tuple(log), options, process, tasks, links
-    )
+    return OpenedMachine(devices, build_device_set(devices, settled), settled, tuple(log), options, process, tasks, links)
 
 
 def open_ledger(machine: Sequence[Device], options: Options, process: GpuProcess) -> Ledger | None:

@@ -61,7 +61,7 @@ def load_graph(graph: str, options: Options) -> Loaded:
     return load(graph, None, options) if built is None else load(BytesIO(built), graph, options)
 
 
-_scripts: dict[tuple[str, str, tuple[str, ...]], bytes] = {}
+_scripts: dict[str, tuple[Options, bytes]] = {}
 
 
 def _built(graph: str, options: Options) -> bytes | None:
@@ -73,10 +73,10 @@ def _built(graph: str, options: Options) -> bytes | None:
     from placesim.cli.output import complain
     from placesim.loading import run_script
 
-    key = (graph, options.until, tuple(options.arguments))
-    if key not in _scripts:
-        _scripts[key] = run_script(graph, options, lambda told: complain(f"{told}\n"))
-    return _scripts[key]
+    known = _scripts.get(graph)
+    if known is None or known[0] != options:
+        known = _scripts[graph] = options, run_script(graph, options, lambda told: complain(f"{told}\n"))
+    return known[1]
 
 
 def read_once(graph: str, options: Options) -> bytes | None:

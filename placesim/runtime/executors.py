@@ -33,8 +33,8 @@ def build_executor(
     """What runs the partitions of one step or one function, as often as wanted; `states` are those of the devices by name.
 
     The order is fixed beforehand where it can be.  With a `pool` the ops that deserve a thread of their own run in it.  With a
-    `ledger` the memory of each node is accounted for.  `is_body` tells a function's.  Where
-    nothing of a step can run, `let_others` lets other steps, and says whether to try again.  Raises what `build_program` raises.
+    `ledger` the memory of each node is accounted for.  `is_body` tells a function's.  Where nothing
+    of a step can run, `let_others` lets other steps, and says whether to try again.  Raises what `build_program` raises.
     """
     kernels = load_kernels()
     programs = [build_program(part.graph, states[part.device.name], kernels, step_resources, call_function) for part in parts]

@@ -367,9 +367,7 @@ class Session:
         calls = FunctionCalls(self.graph, self.device_set, soft, self._states, resources, self.placements.append, self._ledger)
         pool = self._pools.inter_op(self.config) if runs_ops_in_parallel(self.config) else None
         parts = prepared.step.partitions.parts
-        return build_executor(
-            parts, self._states, resources, calls.call, pool, self._ledger, let_others=self._turns.let_others
-        )
+        return build_executor(parts, self._states, resources, calls.call, pool, self._ledger, let_others=self._turns.let_others)
 
 
 def _checked(placement: Placement) -> Placement:

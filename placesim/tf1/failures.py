@@ -39,46 +39,43 @@ def is_tensorflow(error: BaseException) -> bool:
 def describe(error: BaseException, script: str) -> dict[str, Any]:
     """What is told of it, in plain values: class, message, the place in the script, and lines of help."""
     frames = own_frames(error, script)
-    if isinstance(error, SyntaxError) and not frames:
-        place = (error.lineno or 0, error.offset or 0)
-        return {"kind": "unreadable", "place": place, "message": f"no Python: {error.msg}"}
-    kind, message = type(error).__name__, _message(error)
-    lines = _said(error, frames)
-    at = next((frame for frame in reversed(frames) if frame.filename == script), None)
+    file, line, column = script, 0, 0
+    if frames:
+        file, line, column = frames[-1].filename, frames[-1].lineno or 0, (frames[-1].colno or 0) + 1
+    elif isinstance(error, SyntaxError):
+        line, column = error.lineno or 0, error.offset or 0
     return {
-        "kind": kind,
-        "message": message,
-        "file": script,
-        "line": 0 if at is None else at.lineno or 0,
-        "column": 0 if at is None or at.colno is None else at.colno + 1,
+        "kind": type(error).__name__,
+        "message": _message(error),
+        "file": file,
+        "line": line,
+        "column": column,
         "raised_by_tensorflow": is_tensorflow(error),
-        "help": lines,
+        "help": _calls(error, frames),
     }
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, OpError):
-        return str(error.message)
-    text = str(error)
-    return f"No module named {error.name!r}" if isinstance(error, ModuleNotFoundError) and error.name and not text else text
+    if isinstance(error, SyntaxError):
+        return error.msg
+    return str(error.message if isinstance(error, OpError) else error)
 
 
-def _said(error: BaseException, frames: list[traceback.FrameSummary]) -> list[str]:
-    """The calls that led there, the script's line last."""
-    shown = frames[-_MOST_FRAMES:]
-    return [f"{frame.filename}:{frame.lineno}: {(frame.line or '').strip()}" for frame in shown]
+def _calls(error: BaseException, frames: list[traceback.FrameSummary]) -> list[str]:
+    """The source of the innermost frame, and the calls that led there."""
+    if isinstance(error, SyntaxError) and not frames:
+        return [error.text.strip()] if error.text else []
+    shown = [(frame, (frame.line or "").strip()) for frame in frames[: -_MOST_FRAMES - 1 : -1]]
+    return [line if i == 0 else f"called at {frame.filename}:{frame.lineno}: {line}" for i, (frame, line) in enumerate(shown)]
 
 
 def format_failure(error: BaseException, script: str) -> str:
     """The text for standard error: placesim's own where it has better words than the exception, then the script's lines."""
-    frames = own_frames(error, script)
+    told = describe(error, script)
     original = error.original if isinstance(error, OpError) else error if isinstance(error, PlacesimError) else None
-    if original is not None:
-        found = str(format_error(original, _locate(error)))
-    else:
-        told = own.PlacesimError(_message(error))
-        found = f"{type(error).__name__}: {told.message}\n"
-    return found + "".join(f"  at {line}\n" for line in reversed(_said(error, frames)))
+    found = f"{told['kind']}: {told['message']}\n" if original is None else str(format_error(original, _locate(error)))
+    place = own.Location(told["file"], told["line"], told["column"])
+    return found + "".join(f"  {line}\n" for line in (f"at {place}", *told["help"]))
 
 
 def _locate(error: BaseException) -> Any:

@@ -46,7 +46,7 @@ def _set_log(job: Mapping[str, Any]) -> None:
 
 def _end(error: BaseException, path: str, job: Mapping[str, Any]) -> None:
     """Say what became of the script, and end with the code of what was not caught."""
-    from placesim.tf1.failures import describe, format_failure
+    from placesim.tf1.failures import format_failure
 
     if job.get("debug"):
         import traceback
@@ -56,9 +56,5 @@ def _end(error: BaseException, path: str, job: Mapping[str, Any]) -> None:
         sys.stdout.flush()
     except OSError:
         sys.exit(1)
-    found = describe(error, path)
-    if found["kind"] == "unreadable":
-        sys.stderr.write(f"SyntaxError: {path}:{found['place'][0]}:{found['place'][1]}: {found['message']}\n")
-        sys.exit(2)
     sys.stderr.write(format_failure(error, path))
     sys.exit(1)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from placesim.errors import PlacesimError
 from placesim.graph.steps import Config, Feed, Fetch, GraphFile, Step
-from placesim.machines import current_machine
+from placesim.machines import current_machine, override_machines
 from placesim.tf1 import graph as graphs
 from placesim.tf1.script_process import answer, execute, exit_code, leave
-from placesim.tf1.session import watching
+from placesim.tf1.session import placement_log, watching
 
 if TYPE_CHECKING:
     from placesim.tf1.graph import Graph
@@ -100,6 +100,12 @@ class Recorder:
             return
         answer(self._job, {"told": told}, data)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was built."""
+        recorded = self._chosen()
+        return not len((self._default_graph() if recorded is None else recorded.graph).builder.graph)
+
     def _file(self) -> GraphFile:
         recorded = self._chosen()
         graph = self._default_graph() if recorded is None else recorded.graph
@@ -169,6 +175,8 @@ def record(path: str, job: Mapping[str, Any]) -> None:
     """Run a script as far as the job says, and answer with what it built, or with what became of it."""
     os.environ.setdefault("MPLBACKEND", "Agg")  # a window would wait for somebody to close it
     graphs.kept = []
+    placement_log.is_silent = True
+    override_machines(job["options"])
     recorder = Recorder(path, job)
     watching.watch(recorder)
     how = "to its end"
@@ -178,6 +186,8 @@ def record(path: str, job: Mapping[str, Any]) -> None:
         code, text = exit_code(error)
         sys.stderr.write(text)
         how += f", which was exit code {code}" if code else ""
+        if code and recorder.is_empty:
+            leave(code)
     except KeyboardInterrupt:
         leave(130)
     except BaseException as error:

@@ -6,13 +6,11 @@ ROWS = {
     "session": "Session InteractiveSession get_default_session",
     "protos": (
         "ConfigProto GPUOptions GraphOptions OptimizerOptions RunOptions RunMetadata NodeDef AttrValue GraphDef MetaGraphDef "
-        "VersionDef=VersionDef Summary=Summary Event HistogramProto LogMessage SessionLog NameAttrList "
-        "summary.Event=Event summary.Summary=Summary summary.SummaryDescription=SummaryDescription summary.SessionLog=SessionLog "
-        "summary.TaggedRunMetadata=TaggedRunMetadata"
+        "Summary Event HistogramProto LogMessage SessionLog NameAttrList "
+        "summary.Event summary.Summary summary.SummaryDescription summary.SessionLog summary.TaggedRunMetadata"
     ),
     "session.devices": (
-        "test.gpu_device_name=gpu_device_name test.is_gpu_available=is_gpu_available test.is_built_with_cuda=is_built_with_cuda "
-        "test.is_built_with_gpu_support=is_built_with_cuda config.experimental.list_local_devices=list_local_devices"
+        "test.gpu_device_name test.is_gpu_available test.is_built_with_cuda test.is_built_with_gpu_support=is_built_with_cuda"
     ),
     "errors": (
         "OpError "

@@ -88,7 +88,9 @@ def _element(graph: Graph, fetch: Any) -> Any:
         found = graph.as_graph_element(fetch, allow_tensor=True, allow_operation=True)
     except TypeError as error:
         kind = type(fetch).__name__
-        raise TypeError(f'Argument `fetch` = {fetch} has invalid type "{kind}" must be a string or Tensor. ({error})') from error
+        raise TypeError(
+            f'Argument `fetch` = {fetch} has invalid type "{kind}" must be a string or Tensor. ({error})'
+        ) from error
     except (ValueError, KeyError) as error:
         raise ValueError(f"Argument `fetch` = {fetch} cannot be interpreted as a Tensor. ({error})") from error
     if not graph.is_fetchable(found):

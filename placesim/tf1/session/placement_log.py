@@ -7,7 +7,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from placesim.escapes import escape
-from placesim.report.text.log import Shows, classic_lines, creation_lines, format_lines, format_mapping, mapping_lines, modern_lines
+from placesim.report.text.log import (
+    Shows,
+    classic_lines,
+    creation_lines,
+    format_lines,
+    format_mapping,
+    mapping_lines,
+    modern_lines,
+)
 
 if TYPE_CHECKING:
     from placesim.options import Options
@@ -16,6 +24,8 @@ if TYPE_CHECKING:
 
 shows_node: Shows | None = None
 """Which nodes are logged, by their names; None: all."""
+is_silent: bool = False
+"""Whether nothing is written, whatever sessions ask for: where a script runs for its graph alone."""
 logs_creation: bool = False
 """Whether what TensorFlow tells of GPUs while it makes them is written too, to standard error."""
 
@@ -26,7 +36,7 @@ class PlacementLog:
 
     def __init__(self, machine: OpenedMachine, options: Options) -> None:
         self._machine = machine
-        self._is_on = machine.config.log_device_placement
+        self._is_on = machine.config.log_device_placement and not is_silent
         self._is_classic = options.log_style == "classic"
         self._fetches: list[str] = []
         self._written = 0
@@ -36,7 +46,7 @@ class PlacementLog:
         if logs_creation:
             told = creation_lines(self._machine.creation_log, self._machine.devices, self._is_classic)
             sys.stderr.write("".join(f"{escape(line)}\n" for line in told))
-        for line in self._machine.creation_log:
+        for line in () if is_silent else self._machine.creation_log:
             if line.severity != "I":
                 sys.stderr.write(f"{escape(line.text)}\n")
         if self._is_on:
@@ -53,7 +63,7 @@ class PlacementLog:
         self._written = len(session.placements)
         if not placements or not self._is_on:
             return
-        lines = classic_lines(placements, self._fetches, shows_node) if self._is_classic else modern_lines(placements, shows_node)
+        lines = (
+            classic_lines(placements, self._fetches, shows_node) if self._is_classic else modern_lines(placements, shows_node)
+        )
         sys.stdout.write(escape(format_lines(lines)))
-
-

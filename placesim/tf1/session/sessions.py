@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from placesim.errors import PlacesimError
 from placesim.formats.tensorflow.messages import message_class
 from placesim.machines import Machine, current_machine
-from placesim.tf1 import errors
+from placesim.tf1.errors import CancelledError, as_tensorflow
 from placesim.tf1.graph import Graph, get_default_graph
 from placesim.tf1.session import watching
 from placesim.tf1.session.configs import config_of
@@ -89,7 +89,7 @@ class BaseSession:
             config = config_of(self._config)
             return open_machine(config, machine.options, machine.process, puts_counts_aside=machine.is_overridden)
         except PlacesimError as error:
-            raise errors.as_tensorflow(error, None) from error
+            raise as_tensorflow(error, None) from error
 
     # --- what it is
 
@@ -109,7 +109,7 @@ class BaseSession:
     def list_devices(self) -> list[DeviceAttributes]:
         """The devices of the session, as its runtime orders them.  Raises CancelledError once it is closed."""
         if self._closed:
-            raise errors.CancelledError(None, None, "Session has been closed.")
+            raise CancelledError(None, None, "Session has been closed.")
         from placesim.tf1.session.devices import incarnation_of
 
         return [
@@ -185,7 +185,7 @@ class BaseSession:
             try:
                 values = self._run_step(computed, feeds, options, metadata)
             except PlacesimError as error:
-                raise errors.as_tensorflow(error, self._graph) from error
+                raise as_tensorflow(error, self._graph) from error
         return [feeds[element] if element in feeds else values.get(element) for element in elements]
 
     def _run_step(self, elements: Sequence[Any], feeds: Mapping[Tensor, Array], options: Any, metadata: Any) -> dict[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from placesim.tf1 import errors
+from placesim.tf1.errors import NotFoundError
 
 if TYPE_CHECKING:
     from placesim.graph.steps import Config
@@ -37,7 +37,7 @@ def _of(known: Mapping[str, Any], target: str) -> Any:
     for prefix, found in known.items():
         if target.startswith(prefix):
             return found
-    raise errors.NotFoundError(
+    raise NotFoundError(
         None,
         None,
         f'No session factory registered for the given session options: {{target: "{target}"}} Registered factories are '

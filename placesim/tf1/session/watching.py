@@ -74,7 +74,8 @@ def closed(session: BaseSession) -> None:
 
 def wants_step(session: BaseSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
     """Whether all want a step computed."""
-    return all([watcher.wants_step(session, elements, feeds) for watcher in _watchers])
+    wishes = [watcher.wants_step(session, elements, feeds) for watcher in _watchers]  # each is asked
+    return all(wishes)
 
 
 def computes_steps() -> bool:
