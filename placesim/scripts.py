@@ -65,10 +65,7 @@ def record_script(path: str | Path, options: Options, tell: Callable[[str], None
         code = _run(script_command(path, job, options.arguments), path, options.timeout)
         data = _read(answer)
     if data is None:
-        how = (
-            f"signal {-code}, perhaps for want of memory" if code < 0 else f"exit code {code} before it was asked what it built"
-        )
-        raise UnavailableError(f"the process of {path} has ended with {how}")
+        raise _ended(path, code)
     head, _, graph = data.partition(b"\n")
     said = json.loads(head)
     if "error" in said:
@@ -109,6 +106,15 @@ def _read(answer: Path) -> bytes | None:
         return answer.read_bytes()
     except FileNotFoundError:
         return None
+
+
+def _ended(path: str | Path, code: int) -> PlacesimError:
+    """For a script whose process gave no answer."""
+    if code < 0:
+        return UnavailableError(f"the process of {path} has ended with signal {-code}, perhaps for want of memory")
+    found = ScriptFailedError("SystemExit", str(code), Location(str(path), 0, 0))
+    found.help = ("it has built no graph; what the script itself is to be told follows `--`",)
+    return found
 
 
 def _fail(error: Mapping[str, Any]) -> NoReturn:
