@@ -93,7 +93,8 @@ def _compare_graph(place: str, wanted: Record, found: Record) -> None:
         raise Difference(f"{place}{len(fewer)} nodes too many, the first {fewer[0][0]} ({fewer[0][1]})")
     _compare_library(place, wanted.get("function") or [], found["function"], functions)
     for name, outputs in wanted["outputs"].items():
-        shapes = [(dtype, None if dims is None else tuple(dims)) for dtype, dims in outputs]
+        shapes = [(dtype, dims and tuple(-1 if dim is None else dim for dim in dims)) for dtype, dims in outputs]
+        shapes = [(dtype, () if dims == [] else dims) for dtype, dims in shapes]
         _same(f"{place}outputs of {name}", shapes, [tuple(item) for item in found["outputs"].get(name, [])])
     _same(f"{place}collections", sorted(wanted["collection"]), sorted(found["collection"]))
     for name, items in wanted["collection"].items():

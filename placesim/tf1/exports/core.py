@@ -26,7 +26,7 @@ ROWS = {
     "graph_keys": "GraphKeys",
     "randomness": "set_random_seed random.set_random_seed=set_random_seed get_seed random.get_seed=get_seed",
     "placeholders": "placeholder placeholder_with_default sparse_placeholder",
-    "grouping": "group tuple",
+    "grouping": "group tuple=gated",
     "sparse_values": "IndexedSlices IndexedSlicesValue SparseTensor SparseTensorValue sparse.SparseTensor=SparseTensor",
     "constant_values": "get_static_value=constant_value contrib.util.constant_value=constant_value",
     "release": (
