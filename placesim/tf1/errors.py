@@ -86,7 +86,9 @@ class OpError(Exception):
         return "".join(lines)
 
 
-def _status(name: str, code: int) -> type[OpError]:
+def _status(name: str, code: int) -> Any:
+    """A subclass of OpError that is made without its code, which is the class's own."""
+
     def __init__(self: OpError, node_def: Any, op: Any, message: Any, *args: Any) -> None:  # noqa: N807
         OpError.__init__(self, node_def, op, message, code, *args)
 
@@ -135,6 +137,10 @@ def raise_exception_on_not_ok_status() -> Iterator[None]:
 
 class OperatorNotAllowedInGraphError(TypeError):
     """A tensor was used where Python needs a value."""
+
+
+class InaccessibleTensorError(ValueError):
+    """A tensor of a graph, or of a branch, that nothing outside it may ask for."""
 
 
 # --- placesim's own errors ------------------------------------------------------------------------------------------

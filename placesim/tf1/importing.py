@@ -67,6 +67,10 @@ def module_for(name: str) -> ModuleType:
         if path == version:
             path = ""
         path = path.removeprefix(version + ".")
+    if path == "core" or path.startswith("core."):
+        from placesim.tf1.protos import GeneratedModule
+
+        return GeneratedModule(name)
     if path in ("compat", "_api", "python") or path.startswith("python."):
         return _Internal(path) if path != "compat" else Namespace("compat")
     if path and not is_package(path):

@@ -65,7 +65,7 @@ class Recorder:
         self._path = path
         self._job = job
         self._sessions: list[_Recorded] = []
-        self.computes = job["until"] == "end"
+        self.computes: bool = job["until"] == "end"
 
     def opened(self, session: BaseSession) -> None:
         """A session was made."""

@@ -226,6 +226,21 @@ def message_class(name: str) -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}"))
 
 
+def enum_wrapper(name: str) -> Any:
+    """An enum of no message, with protobuf's `Name` and `Value`.  Raises KeyError where there is none."""
+    home = _home(name)
+    pool = _pool() if name in ENUMS else _session_pool()
+    return getattr(message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{home}")), name)
+
+
+def enum_value(name: str) -> int:
+    """The number of a value of an enum of no message.  Raises KeyError where there is none."""
+    for enum, numbers in (ENUMS | SESSION_ENUMS).items():
+        if "." not in enum and name in numbers:
+            return numbers[name]
+    raise KeyError(name)
+
+
 @cache
 def _pool() -> descriptor_pool.DescriptorPool:
     pool = descriptor_pool.DescriptorPool()

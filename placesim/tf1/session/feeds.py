@@ -85,13 +85,21 @@ def _as_fed(graph: Graph, tensor: Tensor, key: Any, value: Any) -> Array:
             f"Type of feed value {value} with type {type(value)} is not compatible with Tensor type {wanted}. "
             "Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
         )
-    array: Array = np.asarray(value, dtype=wanted)
+    array = _array(value, wanted)
     shape = tensor.get_shape()
     if not shape.is_compatible_with(array.shape):
         raise ValueError(f"Cannot feed value of shape {array.shape!r} for Tensor {tensor.name}, which has shape {shape!s}")
     if not graph.is_feedable(tensor):
         raise ValueError(f"Tensor {tensor.name} may not be fed.")
     return array
+
+
+def _array(value: Any, wanted: Any) -> Array:
+    try:
+        return np.asarray(value, dtype=wanted)
+    except ValueError:
+        # in the words that numpy has for a text in an array
+        return np.asarray(np.asarray(value), dtype=wanted)
 
 
 def _holds(wanted: Any, value: int) -> bool:

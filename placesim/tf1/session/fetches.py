@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import collections.abc
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from placesim.tf1.errors import InaccessibleTensorError
 from placesim.tf1.session.values import composite_of
 
 if TYPE_CHECKING:
@@ -44,9 +44,6 @@ def _builder(graph: Graph, fetch: Any, place: Callable[[Any], int]) -> Build:
     if hasattr(type(fetch), "__attrs_attrs__"):
         names = [attribute.name for attribute in type(fetch).__attrs_attrs__]
         return _record(fetch, [_builder(graph, getattr(fetch, name), place) for name in names])
-    if dataclasses.is_dataclass(fetch) and not isinstance(fetch, type) and composite_of(fetch) is None:
-        names = [one.name for one in dataclasses.fields(fetch)]
-        return _record(fetch, [_builder(graph, getattr(fetch, name), place) for name in names])
     composite = composite_of(fetch)
     if composite is not None:
         made = composite.build
@@ -58,11 +55,11 @@ def _builder(graph: Graph, fetch: Any, place: Callable[[Any], int]) -> Build:
 
 def _sequence(fetch: Any, builds: Sequence[Build]) -> Build:
     kind = type(fetch)
-    if isinstance(fetch, tuple) and hasattr(fetch, "_fields"):
-        return lambda values: kind(*[build(values) for build in builds])
-    if kind in (list, tuple):
-        return lambda values: kind([build(values) for build in builds])
-    return lambda values: [build(values) for build in builds] if isinstance(fetch, list) else kind(b(values) for b in builds)
+    if isinstance(fetch, list):
+        return lambda values: [build(values) for build in builds]
+    if kind is tuple:
+        return lambda values: tuple([build(values) for build in builds])
+    return lambda values: kind(*[build(values) for build in builds])
 
 
 def _mapping(fetch: Any, builds: Sequence[Build]) -> Build:
@@ -94,5 +91,9 @@ def _element(graph: Graph, fetch: Any) -> Any:
     except (ValueError, KeyError) as error:
         raise ValueError(f"Argument `fetch` = {fetch} cannot be interpreted as a Tensor. ({error})") from error
     if not graph.is_fetchable(found):
-        raise ValueError(f"Operation {found.name!r} has been marked as not fetchable.")
+        raise InaccessibleTensorError(
+            f"Operation {getattr(found, 'op', found).name} has been marked as not fetchable. Typically this happens when it is "
+            "defined in another function or code block. Use return values, explicit Python locals or TensorFlow collections to "
+            "access it."
+        )
     return found

@@ -161,9 +161,7 @@ class BaseSession:
         flatten_fetches(self._graph, fetches)
 
         def generic_run(*feed_args: Any, **kwargs: Any) -> Any:
-            if len(feed_args) != len(names):
-                raise self._missing(names, feed_args)
-            return self.run(fetches, dict(zip(names, feed_args, strict=True)), **kwargs)
+            return self.run(fetches, dict(zip(names, feed_args, strict=False)), **kwargs)
 
         return generic_run
 
@@ -234,9 +232,6 @@ class BaseSession:
         from placesim.runtime.measuring import Measurements
 
         return Measurements()
-
-    def _missing(self, names: Sequence[Any], given: Sequence[Any]) -> Exception:
-        return ValueError(f"got {len(given)} values to feed, expected {len(names)}")
 
 
 class Session(BaseSession):

@@ -29,8 +29,9 @@ def find_target(target: str, config: Config, machine: Machine) -> Any:
 
 
 def reset_target(target: str, containers: Any) -> None:
-    """Forget a target's resources.  Raises NotFoundError where there is no such target."""
-    _of(_resets, target)(target, containers)
+    """Forget the resources of a target of other processes.  Raises NotFoundError where there is no such target."""
+    if target:
+        _of(_resets, target)(target, containers)
 
 
 def _of(known: Mapping[str, Any], target: str) -> Any:
