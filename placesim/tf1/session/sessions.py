@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
@@ -74,6 +75,7 @@ class BaseSession:
         self._log.write_mapping()
         self._session: RuntimeSession | None = None
         self._known_nodes = 0
+        self._growing = threading.RLock()
         watching.opened(self)
 
     def _open(self) -> OpenedMachine:
@@ -156,7 +158,7 @@ class BaseSession:
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Callable[..., Any]:
         """A function of the values of `feed_list` that runs `fetches`.  Raises TypeError for a list that is none."""
         if feed_list is not None and not isinstance(feed_list, list | tuple):
-            raise TypeError("Argument `feed_list` must be a list or tuple.")
+            raise TypeError(f"Argument `feed_list` must be a list or tuple. Received: feed_list={feed_list}")
         names = list(feed_list or ())
         flatten_fetches(self._graph, fetches)
 
@@ -189,7 +191,8 @@ class BaseSession:
     def _run_step(self, elements: Sequence[Any], feeds: Mapping[Tensor, Array], options: Any, metadata: Any) -> dict[Any, Any]:
         from placesim.runtime.requests import Fetched
 
-        session = self._placed_session()
+        with self._growing:
+            session = self._placed_session()
         fetched = [
             Fetched(element.name, element.op.node.id, element.node_ref)
             if isinstance(element, Tensor)
@@ -203,7 +206,8 @@ class BaseSession:
         try:
             result = session.run_resolved(fetched, given, measurements, timeout)
         finally:
-            self._log.write_placements(session)
+            with self._growing:
+                self._log.write_placements(session)
         if metadata is not None:
             from placesim.tf1.session.step_stats import fill_metadata
 
