@@ -12,19 +12,19 @@ from placesim.errors import PlacesimError, ResourceExhaustedError, UsageError
 from placesim.formats.annotations import assign_devices, clear_devices
 from placesim.graph_plans.baselines import named_baselines
 from placesim.graph_plans.drawing import Drawn, Wanted, draw_problem, with_room
-from placesim.graph_plans.study import Move, Placed, PlanStudy, Sought, is_gpu
+from placesim.graph_plans.study import ANNOTATED, DEFAULT, PLANNED, Move, Placed, PlanStudy, Sought, is_gpu
 from placesim.graph_plans.writing import annotate, freed
 from placesim.inspection.device_names import short_names
 from placesim.placement.session_placer import SessionPlacer
 from placesim.planning.bounds import Bound, best_bound
-from placesim.planning.coarsening import levels
+from placesim.planning.coarsening import itself, levels
 from placesim.planning.loads import is_contiguous
 from placesim.planning.measuring import measure
-from placesim.planning.portfolio import Effort, Planned, plan_problem
-from placesim.planning.problem import can_run_all, over_capacity
+from placesim.planning.portfolio import FEW_TASKS, Effort, Planned, plan_problem
+from placesim.planning.problem import Problem, can_run_all, over_capacity
 from placesim.report.text.amounts import readable_size
 from placesim.sizing import study_memory
-from placesim.timing import study_time, walk_steps
+from placesim.timing import study_time, study_walk
 
 if TYPE_CHECKING:
     from placesim.graph.steps import GraphFile
@@ -48,7 +48,6 @@ MORE_GPUS = (2, 4, 8)
 """So many times the GPUs are tried where no plan fits."""
 QUICK = Effort(evaluations=50, jobs=1)
 _LESS = 0.97
-DEFAULT, ANNOTATED, PLANNED = "TensorFlow's default", "as annotated", "the plan"
 
 
 class _Candidate(NamedTuple):
@@ -78,11 +77,15 @@ def study_plan(
 
 
 class Aim(NamedTuple):
-    """What is sought; `needs_contiguous` where no path may leave a device and come back, `explains` where gains are told."""
+    """What is sought; `needs_contiguous` where no path may leave a device and come back, `explains` where gains are told.
+
+    With `is_traced` the simulations of placements keep what their traces are made from.
+    """
 
     sought: Sought = Sought.LATENCY
     needs_contiguous: bool = False
     explains: bool = False
+    is_traced: bool = False
 
 
 def _ways_out(load: Callable[[], Loaded], options: Options, study: PlanStudy, free: Sequence[str]) -> Iterator[str]:
@@ -142,34 +145,41 @@ class _Planner:
         self._effort = effort
         self._free = free
         self._tell = tell
-        self._file = _file(load())
+        self._read = load()
+        self._file = _file(self._read)
         self._base = self._freed(self._file)
 
     def _freed(self, file: GraphFile) -> GraphFile:
         return freed(file, self._free)
 
     def _loaded(self, change: Callable[[GraphFile], GraphFile]) -> Callable[[], Loaded]:
-        """The graph with other annotations, as often as it is asked for."""
+        """The graph with other annotations, as often as it is asked for; a change makes nodes of its own, and reads no file."""
 
         def changed() -> Loaded:
-            loaded = self._load()
-            return replace(loaded, file=change(_file(loaded)))
+            return replace(self._read, file=change(self._file))
 
         return changed
 
     def study(self) -> PlanStudy:
         began = time.monotonic()
-        drawn = self._draw()
+        drawn, walked = self._draw()
         known = list({candidate.devices: candidate for candidate in reversed(list(self._known(drawn)))}.values())[::-1]
-        shown = {candidate.devices: self._simulated(candidate, drawn) for candidate in self._worth_simulating(drawn, known)}
-        planned = Planned(None, self._bound(drawn), "", 0.0)
+        # what was walked through to draw the problem is one of the placements, and not simulated again
+        shown = {
+            candidate.devices: walked._replace(label=candidate.label)
+            if candidate.devices == drawn.start
+            else self._simulated(candidate, drawn)
+            for candidate in self._worth_simulating(drawn, known)
+        }
+        own_bound = self._bound(drawn)
+        planned = Planned(None, own_bound, "", 0.0)
         candidates = [candidate for candidate in known if candidate.devices in shown]
         # what drawing and simulating took is not searched in addition, as long as there is time for a search
         left = max(self._effort.seconds * LEAST_SHARE, self._effort.seconds - (time.monotonic() - began))
         searched, effort = drawn, replace(self._effort, seconds=left)
         for repair in range(1 + REPAIRS if drawn.problem.movable else 0):
             less_room = ", with less room" if repair else ""
-            found, planned = self._search(searched, [candidate.devices for candidate in known], effort)
+            found, planned = self._search(searched, [candidate.devices for candidate in known], effort, own_bound)
             for candidate in found:
                 if candidate.devices not in shown:
                     is_first = candidates[-1].label != PLANNED + less_room
@@ -190,9 +200,9 @@ class _Planner:
         ]
         for label, change in self._others(candidates):
             placements.append(self._study(label, self._loaded(change), {})._replace(is_allowed=False))
-        bound = self._bound(drawn)
+        bound = own_bound
         # what is proven where memory is short counts on estimates of what tasks hold
-        if sought is not Sought.MEMORY and all(math.isinf(device.capacity) for device in searched.problem.devices):
+        if sought is not Sought.MEMORY and _has_room_for_all(searched.problem):
             bound = max(bound, planned.bound, key=lambda known: known.value)
         is_held = any(node.device for node in self._base.graph.nodes)
         tail = planned.is_interrupted, sought, len(drawn.problem.movable), (), is_held
@@ -204,12 +214,10 @@ class _Planner:
         return PlanStudy(self._name, tuple(placements), placed, bound, method, placed.asked, moves, *tail)
 
     def _worth_simulating(self, drawn: Drawn, known: Sequence[_Candidate]) -> Sequence[_Candidate]:
-        """All; of a large problem, beside what TensorFlow would do, only the best by the problem's own measure."""
+        """All; of a large problem only what TensorFlow would do: the search begins at the best of the others."""
         if len(drawn.problem.tasks) <= LARGE_TASKS:
             return known
-        measured, plain = measure(drawn.problem), [c for c in known if c.label not in {DEFAULT, ANNOTATED}]
-        best = min(plain, key=lambda candidate: measured.plan(candidate.devices).value, default=None)
-        return [candidate for candidate in known if candidate is best or candidate.label in {DEFAULT, ANNOTATED}]
+        return [candidate for candidate in known if candidate.label in {DEFAULT, ANNOTATED}]
 
     def _bound(self, drawn: Drawn) -> Bound:
         """What certainly holds: whatever fits, since what tasks hold is an estimate."""
@@ -220,10 +228,12 @@ class _Planner:
 
     # --- the problem
 
-    def _draw(self) -> Drawn:
-        walked = walk_steps(self._loaded(self._freed), self._options)
+    def _draw(self) -> tuple[Drawn, Placed]:
+        """The problem, and the placement that the walk had which it is drawn from."""
+        study, walked = study_walk(self._loaded(self._freed), self._options, self._name)
         wanted = Wanted(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
-        return draw_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
+        drawn = draw_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
+        return drawn, Placed("", study, study.error)
 
     def _known(self, drawn: Drawn) -> Iterator[_Candidate]:
         """What a plan is held against, as far as the annotations that hold allow it."""
@@ -246,15 +256,20 @@ class _Planner:
 
     # --- the search
 
-    def _search(self, drawn: Drawn, known: Sequence[tuple[int, ...]], effort: Effort) -> tuple[list[_Candidate], Planned]:
+    def _search(
+        self, drawn: Drawn, known: Sequence[tuple[int, ...]], effort: Effort, bound: Bound
+    ) -> tuple[list[_Candidate], Planned]:
         """Plans that no simulation has seen yet, and what the search says."""
         measured = measure(drawn.problem)
         allowed = (devices for devices in known if not over_capacity(drawn.problem, devices))
         if self._aim.needs_contiguous:
             allowed = (devices for devices in allowed if is_contiguous(drawn.problem, devices))
         start = min((measured.plan(devices) for devices in allowed), key=lambda plan: plan.value, default=None)
-        bound, found, planned = self._bound(drawn), [], Planned(None, self._bound(drawn), "", 0.0)
-        stages = levels(drawn.problem, MOST_TASKS, REFINED_TASKS)
+        found: list[_Candidate] = []
+        planned = Planned(None, bound, "", 0.0)
+        # passes over all tasks make clusters of their own
+        is_dispatched = drawn.problem.layout is not None and len(drawn.problem.tasks) > FEW_TASKS
+        stages = [itself(drawn.problem)] if is_dispatched else levels(drawn.problem, MOST_TASKS, REFINED_TASKS)
         best: tuple[int, ...] | None = None
         for level in stages:
             is_fine = level.problem is drawn.problem
@@ -269,13 +284,14 @@ class _Planner:
             if planned.plan is not None:
                 best = level.expand(planned.plan.devices)
                 found.append(_Candidate(PLANNED, best, planned.method))
+            if is_fine:
+                bound = planned.bound
             if planned.is_interrupted:
                 break
         # the last is the finest, and often the best; of the others the simulation of the drawn problem chooses
         values = {candidate.devices: measured.plan(candidate.devices).value for candidate in found}
         found = sorted(found, key=lambda candidate: values[candidate.devices])[:SIMULATED]
-        is_own = len(stages) == 1 and stages[0].problem is drawn.problem
-        return found, planned._replace(bound=planned.bound if is_own else bound)
+        return found, planned._replace(bound=bound)
 
     # --- plans as graphs
 
@@ -285,7 +301,7 @@ class _Planner:
 
     def _study(self, label: str, load: Callable[[], Loaded], asked: Mapping[str, str]) -> Placed:
         try:
-            study = study_time(load, self._options, self._name)
+            study = study_time(load, self._options, self._name, is_traced=self._aim.is_traced)
         except PlacesimError as error:
             if isinstance(error, UsageError):
                 raise
@@ -316,6 +332,12 @@ class _Planner:
 def _part(effort: Effort, share: float) -> Effort:
     counted = None if effort.evaluations is None else max(1, round(effort.evaluations * share))
     return replace(effort, seconds=effort.seconds * share, evaluations=counted)
+
+
+def _has_room_for_all(problem: Problem) -> bool:
+    """Whether all would find room on any device, so that no capacity keeps groups apart."""
+    total = math.fsum(problem.held)
+    return all(total <= device.capacity for device in problem.devices)
 
 
 def _with_less_room(drawn: Drawn, devices: Sequence[int], placed: Placed) -> Drawn:

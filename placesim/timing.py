@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.collector import collector_paused
-from placesim.errors import InvalidArgumentError, ResourceExhaustedError, UsageError
+from placesim.errors import InvalidArgumentError, PlacesimError, ResourceExhaustedError, UsageError
 from placesim.graph.steps import Step
 from placesim.prediction.machines import SimulatedMachine, Threads
 from placesim.prediction.node_costs import NodeCosts
@@ -53,12 +53,7 @@ def study_time(
     device that runs out of memory: that is in the study, whose times are those without a limit.
     """
     walks = _Walks(load, options, steps)
-    walked = walks.executed() if is_executed else walks.walked()
-    error = walked.report.error
-    if isinstance(error, ResourceExhaustedError) and not options.no_memory_limit:
-        walked = walks.without_limit(walked, is_executed=is_executed)
-    if walked.report.error is not None:
-        raise walked.report.error
+    walked, error = walks.settled(is_executed=is_executed)
     for text in walked.guesses.warnings():
         warn(text)
     machine = walks.machine(walked.report)
@@ -66,6 +61,19 @@ def study_time(
     memory = _memory(walked.report, walked.recorder)
     study = study_steps(name, recorded, machine, memory, error, tells_helps=tells_helps, is_traced=is_traced)
     return replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
+
+
+@collector_paused()
+def study_walk(load: Callable[[], Loaded], options: Options, name: str) -> tuple[TimeStudy, WalkedSteps]:
+    """What `study_time` and `walk_steps` give, from one walk where devices have the memory for it."""
+    walks = _Walks(load, options, None)
+    walked, error = walks.settled(is_executed=False)
+    machine = walks.machine(walked.report)
+    recorded = _by_step(walked.recorder, walks.repeats)
+    study = study_steps(name, recorded, machine, _memory(walked.report, walked.recorder), error)
+    study = replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
+    peaks = {usage.device: usage.peak for usage in walked.report.memory}
+    return study, WalkedSteps(machine, walked.recorder.prepared, [step.steady for step in recorded], peaks)
 
 
 class _Walks:
@@ -111,6 +119,19 @@ class _Walks:
         found = walk_once(self._fresh(), options, walked.guesses.chosen)
         found.guesses.failed = walked.guesses.failed
         return found
+
+    def settled(self, *, is_executed: bool) -> tuple[Walked, PlacesimError | None]:
+        """The walk, or the execution, of all steps to their end, and what the devices' memory would have ended it with.
+
+        Raises any other error.
+        """
+        walked = self.executed() if is_executed else self.walked()
+        error = walked.report.error
+        if isinstance(error, ResourceExhaustedError) and not self._options.no_memory_limit:
+            walked = self.without_limit(walked, is_executed=is_executed)
+        if walked.report.error is not None:
+            raise walked.report.error
+        return walked, error
 
     def machine(self, report: Report) -> SimulatedMachine:
         """The devices of the graph's session, with its threads."""

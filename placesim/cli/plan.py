@@ -109,6 +109,12 @@ _EPILOG = (
     metavar="FILE",
     help="Write the graph with the plan's devices, as .yaml, .json, .pb or .pbtxt.",
 )
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write a page that shows the plan beside what it was held against: what ran when, memory, and what moves.",
+)
 @debug_option
 def plan_command(
     graph: str,
@@ -126,6 +132,7 @@ def plan_command(
     top: int,
     form: str | None,
     output: str | None,
+    html: str | None,
     **values: Any,
 ) -> int:
     """Search the placement that is best for a graph, and say how much better any could be.
@@ -141,6 +148,7 @@ def plan_command(
       placesim plan graphs/cifar10-towers.yaml --free-all --soft-placement
       placesim plan model.pb --fetch loss --batch 64 --gpu 4 --output planned.pb
       placesim plan model.yaml --seconds 5 --format json | jq .gap
+      placesim plan model.yaml --html plan.html
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
     from placesim.formats.graph_file.overrides import parse_feed
@@ -155,7 +163,7 @@ def plan_command(
     options = make_options(given(values | known))
     check_method(method)
     effort = Effort(seconds, evaluations, seed, jobs, method)
-    aim = Aim(Sought(objective), contiguous, explain)
+    aim = Aim(Sought(objective), contiguous, explain or html is not None, html is not None)
     patterns = ("*",) if free_all else free
     load = graph_loader(graph, options)
     # what was found until Ctrl-C is told, and written
@@ -163,6 +171,8 @@ def plan_command(
         with _Best(is_bytes=aim.sought is Sought.MEMORY) as best:
             study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
         _tell(study, form or "text", top)
+        if html is not None:
+            _write_page(study, html)
         if study.plan is None:
             return 1
         if output is not None:
@@ -224,6 +234,15 @@ def _what_would(study: PlanStudy) -> str:
     from placesim.report.text.planning import way_out
 
     return way_out(study)
+
+
+def _write_page(study: PlanStudy, html: str) -> None:
+    from placesim.cli.output import write_files
+    from placesim.report.pictures.comparison_page import plan_page
+
+    page = plan_page(study)
+    if page is not None:
+        write_files({Path(html): [page.encode()]})
 
 
 def _write_graph(study: PlanStudy, load: Any, patterns: tuple[str, ...], output: str) -> None:

@@ -21,7 +21,7 @@ from placesim.placement.colocation import ColocationGraph
 from placesim.placement.grouping import build_groups
 from placesim.placement.placer import Placement
 from placesim.planning.bounds import Bound
-from placesim.planning.problem import Device, Layout, Objective, Problem, Task, Way
+from placesim.planning.problem import UNSURE, Device, Layout, Objective, Problem, Task, Way
 from placesim.prediction.machines import Place, SimulatedMachine
 from placesim.prediction.steps import PlacedKernel, StepCosts, node_shapes, num_bytes
 from placesim.runtime.memory_types import memory_types
@@ -96,6 +96,7 @@ class _Draft(NamedTuple):
     kept: float
     made: float
     largest: float
+    is_divided: bool = False
 
 
 class Wanted(NamedTuple):
@@ -157,7 +158,7 @@ class _Drawing:
             (math.fsum(values) for values in zip(*((d.kept, d.made) for d in drafts), strict=True)) if drafts else (0, 0)
         )
         share = min(1.0, max(0.0, (self._wanted.peak - kept) / made)) if made else 0.0
-        tasks = [self._task(draft, share) for draft in drafts]
+        tasks = [self._task(draft, share)._replace(sends=sent) for draft, sent in zip(drafts, self._sent(members), strict=True)]
         self._mark_backward(tasks, members, inputs, groups, movable)
         tasks, inputs, groups = _with_signals(tasks, inputs, controls, groups)
         is_latency = self._wanted.sought is Sought.LATENCY
@@ -194,7 +195,8 @@ class _Drawing:
         is_of_memory = self._wanted.sought is Sought.MEMORY
         parts = () if is_of_memory else tuple(self._on(nodes, place) for place in self._examples)
         tensors = (num_bytes([output]) for node in nodes for execution in node.executions for output in execution.outputs)
-        return _Draft(nodes[0].name, parts, kept, math.fsum(sizes), max(tensors, default=0.0))
+        is_divided = sum(len(node.executions) for node in nodes) > 1
+        return _Draft(nodes[0].name, parts, kept, math.fsum(sizes), max(tensors, default=0.0), is_divided)
 
     def _task(self, draft: _Draft, share: float) -> Task:
         """What is made counts by the share of it that is held at once."""
@@ -213,7 +215,41 @@ class _Drawing:
             cores=tuple(part.cores for part in parts),
             path=tuple(part.path for part in parts),
             work=tuple(part.work for part in parts),
+            is_divided=draft.is_divided,
         )
+
+    def _sent(self, members: Sequence[Sequence[int]]) -> list[float]:
+        """What of each task is certainly moved to whichever other device reads it; see `Task.sends`.
+
+        Nothing is sure of what runs several times, what is only waited for, and what a GPU would have in its host's memory.
+        """
+        found = [math.inf] * len(self._nodes)
+        for number, sources in enumerate(self._inputs):
+            for source in sources:
+                found[source] = min(found[source], self._read_bytes(source, number))
+        for controls in self._controls:
+            for source in controls:
+                if not num_bytes(self._nodes[source].executions[0].outputs):
+                    found[source] = UNSURE
+        return [UNSURE if len(rows) > 1 or math.isinf(found[rows[0]]) else found[rows[0]] for rows in members]
+
+    def _read_bytes(self, source: int, reader: int) -> float:
+        """The bytes of the tensors that a node reads of another."""
+        graph, maker, taker = self._prepared.client.graph, self._nodes[source], self._nodes[reader]
+        made = maker.executions[0].outputs
+        if not taker.is_own or len(maker.executions) > 1 or len(taker.executions) > 1:
+            return UNSURE
+        node = graph.node(taker.name)
+        on_host = memory_types(graph.registry, node.signature, "GPU").inputs
+        if any(on_host):
+            return UNSURE
+        if not maker.is_own:
+            return float(num_bytes(made)) if maker.op == "_Arg" else UNSURE
+        own = graph.node(maker.name)
+        if any(memory_types(graph.registry, own.signature, "GPU").outputs) or len(made) != len(own.signature.output_dtypes):
+            return UNSURE
+        slots = {slot for input_node, slot in zip(node.input_nodes, node.input_slots, strict=True) if input_node == own.id}
+        return float(num_bytes([made[slot] for slot in slots])) if slots else UNSURE
 
     def _mark_backward(
         self,
@@ -250,10 +286,11 @@ class _Drawing:
         # a stream runs one after another, a host's cores may not
         path = max(seconds, default=0.0) if place.gpu is None else max(math.fsum(busy), max(seconds, default=0.0))
         launching = [kernel.launch for kernel in kernels]
-        last = launching[-1] if launching else 0.0
-        together = max(math.fsum(seconds), math.fsum(launching) - last)
+        # before the first is launched nothing runs, and the launches of the others go on beside what runs
+        first = min(launching, default=0.0)
+        together = max(math.fsum(seconds), math.fsum(launching) - first)
         return _Part(
-            math.fsum(seconds), together, last, max((kernel.cores for kernel in kernels), default=1), path, math.fsum(busy)
+            math.fsum(seconds), together, first, max((kernel.cores for kernel in kernels), default=1), path, math.fsum(busy)
         )
 
     def _kernel(self, node: StepNode, execution: Execution, place: Place) -> PlacedKernel:
@@ -403,7 +440,7 @@ def _with_signals(
             if source not in signals:
                 signals[source] = len(tasks)
                 nothing = (0.0,) * len(tasks[source].seconds)
-                signal = Task(tasks[source].name, nothing, is_backward=tasks[source].is_backward)
+                signal = Task(tasks[source].name, nothing, is_backward=tasks[source].is_backward, sends=UNSURE)
                 if tasks[source].launches:
                     signal = signal._replace(launches=nothing, cores=(1,) * len(nothing), path=nothing, work=nothing)
                 tasks.append(signal)

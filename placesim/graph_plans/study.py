@@ -14,6 +14,10 @@ from placesim.planning.portfolio import OPTIMAL
 from placesim.prediction.study import TimeStudy
 
 
+DEFAULT, ANNOTATED, PLANNED = "TensorFlow's default", "as annotated", "the plan"
+"""The labels of TensorFlow's own placement, of the graph's, and of what a search finds."""
+
+
 class Sought(Enum):
     """What a plan of a graph is measured by; less is better."""
 
@@ -118,6 +122,19 @@ class PlanStudy:
     def value(self) -> float:
         """The plan's, of what is sought; endless where there is no plan."""
         return math.inf if self.plan is None else self.plan.value(self.sought)
+
+    @property
+    def before(self) -> Placed | None:
+        """What the graph's placement is now, as far as it runs; where nothing better was found, the best of the others."""
+        runs = [placed for placed in self.placements if placed.study is not None]
+        for label in (ANNOTATED, DEFAULT):
+            own = next((placed for placed in runs if placed.label == label), None)
+            if own is not None:
+                break
+        if own is not None and own is not self.plan:
+            return own
+        others = (placed for placed in runs if placed is not self.plan)
+        return min(others, key=lambda placed: placed.value(self.sought), default=own)
 
     @property
     def gap(self) -> float:

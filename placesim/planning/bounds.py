@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +12,14 @@ from scipy.sparse import coo_array, csr_array, vstack
 
 from placesim.planning.problem import Objective, Problem
 from placesim.planning.schedules import heads, tails
+from placesim.planning.windows import MAX_TASKS as MAX_WINDOWS
+from placesim.planning.windows import Windows
 from placesim.timelines.workload import Cores
 
 MAX_INTERVAL_TASKS = 500
 """The work that must lie in an interval is counted for all pairs of ends: more tasks than that take too long."""
+MAX_WINDOW_POINTS = 400
+"""So many of the times at which windows may begin are tried."""
 _SLACK = 1e-9
 
 
@@ -37,7 +41,12 @@ def lower_bounds(problem: Problem) -> Iterator[Bound]:
         yield Bound(path, "the longest path with transfers free")
     if problem.objective is Objective.CALLS:
         return
-    yield Bound(shared_work(problem), "all work shared out with transfers free")
+    work, prices = relaxed_work(problem)
+    yield Bound(work, "all work shared out with transfers free")
+    if problem.objective is Objective.MAKESPAN and len(problem.tasks) <= MAX_WINDOWS:
+        windows = Windows(problem)
+        yield Bound(float(windows.seconds().min(axis=1).max()), "the longest path with the transfers that none can avoid")
+        yield Bound(window_bound(problem, windows, prices), "the work between the longest ways before it and behind it")
     if problem.objective is Objective.LOAD:
         yield Bound(max(min(row) for row in problem.group_seconds), "the largest group")
     elif problem.are_devices_alike and len(problem.tasks) <= MAX_INTERVAL_TASKS and _are_whole(least):
@@ -52,7 +61,12 @@ def best_bound(problem: Problem) -> Bound:
 
 
 def shared_work(problem: Problem) -> float:
-    """The linear relaxation: groups may be divided among kinds of devices, whose number of slots works at once.
+    """The linear relaxation: groups may be divided among kinds of devices, whose number of slots works at once."""
+    return relaxed_work(problem)[0]
+
+
+def relaxed_work(problem: Problem) -> tuple[float, dict[int, float]]:
+    """The value of that relaxation, and what a second of a slot of each kind is worth; all slots together are worth 1.
 
     What devices of a kind hold together is within their capacity.  Solved by HiGHS; the dual value is what is certain.
     """
@@ -64,7 +78,7 @@ def shared_work(problem: Problem) -> float:
         for members in problem.groups
     ]
     if len(kinds) == 1:
-        return math.fsum(row[0] for row in work) / slots[0]
+        return math.fsum(row[0] for row in work) / slots[0], {of_kind[0]: 1 / slots[0]}
     count = len(problem.groups)
     seconds = np.array(work, float)
     can = np.isfinite(seconds)
@@ -77,7 +91,9 @@ def shared_work(problem: Problem) -> float:
     columns: list[int] = []
     values: list[float] = []
     limits: list[float] = []
+    load_rows: list[int] = []
     for kind in range(len(kinds)):
+        load_rows.append(len(limits))
         at = np.arange(count) * len(kinds) + kind
         rows += [len(limits)] * (count + 1)
         columns += [*at, size - 1]
@@ -99,8 +115,31 @@ def shared_work(problem: Problem) -> float:
     solve: Any = linprog  # its types know no sparse matrices
     found = solve(cost, upper, limits, whole, np.ones(count), highest, method="highs")
     if found.status != 0:
-        return 0.0
-    return max(0.0, _certain(found, cost, csr_array(vstack([upper, whole])), [*limits, *np.ones(count)], highest)) * scale
+        return 0.0, dict.fromkeys(of_kind, 1 / sum(slots))
+    value = max(0.0, _certain(found, cost, csr_array(vstack([upper, whole])), [*limits, *np.ones(count)], highest)) * scale
+    worth = -np.minimum(found.ineqlin.marginals, 0)[load_rows]
+    total = float(worth @ np.array(slots))
+    return value, {kind: float(price / total) if total else 1 / sum(slots) for kind, price in zip(of_kind, worth, strict=True)}
+
+
+def window_bound(problem: Problem, windows: Windows, prices: Mapping[int, float]) -> float:
+    """What must lie behind some path and before another takes at least its work, shared out over all slots.
+
+    Of kinds of devices a second counts what it is worth: whatever these prices, together they are worth what passes.
+    """
+    kinds = [device.kind for device in problem.devices]
+    work = np.array([[task.work_seconds[kind] for kind in kinds] for task in problem.tasks], float)
+    priced = np.where(np.isinf(work), np.inf, np.where(np.isinf(work), 0, work) * np.array([prices[kind] for kind in kinds]))
+    cost = priced.min(axis=1)
+    begins = np.where(np.isinf(work), np.inf, windows.begins).min(axis=1)
+    after = np.where(np.isinf(work), np.inf, windows.after).min(axis=1)
+    rank = np.argsort(-after, kind="stable")
+    cost, begins, after = cost[rank], begins[rank], after[rank]
+    points, best = np.unique(begins), 0.0
+    for begin in points[:: -(-len(points) // MAX_WINDOW_POINTS)]:
+        inside = np.cumsum(np.where(begins >= begin, cost, 0.0))
+        best = max(best, float(np.where(begins >= begin, begin + inside + after, 0.0).max()))
+    return best * (1 - _SLACK)
 
 
 def _slots(problem: Problem, kind: int) -> int:

@@ -15,6 +15,8 @@ from placesim.planning.problem import Problem, Task
 
 FEW = 100
 """Fewer tasks than that are planned as they are."""
+CUTS = (40, 150, 600, 2000)
+"""About how many clusters an order of all tasks is cut into."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Coarse:
 def coarsen(problem: Problem, most: int) -> Coarse:
     """A problem of about so many tasks at most; itself where it has no more."""
     if len(problem.tasks) <= most:
-        return _itself(problem)
+        return itself(problem)
     for joined in (_join_chains(problem, most // 2), _join_single_readers(problem)):
         if len(set(joined)) <= most:
             return _contract(problem, joined)
@@ -62,11 +64,22 @@ def levels(problem: Problem, most: int, finest: int) -> list[Coarse]:
     # what was joined may be too large for any device
     found = [level for level in found if not level.problem.homeless]
     if not found or len(problem.tasks) <= finest:
-        found.append(_itself(problem))
+        found.append(itself(problem))
     return found
 
 
-def _itself(problem: Problem) -> Coarse:
+def clusterings(problem: Problem) -> Iterator[list[int]]:
+    """The cluster of each task, in one way after another: each for itself, chains, single readers, and cuts of an order."""
+    yield list(range(len(problem.tasks)))
+    yield _join_chains(problem, 1)
+    yield _join_single_readers(problem)
+    for most in CUTS:
+        if 2 * most < len(problem.tasks):
+            yield _cut_order(problem, most)
+
+
+def itself(problem: Problem) -> Coarse:
+    """A problem whose clusters are its tasks."""
     return Coarse(problem, tuple(range(len(problem.tasks))))
 
 
@@ -186,7 +199,16 @@ def _host_work(tasks: Sequence[Task]) -> tuple[tuple[float, ...], tuple[int, ...
 
 def _joined_groups(problem: Problem, cluster_of: Sequence[int], count: int) -> tuple[tuple[int, ...], ...]:
     """Groups that share a cluster are one."""
-    parent = list(range(count))
+    unit_of = join_groups(problem, cluster_of)
+    found: dict[int, dict[int, None]] = {}
+    for task, cluster in enumerate(cluster_of):
+        found.setdefault(unit_of[task], {})[cluster] = None
+    return tuple(map(tuple, found.values()))
+
+
+def join_groups(problem: Problem, cluster_of: Sequence[int]) -> list[int]:
+    """A number for each task, the same for tasks of one group and of one cluster."""
+    parent = list(range(1 + max(cluster_of, default=-1)))
 
     def root(cluster: int) -> int:
         while parent[cluster] != cluster:
@@ -195,10 +217,9 @@ def _joined_groups(problem: Problem, cluster_of: Sequence[int], count: int) -> t
         return cluster
 
     for members in problem.groups:
-        first = root(cluster_of[members[0]])
-        for task in members[1:]:
-            parent[root(cluster_of[task])] = first
-    found: dict[int, list[int]] = {}
-    for cluster in range(count):
-        found.setdefault(root(cluster), []).append(cluster)
-    return tuple(map(tuple, found.values()))
+        if len(members) > 1:
+            first = root(cluster_of[members[0]])
+            for task in members[1:]:
+                parent[root(cluster_of[task])] = first
+    numbers: dict[int, int] = {}
+    return [numbers.setdefault(root(cluster), len(numbers)) for cluster in cluster_of]

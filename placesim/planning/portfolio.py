@@ -18,7 +18,8 @@ from placesim.planning.methods.annealing import anneal_loads
 from placesim.planning.methods.calling import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
 from placesim.planning.methods.contiguous import split_orders
-from placesim.planning.methods.exact import has_solver, solve_loads, solve_schedule
+from placesim.planning.methods.dispatching import dispatch_ready
+from placesim.planning.methods.exact import has_solver, solve, solve_schedule
 from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.methods.moving import anneal_moves
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
@@ -77,18 +78,24 @@ METHODS: dict[str, Method] = {
     "cut": split_orders,
     "closed-sets": split_closed_sets,
     "anneal": anneal_loads,
-    "exact": solve_loads,
+    "exact": solve,
     "rank": rank_by_tails,
     "anneal-ranks": anneal_ranks,
     "exact-schedule": solve_schedule,
     "calls": anneal_calls,
     "list": end_first,
+    "dispatch": dispatch_ready,
     "move": anneal_moves,
 }
 """Every method by its name; `fitting` says which of them fit a problem."""
 SOLVED = frozenset(("exact", "exact-schedule"))
 """Those that need a solver."""
 _ORDERS_SHARE, _SETS_SHARE, _EXACT_SHARE = 0.05, 0.5, 0.6
+FEW_TASKS = 1000
+"""Up to so many tasks of a machine, most of the time goes to moves of single groups."""
+_FEW_SHARES, _MANY_SHARES = (0.5, 0.15), (0.9, 0.9)
+MANY_TASKS = 200_000
+"""Larger problems are not handed to other processes: that would take as long as a search, and as much memory again."""
 
 
 def lanes(problem: Problem) -> tuple[Lane, ...]:
@@ -102,7 +109,12 @@ def lanes(problem: Problem) -> tuple[Lane, ...]:
         return Lane((("calls", 1.0),)), Lane((("calls", 1.0),))
     if _is_scheduling(problem):
         return Lane((("anneal-ranks", 1.0),)), Lane((("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0)))
-    return Lane((("move", 1.0),)), Lane((("move", 1.0),))
+    # a move costs a simulation, and a pass that decides on all tasks not much more
+    first, second = _FEW_SHARES if len(problem.tasks) <= FEW_TASKS else _MANY_SHARES
+    return (
+        Lane((("dispatch", first), ("move", 1.0))),
+        Lane((("dispatch", second), ("exact", _EXACT_SHARE), ("move", 1.0))),
+    )
 
 
 def fitting(problem: Problem) -> tuple[str, ...]:
@@ -137,7 +149,9 @@ def quick(problem: Problem) -> tuple[str, ...]:
     """What is tried before anything is started beside it."""
     if problem.objective is not Objective.MAKESPAN:
         return ()
-    return ("rank",) if _is_scheduling(problem) else ("list",)
+    if _is_scheduling(problem):
+        return ("rank",)
+    return ("list",) if len(problem.tasks) <= MANY_TASKS else ()
 
 
 def plan_problem(
@@ -158,7 +172,9 @@ def plan_problem(
         for name in quick(problem) if effort.method == AUTO else ():
             for plan in METHODS[name](problem, search):
                 best.take(plan, name)
-        if not best.is_met:
+        if not best.is_met and len(problem.tasks) > MANY_TASKS:
+            _run_here(problem, effort, best, search)
+        elif not best.is_met:
             _run_lanes(problem, effort, best, search)
     except KeyboardInterrupt:
         return best.planned._replace(is_interrupted=True)
@@ -201,6 +217,15 @@ class _News(NamedTuple):
     method: str
     plan: Plan | None
     proven: float
+
+
+def _run_here(problem: Problem, effort: Effort, best: _Best, search: Search) -> None:
+    """The first lane alone, in this process."""
+    methods = lanes(problem)[0].methods if effort.method == AUTO else ((effort.method, 1.0),)
+    for told in run_stage(problem, methods, replace(search, start=best.plan, target=best.bound.value)):
+        best.prove(told.proven, told.method)
+        if told.plan is not None:
+            best.take(told.plan, told.method)
 
 
 def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) -> None:

@@ -37,7 +37,9 @@ class Task(NamedTuple):
     `seconds` has an entry for each kind of device, infinity where none of the kind can run it.  `holds` is what it takes of its
     device's capacity, `makes` how much of its output has to be moved to each other device that reads it.
     Where there is a layout, `launches` are the host's seconds before it and `cores` how many it asks for, by kind as well.
-    A task that stands for several may take less than their sum: `path` and `work` are what bounds may count on.
+    A task that stands for several may take less than their sum: `path` and `work` are what bounds may count on, and `sends` how
+    much of what it makes certainly has to be moved to a device that reads it (None: all; UNSURE: maybe nothing has to).
+    Where it `is_divided`, others may run between its parts.
     """
 
     name: str
@@ -49,6 +51,13 @@ class Task(NamedTuple):
     cores: tuple[int, ...] = ()
     path: tuple[float, ...] = ()
     work: tuple[float, ...] = ()
+    sends: float | None = None
+    is_divided: bool = False
+
+    @property
+    def sent(self) -> float:
+        """What certainly has to be moved to a device that reads it; UNSURE where that may be nothing at all."""
+        return self.makes if self.sends is None else self.sends
 
     @property
     def path_seconds(self) -> tuple[float, ...]:
@@ -72,6 +81,23 @@ class Device(NamedTuple):
     capacity: float = math.inf
     pays: bool = True
     slots: int = 1
+
+
+UNSURE = -1.0
+"""Less than an empty transfer, which takes a way's delay."""
+
+
+class Tensor(NamedTuple):
+    """What a task makes at a moment, by the task's number; `reads` has who reads it, and when.
+
+    It is held where it is made until its last reader there has run, and on each other device that reads it from the same moment
+    until the last reader there has.
+    """
+
+    size: float
+    task: int
+    made: int
+    reads: tuple[tuple[int, int], ...] = ()
 
 
 class Way(NamedTuple):
@@ -99,7 +125,8 @@ class Problem:
     """Tasks by number with the numbers of those that they read from; tasks of one group stay on one device.
 
     `ways` is a matrix, from and to devices by number; None where any way takes one second for each unit and nothing else.  With
-    a `layout` makespans are simulated on that machine.
+    a `layout` makespans are simulated on that machine; `tensors` are what a peak is of.  Of each row of `apart`, groups by
+    number, no two may be on one device.
     Raises UsageError from `check` where no plan can be.
     """
 
@@ -111,6 +138,8 @@ class Problem:
     ways: tuple[tuple[Way, ...], ...] | None = None
     needs_contiguous: bool = False
     layout: Layout | None = None
+    tensors: tuple[Tensor, ...] = ()
+    apart: tuple[tuple[int, ...], ...] = ()
 
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:

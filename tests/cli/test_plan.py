@@ -98,7 +98,7 @@ def test_where_nothing_fits_it_is_said_what_would(shell: Shell) -> None:
     [
         (("--method", "mov"), "unknown method: got 'mov', expected one of auto, "),
         (("--method", "mov"), "did you mean 'move'?"),
-        (("--method", "cut"), "expected one that fits the objective: list, move"),
+        (("--method", "cut"), "expected one that fits the objective: list, dispatch, move, exact"),
         (("--contiguous",), "only plans for throughput are contiguous"),
         (("--output", "planned.txt"), "unknown ending: got 'planned.txt', expected one of .yaml"),
         (("--objective", "speed"), "'speed' is not one of"),

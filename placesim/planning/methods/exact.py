@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from placesim.planning.loads import load_plan
-from placesim.planning.problem import Plan, Problem
-from placesim.planning.schedules import PrioritySchedules, heads, tails
+from placesim.planning.methods.list_scheduling import end_first
+from placesim.planning.problem import Objective, Plan, Problem
+from placesim.planning.schedules import PrioritySchedules, assignments, heads, tails
 from placesim.planning.search import Search
+from placesim.planning.windows import Ways, Windows
+from placesim.timelines.workload import Cores
 
 MAX_TASKS = 2000
 MAX_CHOICES = 12_000
 """Groups times devices: more than that are not searched exactly."""
+MAX_PLACES = 4000
+"""Tasks times devices of a makespan on devices that differ: of more the solver proves hardly anything in a minute."""
 _UNITS = 1 << 28
 WORKERS = 2
 _DETERMINISTIC_PER_EVALUATION = 1e-4
@@ -29,6 +34,11 @@ _DETERMINISTIC_PER_EVALUATION = 1e-4
 def has_solver() -> bool:
     """Whether OR-tools is installed."""
     return importlib.util.find_spec("ortools") is not None
+
+
+def solve(problem: Problem, search: Search) -> Iterator[Plan]:
+    """Whatever is sought, but schedules on devices that are alike."""
+    return solve_makespan(problem, search) if problem.objective is Objective.MAKESPAN else solve_loads(problem, search)
 
 
 def solve_schedule(problem: Problem, search: Search) -> Iterator[Plan]:
@@ -69,52 +79,257 @@ def solve_schedule(problem: Problem, search: Search) -> Iterator[Plan]:
 
 
 def solve_loads(problem: Problem, search: Search) -> Iterator[Plan]:
-    """The least highest load of a pipeline, where every way costs the same."""
+    """The least highest load of a pipeline; of what is moved at least what certainly is."""
     count = len(problem.groups) * len(problem.devices)
-    if not has_solver() or problem.ways is not None or problem.needs_contiguous or count > MAX_CHOICES:
+    if not has_solver() or count > MAX_CHOICES or not problem.groups:
         return
     from ortools.sat.python import cp_model
 
     scale = _UNITS / max(search.start.value if search.start else _most(problem), math.ulp(1.0))
     model: Any = cp_model.CpModel()
     devices = range(len(problem.devices))
-    on = [[model.new_bool_var(f"{group} on {device}") for device in devices] for group in range(len(problem.groups))]
+    on = _choices(model, problem)
     terms: list[list[Any]] = [[] for _ in devices]
     for group, choices in enumerate(on):
-        model.add_exactly_one(choices)
         for device in devices:
-            if not problem.can_run(group, device):
-                model.add(choices[device] == 0)
-            else:
-                terms[device].append(choices[device] * int(problem.group_seconds[group][problem.devices[device].kind] * scale))
-    for device in devices:
-        if math.isfinite(problem.devices[device].capacity):
-            _hold(model, problem, on, device)
-    for task, readers in enumerate(problem.readers):
-        own, others = problem.group_of[task], {problem.group_of[reader] for reader in readers}
-        others.discard(own)
-        cost = int(problem.tasks[task].makes * scale)
-        if others and cost:
-            for device in devices:
-                if problem.devices[device].pays:
-                    crosses = model.new_bool_var(f"{task} crosses {device}")
-                    terms[device].append(crosses * cost)
-                    for other in others:
-                        model.add_implication(on[own][device], on[other][device]).only_enforce_if(crosses.negated())
-                        model.add_implication(on[other][device], on[own][device]).only_enforce_if(crosses.negated())
-    highest = model.new_int_var(int(search.target * scale), 2 * _UNITS, "load")
+            if not _is_never(choices[device]):
+                seconds = problem.group_seconds[group][problem.devices[device].kind]
+                terms[device].append(choices[device] * int(min(seconds * scale, 2 * _UNITS)))
+    _move(model, problem, on, terms, scale)
+    if problem.needs_contiguous:
+        _keep_together(model, problem, on)
+    highest = model.new_int_var(int(search.target * scale * (1 - 1e-9)), 2 * _UNITS, "load")
     for device in devices:
         model.add(sum(terms[device]) <= highest)
     model.minimize(highest)
     if search.start:
-        for group, members in enumerate(problem.groups):
-            for device in devices:
-                model.add_hint(on[group][device], search.start.devices[members[0]] == device)
+        _hint(model, problem, on, search.start)
     solver, is_found = _solve(model, search)
     search.prove(solver.best_objective_bound / scale)
     if is_found:
-        of_group = [next(device for device in devices if solver.value(choices[device])) for choices in on]
+        of_group = _read(solver, on)
         yield load_plan(problem, [of_group[group] for group in problem.group_of])
+
+
+def _move(model: Any, problem: Problem, on: Sequence[Sequence[Any]], terms: list[list[Any]], scale: float) -> None:
+    """Adds to the terms of each device what goes out of it and what comes in."""
+    devices = range(len(problem.devices))
+    ways = Ways(problem)
+    for task, readers in enumerate(problem.readers):
+        own, others = problem.group_of[task], {problem.group_of[reader] for reader in readers}
+        others.discard(own)
+        seconds = ways.seconds(problem.tasks[task].sent)
+        if not others or not seconds.any():
+            continue
+        if problem.ways is None:
+            cost = int(problem.tasks[task].sent * scale)
+            for device in devices:
+                if problem.devices[device].pays and cost:
+                    crosses = model.new_bool_var(f"{task} crosses {device}")
+                    terms[device].append(crosses * cost)
+                    for other in others:
+                        model.add(on[own][device] - on[other][device] <= crosses)
+                        model.add(on[other][device] - on[own][device] <= crosses)
+            continue
+        arrives = [model.new_bool_var(f"{task} arrives at {device}") for device in devices]
+        for other in others:
+            for device in devices:
+                model.add(on[other][device] - on[own][device] <= arrives[device])
+        for device in devices:
+            if not problem.devices[device].pays:
+                continue
+            sides = (
+                [(source, device) for source in devices if source != device],
+                [(device, target) for target in devices if target != device],
+            )
+            for pairs in sides:
+                costs = [int(min(seconds[pair] * scale, 2 * _UNITS)) for pair in pairs]
+                if not any(costs):
+                    continue
+                # what leaves is paid for once, as long as the longest of its ways
+                paid = model.new_int_var(0, max(costs), f"{task} at {device}")
+                terms[device].append(paid)
+                for (source, target), cost in zip(pairs, costs, strict=True):
+                    model.add(paid >= cost * (arrives[target] + on[own][source] - 1))
+
+
+def _keep_together(model: Any, problem: Problem, on: Sequence[Sequence[Any]]) -> None:
+    """No path of forward tasks leaves a device and comes back to it."""
+    for device in range(len(problem.devices)):
+        left: dict[int, Any] = {}
+        for task in problem.order:
+            if problem.tasks[task].is_backward:
+                continue
+            here = on[problem.group_of[task]][device]
+            sources = [source for source in problem.inputs[task] if source in left]
+            left[task] = model.new_bool_var(f"a path to {task} left {device}") if sources else 0
+            for source in sources:
+                model.add(left[source] <= left[task])
+                model.add(on[problem.group_of[source]][device] - here <= left[task])
+            if sources:
+                model.add(left[task] + here <= 1)
+
+
+def _hint(model: Any, problem: Problem, on: Sequence[Sequence[Any]], best: Plan) -> None:
+    for group, members in enumerate(problem.groups):
+        for device, choice in enumerate(on[group]):
+            if not _is_never(choice):
+                model.add_hint(choice, best.devices[members[0]] == device)
+
+
+def solve_makespan(problem: Problem, search: Search) -> Iterator[Plan]:
+    """The least makespan on devices and links that differ.
+
+    The solver sees less than what evaluates: tasks wait for what they read, moved over free links, and streams and slots run
+    one thing at a time, in the order that suits best.  What it proves holds; what it finds is evaluated, and where that comes
+    to more, it is asked for another assignment, until what it proves is the best that was found.
+    """
+    count, movable = len(problem.devices), problem.movable
+    if not has_solver() or not movable or len(problem.tasks) * count > MAX_PLACES:
+        return
+    measured, best = assignments(problem), search.start
+    if best is None:
+        best = next(end_first(problem, search), None)
+        if best is None:
+            return
+        yield best
+    model = _Makespan(problem, best.value)
+    while not search.is_over and not search.is_met(best.value):
+        model.improve(best, search.target)
+        solver, status, found = _collect(model, search)
+        if status == _names().INFEASIBLE:
+            search.prove(best.value)
+            return
+        search.prove(min(best.value, solver.best_objective_bound / model.scale))
+        # what the solver thinks better of need not be better
+        for of_group in found:
+            plan = measured.plan([of_group[group] for group in problem.group_of])
+            search.spend(1)
+            if plan.value < best.value:
+                best = plan
+                yield plan
+            model.exclude(of_group)
+        if status != _names().OPTIMAL:
+            return
+
+
+class _Makespan:
+    """A model of a makespan; `scale` units are a second."""
+
+    def __init__(self, problem: Problem, most: float) -> None:
+        from ortools.sat.python import cp_model
+
+        self.problem = problem
+        self.scale = _UNITS / max(most, math.ulp(1.0))
+        self.model: Any = cp_model.CpModel()
+        self._windows = Windows(problem)
+        self._devices = range(len(problem.devices))
+        self._on = _choices(self.model, problem)
+        self.end = self.model.new_int_var(0, _UNITS, "end")
+        self._begins: list[Any] = []
+        self._ends: list[Any] = []
+        for task, group in enumerate(problem.group_of):
+            self._time(task, self._on[group])
+        for task, group in enumerate(problem.group_of):
+            for source in problem.inputs[task]:
+                self._wait(task, source, self._on[group], self._on[problem.group_of[source]])
+        self._share_devices()
+        self.model.minimize(self.end)
+
+    def _units(self, seconds: float) -> int:
+        # what is longer than the best plan is out of the question, however long it is
+        return int(min(seconds * self.scale, 2 * _UNITS))
+
+    def _time(self, task: int, on: Sequence[Any]) -> None:
+        """When a task begins and ends, within what comes before and behind it on its device."""
+        begin = self.model.new_int_var(0, _UNITS, f"begin of {task}")
+        windows, can = self._windows, [d for d in self._devices if not _is_never(on[d])]
+        end = begin + sum(on[d] * self._units(windows.paths[task, d]) for d in can)
+        self.model.add(begin >= sum(on[d] * self._units(windows.begins[task, d]) for d in can))
+        rest = sum(on[d] * self._units(windows.paths[task, d] + windows.after[task, d]) for d in can)
+        # sums of times that were rounded down may be less than the rounded sum: never more than the tasks are many
+        self.model.add(begin + rest <= self.end + len(self.problem.tasks))
+        self.model.add(end <= self.end)
+        self._begins.append(begin)
+        self._ends.append(end)
+
+    def _wait(self, task: int, source: int, on: Sequence[Any], source_on: Sequence[Any]) -> None:
+        begin, there, problem = self._begins[task], self._ends[source], self.problem
+        self.model.add(begin >= there)
+        if problem.group_of[task] == problem.group_of[source]:
+            return
+        ways = self._windows.ways.seconds(problem.tasks[source].sent)
+        for target in self._devices:
+            if _is_never(on[target]):
+                continue
+            for device in self._devices:
+                moved = self._units(ways[device, target] + self._windows.launches[task, target])
+                if device != target and moved and not _is_never(source_on[device]):
+                    self.model.add(begin >= there + moved).only_enforce_if(on[target], source_on[device])
+
+    def _share_devices(self) -> None:
+        """Streams run one task at a time, devices without a layout as many as they have slots."""
+        problem, layout = self.problem, self.problem.layout
+        places: dict[int, list[int]] = {}
+        for device in self._devices:
+            places.setdefault(device if layout is None else layout.places[device], []).append(device)
+        for place, devices in places.items():
+            if layout is not None and isinstance(layout.resources[place], Cores):
+                continue  # tasks share cores, and none of them is there for one alone
+            busy = [
+                self.model.new_optional_fixed_size_interval_var(self._begins[task], work, self._on[group][device], "")
+                for device in devices
+                for task, group in enumerate(problem.group_of)
+                if not _is_never(self._on[group][device]) and not problem.tasks[task].is_divided
+                if (work := self._units(problem.tasks[task].work_seconds[problem.devices[device].kind]))
+            ]
+            slots = problem.devices[devices[0]].slots if layout is None else 1
+            if slots == 1:
+                self.model.add_no_overlap(busy)
+            else:
+                self.model.add_cumulative(busy, [1] * len(busy), slots)
+
+    def improve(self, best: Plan, least: float) -> None:
+        """Asks for what is better than the best plan."""
+        self.model.add(self.end <= self._units(best.value))
+        self.model.add(self.end >= self._units(least) - len(self.problem.tasks))
+        self.model.clear_hints()
+        _hint(self.model, self.problem, self._on, best)
+
+    def read(self, solver: Any) -> tuple[int, ...]:
+        """The device of each group."""
+        return _read(solver, self._on)
+
+    def exclude(self, of_group: Sequence[int]) -> None:
+        """Asks for another assignment."""
+        movable = self.problem.movable
+        self.model.add(sum(self._on[group][of_group[group]] for group in movable) < len(movable))
+
+
+def _choices(model: Any, problem: Problem) -> list[list[Any]]:
+    """For each group and device whether it is there; what can't be is 0."""
+    devices = range(len(problem.devices))
+    on = [
+        [model.new_bool_var(f"{group} on {device}") if problem.can_run(group, device) else 0 for device in devices]
+        for group in range(len(problem.groups))
+    ]
+    for choices in on:
+        model.add_exactly_one(choice for choice in choices if not _is_never(choice))
+    for device in devices:
+        if math.isfinite(problem.devices[device].capacity):
+            _hold(model, problem, on, device)
+        for row in problem.apart:
+            model.add_at_most_one(on[group][device] for group in row if not _is_never(on[group][device]))
+    return on
+
+
+def _is_never(choice: Any) -> bool:
+    return isinstance(choice, int)
+
+
+def _read(solver: Any, on: Sequence[Sequence[Any]]) -> tuple[int, ...]:
+    """The device of each group that the solver chose."""
+    return tuple(next(d for d, choice in enumerate(row) if not _is_never(choice) and solver.value(choice)) for row in on)
 
 
 def _most(problem: Problem) -> float:
@@ -133,11 +348,33 @@ def _hold(model: Any, problem: Problem, on: list[list[Any]], device: int) -> Non
     model.add(sum(choices[device] * size for choices, size in zip(on, sizes, strict=True) if size) <= _UNITS)
 
 
-def _solve(model: Any, search: Search) -> tuple[Any, bool]:
-    """The solver after its search, and whether it found anything."""
+def _names() -> Any:
     from ortools.sat.python import cp_model
 
-    solver: Any = cp_model.CpSolver()
+    return cp_model
+
+
+def _solve(model: Any, search: Search) -> tuple[Any, bool]:
+    """The solver after its search, and whether it found anything."""
+    solver, status = _run(model, search)
+    return solver, status in (_names().OPTIMAL, _names().FEASIBLE)
+
+
+def _collect(model: _Makespan, search: Search) -> tuple[Any, Any, list[tuple[int, ...]]]:
+    """The solver after its search, its verdict, and the assignments that it came by, each better in its eyes."""
+    found: dict[tuple[int, ...], None] = {}
+
+    class _Solutions(_names().CpSolverSolutionCallback):  # type: ignore[misc]
+        def on_solution_callback(self) -> None:
+            found[model.read(self)] = None
+
+    solver, status = _run(model.model, search, _Solutions())
+    return solver, status, list(reversed(found))
+
+
+def _run(model: Any, search: Search, told: Any = None) -> tuple[Any, Any]:
+    """The solver after its search, and its verdict."""
+    solver: Any = _names().CpSolver()
     parameters = solver.parameters
     parameters.random_seed = search.seed % (1 << 31)
     if search.evaluations is None:
@@ -146,5 +383,6 @@ def _solve(model: Any, search: Search) -> tuple[Any, bool]:
     else:
         parameters.max_deterministic_time = search.evaluations_left * _DETERMINISTIC_PER_EVALUATION
         parameters.num_workers = 1
-    status = solver.solve(model)
-    return solver, status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+    status = solver.solve(model, told)
+    search.spend(math.ceil(solver.response_proto.deterministic_time / _DETERMINISTIC_PER_EVALUATION))
+    return solver, status

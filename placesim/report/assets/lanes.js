@@ -28,6 +28,31 @@ const REACH = 4;
 const FAINT = 0.45;
 const FAINT_TEXT = 0.72;
 
+/** How much nearer a key or a button goes. */
+const ZOOM = 1.5;
+/** Beyond so many nodes no more are looked for. */
+const MOST_FOUND = 1000;
+/** How long after the last selection the address follows, in milliseconds. */
+const ADDRESS_MS = 150;
+const LANE_WAYS = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
+
+/** The keys of a page with lanes: it has `focusTime`, `along`, `toCause` and `toggle`. */
+const laneKeys = (page, axis) => ({
+  "/": () => byId("search").focus(),
+  "?": () => byId("keys").showModal(),
+  "+": () => axis().zoom(ZOOM, page.focusTime()),
+  "=": () => axis().zoom(ZOOM, page.focusTime()),
+  "-": () => axis().zoom(1 / ZOOM, page.focusTime()),
+  f: () => axis().fit(),
+  "[": () => axis().pan(-axis().length / 5),
+  "]": () => axis().pan(axis().length / 5),
+  n: () => page.along(1),
+  p: () => page.along(-1),
+  w: () => page.toCause(),
+  c: () => page.toggle("lit"),
+  a: () => page.toggle("arrows"),
+});
+
 class LanesView {
   /** `actions`: `select(span)`, `zoomTo(span)`, `hover(hit, event)`. */
   constructor(container, model, axis, actions) {
@@ -35,6 +60,7 @@ class LanesView {
     this.chosen = NONE;
     this.hovered = null;
     this.isLit = true;
+    this.marked = null;
     this.hasArrows = true;
     this.inner = element("div", { className: "lanes-inner" });
     this.canvas = element("canvas", { className: "lanes-canvas", tabIndex: 0, role: "application" });
@@ -126,10 +152,43 @@ class LanesView {
     return new Row(model, boxes);
   }
 
-  /** What of a row is on the critical path. */
+  /** Spans to light up in place of the critical path; null for that. */
+  light(spans) {
+    this.marked = spans && new Set(spans.flatMap((span) => [2 * span, 2 * span + 1]));
+    this.draw();
+  }
+
+  /** The boxes that are lit up, where the others are pale; null where all are alike. */
+  get shownLit() {
+    if (this.marked) return this.marked;
+    return this.isLit && this.onPath.size ? this.onPath : null;
+  }
+
+  /** What of a row is lit up. */
   litRow(strip) {
-    strip.lit ??= new Row(this.model, Array.from(strip.row.boxes).filter((box) => this.onPath.has(box)));
+    if (strip.litBy !== this.shownLit) {
+      strip.litBy = this.shownLit;
+      strip.lit = new Row(this.model, Array.from(strip.row.boxes).filter((box) => strip.litBy.has(box)));
+    }
     return strip.lit;
+  }
+
+  // --- where it is scrolled to
+
+  /** `[device's heading, points below it]` of what stands at the top. */
+  get scrolled() {
+    const top = this.container.scrollTop + RULER;
+    const heading = this.strips.findLast((strip) => strip.kind === "heading" && strip.y <= top) ?? this.strips[0];
+    return [heading.text, top - heading.y];
+  }
+
+  /** Scrolls to the same device as another picture, as far below its heading as it is high. */
+  scrollAs([text, below]) {
+    const at = this.strips.findIndex((strip) => strip.kind === "heading" && strip.text === text);
+    if (at < 0) return;
+    const next = this.strips.find((strip, i) => i > at && strip.kind === "heading")?.y ?? this.height;
+    const { y } = this.strips[at];
+    this.container.scrollTop = Math.min(y + below, Math.max(y, next - HEADING)) - RULER;
   }
 
   // --- where a time is on the canvas, and what is at a point
@@ -232,6 +291,8 @@ class LanesView {
     const [width, height] = [this.container.clientWidth, this.container.clientHeight];
     pen.fillRect(0, 0, width, height);
     const top = this.container.scrollTop;
+    // a heading is wider than its column, and would stand on the ruler
+    this.labels.style.clipPath = `inset(${top + RULER}px -100vw 0 0)`;
     pen.save();
     pen.beginPath();
     pen.rect(this.left, RULER, this.width + 1, height - RULER);
@@ -244,6 +305,7 @@ class LanesView {
       else if (strip.kind === "curve") this.curve(strip, y);
       else this.row(strip, y);
     }
+    this.afterwards(height);
     this.arrows();
     this.outline(this.hovered?.box ?? NONE, colours.text, 1);
     if (this.chosen !== NONE) {
@@ -285,6 +347,19 @@ class LanesView {
     pen.fillRect(this.left + (from / seconds) * this.width, RULER - 3, Math.max(3, (length / seconds) * this.width), 3);
   }
 
+  /** Where the axis goes on for a longer step that is shown beside this one. */
+  afterwards(height) {
+    const { model, pen, colours, axis } = this;
+    if (model.seconds >= axis.seconds || model.seconds >= axis.to) return;
+    const x = Math.max(this.left, Math.round(this.x(model.seconds)));
+    pen.fillStyle = colours.ground;
+    pen.fillRect(x, RULER, this.right - x, height);
+    pen.fillStyle = colours.accent;
+    pen.fillRect(x, RULER, 2, height);
+    const text = `ends at ${secondsText(model.seconds)}`;
+    if (pen.measureText(text).width < this.right - x - 12) pen.fillText(text, x + 8, RULER + 12);
+  }
+
   heading(y) {
     this.pen.fillStyle = this.colours.ground;
     this.pen.fillRect(this.left, y, this.width + 1, HEADING - 4);
@@ -297,7 +372,7 @@ class LanesView {
 
   row(strip, y) {
     const height = strip.height > LEAST_ROW + ROW_GAP ? strip.height - ROW_GAP : strip.height - 1;
-    const isLit = this.isLit && !strip.isPath && this.onPath.size > 0;
+    const isLit = this.shownLit !== null && !strip.isPath;
     this.pen.fillStyle = this.colours.lane;
     this.pen.fillRect(this.left, y, this.width + 1, height);
     this.tone = isLit ? "pale" : "full";
@@ -545,13 +620,13 @@ class LanesView {
 
   // --- what is chosen
 
-  choose(span, isNear = false) {
+  choose(span, isNear = false, isRevealed = true) {
     this.chosen = span;
     if (span !== NONE) {
       const box = 2 * span;
       this.cursor = this.rowOf(box);
-      if (isNear) this.axis.reveal(this.model.start[span], this.model.end[span], 0.04);
-      else this.axis.reveal(this.model.start[span], this.model.end[span]);
+      // where it is not, another picture on the same axis says what is seen
+      if (isRevealed) this.axis.reveal(this.model.start[span], this.model.end[span], isNear ? 0.04 : 0);
       const strip = this.cursor && this.strips[this.cursor[0]];
       if (strip) {
         const { scrollTop, clientHeight } = this.container;

@@ -55,6 +55,11 @@ function barImage(parts, width, height, radius = 2) {
   return "data:image/svg+xml;utf8," + encodeURIComponent(svg);
 }
 
+/** A look as a small picture. */
+function swatch(shown) {
+  return element("img", { src: barImage([[shown, 1]], 16, 12), alt: "", width: 16, height: 12 });
+}
+
 /** A way to colour: the looks of its kinds, and each node's kind by index. */
 class Mode {
   constructor(looks, kindOf, model) {

@@ -1,26 +1,12 @@
 // The memory page: a card for each device, with the curve over the steps and a table of who holds most at the peak.
 
-const study = JSON.parse(document.getElementById("study").textContent);
-const SVG = "http://www.w3.org/2000/svg";
+const study = JSON.parse(byId("study").textContent);
 const WIDTH = 1000;
 const HEIGHT = 160;
 const HEADROOM = 1.08;
 
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}
-
 /** A name that may break behind what joins its parts, and nowhere else. */
 const breakable = (name) => name.split(/(?<=[/_])/).flatMap((part, i) => (i ? [make("wbr"), part] : [part]));
-
-function draw(tag, attributes) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  return element;
-}
 
 /** The curve as steps; the limit as a line where it is near enough to be seen beside it. */
 function curve(device) {
@@ -95,16 +81,13 @@ function card(device) {
 }
 
 const outcome = study.fits ? "fits" : "does not fit";
-document.getElementById("facts").textContent = `${outcome} · ${countText(study.devices.length, "device")}${study.batch === null ? "" : ` · batch ${study.batch}`}`;
-if (study.error) {
-  const error = document.getElementById("error");
-  error.textContent = study.error.message.split("\nHint:")[0].replaceAll(/\{\{(node [^}]*)\}\}/g, "$1");
-  error.hidden = false;
-}
-const needs = document.getElementById("needs");
+byId("facts").textContent = `${outcome} · ${countText(study.devices.length, "device")}${study.batch === null ? "" : ` · batch ${study.batch}`}`;
+if (study.error) showError(errorText(study.error));
+const needs = byId("needs");
 if (study.requirements.length) {
   needs.className = "card";
   needs.append(make("h2", {}, "What it would take"), make("ul", {}, ...study.requirements.map((line) => make("li", {}, line))));
 }
-document.getElementById("devices").append(...study.devices.map(card));
-document.documentElement.dataset.ready = "true";
+byId("devices").append(...study.devices.map(card));
+new Theme();
+markReady();

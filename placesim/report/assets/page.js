@@ -1,9 +1,7 @@
 // The page: what is open and what is selected, the same in tree, drawing, panel and address.
 
-const MAX_FOUND = 50;
 /** What is not on the way to a revealed item is folded where more boxes than this would be seen: a layout is to take no more than a moment. */
 const MAX_BOXES = 80;
-const byId = (id) => document.getElementById(id);
 
 class Page {
   constructor(model, elk) {
@@ -21,7 +19,14 @@ class Page {
     this.graph = new GraphView(byId("graph"), model, elk, actions);
     this.tree = new TreeView(byId("tree"), model, actions);
     this.panel = new Panel(byId("panel"), model, actions);
-    this.finder = new Finder(model, (item) => this.reveal(item), () => this.mode);
+    const finder = new ItemFinder(model, () => this.mode);
+    this.finder = new Finder({
+      find: (words) => finder.find(words),
+      row: (item, words) => finder.row(item, words),
+      take: (item) => this.reveal(item),
+      focused: () => byId("graph"),
+    });
+    this.theme = new Theme(() => this.repaint());
     this.listen();
   }
 
@@ -36,8 +41,7 @@ class Page {
     const total = model.total(model.copies.keys());
     byId("facts").textContent = `${countText(model.count, "op")} on ${countText(model.devices.length, "device")} · ` +
       (total.copies ? `${countText(total.copies, "transfer")}, ${total.unknown ? "≥ " : ""}${bytesText(total.bytes)}` : "no transfers");
-    byId("error").textContent = model.error;
-    byId("error").hidden = !model.error;
+    showError(model.error);
     this.repaint();
     await this.graph.show(this.opened);
     await this.followAddress();
@@ -85,7 +89,7 @@ class Page {
   }
 
   async followAddress() {
-    const name = decodeURIComponent(location.hash.slice(1));
+    const name = addressed();
     const node = name ? this.model.nodes.name.indexOf(name) : -1;
     const scope = name ? this.model.scopes.name.indexOf(name) : -1;
     if (node >= 0) await this.reveal(node);
@@ -105,7 +109,7 @@ class Page {
     this.tree.show(this.opened, this.mode, typeof this.chosen === "number" ? this.chosen : null);
     this.panel.show(this.chosen, this.mode, this.opened);
     const present = new Set(this.mode.parts(ROOT).map(([look]) => look));
-    const kinds = this.mode.looks.filter((look) => present.has(look)).map((look) => element("span", {}, [this.panel.swatch(look), look.label]));
+    const kinds = this.mode.looks.filter((look) => present.has(look)).map((look) => element("span", {}, [swatch(look), look.label]));
     const transfer = element("span", {}, [element("span", { className: "sign copy" }), "copied between devices"]);
     byId("legend").replaceChildren(...kinds, ...(this.model.copies.length ? [transfer] : []));
   }
@@ -114,18 +118,10 @@ class Page {
 
   listen() {
     byId("mode").addEventListener("change", () => this.repaint());
-    byId("fit").addEventListener("click", () => this.graph.fit());
-    byId("fold").addEventListener("click", () => this.fold());
-    byId("help").addEventListener("click", () => byId("keys").showModal());
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
+    listenToClicks({ fit: () => this.graph.fit(), fold: () => this.fold(), help: () => byId("keys").showModal() });
     addEventListener("hashchange", () => this.followAddress());
     byId("graph").addEventListener("keydown", (event) => this.pressedInGraph(event));
-    addEventListener("keydown", (event) => this.pressed(event));
-  }
-
-  pressed(event) {
-    if (event.target.matches("input, select") || event.ctrlKey || event.metaKey || event.altKey || byId("keys").open) return;
-    const keys = {
+    listenToKeys({
       "/": () => byId("search").focus(),
       "?": () => byId("keys").showModal(),
       "+": () => this.graph.zoomBy(1.25),
@@ -134,10 +130,7 @@ class Page {
       f: () => this.graph.fit(),
       c: () => this.fold(),
       Escape: () => this.select(null),
-    };
-    if (!keys[event.key]) return;
-    event.preventDefault();
-    keys[event.key]();
+    });
   }
 
   pressedInGraph(event) {
@@ -152,24 +145,10 @@ class Page {
   }
 }
 
-/** The search field and what it finds: ops and scopes whose name, op type or device has all the words. */
-class Finder {
-  constructor(model, reveal, mode) {
-    this.model = model;
-    this.reveal = reveal;
-    this.mode = mode;
-    this.field = byId("search");
-    this.box = byId("found");
-    this.at = 0;
-    this.field.addEventListener("input", () => this.search());
-    this.field.addEventListener("focus", () => this.search());
-    this.field.addEventListener("blur", () => setTimeout(() => this.close(), 150));
-    this.field.addEventListener("keydown", (event) => this.pressed(event));
-    this.box.addEventListener("mousedown", (event) => {
-      const row = event.target.closest("[data-item]");
-      event.preventDefault();
-      if (row) this.take(Number(row.dataset.item));
-    });
+/** What the search field finds: ops and scopes whose name, op type or device has all the words. */
+class ItemFinder {
+  constructor(model, mode) {
+    Object.assign(this, { model, mode });
   }
 
   /** Items that have all words, the best first: the whole name, then the beginning of a last part, then all others. */
@@ -188,67 +167,13 @@ class Finder {
     return ranked.flat();
   }
 
-  search() {
-    const words = this.field.value.toLowerCase().split(/\s+/).filter(Boolean);
-    this.items = words.length ? this.find(words) : [];
-    this.at = 0;
-    const rows = this.items.slice(0, MAX_FOUND).map((item, i) => this.row(item, i, words));
-    const more = this.items.length - rows.length;
-    if (more > 0) rows.push(element("li", { className: "more" }, [element("small", {}, [`and ${more.toLocaleString("en")} more`])]));
-    if (words.length && !rows.length) rows.push(element("li", {}, [element("small", {}, ["nothing has all these words in its name, op type or device"])]));
-    this.box.replaceChildren(...rows);
-    this.box.hidden = !words.length;
-    this.field.setAttribute("aria-expanded", !this.box.hidden);
-    this.move(0);
-  }
-
-  row(item, i, words) {
+  row(item, words) {
     const { model } = this;
-    const row = element("li", { role: "option", id: `found${i}` }, [
+    return [
       element("img", { src: barImage(this.mode().parts(item), isScope(item) ? 28 : 14, 11), alt: "" }),
       element("span", { className: "name", title: model.name(item) }, marked(model.name(item), words)),
       element("small", {}, [isScope(item) ? countText(model.sizes[scopeOf(item)].nodes, "op") : `${model.ops[model.nodes.op[item]]} · ${model.deviceText(model.nodes.device[item])}`]),
-    ]);
-    row.dataset.item = item;
-    return row;
-  }
-
-  move(by) {
-    const rows = this.box.querySelectorAll("[data-item]");
-    if (!rows.length) return;
-    this.at = (this.at + by + rows.length) % rows.length;
-    rows.forEach((row, i) => row.setAttribute("aria-selected", i === this.at));
-    rows[this.at].scrollIntoView({ block: "nearest" });
-    this.field.setAttribute("aria-activedescendant", rows[this.at].id);
-  }
-
-  take(item) {
-    this.field.blur();
-    this.close();
-    this.reveal(item);
-    byId("graph").focus();
-  }
-
-  close() {
-    this.box.hidden = true;
-    this.field.setAttribute("aria-expanded", false);
-    this.field.removeAttribute("aria-activedescendant");
-  }
-
-  pressed(event) {
-    const keys = {
-      ArrowDown: () => this.move(1),
-      ArrowUp: () => this.move(-1),
-      Enter: () => this.items?.length && this.take(this.items[this.at]),
-      Escape: () => {
-        this.field.value = "";
-        this.field.blur();
-        this.close();
-      },
-    };
-    if (!keys[event.key]) return;
-    event.preventDefault();
-    keys[event.key]();
+    ];
   }
 }
 
@@ -264,12 +189,6 @@ async function main() {
   await runScript(api);
   const page = new Page(new Model(JSON.parse(data)), new ELK({ workerUrl: scriptUrl(worker) }));
   await page.start();
-  document.documentElement.dataset.ready = "true";
-  return page;
 }
 
-main().catch((error) => {
-  byId("error").textContent = `The page could not be drawn: ${error.message}. It needs a browser of 2023 or later.`;
-  byId("error").hidden = false;
-  throw error;
-});
+begin(main());

@@ -30,10 +30,6 @@ class Panel {
     return link;
   }
 
-  swatch(look) {
-    return element("img", { src: barImage([[look, 1]], 16, 12), alt: "", width: 16, height: 12 });
-  }
-
   section(title, ...children) {
     return children.length ? element("section", {}, [element("h2", {}, [title]), ...children]) : null;
   }
@@ -66,7 +62,7 @@ class Panel {
     return [
       element("h3", {}, [nodes.name[node]]),
       element("p", { className: "sub" }, [model.ops[nodes.op[node]]]),
-      element("p", { className: "badge" }, [this.swatch(look), look.label]),
+      element("p", { className: "badge" }, [swatch(look), look.label]),
       this.rows(facts),
       this.proof(node),
       ...this.neighbours(node),
@@ -133,7 +129,7 @@ class Panel {
 
   kinds(item, mode) {
     return element("table", {}, mode.parts(item).map(([look, count]) => element("tr", {}, [
-      element("td", {}, [this.swatch(look), " ", look.label]),
+      element("td", {}, [swatch(look), " ", look.label]),
       element("td", { className: "number" }, [count.toLocaleString("en")]),
     ])));
   }
@@ -152,7 +148,7 @@ class Panel {
   }
 
   deviceLabel(device) {
-    return element("span", {}, [this.swatch(this.devices.looks[device]), " ", this.model.deviceText(device)]);
+    return element("span", {}, [swatch(this.devices.looks[device]), " ", this.model.deviceText(device)]);
   }
 
   /** What is copied into a scope and out of it. */

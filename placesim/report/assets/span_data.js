@@ -7,10 +7,14 @@ const spanOf = (box) => box >> 1;
 const isLaunch = (box) => (box & 1) === 1;
 const WAIT = { nothing: 0, input: 1, launch: 2, turn: 3 };
 
+const SECOND_UNITS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
+
 /** `0.0015862` -> `1.59 ms`: three digits, or as many as are asked for. */
 function secondsText(seconds, digits = 3) {
   if (!seconds) return "0 s";
-  const [unit, name] = Math.abs(seconds) >= 1 ? [1, "s"] : Math.abs(seconds) >= 1e-3 ? [1e-3, "ms"] : Math.abs(seconds) >= 1e-6 ? [1e-6, "µs"] : [1e-9, "ns"];
+  // what would be rounded to a thousand of a unit is one of the next
+  const least = 1 - 0.5 * 10 ** -digits;
+  const [unit, name] = SECOND_UNITS.find(([each]) => Math.abs(seconds) >= least * each) ?? SECOND_UNITS.at(-1);
   const value = seconds / unit;
   if (Math.abs(value) >= 1000) return `${Math.round(value).toLocaleString("en")} ${name}`;
   return `${Number(value.toPrecision(digits))} ${name}`;
@@ -147,6 +151,23 @@ class StepModel {
     if (part !== undefined) return part;
     this._partStarts ??= Float64Array.from(this.path, ([at, launched]) => this.boxStart(2 * at + launched));
     return placeOf(this._partStarts, this.start[span], true) - 1;
+  }
+
+  /** The span that is next on the critical path after one, or before it; where that is none the first, or the last. */
+  along(span, by) {
+    const { path } = this;
+    if (!path.length) return NONE;
+    let part = span === NONE ? (by > 0 ? 0 : path.length - 1) : this.partNear(span);
+    if (span !== NONE) {
+      const isOn = this.pathAt.has(span);
+      do part += by > 0 || isOn ? by : 0; while (path[part]?.[0] === span);
+    }
+    return path[part]?.[0] ?? NONE;
+  }
+
+  /** What a span waited for, or its launch where it waited for that. */
+  cause(span) {
+    return this.spans.wait[span] === WAIT.launch ? this.launchBefore[span] : this.before[span];
   }
 
   /** How much a device held at a time; null where nothing is known. */

@@ -98,6 +98,12 @@ class TimeAxis {
     this.show(this.from + seconds, this.to + seconds);
   }
 
+  /** The middle of a span, where it is seen. */
+  timeOf(model, span) {
+    const time = span === NONE ? NaN : (model.start[span] + model.end[span]) / 2;
+    return time >= this.from && time <= this.to ? time : undefined;
+  }
+
   /** So that a stretch is seen: moved where it is outside, and, with a `share`, never narrower than that, nor wider than the picture. */
   reveal(start, end, share = 0) {
     const length = end - start;

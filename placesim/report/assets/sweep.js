@@ -1,8 +1,7 @@
 // The sweep page: for each measure a small picture for each setting of the other keys, with a line for each value of one key,
 // across the values of another; and a table of all combinations.
 
-const sweep = JSON.parse(document.getElementById("sweep").textContent);
-const SVG = "http://www.w3.org/2000/svg";
+const sweep = JSON.parse(byId("sweep").textContent);
 const WIDTH = 400;
 const HEIGHT = 250;
 const LEFT = 58;
@@ -20,20 +19,6 @@ const MEASURES = [
   { key: "examples_per_second", title: "Throughput", text: (value) => `${numberText(value)}/s`, tick: roughText, note: "examples a second" },
   { key: "peak_bytes", title: "Peak memory", text: bytesText, limit: "limit_bytes", note: "of the device nearest to its limit" },
 ];
-
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}
-
-function draw(tag, attributes = {}, ...children) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}
 
 const numberText = (value) => Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 });
 
@@ -142,7 +127,7 @@ function picture(panel, measure, across, series, range) {
   const say = (target, row) => {
     const text = story(row, measure);
     target.append(draw("title", {}, text));
-    target.addEventListener("pointerenter", () => (document.getElementById("story").textContent = text));
+    target.addEventListener("pointerenter", () => (byId("story").textContent = text));
     svg.append(target);
   };
   series.forEach((value, i) => {
@@ -192,7 +177,7 @@ function panelsOf() {
 }
 
 function legend(series) {
-  const place = document.getElementById("legend");
+  const place = byId("legend");
   const sign = (...parts) => draw("svg", { viewBox: "0 0 30 14", "aria-hidden": "true" }, ...parts);
   const entries = choices.lines
     ? series.map((value, i) => {
@@ -228,7 +213,7 @@ function show() {
     const heading = make("h2", {}, measure.title, ...(measure.note ? [" ", make("small", {}, measure.note)] : []));
     parts.push(make("section", { "aria-label": measure.title }, heading, make("div", { class: "panels" }, ...small), ...left));
   }
-  document.getElementById("measures").replaceChildren(...parts);
+  byId("measures").replaceChildren(...parts);
 }
 
 function choose(name, label, options) {
@@ -241,7 +226,7 @@ function choose(name, label, options) {
     const other = name === "across" ? "lines" : "across";
     if (name !== "scale" && choices[other] === choices[name]) {
       choices[other] = before;
-      document.getElementById(other).value = before ?? "";
+      byId(other).value = before ?? "";
     }
     show();
   });
@@ -289,17 +274,20 @@ function table() {
     body.append(make("tr", {}, ...cells));
   }
   const heading = make("h2", {}, "All combinations");
-  document.getElementById("rows").replaceChildren(heading, make("div", { class: "scroll" }, make("table", {}, make("thead", {}, head), body)));
+  byId("rows").replaceChildren(heading, make("div", { class: "scroll" }, make("table", {}, make("thead", {}, head), body)));
 }
 
 const missing = rows.filter((row) => row.seconds === null).length;
 const over = rows.filter((row) => row.fits === false).length;
 const told = [countText(rows.length, "combination"), over ? `${over} do${over === 1 ? "es" : ""} not fit` : "", missing ? `${missing} failed` : ""];
-document.getElementById("facts").textContent = told.filter(Boolean).join(" · ");
+byId("facts").textContent = told.filter(Boolean).join(" · ");
 const names = varied.map((key) => [key, key]);
-if (names.length) document.getElementById("choices").append(choose("across", "across", names));
-if (names.length > 1) document.getElementById("choices").append(choose("lines", "lines", [...names, ["", "none"]]));
-document.getElementById("choices").append(choose("scale", "scale", [["linear", "from 0"], ["log", "logarithmic"]]));
+const places = make("div", { id: "choices" });
+byId("facts").after(places);
+if (names.length) places.append(choose("across", "across", names));
+if (names.length > 1) places.append(choose("lines", "lines", [...names, ["", "none"]]));
+places.append(choose("scale", "scale", [["linear", "from 0"], ["log", "logarithmic"]]));
 show();
 table();
-document.documentElement.dataset.ready = "true";
+new Theme();
+markReady();

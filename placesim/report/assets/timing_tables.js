@@ -196,7 +196,7 @@ class TimingPanel {
     return [
       element("h3", {}, [model.name(span)]),
       element("p", { className: "sub" }, [model.kind(span)]),
-      element("p", { className: "badge" }, [element("img", { src: barImage([[look, 1]], 16, 12), alt: "", width: 16, height: 12 }), look.label]),
+      element("p", { className: "badge" }, [swatch(look), look.label]),
       this.path(span, zoom),
       this.facts(facts),
       this.waits(span),

@@ -1,59 +1,35 @@
-"""A picture -> one HTML page that needs nothing else: no network, no second file.
-
-The page's own styles and scripts stand in it as they are in `assets/`; the two libraries and the data are compressed, for the
-browser to unpack.  The same picture gives the same bytes.
-"""
+"""A picture -> the page of a placement, as a `shell` with the two libraries that lay it out and draw it."""
 
 from __future__ import annotations
 
-import gzip
-import html
-import json
-from base64 import b64encode
-from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
-from string import Template
-from typing import Any
-
-from placesim.escapes import escape_json, escape_line
 from placesim.inspection.picturing.picture import Picture
 from placesim.report.pictures.page_data import page_document
+from placesim.report.pictures.shell import Button, Shell, packed_asset, packed_json
 
-SCRIPTS = ("data.js", "looks.js", "element.js", "graph.js", "tree.js", "panels.js", "page.js")
-"""The page's own scripts, in the order in which they stand on it."""
-LIBRARIES = {"cytoscape": "cytoscape.min.js", "elk_api": "elk-api.js", "elk_worker": "elk-worker.min.js"}
-"""The places of the libraries in the template, and their files."""
+LIBRARIES = {"cytoscape": "cytoscape.min.js", "elk-api": "elk-api.js", "elk-worker": "elk-worker.min.js"}
+"""The libraries, and their files."""
+SHELL = Shell(
+    kind="show",
+    command="placesim",
+    about="""a placement of a TensorFlow graph, to be looked at. The file needs no network.
+  It carries, compressed, two libraries:
+    Cytoscape.js 3.34.4, MIT licence, https://github.com/cytoscape/cytoscape.js
+    elkjs 0.12.1, Eclipse Public License 2.0 (https://www.eclipse.org/legal/epl-2.0/), source: https://github.com/kieler/elkjs""",
+    main=("page.html",),
+    styles=(),
+    scripts=("looks.js", "graph.js", "tree.js", "panels.js", "page.js"),
+    finds="Find an op or a scope",
+    colours=(("device", "device"), ("op", "op type"), ("requested", "requested device"), ("bytes", "bytes")),
+    buttons=(
+        Button("fit", "Fit", "Show the whole picture (f)"),
+        Button("fold", "Fold", "Back to the first picture (c)"),
+    ),
+    has_keys=True,
+    needs_blobs=True,
+)
 
 
 def html_page(picture: Picture) -> str:
     """The whole page."""
-    parts = {name: packed_asset(file) for name, file in LIBRARIES.items()}
-    return Template(page_asset("page.html")).substitute(
-        parts,
-        title=html.escape(escape_line(picture.name)),
-        style=page_asset("page.css"),
-        script="\n".join(map(page_asset, SCRIPTS)),
-        data=packed(page_json(page_document(picture)).encode()),
-    )
-
-
-def page_json(document: Mapping[str, Any]) -> str:
-    """What a page's scripts read."""
-    return escape_json(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
-
-
-def packed(data: bytes) -> str:
-    """Bytes as a page carries them: compressed, in base64."""
-    return b64encode(gzip.compress(data, 9, mtime=0)).decode("ascii")
-
-
-@cache
-def packed_asset(name: str) -> str:
-    """A library's file, compressed once."""
-    return packed(page_asset(name).encode())
-
-
-def page_asset(name: str) -> str:
-    """A file of a page's, as it stands beside this package."""
-    return (files("placesim.report") / "assets" / name).read_text("utf-8")
+    libraries = {f"packed-{name}": packed_asset(file) for name, file in LIBRARIES.items()}
+    return SHELL.page(picture.name, libraries | {"packed-data": packed_json(page_document(picture))})

@@ -10,7 +10,7 @@ import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from placesim.dtypes import DType
 from placesim.errors import UsageError
@@ -34,17 +34,52 @@ class Table(dict[Hashable, int]):
         return self.setdefault(value, len(self))
 
 
+class Texts(NamedTuple):
+    """Texts that columns number: of one step, or of several that are compared, so that one number means the same in all."""
+
+    names: Table
+    ops: Table
+    shapes: Table
+
+    @classmethod
+    def none(cls) -> Texts:
+        """None yet."""
+        return cls(Table(), Table(), Table())
+
+    def document(self) -> dict[str, Any]:
+        """Each by its number."""
+        return {key: list(table) for key, table in self._asdict().items()}
+
+
+def span_count(study: TimeStudy) -> int:
+    """How many spans its lanes have."""
+    return len(study.nodes) + len(study.transfers)
+
+
 def timing_document(study: TimeStudy, top: int) -> dict[str, Any]:
     """Everything that the page shows: the report's own facts, its tables with `top` rows at most, and the lanes.
 
     `study` has its trace.  Raises UsageError where there is too much to draw.
     """
-    assert study.trace is not None
-    count = len(study.nodes) + len(study.transfers)
+    count = span_count(study)
     if count > MAX_SPANS:
         error = UsageError(f"too much for a page: got {count:,} nodes and transfers in a step, expected at most {MAX_SPANS:,}")
         error.help = ("`--format json` has them all",)
         raise error
+    texts = Texts.none()
+    return {
+        **lanes_document(study, texts),
+        **texts.document(),
+        "top": top,
+        "folded_path": [part._asdict() | {"scope": escape_line(part.scope)} for part in folded_path(study, top)],
+        "dearest_nodes": [row._asdict() | {"node": escape_line(row.node)} for row in dearest_nodes(study, top)],
+        "dearest_transfers": [row._asdict() | {"tensor": escape_line(row.tensor)} for row in dearest_transfers(study, top)],
+    }
+
+
+def lanes_document(study: TimeStudy, texts: Texts) -> dict[str, Any]:
+    """The report's own facts and the lanes, in columns that number `texts`; `study` has its trace."""
+    assert study.trace is not None
     drawn = step_spans(study.trace)
     names = [device.device for device in study.devices]
     devices = {name: number for number, name in enumerate(names)}
@@ -62,15 +97,11 @@ def timing_document(study: TimeStudy, top: int) -> dict[str, Any]:
     facts = time_document(replace(study, nodes=(), transfers=(), critical_path=(), memory=()))
     return facts | {
         "graph": escape_line(study.name),
-        "top": top,
-        "folded_path": [part._asdict() | {"scope": escape_line(part.scope)} for part in folded_path(study, top)],
-        "dearest_nodes": [row._asdict() | {"node": escape_line(row.node)} for row in dearest_nodes(study, top)],
-        "dearest_transfers": [row._asdict() | {"tensor": escape_line(row.tensor)} for row in dearest_transfers(study, top)],
         "short": short_names(names),
         "groups": groups,
         "tick": tick,
         "waits": list(WAITS),
-        **_columns(drawn, order, devices, tick),
+        **_columns(drawn, order, devices, tick, texts),
         "memory": [
             {
                 "device": devices[curve.device],
@@ -91,16 +122,16 @@ def _differences(values: Sequence[int]) -> list[int]:
     return [value - before for value, before in zip(values, chain((0,), values), strict=False)]
 
 
-def _columns(drawn: StepSpans, order: Sequence[int], devices: dict[str, int], tick: float) -> dict[str, Any]:
+def _columns(drawn: StepSpans, order: Sequence[int], devices: dict[str, int], tick: float, texts: Texts) -> dict[str, Any]:
     numbers = [-1] * len(order)
     for number, span in enumerate(order):
         numbers[span] = number
     spans = [drawn.spans[number] for number in order]
-    names, ops, lanes, costs, shapes = Table(), Table(), Table(), Table(), Table()
+    lanes, costs = Table(), Table()
     starts = [round(span.start / tick) for span in spans]
     columns = {
-        "name": [names.number(escape_line(span.name)) for span in spans],
-        "op": [ops.number(span.op) for span in spans],
+        "name": [texts.names.number(escape_line(span.name)) for span in spans],
+        "op": [texts.ops.number(span.op) for span in spans],
         "device": [devices[span.device] for span in spans],
         "lanes": [lanes.number((*span.lanes, -1 - span.host_lane)) for span in spans],
         "start": _differences(starts),
@@ -109,7 +140,7 @@ def _columns(drawn: StepSpans, order: Sequence[int], devices: dict[str, int], ti
         "launch_gap": [start - round(span.launch_end / tick) for span, start in zip(spans, starts, strict=True)],
         "launch_ticks": [round(span.launch_end / tick) - round(span.launch_start / tick) for span in spans],
         "cost": [costs.number(_cost(span, devices)) for span in spans],
-        "shapes": [shapes.number(_shapes(span)) for span in spans],
+        "shapes": [texts.shapes.number(_shapes(span)) for span in spans],
         "wait": [WAITS.index(span.begin.wait) for span in spans],
         "before": _relative((span.begin.span for span in spans), numbers),
         "launch_wait": [WAITS.index(span.launch.wait) for span in spans],
@@ -118,11 +149,8 @@ def _columns(drawn: StepSpans, order: Sequence[int], devices: dict[str, int], ti
         "sources": [own - numbers[source] for own, span in enumerate(spans) for source in span.inputs],
     }
     return {
-        "names": list(names),
-        "ops": list(ops),
         "lane_sets": list(lanes),
         "costs": list(costs),
-        "shapes": list(shapes),
         "spans": columns,
         "path": [[numbers[part.span], int(part.is_launch), WAITS.index(part.wait)] for part in drawn.path],
     }

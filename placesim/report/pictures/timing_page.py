@@ -1,25 +1,35 @@
-"""A study of time -> one HTML page that needs nothing else, in the manner of `html_page`'s and from its parts."""
+"""A study of time -> its page, as a `shell`."""
 
 from __future__ import annotations
 
-import html
-from string import Template
-
-from placesim.escapes import escape_line
 from placesim.prediction.study import TimeStudy
-from placesim.report.pictures.html_page import packed, page_asset, page_json
+from placesim.report.pictures.shell import Button, Shell, packed_json
 from placesim.report.pictures.timing_data import timing_document
 
-SCRIPTS = ("data.js", "looks.js", "element.js", "span_data.js", "span_rows.js", "lanes.js", "timing_tables.js", "timing.js")
-"""The page's scripts, in the order in which they stand on it."""
+LANES = ("looks.js", "span_data.js", "span_rows.js", "lanes.js", "box_looks.js", "span_tip.js", "timing_tables.js")
+"""The scripts of pages on which lanes are drawn."""
+COLOURS = (("op", "op type"), ("scope", "scope"), ("kind", "kind of work"))
+BUTTONS = (
+    Button("nearer", "+", "Nearer (+)", "Nearer"),
+    Button("farther", "−", "Farther (-)", "Farther"),
+    Button("fit", "Fit", "The whole step (f)"),
+    Button("lit", "Path", "Light up the critical path (c)", is_switch=True),
+    Button("arrows", "Arrows", "Arrows along transfers (a)", is_switch=True),
+)
+SHELL = Shell(
+    kind="timing",
+    command="placesim simulate",
+    about="how long a step of a TensorFlow graph would take, to be looked at. The file needs no network.",
+    main=("timing.html", "lanes_keys.html"),
+    styles=("timing.css",),
+    scripts=(*LANES, "timing.js"),
+    finds="Find a node",
+    colours=COLOURS,
+    buttons=BUTTONS,
+    has_keys=True,
+)
 
 
 def timing_page(study: TimeStudy, top: int) -> str:
     """The whole page; each table has `top` rows at most."""
-    document = timing_document(study, top)
-    return Template(page_asset("timing.html")).substitute(
-        title=html.escape(escape_line(study.name)),
-        style=page_asset("page.css") + page_asset("timing.css"),
-        data=packed(page_json(document).encode()),
-        script="\n".join(map(page_asset, SCRIPTS)),
-    )
+    return SHELL.page(study.name, {"packed-data": packed_json(timing_document(study, top))})

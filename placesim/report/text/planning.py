@@ -111,13 +111,14 @@ def plan_document(study: PlanStudy) -> dict[str, Any]:
         "method": study.method,
         "movable_groups": study.movable,
         "ways_out": list(study.ways_out),
-        "placements": [_placement(placed) for placed in study.placements],
+        "placements": [placement_document(placed) for placed in study.placements],
         "moves": [move._asdict() for move in study.moves],
         "devices": dict(study.asked),
     }
 
 
-def _placement(placed: Placed) -> dict[str, Any]:
+def placement_document(placed: Placed) -> dict[str, Any]:
+    """A placement, with null for what there is not."""
     study = placed.study
     found: dict[str, Any] = {"label": placed.label, "fits": placed.fits, "is_allowed": placed.is_allowed}
     found |= {"seconds": None, "low": None, "high": None}

@@ -1,0 +1,121 @@
+"""Simulated placements -> a page on which any two of them stand one above the other, on one axis of time.
+
+A plan is compared with what it was held against, a graph with another.  Each step is packed by itself and unpacked when it is
+chosen, so that a page opens as fast with ten placements as with two; their texts stand in it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from placesim.escapes import escape_line
+from placesim.graph_plans.study import ANNOTATED, DEFAULT, Placed, PlanStudy
+from placesim.inspection.device_names import short_names
+from placesim.report.pictures.shell import Shell, packed_json
+from placesim.report.pictures.timing_data import MAX_SPANS, Texts, lanes_document, span_count
+from placesim.report.pictures.timing_page import BUTTONS, COLOURS, LANES
+from placesim.report.text.planning import placement_document, summary
+
+SHELL = Shell(
+    kind="timing comparison",
+    command="placesim",
+    about="placements of a TensorFlow graph and how long their steps would take, to be compared. The file needs no network.",
+    main=("comparison.html", "lanes_keys.html"),
+    styles=("timing.css", "comparison.css"),
+    scripts=(*LANES, "comparison_tables.js", "comparison.js"),
+    finds="Find a node",
+    colours=COLOURS,
+    buttons=BUTTONS,
+    has_keys=True,
+)
+
+
+class Comparison(NamedTuple):
+    """Placements whose steps were simulated and have their traces; `before` and `after` are those that are shown first."""
+
+    name: str
+    placements: Sequence[Placed]
+    before: int
+    after: int
+    plan: PlanStudy | None = None
+
+
+def plan_page(study: PlanStudy) -> str | None:
+    """The page of a plan, beside what it was held against; None where nothing was simulated, so that there is nothing to show."""
+    runs = [number for number, placed in enumerate(study.placements) if placed.study is not None]
+    if not runs:
+        return None
+    best = study.plan or min((study.placements[number] for number in runs), key=lambda placed: placed.value(study.sought))
+    places = {id(placed): number for number, placed in enumerate(study.placements)}
+    before = study.before or best
+    return comparison_page(Comparison(study.name, study.placements, places[id(before)], places[id(best)], study))
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """The whole page."""
+    texts = Texts.none()
+    steps = {f"packed-step-{number}": packed_json(document) for number, document in _steps(comparison, texts)}
+    return SHELL.page(comparison.name, {"packed-data": packed_json(_document(comparison, texts, steps))} | steps)
+
+
+def _steps(comparison: Comparison, texts: Texts) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The lanes of as many placements as a page can hold, those first that are shown first."""
+    first = dict.fromkeys((comparison.after, comparison.before))
+    room = MAX_SPANS
+    for number in (*first, *(number for number in range(len(comparison.placements)) if number not in first)):
+        study = comparison.placements[number].study
+        if study is not None and study.trace is not None and span_count(study) <= room:
+            room -= span_count(study)
+            yield number, lanes_document(study, texts)
+
+
+def _document(comparison: Comparison, texts: Texts, steps: dict[str, str]) -> dict[str, Any]:
+    plan = None if comparison.plan is None else _plan(comparison, comparison.plan, texts)
+    return {
+        "graph": escape_line(comparison.name),
+        "before": comparison.before,
+        "after": comparison.after,
+        "placements": [
+            placement_document(placed)
+            | {
+                "label": escape_line(placed.label),
+                "short": [] if placed.study is None else short_names([device.device for device in placed.study.devices]),
+                "note": escape_line(summary(placed)) if placed.error is not None else "",
+                "spans": None if placed.study is None else span_count(placed.study),
+                "has_lanes": f"packed-step-{number}" in steps,
+            }
+            for number, placed in enumerate(comparison.placements)
+        ],
+        "plan": plan,
+        **texts.document(),
+    }
+
+
+def _plan(comparison: Comparison, study: PlanStudy, texts: Texts) -> dict[str, Any]:
+    before, after = comparison.placements[comparison.before], comparison.placements[comparison.after]
+    is_told = after is study.plan and before.label in (ANNOTATED, DEFAULT)
+    return {
+        "index": comparison.after if study.plan is not None else None,
+        # moves are told against the graph's own placement
+        "moves_from": comparison.before if is_told else None,
+        "objective": study.sought.value,
+        "value": None if study.plan is None else study.value,
+        "bound": study.bound._asdict(),
+        "gap": study.gap,
+        "is_optimal": study.is_optimal,
+        "is_interrupted": study.is_interrupted,
+        "method": study.method,
+        "movable": study.movable,
+        "asked": len(study.asked),
+        "ways_out": list(study.ways_out),
+        "moves": [
+            {
+                "nodes": [texts.names.number(escape_line(name)) for name in move.nodes],
+                "source": move.source,
+                "target": move.target,
+                "loss": move.loss,
+            }
+            for move in study.moves
+        ],
+    }

@@ -1,0 +1,124 @@
+"""What a page shows -> the whole of it, one HTML file that needs nothing else: no network, no second file.
+
+All pages have one frame, `assets/shell.html`: a header with a title, and where there are any a search field, a choice of colours and
+buttons; then what each has for itself.  Styles and scripts stand in a page as they are in `assets/`, data compressed, for the
+browser to unpack.  The same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import html
+import json
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import Any, NamedTuple
+
+from placesim.escapes import escape_json, escape_line
+
+PARTS = ("data.js", "element.js", "shell.js")
+"""The scripts of all pages, before their own."""
+FINDER = "finder.js"
+
+
+class Button(NamedTuple):
+    """A button of the header: its id, what stands on it, what it does, and whether it is a switch that is on."""
+
+    name: str
+    text: str
+    title: str
+    label: str = ""
+    is_switch: bool = False
+
+
+class Shell(NamedTuple):
+    """What of a page is the same whatever it shows.
+
+    `kind` is its class in styles, `about` what the file says of itself, `finds` what its search field finds, `colours` what can
+    be told by colour: values and texts.  `styles` and `scripts` are files in `assets/` after those of all pages.
+    """
+
+    kind: str
+    command: str
+    about: str
+    main: tuple[str, ...]
+    styles: tuple[str, ...]
+    scripts: tuple[str, ...]
+    finds: str = ""
+    colours: tuple[tuple[str, str], ...] = ()
+    buttons: tuple[Button, ...] = ()
+    has_keys: bool = False
+    needs_blobs: bool = False
+
+    def assets(self) -> tuple[str, ...]:
+        """The files in `assets/` that it is made from."""
+        finder = ("finder.html", FINDER) if self.finds else ()
+        return ("shell.html", "page.css", *self.main, *self.styles, *PARTS, *finder, *self.scripts)
+
+    def page(self, name: str, data: Mapping[str, str]) -> str:
+        """The whole page of that name; `data` are the elements with what it shows, by their ids."""
+        scripts = (*PARTS, *((FINDER,) if self.finds else ()), *self.scripts)
+        blobs = (" blob:; worker-src blob:", " blob:") if self.needs_blobs else ("", "")
+        return Template(page_asset("shell.html")).substitute(
+            about=self.about,
+            blob_scripts=blobs[0],
+            blob_images=blobs[1],
+            title=html.escape(escape_line(name)),
+            command=self.command,
+            style="".join(map(page_asset, ("page.css", *self.styles))),
+            kind=self.kind,
+            finder=Template(page_asset("finder.html")).substitute(finds=self.finds) if self.finds else "",
+            tools=_choice(self.colours) if self.colours else "",
+            buttons="".join(map(_button, self.buttons)),
+            help=_button(Button("help", "?", "Keys and signs (?)")) if self.has_keys else "",
+            main="".join(map(page_asset, self.main)),
+            data="\n".join(_data(key, text) for key, text in data.items()),
+            script="\n".join(map(page_asset, scripts)),
+        )
+
+
+def _choice(colours: Sequence[tuple[str, str]]) -> str:
+    options = "".join(f'      <option value="{value}">{text}</option>\n' for value, text in colours)
+    return f'  <label>Colour by\n    <select id="mode">\n{options}    </select>\n  </label>\n'
+
+
+def _button(button: Button) -> str:
+    label = f' aria-label="{button.label}"' if button.label else ""
+    pressed = ' aria-pressed="true"' if button.is_switch else ""
+    return f'    <button id="{button.name}" title="{button.title}"{label}{pressed}>{button.text}</button>\n'
+
+
+def _data(key: str, text: str) -> str:
+    """An element that holds data: packed, or JSON, of which no `</script>` may end it."""
+    kind = "text/plain" if key.startswith("packed-") else "application/json"
+    held = text.replace("<", "\\u003c")
+    return f'<script type="{kind}" id="{key}">{held}</script>'
+
+
+def page_json(document: Mapping[str, Any]) -> str:
+    """What a page's scripts read."""
+    return escape_json(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
+
+
+def packed_json(document: Mapping[str, Any]) -> str:
+    """The same as a page carries it where it is large."""
+    return packed(page_json(document).encode())
+
+
+def packed(data: bytes) -> str:
+    """Bytes as a page carries them: compressed, in base64."""
+    return b64encode(gzip.compress(data, 9, mtime=0)).decode("ascii")
+
+
+@cache
+def packed_asset(name: str) -> str:
+    """A library's file, compressed once."""
+    return packed(page_asset(name).encode())
+
+
+def page_asset(name: str) -> str:
+    """A file of a page's, as it stands beside this package."""
+    return (files("placesim.report") / "assets" / name).read_text("utf-8")

@@ -1,0 +1,141 @@
+"""All placements of small random problems, tried one by one: no bound is above the best, and what is proven is the best."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from placesim.planning.bounds import lower_bounds
+from placesim.planning.measuring import measure
+from placesim.planning.methods.exact import has_solver, solve
+from placesim.planning.portfolio import Effort, plan_problem
+from placesim.planning.problem import Device, Layout, Objective, Problem, Task, Way
+from placesim.planning.search import Search
+from placesim.timelines.links import Link
+from placesim.timelines.workload import Cores, Stream
+from tests.planning.problems import TIMES, assignments, is_contiguous, pipelines
+
+needs_solver = pytest.mark.skipif(not has_solver(), reason="OR-tools is not installed: pip install 'placesim[plan]'")
+NEAR = 1e-6
+
+
+@st.composite
+def machines(draw: st.DrawFn, most: int = 6) -> Problem:
+    """Up to so many tasks on a host with two GPUs, with launches, copy streams and links, two of which they may share."""
+    count = draw(st.integers(1, most))
+    inputs = [draw(st.sets(st.integers(0, task - 1), max_size=3)) if task else set() for task in range(count)]
+    tasks = []
+    for number in range(count):
+        slow, fast, launch = draw(TIMES), draw(TIMES), draw(st.sampled_from((0.0, 0.5)))
+        where = draw(st.sampled_from(((slow, fast), (slow, fast), (slow, fast), (slow, math.inf), (math.inf, fast))))
+        holds = float(draw(st.integers(0, 3)))
+        tasks.append(
+            Task(
+                f"t{number}", where, holds, draw(TIMES), launches=(0.0, launch), cores=(draw(st.integers(1, 2)), 1), path=where
+            )
+        )
+    labels = [draw(st.integers(0, count - 1)) if draw(st.booleans()) else n for n in range(count)]
+    groups = tuple(tuple(n for n in range(count) if labels[n] == label) for label in dict.fromkeys(labels))
+    resources = (Cores("host", 2, 2), Stream("a", 0), Stream("b", 0), *(Stream(f"{gpu}{way}") for gpu in "ab" for way in "io"))
+    links = tuple(Link(name, draw(st.sampled_from((1.0, 4.0))), 0.25) for name in ("ain", "aout", "bin", "bout"))
+    routes = (
+        (((), ()), ((0,), (3,)), ((2,), (5,))),
+        (((1,), (4,)), ((), ()), ((1, 2), (4, 5))),
+        (((3,), (6,)), ((3, 0), (6, 3)), ((), ())),
+    )
+    room = draw(st.sampled_from((math.inf, 8.0)))
+    devices = (Device("cpu", 0, pays=False), Device("gpu0", 1, room), Device("gpu1", 1, room))
+    sources = tuple(tuple(sorted(row)) for row in inputs)
+    layout = Layout(resources, links, (0, 1, 2), routes)
+    return Problem(Objective.MAKESPAN, tuple(tasks), sources, groups, devices, layout=layout)
+
+
+@st.composite
+def executors(draw: st.DrawFn) -> Problem:
+    """The same tasks as pipelines, run first come, first served, over ways that may differ."""
+    problem = replace(draw(pipelines()), objective=Objective.MAKESPAN)
+    return replace(problem, ways=draw(ways())) if draw(st.booleans()) else problem
+
+
+@st.composite
+def ways(draw: st.DrawFn) -> tuple[tuple[Way, ...], ...]:
+    """Between three devices."""
+    some = st.builds(Way, st.sampled_from((0.0, 0.5)), st.sampled_from((0.25, 1.0)))
+    return tuple(tuple(Way() if a == b else draw(some) for b in range(3)) for a in range(3))
+
+
+@st.composite
+def steps_apart(draw: st.DrawFn, problems: st.SearchStrategy[Problem]) -> Problem:
+    """Some of the groups may share no device."""
+    problem = draw(problems)
+    groups = st.sets(st.integers(0, len(problem.groups) - 1), min_size=2, max_size=3)
+    return replace(problem, apart=(tuple(sorted(draw(groups))),)) if len(problem.groups) > 1 else problem
+
+
+def loads_over_ways() -> st.SearchStrategy[Problem]:
+    """Pipelines whose ways differ."""
+    return st.builds(lambda problem, found: replace(problem, ways=found), pipelines(5), ways())
+
+
+def judged(problem: Problem) -> float:
+    """The best of all placements that are allowed."""
+    measured = measure(problem)
+    allowed = (a for a in assignments(problem) if not problem.needs_contiguous or is_contiguous(problem, a))
+    return min((measured.plan(devices).value for devices in allowed), default=math.inf)
+
+
+ALL = {
+    "a machine": machines(),
+    "an executor": executors(),
+    "a pipeline": pipelines(5),
+    "a pipeline over ways": loads_over_ways(),
+    "a contiguous pipeline": pipelines(6, contiguous=True),
+}
+
+
+@pytest.mark.parametrize("kind", ALL)
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_no_bound_is_above_the_best_of_all_placements(kind: str, data: st.DataObject) -> None:
+    problem = data.draw(ALL[kind])
+    best = judged(problem)
+    for bound in lower_bounds(problem):
+        assert bound.value <= best * (1 + 1e-9) + 1e-9, bound
+
+
+@needs_solver
+@pytest.mark.parametrize("kind", ALL)
+@given(st.data())
+@settings(max_examples=25, deadline=None)
+def test_the_exact_search_finds_and_proves_the_best_of_all_placements(kind: str, data: st.DataObject) -> None:
+    problem = data.draw(ALL[kind])
+    best, search = judged(problem), Search(1, time.monotonic() + 60)
+    found = list(solve(problem, search))
+    if math.isinf(best):
+        assert not found
+        return
+    assert search.proven <= best * (1 + NEAR) + NEAR
+    if found:
+        assert found[-1].value == pytest.approx(best, rel=NEAR, abs=NEAR)
+    if problem.movable:
+        assert search.proven == pytest.approx(best, rel=NEAR, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", ALL)
+@given(st.data())
+@settings(max_examples=8, deadline=None)
+def test_what_is_called_optimal_is(kind: str, data: st.DataObject) -> None:
+    problem = data.draw(ALL[kind])
+    best = judged(problem)
+    if problem.homeless or math.isinf(best):
+        return
+    planned = plan_problem(problem, Effort(evaluations=3000, jobs=1))
+    assert planned.bound.value <= best * (1 + NEAR) + NEAR
+    if planned.plan is not None:
+        assert planned.plan.value >= best - NEAR
+        assert not planned.is_optimal or planned.plan.value <= best * (1 + NEAR) + NEAR
