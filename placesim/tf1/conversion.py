@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -126,6 +127,9 @@ def _refusal(error: GraphBuildError, value: Any) -> Exception:
         from placesim.tf1.nested_values import ragged_message
 
         return ValueError(ragged_message(value))
+    counts = re.fullmatch(r"Too many elements provided. Needed at most (\d+), but received (\d+)", message)
+    if counts is not None:
+        return ValueError("Too many elements provided. Takes at most {}, but got {}.".format(*counts.groups()))
     if value is None or "no tensor: got null" in message:
         return ValueError("None values not supported.")
     return TypeError(message) if message.startswith("Expected ") else ValueError(message)

@@ -190,7 +190,7 @@ def eye(
     from placesim.tf1.array import concat
 
     with name_scope(name, "eye", [num_rows, num_columns, batch_shape]):
-        is_square = num_columns is None
+        is_square = num_columns is None or (isinstance(num_columns, int) and num_columns == num_rows)
         batch = [] if batch_shape is None else batch_shape
         columns = num_rows if num_columns is None else num_columns
         if isinstance(num_rows, Tensor) or isinstance(columns, Tensor):
@@ -209,7 +209,8 @@ def eye(
         diagonal = ones(shape, dtype)
         if is_square:
             return matrix_diag(diagonal)
-        return matrix_set_diag(zeros(concat((batch, [num_rows, columns]), 0), dtype), diagonal)
+        sizes = [*batch, num_rows, columns] if isinstance(shape, tuple) else concat((batch, [num_rows, columns]), 0)
+        return matrix_set_diag(zeros(sizes, dtype), diagonal)
 
 
 def matrix_diag(

@@ -43,6 +43,7 @@ class Graph:
         self._unfetchable: set[Operation] = set()
         self._lock = threading.RLock()
         self._container = ""
+        self._default_depths: list[int] = []
         self.variable_creators: list[Any] = []
         if kept is not None and not self.building_function:
             kept.append(self)
@@ -162,7 +163,7 @@ class Graph:
     def name_scope(self, name: str | None) -> Iterator[str]:
         """`tf.name_scope` on this graph.  Raises ValueError for what is no scope's name."""
         if name and not isinstance(name, str):
-            raise TypeError(f"'name' for name_scope must be a string, got {name!r} of type {type(name)}.")
+            raise TypeError(f"expected string or bytes-like object, got '{type(name).__name__}'")
         builder = self.builder
         saved = builder.prefix
         try:
@@ -244,7 +245,10 @@ class Graph:
         for item in control_inputs:
             element = getattr(item, "control_dependency", item)
             element = self.as_graph_element(_graph_element(element))
-            ids.append((element.op if isinstance(element, Tensor) else element).node.id)
+            operation = element.op if isinstance(element, Tensor) else element
+            if "_has_manual_control_dependencies" not in operation.node.attrs:
+                operation._set_attr("_has_manual_control_dependencies", True)
+            ids.append(operation.node.id)
         with self.builder.control_dependencies(ids):
             yield
 
@@ -253,13 +257,26 @@ class Graph:
         """Makes this the default graph; the name scope starts at its own root."""
         stack = _stacks.graphs
         stack.append(self)
+        self._default_depths.append(self.builder.colocation_depth)
         try:
             yield self
         finally:
+            self._default_depths.pop()
             if stack and stack[-1] is self:
                 stack.pop()
             else:
                 raise AssertionError(f"Nesting violated for default stack of {type(self)} objects")
+
+    @contextmanager
+    def init_scope(self) -> Iterator[None]:
+        """`tf.init_scope`: no control dependencies or branches; device scopes outside a colocation count again.
+
+        TensorFlow keeps the device scopes as they were when a graph was made the default one: those around a colocation come
+        back, unless the graph is the one at the bottom, which nothing made the default.
+        """
+        depth = self._default_depths[-1] if self._default_depths else self.builder.colocation_depth
+        with self.as_default(), self.control_dependencies(None), self.builder.devices_at(depth):
+            yield
 
     @contextmanager
     def _attr_scope(self, attrs: dict[str, Any]) -> Iterator[None]:

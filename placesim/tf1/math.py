@@ -255,8 +255,8 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     """`tf.cast`: the tensor itself where it has the type."""
     base = dtypes.as_dtype(dtype).base_dtype
-    if isinstance(x, Tensor) and base is x.dtype:
-        return x
+    if getattr(x, "dtype", None) is base and not isinstance(x, SparseTensor | IndexedSlices):
+        return x  # a resource variable too, which is then read where it is used
     with name_scope(name, "Cast", [x]) as scope:
         if isinstance(x, SparseTensor):
             return SparseTensor(x.indices, cast(x.values, base, scope), x.dense_shape)

@@ -69,6 +69,11 @@ def control_dependencies(control_inputs: Any) -> AbstractContextManager[None]:
     return get_default_graph().control_dependencies(control_inputs)
 
 
+def init_scope() -> AbstractContextManager[None]:
+    """`tf.init_scope`."""
+    return get_default_graph().init_scope()
+
+
 def container(container_name: str) -> AbstractContextManager[str]:
     """`tf.container`."""
     return get_default_graph().container(container_name)

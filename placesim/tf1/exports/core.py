@@ -20,7 +20,7 @@ ROWS = {
     ),
     "device_spec": "DeviceSpec",
     "scopes": (
-        "name_scope device colocate_with control_dependencies container add_to_collection add_to_collections get_collection "
+        "name_scope device colocate_with init_scope control_dependencies container add_to_collection add_to_collections get_collection "
         "get_collection_ref op_scope get_static_value=constant_value control_flow_v2_enabled"
     ),
     "graph_keys": "GraphKeys",
