@@ -38,6 +38,7 @@ class OpError(Exception):
     `original` is placesim's own error, whose hints the command line prints, and `graph` the graph whose nodes it names.
     """
 
+    __module__ = "tensorflow.python.framework.errors_impl"  # as tracebacks name it
     original: own.PlacesimError | None = None
     graph: Any = None
 
@@ -92,7 +93,8 @@ def _status(name: str, code: int) -> Any:
     def __init__(self: OpError, node_def: Any, op: Any, message: Any, *args: Any) -> None:  # noqa: N807
         OpError.__init__(self, node_def, op, message, code, *args)
 
-    return type(name, (OpError,), {"__init__": __init__, "__doc__": f"The status {name.removesuffix('Error')}."})
+    doc = f"The status {name.removesuffix('Error')}."
+    return type(name, (OpError,), {"__init__": __init__, "__doc__": doc, "__module__": OpError.__module__})
 
 
 CancelledError = _status("CancelledError", CANCELLED)

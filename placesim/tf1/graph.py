@@ -25,6 +25,7 @@ class Graph:
     """A graph under construction.  `builder` holds its nodes and scopes, `shapes` their static shapes."""
 
     building_function = False
+    __module__ = "tensorflow.python.framework.ops"  # as messages name it
 
     def __init__(self) -> None:
         self.builder = GraphBuilder(load_registry(), file=script_file())

@@ -122,7 +122,7 @@ def _exception(error: BaseException, script: Path) -> Record:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(script)]
     mro = [kind.__name__ for kind in type(error).__mro__]
     trace = "".join(traceback.format_exception(error))
-    found = {"type": type(error).__name__, "message": str(error), "mro": mro, "trace": trace}
+    found = {"type": type(error).__name__, "message": str(getattr(error, "message", error)), "mro": mro, "trace": trace}
     return found | {"line": lines[-1] if lines else None}
 
 

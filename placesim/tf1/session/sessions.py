@@ -241,6 +241,8 @@ class BaseSession:
 class Session(BaseSession):
     """`tf.Session`."""
 
+    __module__ = "tensorflow.python.client.session"
+
     def __init__(self, target: Any = "", graph: Any = None, config: Any = None) -> None:
         super().__init__(target, graph, config=config)
         self._entered: list[ExitStack] = []
@@ -267,6 +269,7 @@ class Session(BaseSession):
 class InteractiveSession(BaseSession):
     """`tf.InteractiveSession`: the default session from its making on; it places only what a step needs."""
 
+    __module__ = "tensorflow.python.client.session"
     _active = 0
 
     def __init__(self, target: Any = "", graph: Any = None, config: Any = None) -> None:
