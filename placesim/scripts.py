@@ -80,6 +80,8 @@ def _run(command: Sequence[str], path: str | Path, timeout: float | None) -> int
     sys.stdout.flush()
     process = subprocess.Popen(command, stdout=_standard_error())
     try:
+        import placesim.formats.script_graph  # noqa: F401 - while the script starts: what it builds is read with this
+
         return process.wait(timeout)
     except subprocess.TimeoutExpired:
         message = f"Timed out waiting for {path}: it has run for {timeout:g} seconds"

@@ -16,10 +16,8 @@ _OF_GRAPHS = ("tag", "signature", "checkpoint", "clear_devices", "device", "fetc
 
 
 def is_live(graph: str, form: str, feeds: Sequence[str], values: Mapping[str, Any], **wanted: Any) -> bool:
-    """Whether a script is to run as the program that it is: nothing is asked of its graph, and no report is `wanted`."""
-    from placesim.formats.recognition import is_script
-
-    if not is_script(graph):
+    """Whether a Python file is to run as the program that it is: nothing is asked of its graph, and no report is `wanted`."""
+    if os.path.isdir(graph):
         return False
     is_asked = any(values.get(name) for name in _OF_GRAPHS) or feeds or form != "text" or any(wanted.values())
     return not is_asked
