@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from placesim import errors as own
+import placesim.errors as own
 
 if TYPE_CHECKING:
     from placesim.tf1.graph import Graph
@@ -41,6 +41,8 @@ class OpError(Exception):
     __module__ = "tensorflow.python.framework.errors_impl"  # as tracebacks name it
     original: own.PlacesimError | None = None
     graph: Any = None
+    classic: str | None = None
+    """The text of the first guides, where their style is asked for and they have one."""
 
     def __init__(self, node_def: Any, op: Any, message: Any, error_code: int, *args: Any) -> None:
         super().__init__()

@@ -6,7 +6,7 @@ import os
 import traceback
 from typing import Any
 
-from placesim import errors as own
+import placesim.errors as own
 from placesim.errors import PlacesimError
 from placesim.report.text.complaint import format_error
 from placesim.tf1.errors import OpError
@@ -71,6 +71,8 @@ def _calls(error: BaseException, frames: list[traceback.FrameSummary]) -> list[s
 
 def format_failure(error: BaseException, script: str) -> str:
     """The text for standard error: placesim's own where it has better words than the exception, then the script's lines."""
+    if isinstance(error, OpError) and error.classic is not None:
+        return error.classic
     told = describe(error, script)
     original = error.original if isinstance(error, OpError) else error if isinstance(error, PlacesimError) else None
     found = f"{told['kind']}: {told['message']}\n" if original is None else str(format_error(original, _locate(error)))

@@ -6,7 +6,9 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from placesim.errors import PlacesimError
 from placesim.escapes import escape
+from placesim.report.text.complaint import format_classic_error
 from placesim.report.text.log import (
     Shows,
     classic_lines,
@@ -56,6 +58,13 @@ class PlacementLog:
     def fetched(self, names: Iterable[str]) -> None:
         """A step asks for these nodes: in the first guides' order the log begins at them."""
         self._fetches = list(names)
+
+    def classic_error(self, error: PlacesimError, session: Session) -> str | None:
+        """The text of the first guides for a device that there is not, where their style is asked for."""
+        if not self._is_classic or not session.placements:
+            return None
+        found = format_classic_error(error, session.placements[-1], self._fetches)
+        return None if found is None else str(found)
 
     def write_placements(self, session: Session) -> None:
         """What was placed since this was asked last."""

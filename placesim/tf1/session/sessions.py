@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from placesim.errors import PlacesimError
 from placesim.formats.tensorflow.messages import message_class
 from placesim.machines import Machine, current_machine
-from placesim.tf1.errors import CancelledError, as_tensorflow
+from placesim.tf1.errors import CancelledError, OpError, as_tensorflow
 from placesim.tf1.graph import Graph, get_default_graph
 from placesim.tf1.session import watching
 from placesim.tf1.session.configs import config_of
@@ -185,14 +185,15 @@ class BaseSession:
             try:
                 values = self._run_step(computed, feeds, options, metadata)
             except PlacesimError as error:
-                raise as_tensorflow(error, self._graph) from error
+                found = as_tensorflow(error, self._graph)
+                if isinstance(found, OpError) and self._session is not None:
+                    found.classic = self._log.classic_error(error, self._session)
+                raise found from error
         return [feeds[element] if element in feeds else values.get(element) for element in elements]
 
     def _run_step(self, elements: Sequence[Any], feeds: Mapping[Tensor, Array], options: Any, metadata: Any) -> dict[Any, Any]:
         from placesim.runtime.requests import Fetched
 
-        with self._growing:
-            session = self._placed_session()
         fetched = [
             Fetched(element.name, element.op.node.id, element.node_ref)
             if isinstance(element, Tensor)
@@ -200,6 +201,8 @@ class BaseSession:
             for element in elements
         ]
         self._log.fetched(self._graph.builder.graph.nodes[one.node].name for one in fetched)
+        with self._growing:
+            session = self._placed_session()
         given = {tensor.node_ref: as_runtime(array) for tensor, array in feeds.items()}
         measurements = self._measurements(options, metadata)
         timeout = None if options is None or not options.timeout_in_ms else options.timeout_in_ms / 1000
