@@ -54,7 +54,7 @@ class OpError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         init_args = (self._node_def, None, self._message)
-        return type(self), (*init_args, self._error_code) if type(self) is OpError else init_args
+        return _revived, (type(self).__name__, *init_args, *((self._error_code,) if type(self) is OpError else ()))
 
     @property
     def message(self) -> Any:
@@ -87,6 +87,12 @@ class OpError(Exception):
         lines = [f"{self.message}\n\nOriginal stack trace for {self._op.name!r}:\n"]
         lines += [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n' for frame in self._op.traceback]
         return "".join(lines)
+
+
+def _revived(name: str, *init_args: Any) -> OpError:
+    """An error that comes from another process."""
+    found: OpError = globals()[name](*init_args)
+    return found
 
 
 def _status(name: str, code: int) -> Any:

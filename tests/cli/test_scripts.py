@@ -252,7 +252,8 @@ MatMul: /job:localhost/replica:0/task:0/device:GPU:0
 
 
 @pytest.mark.parametrize(
-    ("script", "constants"), [("seed_000_2_cpu", "cpu:0"), ("seed_001_1_logging", "device:GPU:0"), ("seed_001_2_manual", "cpu:0")]
+    ("script", "constants"),
+    [("seed_000_2_cpu", "cpu:0"), ("seed_001_1_logging", "device:GPU:0"), ("seed_001_2_manual", "cpu:0")],
 )
 def test_the_guides_scripts_print_what_the_guides_show(script: str, constants: str) -> None:
     ended = run(GUIDES, "run", f"{script}.py", "--gpu", "1", "--gpu-model", "Tesla K40c", "--log-style", "classic")
