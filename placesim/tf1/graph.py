@@ -25,6 +25,7 @@ class Graph:
     """A graph under construction.  `builder` holds its nodes and scopes, `shapes` their static shapes."""
 
     building_function = False
+    __module__ = "tensorflow.python.framework.ops"  # as messages name it
 
     def __init__(self) -> None:
         self.builder = GraphBuilder(load_registry(), file=script_file())
@@ -45,6 +46,8 @@ class Graph:
         self._lock = threading.RLock()
         self._container = ""
         self.variable_creators: list[Any] = []
+        if kept is not None and not self.building_function:
+            kept.append(self)
 
     def __repr__(self) -> str:
         return f"<tensorflow.python.framework.ops.Graph object at {id(self):#x}>"
@@ -539,6 +542,8 @@ def reset_default_graph() -> None:
     _stacks.bottom = None
 
 
+kept: list[Graph] | None = None
+"""Every graph that is made, where someone wants them all at the end: whoever runs a script for its graph."""
 _script: str | None = None
 
 
