@@ -9,7 +9,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from placesim.tf1 import operators as _operators  # noqa: F401 (puts them on Tensor)
+from placesim.tf1 import operators as _operators  # noqa: F401
 from placesim.tf1.namespaces import find, is_function, is_package, public_names
 
 newaxis = None

@@ -11,7 +11,7 @@ from placesim.tf1 import dtypes
 from placesim.tf1.arguments import renamed
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.creation import ones, range, set_static_shape, zeros
+from placesim.tf1.creation import ones, set_static_shape, zeros
 from placesim.tf1.generated import gen
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.shapes import Dimension, TensorShape
@@ -127,10 +127,7 @@ def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool
         op = gen("ConjugateTranspose" if conjugate and a.dtype.is_complex else "Transpose")
         if perm is None:
             known = a.shape.rank
-            if known is None:
-                perm = gen("Range")(gen("Rank")(a) - 1, -1, -1)
-            else:
-                perm = np.arange(known - 1, -1, -1, dtype=np.int32)
+            perm = gen("Range")(gen("Rank")(a) - 1, -1, -1) if known is None else np.arange(known - 1, -1, -1, dtype=np.int32)
         return op(a, perm, name=scope)
 
 
@@ -195,7 +192,7 @@ def unstack(value: Any, num: Any = None, axis: int = 0, name: str = "unstack") -
         if known is not None:
             if axis < -known or axis >= known:
                 raise ValueError(f"Argument `axis` = {axis} not in range [{-known}, {known})")
-            num = value.shape.dims[axis].value  # type: ignore[index]
+            num = value.shape.dims[axis].value
         if num is None:
             raise ValueError(f"Cannot infer argument `num` from shape {value.shape}")
     return gen("Unpack")(value, num=num, axis=axis, name=name)
@@ -284,7 +281,7 @@ def _gathered_in_batches(params: Tensor, indices: Tensor, count: int) -> Any:
     sizes = gen("Cast")(params_shape, kind)
     for axis in reversed(np.arange(1, count).tolist()):
         length = sizes[axis - 1]
-        step *= sizes[axis]  # type: ignore[operator]
+        step *= sizes[axis]
         start, one = zeros((), kind), ones((), kind)
         starts = gen("Range")(start, length, one) * step
         places += reshape(starts, stack([1] * (axis - 1) + [length] + [1] * (count - axis)))

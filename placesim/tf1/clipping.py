@@ -35,7 +35,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
         positive = squares > 0
         safe = where(positive, squares, ones_like(squares))
         norm = where(positive, gen("Sqrt")(safe), squares)
-        scaled = values * clip_norm  # type: ignore[operator]
+        scaled = values * clip_norm
         values.shape.merge_with(scaled.shape)
         found = gen("Identity")(scaled / gen("Maximum")(norm, clip_norm), name=scope)
         return IndexedSlices(found, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else found
@@ -93,7 +93,7 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
             convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t, name=f"t_{i}") if t is not None else t
             for i, t in enumerate(t_list)
         ]
-        clipped = []
+        clipped: list[Any] = []
         for i, value in enumerate(values):
             if value is None:
                 clipped.append(None)

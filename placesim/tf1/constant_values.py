@@ -10,8 +10,8 @@ from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
 
 _FOLDED = frozenset(
-    ["Shape", "Size", "Rank", "Range", "Cast", "Concat", "ConcatV2", "ConcatOffset", "Pack", "Unpack", "Split", "Fill", "Equal"]
-    + ["NotEqual", "StopGradient", "Const", "BroadcastTo", "CheckNumerics"]
+    ("Shape", "Size", "Rank", "Range", "Cast", "Concat", "ConcatV2", "ConcatOffset", "Pack", "Unpack", "Split", "Fill", "Equal")
+    + ("NotEqual", "StopGradient", "Const", "BroadcastTo", "CheckNumerics")
 )
 """Ops that `constant_value` sees through."""
 
@@ -55,7 +55,7 @@ def _folded(tensor: Tensor, partial: bool = False) -> Any:
 
 def _stacked(parts: list[Any]) -> Any:
     if any(part is None or part.dtype == object for part in parts):
-        rows = [None if part is None else part.tolist() for part in parts]
+        rows: list[Any] = [None if part is None else part.tolist() for part in parts]
         return np.array(rows, dtype=object) if len({np.shape(row) for row in rows}) == 1 else _list_of(rows)
     return np.array(parts)
 
@@ -67,7 +67,7 @@ def _list_of(rows: list[Any]) -> Any:
 
 
 def _filled(tensor: Tensor) -> Any:
-    dims, value = tensor.op.inputs
+    value = tensor.op.inputs[1]
     shape, found = tensor.shape, _folded(value)
     return np.full(shape.as_list(), found, dtype=found.dtype) if shape.is_fully_defined() and found is not None else None
 
@@ -77,7 +77,11 @@ def _measured(op: str, shape: TensorShape, dtype: Any) -> Any:
         return None if shape.rank is None else np.array(shape.rank, dtype=np.int32)
     if not shape.is_fully_defined():
         return None
-    return np.array(shape.as_list(), dtype=dtype) if op == "Shape" else np.prod(shape.as_list(), dtype=np.int32)
+    return (
+        np.array(shape.as_list(), dtype=dtype)
+        if op == "Shape"
+        else np.prod(np.array(shape.as_list(), np.int32), dtype=np.int32)
+    )
 
 
 def _computed(tensor: Tensor, values: list[Any]) -> Any:

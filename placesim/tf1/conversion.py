@@ -51,7 +51,7 @@ def convert_to_tensor(
 ) -> Tensor:
     """The tensor of a value: itself, a variable's value, or a Const.  Raises TypeError or ValueError in TensorFlow's words."""
     if value.__class__ is SymbolicTensor and dtype is None:
-        return value  # type: ignore[no-any-return]
+        return value
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(value, Tensor):
         if wanted is not None and not wanted.is_compatible_with(value.dtype):
@@ -168,7 +168,8 @@ def pack_nested(value: Any, dtype: dtypes.DType, name: str) -> Tensor:
                 found = convert_to_tensor(item)
                 if found.dtype.base_dtype is not dtype:
                     raise TypeError(
-                        f"Cannot convert a list containing a tensor of dtype {found.dtype!s} to {dtype!s} (Tensor is: {found!r})"
+                        f"Cannot convert a list containing a tensor of dtype {found.dtype!s} to {dtype!s} "
+                        f"(Tensor is: {found!r})"
                     )
                 converted.append(found)
             elif isinstance(item, list | tuple):
@@ -176,8 +177,7 @@ def pack_nested(value: Any, dtype: dtypes.DType, name: str) -> Tensor:
             else:
                 converted.append(item)
         tensors = [item if isinstance(item, Tensor) else constant(item, dtype, name=str(i)) for i, item in enumerate(converted)]
-        found = gen("Pack")(tensors, name=scope)
-        return found  # type: ignore[no-any-return]
+        return gen("Pack")(tensors, name=scope)  # type: ignore[no-any-return]
 
 
 def _scoped(value: Any, name: str) -> Any:

@@ -74,7 +74,7 @@ def _small_constant(value: Any, shape: Any, kind: dtypes.DType, name: str) -> Te
     if any(isinstance(dim, Tensor) or hasattr(dim, "_as_graph_element") for dim in _iterable(shape)):
         return None
     try:
-        if np.prod([dimension_value(dim) for dim in shape], dtype=np.float64) < _CONST_ELEMENTS:
+        if np.prod(np.array([dimension_value(dim) for dim in shape], np.float64)) < _CONST_ELEMENTS:
             return constant(value, kind, shape, name=name)
     except TypeError:
         pass  # a single number, or a value that is none of the type
@@ -297,4 +297,4 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
             outputs[1] = reshape(outputs[1], (-1, 1, *(1,) * (count - 2)))
             sizes[0], sizes[1] = sizes[1], sizes[0]
         factor = ones(sizes, kind)
-        return [x * factor for x in outputs]  # type: ignore[operator]
+        return [x * factor for x in outputs]

@@ -263,7 +263,7 @@ class Graph:
         if hasattr(item, "_handle") and hasattr(item, "op"):
             item = item.op
         element = self.as_graph_element(item.op if hasattr(item, "dense_shape") else item)
-        return element.op if isinstance(element, Tensor) else element  # type: ignore[no-any-return]
+        return element.op if isinstance(element, Tensor) else element
 
     @contextmanager
     def as_default(self) -> Iterator[Graph]:
@@ -349,15 +349,13 @@ class Graph:
         """Raises KeyError where there is none, ValueError for a tensor's name, TypeError for what is no text."""
         if not isinstance(name, str):
             raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
-        found = self.as_graph_element(name, allow_tensor=False, allow_operation=True)
-        return found  # type: ignore[no-any-return]
+        return self.as_graph_element(name, allow_tensor=False, allow_operation=True)  # type: ignore[no-any-return]
 
     def get_tensor_by_name(self, name: str) -> Tensor:
         """Raises KeyError where there is none, ValueError for an operation's name, TypeError for what is no text."""
         if not isinstance(name, str):
             raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
-        found = self.as_graph_element(name, allow_tensor=True, allow_operation=False)
-        return found  # type: ignore[no-any-return]
+        return self.as_graph_element(name, allow_tensor=True, allow_operation=False)  # type: ignore[no-any-return]
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
         """The tensor or operation of a name, or the object itself.  Raises KeyError, ValueError or TypeError."""

@@ -44,5 +44,5 @@ class GraphKeys:
     _VARIABLE_COLLECTIONS = (GLOBAL_VARIABLES, LOCAL_VARIABLES, METRIC_VARIABLES, MODEL_VARIABLES, TRAINABLE_VARIABLES)
 
     @property
-    def VARIABLES(self) -> Any:  # noqa: N802 (TensorFlow's name)
+    def VARIABLES(self) -> Any:  # noqa: N802
         return self.GLOBAL_VARIABLES

@@ -65,7 +65,6 @@ def gated(tensors: Any, name: str | None = None, control_inputs: Any = None) -> 
     """The tensors, none of which is there before all of them are."""
     graph = graph_of([item for item in tensors if item is not None])
     with graph.as_default(), graph.name_scope("tuple" if name is None else name):
-        tensors = [item if item is None or hasattr(item, "op") or isinstance(item, Operation) else item for item in tensors]
         gates = [item.op if hasattr(item, "op") else item for item in tensors if item is not None]
         for item in control_inputs or ():
             if isinstance(item, Tensor):

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1 import dtypes
-from placesim.tf1.array import expand_dims, reshape, shape as array_shape, squeeze, stack
+from placesim.tf1.array import expand_dims, reshape, squeeze, stack
+from placesim.tf1.array import shape as array_shape
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.grouping import with_dependencies
@@ -307,13 +308,13 @@ class ResizeMethod:
     AREA = 3
 
 
-_RESIZERS = {0: "ResizeBilinear", 1: "ResizeNearestNeighbor", 2: "ResizeBicubic", 3: "ResizeArea"}
+_RESIZERS: dict[Any, str] = {0: "ResizeBilinear", 1: "ResizeNearestNeighbor", 2: "ResizeBicubic", 3: "ResizeArea"}
 _RESIZERS |= {
     "bilinear": "ResizeBilinear",
     "nearest": "ResizeNearestNeighbor",
     "bicubic": "ResizeBicubic",
     "area": "ResizeArea",
-}  # type: ignore[dict-item]
+}
 
 
 def resize_images(

@@ -39,7 +39,7 @@ _SOURCES = {
     "python.platform.gfile": ("gfile",),
     "python.platform.tf_logging": ("logging",),
 }
-"""A submodule of TensorFlow's own -> where its names are: modules of placesim.tf1, or modules of the public API ("" is `tf`)."""
+"""A submodule of TensorFlow's own -> where its names are: modules of placesim.tf1 or of the public API ("" is `tf`)."""
 
 
 class Finder(MetaPathFinder, Loader):

@@ -8,7 +8,8 @@ import numpy as np
 
 from placesim.tf1 import dtypes
 from placesim.tf1.arguments import renamed
-from placesim.tf1.array import concat, expand_dims, reshape, shape as array_shape, squeeze, stack, transpose, where_v2
+from placesim.tf1.array import concat, expand_dims, reshape, squeeze, stack, transpose, where_v2
+from placesim.tf1.array import shape as array_shape
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.creation import matrix_diag_part, range, zeros_like
 from placesim.tf1.generated import gen
@@ -43,7 +44,7 @@ def norm(
                 raise NotImplementedError(
                     "tf.norm of matrices with ord=2 is not there; `convert` of TensorFlow's GraphDef works"
                 )
-            found = gen("Sqrt")(reduce_sum(x * conj(x), axis, True))  # type: ignore[operator]
+            found = gen("Sqrt")(reduce_sum(x * conj(x), axis, True))
         else:
             found = abs(x)
             if ord == 1:
@@ -102,9 +103,11 @@ def _contracted(a: Tensor, axes: Any) -> tuple[list[int], list[int]]:
                 f"`axes` must not be larger than the number of dimensions of tensor {a}.  Received {axes}, vs tensor "
                 f"dimensions {count}."
             )
-        return list(np.arange(count - axes, count)), list(np.arange(axes))
+        return np.arange(count - axes, count).tolist(), np.arange(axes).tolist()
     if len(axes) != 2:
         raise ValueError(f"`axes` must be an integer or have length 2. Received {axes}.")
+    one: list[Any]
+    two: list[Any]
     one, two = ([part] if isinstance(part, int | np.integer) else list(part) for part in axes)
     if len(one) != len(two):
         raise ValueError(f"Different number of contraction axes `a` and `b`, {len(one)} != {len(two)}.")
@@ -181,7 +184,7 @@ def _points(start: Any, stop: Any, num: Any, axis: Any) -> Any:
     """The first, the inner points and the last, along a new axis of start and stop; cut at `num` where that is 1."""
     kind = start.dtype
     count = cast_always(num, dtypes.int32)
-    count_here = cast_always(count, kind)  # noqa: F841 (TensorFlow makes it too)
+    count_here = cast_always(count, kind)  # noqa: F841
     both = gen("BroadcastArgs")(array_shape(start), array_shape(stop))
     start, stop = gen("BroadcastTo")(start, both), gen("BroadcastTo")(stop, both)
     first, last = expand_dims(start, axis), expand_dims(stop, axis)
@@ -217,7 +220,7 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Any:
         parts = [convert_to_tensor(part, name=f"coeff_{i}") for i, part in enumerate(coeffs)]
         found: Any = parts[0]
         for part in parts[1:]:
-            found = part + found * x  # type: ignore[operator]
+            found = part + found * x
         return found
 
 

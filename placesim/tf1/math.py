@@ -352,7 +352,8 @@ def angle(input: Any, name: str | None = None) -> Any:
         from placesim.tf1.array import where
         from placesim.tf1.creation import ones_like, zeros_like
 
-        return where(input < 0, numbers.pi * ones_like(input), zeros_like(input))
+        all_ones: Any = ones_like(input)
+        return where(input < 0, numbers.pi * all_ones, zeros_like(input))
 
 
 def conj(x: Any, name: str | None = None) -> Any:

@@ -121,10 +121,7 @@ class _Arguments:
     def _convert_list(self, arg: ArgDef, value: Any) -> list[Tensor]:
         if not isinstance(value, list | tuple):
             raise TypeError(f"Expected list for '{arg.name}' argument to '{self.op}' Op, not {value}.")
-        if arg.type_list_attr is not None:
-            tensors = self._convert_types(arg, value)
-        else:
-            tensors = self._convert_repeated(arg, value)
+        tensors = self._convert_types(arg, value) if arg.type_list_attr is not None else self._convert_repeated(arg, value)
         self._check_ref(arg, tensors)
         return tensors
 

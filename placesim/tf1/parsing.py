@@ -50,7 +50,7 @@ class SparseFeature(NamedTuple):
 def parse_example(serialized: Any, features: Any, name: str | None = None, example_names: Any = None) -> dict[str, Any]:
     """`tf.parse_example`: a tensor for each feature."""
     if not features:
-        raise ValueError("Argument `features` cannot be None or falsy. Got %s" % features)
+        raise ValueError(f"Argument `features` cannot be None or falsy. Got {features}")
     with name_scope(name, "ParseExample", [serialized, example_names]):
         return _parse(serialized, example_names, features)
 
@@ -62,7 +62,7 @@ def parse_single_example(serialized: Any, features: Any, name: str | None = None
     with name_scope(name, "ParseSingleExample", [serialized, example_names]):
         serialized = convert_to_tensor(serialized, name="serialized")
         if serialized.shape.rank not in (None, 0):
-            raise ValueError(f"Input serialized must be a scalar")
+            raise ValueError("Input serialized must be a scalar")
         return parse_example(serialized, features, "ParseExample", example_names)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1 import dtypes
-from placesim.tf1.array import broadcast_dynamic_shape, shape as array_shape
+from placesim.tf1.array import broadcast_dynamic_shape
+from placesim.tf1.array import shape as array_shape
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.creation import set_static_shape, shape_tensor
 from placesim.tf1.generated import gen

@@ -118,11 +118,8 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
         means = reduce_mean(x, axis, True)
         if means.dtype.is_integer:
             raise TypeError(f"Input must be either real or complex. Received integer type {means.dtype}.")
-        difference = x - means  # type: ignore[operator]
-        if difference.dtype.is_complex:
-            squared = real(difference * conj(difference))
-        else:
-            squared = gen("Square")(difference)
+        difference = x - means
+        squared = real(difference * conj(difference)) if difference.dtype.is_complex else gen("Square")(difference)
         return reduce_mean(squared, axis, keepdims)
 
 

@@ -41,7 +41,7 @@ class Spec:
         else:
             _check_index(part)
             is_long = isinstance(part, Tensor) and part.dtype.base_dtype is dtypes.int64
-            end = part + 1  # type: ignore[operator]
+            end = part + 1
             self._add(part, end, constant(1, dtypes.int64) if is_long else 1, "shrink_axis_mask", bit)
 
     def _add(self, begin: Any, end: Any, stride: Any, mask: str = "", bit: int = 0) -> None:
@@ -91,7 +91,9 @@ def slice_tensor(tensor: Any, key: Any, var: Any = None) -> Any:
         return boolean_mask(tensor, key)
     spec = Spec(key)
     with name_scope(None, "strided_slice", [tensor]) as scope:
-        return strided_slice(tensor, *_packed(spec), **spec.masks, name=scope)
+        begin, end, strides = _packed(spec)
+        masks: dict[str, Any] = spec.masks
+        return strided_slice(tensor, begin, end, strides, name=scope, **masks)
 
 
 def _packed(spec: Spec) -> list[Any]:

@@ -45,9 +45,9 @@ def _sorted_or_places(values: Any, axis: int, direction: str, wants_places: bool
         found = _descending(offset - values, int(axis_tensor), wants_places)
         return found if wants_places else offset - found
     if kind.is_integer:
-        found = _descending(-values - 1, int(axis_tensor), wants_places)  # type: ignore[operator]
+        found = _descending(-values - 1, int(axis_tensor), wants_places)
         return found if wants_places else -found - 1
-    found = _descending(-values, int(axis_tensor), wants_places)  # type: ignore[operator]
+    found = _descending(-values, int(axis_tensor), wants_places)
     return found if wants_places else -found
 
 
@@ -153,9 +153,9 @@ def remove_squeezable_dimensions(labels: Any, predictions: Any, expected_rank_di
         one, two = predictions.shape.rank, labels.shape.rank
         if one is not None and two is not None:
             difference = one - two
-            if difference == expected_rank_diff + 1 and predictions.shape.dims[-1].is_compatible_with(1):  # type: ignore[index]
+            if difference == expected_rank_diff + 1 and predictions.shape.dims[-1].is_compatible_with(1):
                 predictions = squeeze(predictions, [-1])
-            elif difference == expected_rank_diff - 1 and labels.shape.dims[-1].is_compatible_with(1):  # type: ignore[index]
+            elif difference == expected_rank_diff - 1 and labels.shape.dims[-1].is_compatible_with(1):
                 labels = squeeze(labels, [-1])
             return labels, predictions
         difference = rank(predictions) - rank(labels)

@@ -66,10 +66,7 @@ def reduce_join(
         x = convert_to_tensor(inputs, dtypes.string, name="inputs")
         if axis is None:
             known = x.shape.rank
-            if known is not None:
-                axis = constant(np.arange(known - 1, -1, -1, dtype=np.int32))
-            else:
-                axis = range(rank(x) - 1, -1, -1)
+            axis = constant(np.arange(known - 1, -1, -1, dtype=np.int32)) if known is not None else range(rank(x) - 1, -1, -1)
         return gen("ReduceJoin")(x, axis, keep_dims=keepdims, separator=separator)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from placesim.dtypes import DType as ElementType
 from placesim.graph.builder import colocation_groups
@@ -30,7 +30,7 @@ class Tensor:
     """One output of an operation.  Operators are put on the class by `operators.py`."""
 
     __array_priority__ = 100
-    OVERLOADABLE_OPERATORS: set[str] = set()
+    OVERLOADABLE_OPERATORS: ClassVar[set[str]] = set()
 
     def __init__(self, op: Operation, value_index: int) -> None:
         self.op = op

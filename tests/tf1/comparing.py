@@ -54,7 +54,7 @@ def graph_difference(expected: Record, got: Record) -> str | None:
 def _same(what: str, expected: Any, got: Any) -> None:
     if expected != got:
         if isinstance(expected, str) and isinstance(got, str):
-            pairs = zip(expected.splitlines() + ["<end>"], got.splitlines() + ["<end>"], strict=False)
+            pairs = zip([*expected.splitlines(), "<end>"], [*got.splitlines(), "<end>"], strict=False)
             line = next(((a, b) for a, b in pairs if a != b), (expected[-200:], got[-200:]))
             expected, got = line
         raise Difference(f"{what}:\n    expected {expected!r}\n    got      {got!r}")

@@ -20,8 +20,8 @@ ROWS = {
     ),
     "device_spec": "DeviceSpec",
     "scopes": (
-        "name_scope device colocate_with init_scope control_dependencies container add_to_collection add_to_collections get_collection "
-        "get_collection_ref op_scope"
+        "name_scope device colocate_with init_scope control_dependencies container add_to_collection "
+        "add_to_collections get_collection get_collection_ref op_scope"
     ),
     "graph_keys": "GraphKeys",
     "randomness": "set_random_seed random.set_random_seed=set_random_seed get_seed random.get_seed=get_seed",

@@ -17,12 +17,12 @@ _INITIALIZERS = (
     ("zeros", "Zeros"),
 )
 _KERAS = (
-    *("Initializer Constant constant=Constant Identity identity=Identity Ones ones=Ones Zeros zeros=Zeros Orthogonal".split()),
-    *("orthogonal=Orthogonal RandomNormal=KerasRandomNormal random_normal=KerasRandomNormal".split()),
-    *("normal=KerasRandomNormal RandomUniform=KerasRandomUniform random_uniform=KerasRandomUniform".split()),
-    *("uniform=KerasRandomUniform TruncatedNormal=KerasTruncatedNormal truncated_normal=KerasTruncatedNormal".split()),
-    *("VarianceScaling glorot_normal=GlorotNormal glorot_uniform=GlorotUniform he_normal=HeNormal".split()),
-    *("he_uniform=HeUniform lecun_normal=LecunNormal lecun_uniform=LecunUniform get=keras_get".split()),
+    *(["Initializer", "Constant", "constant=Constant", "Identity", "identity=Identity", "Ones", "ones=Ones", "Zeros", "zeros=Zeros", "Orthogonal"]),
+    *(["orthogonal=Orthogonal", "RandomNormal=KerasRandomNormal", "random_normal=KerasRandomNormal"]),
+    *(["normal=KerasRandomNormal", "RandomUniform=KerasRandomUniform", "random_uniform=KerasRandomUniform"]),
+    *(["uniform=KerasRandomUniform", "TruncatedNormal=KerasTruncatedNormal", "truncated_normal=KerasTruncatedNormal"]),
+    *(["VarianceScaling", "glorot_normal=GlorotNormal", "glorot_uniform=GlorotUniform", "he_normal=HeNormal"]),
+    *(["he_uniform=HeUniform", "lecun_normal=LecunNormal", "lecun_uniform=LecunUniform", "get=keras_get"]),
 )
 _SCALED = "he_normal he_uniform lecun_normal lecun_uniform"
 
