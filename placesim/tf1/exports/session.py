@@ -7,7 +7,7 @@ ROWS = {
     "protos": (
         "ConfigProto GPUOptions GraphOptions OptimizerOptions RunOptions RunMetadata NodeDef AttrValue GraphDef MetaGraphDef "
         "Summary Event HistogramProto LogMessage SessionLog NameAttrList "
-        "summary.Event summary.Summary summary.SummaryDescription summary.SessionLog summary.TaggedRunMetadata"
+        "summary.Event summary.Summary summary.SessionLog summary.TaggedRunMetadata"
     ),
     "session.devices": (
         "test.gpu_device_name test.is_gpu_available test.is_built_with_cuda test.is_built_with_gpu_support=is_built_with_cuda"

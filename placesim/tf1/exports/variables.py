@@ -17,7 +17,20 @@ _INITIALIZERS = (
     ("zeros", "Zeros"),
 )
 _KERAS = (
-    *(["Initializer", "Constant", "constant=Constant", "Identity", "identity=Identity", "Ones", "ones=Ones", "Zeros", "zeros=Zeros", "Orthogonal"]),
+    *(
+        [
+            "Initializer",
+            "Constant",
+            "constant=Constant",
+            "Identity",
+            "identity=Identity",
+            "Ones",
+            "ones=Ones",
+            "Zeros",
+            "zeros=Zeros",
+            "Orthogonal",
+        ]
+    ),
     *(["orthogonal=Orthogonal", "RandomNormal=KerasRandomNormal", "random_normal=KerasRandomNormal"]),
     *(["normal=KerasRandomNormal", "RandomUniform=KerasRandomUniform", "random_uniform=KerasRandomUniform"]),
     *(["uniform=KerasRandomUniform", "TruncatedNormal=KerasTruncatedNormal", "truncated_normal=KerasTruncatedNormal"]),
