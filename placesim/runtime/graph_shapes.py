@@ -268,7 +268,10 @@ class GraphShapes:
             return nothing
         values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
         if node.op in ("Pack", "Concat", "ConcatV2"):
-            values = [self._unknown_part(i, slot) if value is None else value for value, (i, slot) in zip(values, node.inputs, strict=True)]
+            values = [
+                self._unknown_part(i, slot) if value is None else value
+                for value, (i, slot) in zip(values, node.inputs, strict=True)
+            ]
         is_partial = any(isinstance(value, _Partial) for value in values)
         if any(value is None for value in values) or (is_partial and node.op not in PARTIAL_OPS):
             return nothing

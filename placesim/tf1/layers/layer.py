@@ -123,9 +123,9 @@ class Layer:
     @contextmanager
     def _inside(self) -> Iterator[None]:
         reuse = True if self.built or self._reuse is True else self._reuse
-        with tf.variable_scope(self._scope, reuse=reuse, auxiliary_name_scope=False) as scope:
-            with tf.name_scope(scope.original_name_scope):
-                yield
+        opened = tf.variable_scope(self._scope, reuse=reuse, auxiliary_name_scope=False)
+        with opened as scope, tf.name_scope(scope.original_name_scope):
+            yield
 
     # --- variables ---
 

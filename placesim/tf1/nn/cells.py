@@ -12,7 +12,7 @@ from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
 
 
-class LSTMStateTuple(namedtuple("LSTMStateTuple", ("c", "h"))):  # noqa: PYI024 (users see it as TensorFlow's)
+class LSTMStateTuple(namedtuple("LSTMStateTuple", ("c", "h"))):
     """An LSTM's state: cell and hidden."""
 
     __slots__ = ()
@@ -62,7 +62,7 @@ def _zeros(size: Any, batch: Any, dtype: Any) -> Any:
     return value
 
 
-def _shape_parts(batch: Any, sizes: list[int]) -> list[Any]:
+def _shape_parts(batch: Any, sizes: Any) -> list[Any]:
     """A batch size and other sizes as vectors."""
     first = tf.expand_dims(batch, 0) if isinstance(batch, Tensor) else tf.constant([batch], dtype=tf.int32)
     return [first, tf.constant(sizes, dtype=tf.int32)]
@@ -279,7 +279,9 @@ def static_rnn(
     if not inputs:
         raise ValueError("inputs must not be empty")
     if sequence_length is not None:
-        raise NotImplementedError("tf.nn.static_rnn with sequence_length. Without it it is there; `convert` takes the GraphDef.")
+        raise NotImplementedError(
+            "tf.nn.static_rnn with sequence_length. Without it it is there; `convert` takes the GraphDef."
+        )
     outputs = []
     with tf.variable_scope(scope or "rnn") as varscope:
         if varscope.caching_device is None:
@@ -297,5 +299,3 @@ def static_rnn(
             output, state = cell(value, state)
             outputs.append(output)
     return outputs, state
-
-
