@@ -140,8 +140,9 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
         a = convert_to_tensor(a, name="a")
         known = a.shape.rank
         if known is None:
-            count = rank(a)
-            perm = concat((range(count - 2), [count - 1, count - 2]), 0)
+            count: Any = gen("Rank")(a)
+            outer = gen("Range")(0, count - 2, 1)
+            perm = concat((outer, [count - 1, count - 2]), 0)
         else:
             if known < 2:
                 raise ValueError(
@@ -364,7 +365,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
     static, known = found.op.inputs[0].shape, constant_value(found.op.inputs[1], partial=True)
     if static.rank is not None and not found.shape.is_fully_defined() and known is not None:
         sizes = [
-            None if dim is None or any(part is None for part in pair) else dim + int(pair[0]) + int(pair[1])
+            None if dim is None or pair is None or any(part is None for part in pair) else dim + int(pair[0]) + int(pair[1])
             for pair, dim in zip(known, static.as_list(), strict=True)
         ]
         found.set_shape(sizes)

@@ -25,6 +25,7 @@ class Graph:
     """A graph under construction.  `builder` holds its nodes and scopes, `shapes` their static shapes."""
 
     building_function = False
+    __module__ = "tensorflow.python.framework.ops"  # as messages name it
 
     def __init__(self) -> None:
         self.builder = GraphBuilder(load_registry(), file=script_file())
@@ -45,6 +46,8 @@ class Graph:
         self._lock = threading.RLock()
         self._container = ""
         self.variable_creators: list[Any] = []
+        if kept is not None and not self.building_function:
+            kept.append(self)
 
     def __repr__(self) -> str:
         return f"<tensorflow.python.framework.ops.Graph object at {id(self):#x}>"
@@ -147,11 +150,12 @@ class Graph:
         if self._consumers is None:
             self._consumers = []
         found = self._consumers
-        for operation in self._operations[len(found) :]:
-            found.append([])
+        fresh = self._operations[len(found) :]
+        found.extend([] for _ in fresh)
+        for operation in fresh:
+            # An input may be younger than its reader: control flow puts Switches and Enters before ops that are there.
             for i in dict.fromkeys(operation.node.input_nodes):
-                if i < len(found):
-                    found[i].append(operation.node.id)
+                found[i].append(operation.node.id)
         readers = (self._operations[i] for i in found[tensor.op.node.id])
         return [op for op in readers if tensor.node_ref in op.node.inputs]
 
@@ -538,6 +542,8 @@ def reset_default_graph() -> None:
     _stacks.bottom = None
 
 
+kept: list[Graph] | None = None
+"""Every graph that is made, where someone wants them all at the end: whoever runs a script for its graph."""
 _script: str | None = None
 
 

@@ -40,4 +40,7 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
     else:
         dense = placeholder(dtypes.int64, [rank], named("shape"))
     values = placeholder(dtype, [None], named("values"))
-    return SparseTensor(placeholder(dtypes.int64, [None, rank], named("indices")), values, dense)
+    found = SparseTensor(placeholder(dtypes.int64, [None, rank], named("indices")), values, dense)
+    if known is not None:
+        found.set_shape(known)
+    return found

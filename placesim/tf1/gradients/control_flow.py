@@ -11,6 +11,7 @@ from placesim.tf1.generated import gen
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.namespaces import namespace
+from placesim.tf1.scopes import name_scope
 from placesim.tf1.sparse_values import IndexedSlices
 
 tf: Any = namespace("")
@@ -20,6 +21,11 @@ def _merge(parts: Any, name: str | None = None) -> Any:
     """The gradient that is there, be it a tensor or slices."""
     if all(not isinstance(part, IndexedSlices) for part in parts):
         return gen("Merge")(list(parts), name=name)[0]
+    with name_scope(name, "Merge"):
+        return _merge_slices(parts)
+
+
+def _merge_slices(parts: Any) -> IndexedSlices:
     slices = [_as_slices(part) for part in parts]
     if any(part.indices.dtype.name == "int64" for part in slices) and any(
         part.indices.dtype.name == "int32" for part in slices
@@ -30,8 +36,8 @@ def _merge(parts: Any, name: str | None = None) -> Any:
             else part
             for part in slices
         ]
-    values = gen("Merge")([part.values for part in slices], name=name)[0]
-    indices = gen("Merge")([part.indices for part in slices], name="indices" if name is None else None)[0]
+    values = gen("Merge")([part.values for part in slices])[0]
+    indices = gen("Merge")([part.indices for part in slices])[0]
     if any(part.dense_shape is None for part in slices):
         return IndexedSlices(values, indices, None)
     return IndexedSlices(values, indices, gen("Merge")([part.dense_shape for part in slices])[0])
@@ -50,11 +56,12 @@ def _switched(grad: Any, pred: Any, name: str | None = None) -> list[Any]:
     with get_default_graph().colocate_with(grad, ignore_existing=True):
         if not isinstance(grad, IndexedSlices):
             return list(gen("Switch")(grad, pred, name=name))
-        values = gen("Switch")(grad.values, pred, name=name)
-        indices = gen("Switch")(grad.indices, pred)
-        if grad.dense_shape is None:
-            return [IndexedSlices(v, i, None) for v, i in zip(values, indices, strict=True)]
-        shapes = gen("Switch")(grad.dense_shape, pred)
+        with name_scope(name, "Switch"):
+            values = gen("Switch")(grad.values, pred)
+            indices = gen("Switch")(grad.indices, pred)
+            if grad.dense_shape is None:
+                return [IndexedSlices(v, i, None) for v, i in zip(values, indices, strict=True)]
+            shapes = gen("Switch")(grad.dense_shape, pred)
         return [IndexedSlices(v, i, s) for v, i, s in zip(values, indices, shapes, strict=True)]
 
 

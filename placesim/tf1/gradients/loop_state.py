@@ -327,9 +327,9 @@ def _shape_of(value: Tensor) -> Any:
 
 
 def _enter_of(tensor: Tensor) -> Operation:
-    """The op that a tensor comes from, references passed on aside."""
+    """The op that a tensor comes from, Identities and Switches aside."""
     op = tensor.op
-    while op.type in ("RefIdentity",) and op.inputs:
+    while op.type in ("Identity", "RefIdentity", "Switch", "RefSwitch"):
         op = op.inputs[0].op
     return op
 
