@@ -91,7 +91,8 @@ class _UnitCell(RNNCell):
         """The size of the inputs.  Raises ValueError where it is not known."""
         shape = TensorShape(input_shape if not isinstance(input_shape, list) else input_shape[0])
         if shape.dims is None or shape.dims[-1].value is None:
-            raise ValueError(f"Expected inputs.shape[-1] to be known, saw shape: {shape}")
+            known = None if shape.dims is None else tuple(shape.as_list())
+            raise ValueError(f"Expected inputs.shape[-1] to be known, received shape: {known}")
         return int(shape.dims[-1].value)
 
 
@@ -207,7 +208,7 @@ class MultiRNNCell(RNNCell):
         if not cells:
             raise ValueError("Must specify at least one cell for MultiRNNCell.")
         if not isinstance(cells, (list, tuple)):
-            raise TypeError(f"cells must be a list or tuple, but saw: {cells}.")
+            raise TypeError(f"cells must be a list or tuple, but received: {cells}.")
         self._cells, self._state_is_tuple = list(cells), state_is_tuple
         if not state_is_tuple:
             raise NotImplementedError("tf.nn.rnn_cell.MultiRNNCell with state_is_tuple=False. The default is there.")
@@ -275,9 +276,9 @@ def static_rnn(
 ) -> tuple[list[Any], Any]:
     """A cell applied to each of a list of inputs: the outputs, and the last state."""
     if not isinstance(inputs, (list, tuple)):
-        raise TypeError("inputs must be a sequence")
+        raise TypeError(f"Argument `inputs` must be a sequence. Received: {inputs}")
     if not inputs:
-        raise ValueError("inputs must not be empty")
+        raise ValueError("Argument `inputs` must not be empty.")
     if sequence_length is not None:
         raise NotImplementedError(
             "tf.nn.static_rnn with sequence_length. Without it it is there; `convert` takes the GraphDef."
@@ -291,7 +292,7 @@ def static_rnn(
         state = initial_state
         if state is None:
             if dtype is None:
-                raise ValueError("If no initial_state is provided, dtype must be specified")
+                raise ValueError("If no initial_state is provided, argument `dtype` must be specified")
             state = cell.zero_state(batch, dtype)
         for time, value in enumerate(inputs):
             if time > 0:
