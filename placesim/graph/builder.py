@@ -121,7 +121,7 @@ class GraphBuilder:
 
     @contextmanager
     def devices_at(self, depth: int) -> Iterator[None]:
-        """The device scopes that colocation scopes opened since `colocation_depth` was this hide, if none is open inside them."""
+        """The device scopes hidden by colocations opened since `colocation_depth` was this, if none is open inside them."""
         saved = self._device_scopes
         if depth < len(self._hidden_devices) and self._device == ANY and not self._device_functions:
             self._device_scopes = self._hidden_devices[depth]

@@ -51,7 +51,8 @@ def compute_weighted_loss(
     """Losses times weights, reduced, as a tensor of the losses' type.  Raises ValueError."""
     Reduction.validate(reduction)
     with tf.name_scope(scope, "weighted_loss", (losses, weights)):
-        with tf.control_dependencies((assert_broadcastable(weights, losses),)):
+        check = assert_broadcastable(weights, losses)
+        with tf.control_dependencies((check,)):
             losses = tf.convert_to_tensor(losses)
             dtype = losses.dtype
             losses = tf.cast(losses, tf.float32)

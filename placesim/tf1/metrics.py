@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.variables.variable import Variable
+from placesim.tf1.variables.variable import create_variable
 from placesim.tf1.weights import broadcast_weights, remove_squeezable_dimensions
 
 _COLLECTIONS = ["local_variables", "metric_variables"]
@@ -14,7 +14,7 @@ _COLLECTIONS = ["local_variables", "metric_variables"]
 
 def _metric_variable(shape: list[int], dtype: Any, name: str) -> Any:
     """A zero that is local, in the current name scope."""
-    return Variable(lambda: tf.zeros(shape, dtype), trainable=False, collections=_COLLECTIONS, name=name)
+    return create_variable(lambda: tf.zeros(shape, dtype), trainable=False, collections=_COLLECTIONS, name=name)
 
 
 def _matched(predictions: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]:

@@ -37,7 +37,7 @@ def assert_broadcastable(weights: Any, values: Any) -> Any:
                         raise ValueError(f"{_PREFIX} Mismatch at dim {axis}. {shapes}. {received}")
                 return tf.no_op(name="static_dims_check_success")
         is_scalar = tf.equal(0, weights_rank, name="is_scalar")
-        told = (_PREFIX, "weights.shape=", weights.name, weights_shape)
+        told: tuple[Any, ...] = (_PREFIX, "weights.shape=", weights.name, weights_shape)
         told += ("values.shape=", values.name, values_shape, "is_scalar=", is_scalar)
         is_valid = tf.cond(
             is_scalar,
@@ -59,8 +59,7 @@ def _has_valid_shape(weights_rank: Any, weights_shape: Any, values_rank: Any, va
     given = (weights_rank, weights_shape, values_rank, values_shape)
     with tf.name_scope(None, "has_valid_nonscalar_shape", given) as scope:
         is_same_rank = tf.equal(values_rank, weights_rank, name="is_same_rank")
-        valid = tf.cond(is_same_rank, lambda: _has_valid_sizes(weights_shape, values_shape), lambda: is_same_rank, name=scope)
-        return valid
+        return tf.cond(is_same_rank, lambda: _has_valid_sizes(weights_shape, values_shape), lambda: is_same_rank, name=scope)
 
 
 def _has_valid_sizes(weights_shape: Any, values_shape: Any) -> Any:

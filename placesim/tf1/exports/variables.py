@@ -16,27 +16,14 @@ _INITIALIZERS = (
     ("variance_scaling", "VarianceScaling"),
     ("zeros", "Zeros"),
 )
-_KERAS = (
-    *(
-        [
-            "Initializer",
-            "Constant",
-            "constant=Constant",
-            "Identity",
-            "identity=Identity",
-            "Ones",
-            "ones=Ones",
-            "Zeros",
-            "zeros=Zeros",
-            "Orthogonal",
-        ]
-    ),
-    *(["orthogonal=Orthogonal", "RandomNormal=KerasRandomNormal", "random_normal=KerasRandomNormal"]),
-    *(["normal=KerasRandomNormal", "RandomUniform=KerasRandomUniform", "random_uniform=KerasRandomUniform"]),
-    *(["uniform=KerasRandomUniform", "TruncatedNormal=KerasTruncatedNormal", "truncated_normal=KerasTruncatedNormal"]),
-    *(["VarianceScaling", "glorot_normal=GlorotNormal", "glorot_uniform=GlorotUniform", "he_normal=HeNormal"]),
-    *(["he_uniform=HeUniform", "lecun_normal=LecunNormal", "lecun_uniform=LecunUniform", "get=keras_get"]),
-)
+_KERAS = """
+Initializer Constant constant=Constant Identity identity=Identity Ones ones=Ones Zeros zeros=Zeros Orthogonal
+orthogonal=Orthogonal RandomNormal=KerasRandomNormal random_normal=KerasRandomNormal normal=KerasRandomNormal
+RandomUniform=KerasRandomUniform random_uniform=KerasRandomUniform uniform=KerasRandomUniform
+TruncatedNormal=KerasTruncatedNormal truncated_normal=KerasTruncatedNormal VarianceScaling glorot_normal=GlorotNormal
+glorot_uniform=GlorotUniform he_normal=HeNormal he_uniform=HeUniform lecun_normal=LecunNormal lecun_uniform=LecunUniform
+get=keras_get
+"""
 _SCALED = "he_normal he_uniform lecun_normal lecun_uniform"
 
 ROWS = {
@@ -66,7 +53,7 @@ ROWS = {
             *(f"{name}_initializer={kind}" for name, kind in _INITIALIZERS if name != "identity"),
             *(f"initializers.{name}={kind}" for name, kind in _INITIALIZERS),
             *(f"initializers.{name}" for name in _SCALED.split()),
-            *(f"keras.initializers.{item}" for item in _KERAS),
+            *(f"keras.initializers.{item}" for item in _KERAS.split()),
         ]
     ),
 }

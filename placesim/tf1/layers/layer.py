@@ -63,7 +63,7 @@ class Layer:
         self._activity_regularizer = kwargs.pop("activity_regularizer", None)
         kwargs.pop("dynamic", None)
         if kwargs:
-            raise TypeError(f"Keyword argument not understood: {next(iter(kwargs))}")
+            raise TypeError("Keyword argument not understood:", next(iter(kwargs)))
         word = re.sub("([a-z])([A-Z])", r"\1_\2", re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", type(self).__name__)).lower()
         self._base_name = name or (word if word[:1] != "_" else "private" + word)
         self._name = name or _unique_name(self._base_name)
@@ -123,9 +123,9 @@ class Layer:
     @contextmanager
     def _inside(self) -> Iterator[None]:
         reuse = True if self.built or self._reuse is True else self._reuse
-        with tf.variable_scope(self._scope, reuse=reuse, auxiliary_name_scope=False) as scope:
-            with tf.name_scope(scope.original_name_scope):
-                yield
+        opened = tf.variable_scope(self._scope, reuse=reuse, auxiliary_name_scope=False)
+        with opened as scope, tf.name_scope(scope.original_name_scope):
+            yield
 
     # --- variables ---
 

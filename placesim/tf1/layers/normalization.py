@@ -103,7 +103,7 @@ class BatchNormalization(Layer):
                 is_training=is_training,
                 data_format=layout,
             )
-            return tuple(result)  # type: ignore[return-value]
+            return tuple(result)
 
         output, mean, variance = smart_cond(training, lambda: normalized(True), lambda: normalized(False))
         known = smart_constant(training)

@@ -7,7 +7,6 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.optimizers.slots import create_slot, create_zeros_slot
-from placesim.tf1.variables.resource import HandledVariable
 from placesim.tf1.variables.variable import Variable
 
 _AVERAGED = ("float16", "bfloat16", "float32", "float64")
@@ -26,13 +25,13 @@ def assign_moving_average(variable: Any, value: Any, decay: Any, zero_debias: bo
 
 def _unbiased(variable: Any, value: Any, share: Any) -> Any:
     """A new average with its weights' sum divided out; sum and count are variables beside the average."""
-    with tf.variable_scope(variable.name.split(":")[0], values=[variable, value, share]):
-        with tf.init_scope(), tf.colocate_with(variable):
-            shape = variable.get_shape()
-            zeros = tf.zeros_initializer(dtype=variable.dtype.base_dtype)
-            dtype = variable.dtype.base_dtype
-            biased = tf.get_variable("biased", shape, dtype, zeros, trainable=False)
-            count = tf.get_variable("local_step", [], dtype, zeros, trainable=False)
+    scope = tf.variable_scope(variable.name.split(":")[0], values=[variable, value, share])
+    with scope, tf.init_scope(), tf.colocate_with(variable):
+        shape = variable.get_shape()
+        dtype = variable.dtype.base_dtype
+        zeros = tf.zeros_initializer(dtype=dtype)
+        biased = tf.get_variable("biased", shape, dtype, zeros, trainable=False)
+        count = tf.get_variable("local_step", [], dtype, zeros, trainable=False)
     update = tf.assign_sub(biased, (biased - value) * share)
     step = tf.assign_add(count, 1)
     return update / (1 - tf.pow(1.0 - share, step))
@@ -109,6 +108,3 @@ class ExponentialMovingAverage:
             if variable.name not in names and variable.op.name not in found:
                 found[variable.op.name] = variable
         return found
-
-
-__all__ = ["ExponentialMovingAverage", "HandledVariable", "assign_moving_average"]

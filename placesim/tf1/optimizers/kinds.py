@@ -74,7 +74,7 @@ class GradientDescentOptimizer(_ByOps):
     """`var -= learning_rate * gradient`."""
 
     update = "GradientDescent"
-    hyperparameters = inputs = ("learning_rate",)
+    hyperparameters = ("learning_rate",)
     inputs = ("learning_rate", "grad")
 
     def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent") -> None:

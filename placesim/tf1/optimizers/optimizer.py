@@ -11,7 +11,7 @@ from placesim.tf1.optimizers.slots import create_slot, create_slot_with_initiali
 from placesim.tf1.tensor import Tensor
 from placesim.tf1.variables.partitioned import PartitionedVariable
 from placesim.tf1.variables.resource import HandledVariable
-from placesim.tf1.variables.variable import Variable
+from placesim.tf1.variables.variable import Variable, create_variable
 
 _FLOATING = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 
@@ -202,7 +202,7 @@ class Optimizer:
             own = self._name if self._scopes_non_slots else ""
             with tf.name_scope(own) if own else tf.init_scope(), tf.colocate_with(colocate_with):
                 is_resource = isinstance(colocate_with, HandledVariable)
-                made = Variable(initial_value, name=name, trainable=False, use_resource=is_resource)
+                made = create_variable(initial_value, name=name, trainable=False, use_resource=is_resource)
             self._non_slot_dict[key] = made
         return self._non_slot_dict[key]
 

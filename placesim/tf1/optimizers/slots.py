@@ -34,17 +34,16 @@ def create_zeros_slot(primary: Any, name: str, dtype: Any = None, colocate_with_
 
 def _create(primary: Any, initial: Any, shape: Any, dtype: Any, name: str, colocate_with_primary: bool) -> Any:
     own = primary.op.name
-    with tf.variable_scope(None, f"{own}/{name}"):
-        with tf.colocate_with(primary) if colocate_with_primary else nullcontext():
-            slot = tf.get_variable(
-                "",
-                shape,
-                dtype,
-                initializer=initial,
-                trainable=False,
-                use_resource=isinstance(primary, HandledVariable),
-                validate_shape=initial.get_shape().is_fully_defined() if shape is None else shape.is_fully_defined(),
-            )
+    with tf.variable_scope(None, f"{own}/{name}"), tf.colocate_with(primary) if colocate_with_primary else nullcontext():
+        slot = tf.get_variable(
+            "",
+            shape,
+            dtype,
+            initializer=initial,
+            trainable=False,
+            use_resource=isinstance(primary, HandledVariable),
+            validate_shape=initial.get_shape().is_fully_defined() if shape is None else shape.is_fully_defined(),
+        )
     part = primary._get_save_slice_info() if isinstance(primary, Variable) else None
     if part is not None:
         suffix = slot.op.name[len(own) :]

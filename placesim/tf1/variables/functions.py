@@ -8,7 +8,6 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.generated import gen
-from placesim.tf1.tensor import Tensor
 from placesim.tf1.variables.resource import HandledVariable, scatter_rows
 from placesim.tf1.variables.variable import Variable
 
@@ -81,26 +80,26 @@ def batch_scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool
         return scatter_nd_update(ref, places, updates, use_locking, name)
 
 
-def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
+def count_up_to(ref: Any, limit: int, name: str | None = None) -> Any:
     """Adds one, up to a limit, and gives what was there before."""
     if _is_reference(ref):
-        return gen("CountUpTo")(ref, limit=limit, name=name)  # type: ignore[no-any-return]
-    return gen("ResourceCountUpTo")(ref.handle, limit=limit, T=ref.dtype, name=name)  # type: ignore[no-any-return]
+        return gen("CountUpTo")(ref, limit=limit, name=name)
+    return gen("ResourceCountUpTo")(ref.handle, limit=limit, T=ref.dtype, name=name)
 
 
-def is_variable_initialized(ref: Any, name: str | None = None) -> Tensor:
+def is_variable_initialized(ref: Any, name: str | None = None) -> Any:
     """Whether a variable has a value."""
     if isinstance(ref, HandledVariable):
         return ref.is_initialized(name)
-    return gen("IsVariableInitialized")(ref, name=name)  # type: ignore[no-any-return]
+    return gen("IsVariableInitialized")(ref, name=name)
 
 
 # --- which there are ------------------------------------------------------------------------------------------------
 
 
-def _collected(collection: str) -> Callable[..., list[Any]]:
-    def variables(scope: str | None = None) -> list[Any]:
-        return tf.get_collection(collection, scope)  # type: ignore[no-any-return]
+def _collected(collection: str) -> Callable[..., Any]:
+    def variables(scope: str | None = None) -> Any:
+        return tf.get_collection(collection, scope)
 
     return variables
 
@@ -112,7 +111,7 @@ trainable_variables = _collected("trainable_variables")
 moving_average_variables = _collected("moving_average_variables")
 
 
-def all_variables() -> list[Any]:
+def all_variables() -> Any:
     """An older name of `global_variables`."""
     return global_variables()
 
@@ -163,14 +162,14 @@ def assert_variables_initialized(var_list: Any = None) -> Any:
     return tf.stack(ranks)
 
 
-def report_uninitialized_variables(var_list: Any = None, name: str = "report_uninitialized_variables") -> Tensor:
+def report_uninitialized_variables(var_list: Any = None, name: str = "report_uninitialized_variables") -> Any:
     """The names of the variables that have no value."""
     variables = _to_report(var_list)
     with tf.name_scope(name):
         known = [is_variable_initialized(variable) for variable in variables]
         with tf.device(os.environ.get(_REPORTING_DEVICE, "/cpu:0")):
             if not variables:
-                return tf.constant([], dtype=tf.string)  # type: ignore[no-any-return]
+                return tf.constant([], dtype=tf.string)
             unknown = tf.logical_not(tf.stack(known))
             names = tf.constant([variable.op.name for variable in variables])
-            return tf.boolean_mask(names, unknown)  # type: ignore[no-any-return]
+            return tf.boolean_mask(names, unknown)

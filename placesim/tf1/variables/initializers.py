@@ -133,7 +133,7 @@ class UniformUnitScaling(Initializer):
 class VarianceScaling(Initializer):
     """`variance_scaling_initializer`: variance `scale / fan` of the whole variable, in a shard too."""
 
-    fields = ("scale", "mode", "distribution", "seed", "dtype")
+    fields: tuple[str, ...] = ("scale", "mode", "distribution", "seed", "dtype")
 
     def __init__(
         self,

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import placesim.tf1 as tf
 from placesim.tf1.conversion import register_tensor_conversion_function
 from placesim.tf1.shapes import TensorShape
-from placesim.tf1.tensor import Tensor
 
 
 class PartitionInfo(NamedTuple):
@@ -85,7 +84,7 @@ class PartitionedVariable:
     def _axis(self) -> int:
         return next((i for i, part in enumerate(self._partitions) if part > 1), 0)
 
-    def as_tensor(self) -> Tensor:
+    def as_tensor(self) -> Any:
         """The whole value, outside of the current control dependencies."""
         with tf.control_dependencies(None):
             whole = self._shards[0]
@@ -117,7 +116,7 @@ class PartitionedVariable:
         ]
 
 
-def _convert(variable: PartitionedVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+def _convert(variable: PartitionedVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
     if dtype is not None and not dtype.is_compatible_with(variable.dtype):
         asked = f"requested to type '{dtype.name}' for variable of type '{variable.dtype.name}'"
         raise ValueError(f"Incompatible type conversion {asked}")
@@ -135,8 +134,8 @@ register_tensor_conversion_function(PartitionedVariable, _convert)
 def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Callable[..., list[int]]:
     """So many shards along an axis, at most one an element."""
 
-    def partitioner(shape: TensorShape, **_: Any) -> list[int]:
-        return _along(shape, axis, min(num_shards, shape.dims[axis].value))
+    def partitioner(shape: Any, **_: Any) -> list[int]:
+        return _along(shape, axis, min(num_shards, shape.as_list()[axis]))
 
     return partitioner
 
@@ -153,7 +152,7 @@ def variable_axis_size_partitioner(
     if max_shards and max_shards < 1:
         raise ValueError("max_shards must be positive.")
 
-    def partitioner(shape: TensorShape, dtype: Any) -> list[int]:
+    def partitioner(shape: Any, dtype: Any) -> list[int]:
         size = shape[axis].value
         element = bytes_per_string_element if dtype.base_dtype == tf.string else dtype.size
         row = max((shape.num_elements() // size) * element, 1.0)
@@ -169,7 +168,7 @@ def min_max_variable_partitioner(
 ) -> Callable[..., list[int]]:
     """As many shards along an axis as keep each at `min_slice_size` bytes or more, at most `max_partitions`."""
 
-    def partitioner(shape: TensorShape, dtype: Any) -> list[int]:
+    def partitioner(shape: Any, dtype: Any) -> list[int]:
         element = bytes_per_string_element if dtype.base_dtype == tf.string else dtype.size
         count = max(1, shape.num_elements() * element // min_slice_size)
         return _along(shape, axis, min(max_partitions, shape[axis].value, int(count)))

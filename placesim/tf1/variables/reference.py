@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import placesim.tf1 as tf
@@ -13,6 +13,7 @@ from placesim.tf1.graph import get_default_graph
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
 from placesim.tf1.variables.variable import (
+    SaveSliceInfo,
     Variable,
     VariableDef,
     add_to_collections,
@@ -91,11 +92,11 @@ class RefVariable(Variable):
         self.initializer = element(definition.initializer_name)
         self.initial_value = element(definition.initial_value_name) if definition.initial_value_name else None
         self._snapshot = element(definition.snapshot_name)
-        self._save_slice_info = definition.save_slice_info_def
+        self._save_slice_info: SaveSliceInfo | None = definition.save_slice_info_def
         set_roles(self, definition.variable_name, definition.trainable, None, None, None)
 
     @property
-    def _tensor(self) -> Tensor:
+    def _tensor(self) -> Any:
         return self._reference
 
     @property
@@ -108,19 +109,19 @@ class RefVariable(Variable):
 
     @property
     def shape(self) -> TensorShape:
-        return self._reference.shape
+        return TensorShape(self._reference.shape)
 
     @property
     def _snapshot_name(self) -> str:
         return str(self._snapshot.name)
 
-    def _ref(self) -> Tensor:
+    def _ref(self) -> Any:
         return self._reference
 
-    def value(self) -> Tensor:
+    def value(self) -> Any:
         return self._snapshot
 
-    def read_value(self) -> Tensor:
+    def read_value(self) -> Any:
         return tf.identity(self._reference, name="read")
 
     def eval(self, session: Any = None) -> Any:
@@ -147,7 +148,7 @@ class RefVariable(Variable):
     def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
         return tf.batch_scatter_update(self, sparse_delta.indices, sparse_delta.values, use_locking=use_locking, name=name)
 
-    def count_up_to(self, limit: int) -> Tensor:
+    def count_up_to(self, limit: int) -> Any:
         return tf.count_up_to(self._reference, limit=limit)
 
     def _assign_part(self, part: Tensor, value: Any, name: str | None = None) -> Any:
@@ -195,7 +196,7 @@ for _kind in _ND_SCATTERS:
     setattr(RefVariable, "scatter_nd_" + _kind, _scatter_nd("ScatterNd" + _kind.capitalize()))
 
 
-def _convert(variable: RefVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+def _convert(variable: RefVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
     if dtype is not None and not dtype.is_compatible_with(variable.dtype):
         asked = f"requested to type '{dtype.name}' for variable of type '{variable.dtype.name}'"
         raise ValueError(f"Incompatible type conversion {asked}")

@@ -33,7 +33,7 @@ class RegularizationLoss:
     def eval(self, *args: Any, **kwargs: Any) -> Any:
         return self._build().eval(*args, **kwargs)
 
-    def _as_graph_element(self) -> Tensor:
+    def _as_graph_element(self) -> Any:
         return self._first
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ for _name in _OPERATORS:
     setattr(RegularizationLoss, f"__{_name}__", _anew(f"__{_name}__"))
 
 
-def _convert(loss: RegularizationLoss, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+def _convert(loss: RegularizationLoss, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
     return loss._build()
 
 

@@ -13,6 +13,7 @@ from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
 from placesim.tf1.variables.reference import refuse_control_flow
 from placesim.tf1.variables.variable import (
+    SaveSliceInfo,
     Variable,
     VariableDef,
     add_to_collections,
@@ -35,7 +36,7 @@ class HandledVariable(Variable):
     _cached: Tensor | None = None
 
     @property
-    def _tensor(self) -> Tensor:
+    def _tensor(self) -> Any:
         return self.handle
 
     _handle = _tensor
@@ -53,27 +54,27 @@ class HandledVariable(Variable):
     def shape(self) -> TensorShape:
         return self._shape
 
-    def value(self) -> Tensor:
+    def value(self) -> Any:
         """A read beside the handle, outside of the current device and colocation; the cached read if there is one."""
         if self._cached is not None:
             return self._cached
         with tf.colocate_with(None, ignore_existing=True):
             return self._read()
 
-    def read_value(self) -> Tensor:
+    def read_value(self) -> Any:
         with tf.name_scope("Read"):
             value = self._read()
         return tf.identity(value)
 
-    def _read(self) -> Tensor:
+    def _read(self) -> Any:
         value = gen("ReadVariableOp")(self.handle, self._dtype)
         value.set_shape(self._shape)
-        return value  # type: ignore[no-any-return]
+        return value
 
-    def is_initialized(self, name: str | None = None) -> Tensor:
-        return gen("VarIsInitializedOp")(self.handle, name=name)  # type: ignore[no-any-return]
+    def is_initialized(self, name: str | None = None) -> Any:
+        return gen("VarIsInitializedOp")(self.handle, name=name)
 
-    def initialized_value(self) -> Tensor:
+    def initialized_value(self) -> Any:
         raise NotImplementedError
 
     def set_shape(self, shape: Any) -> None:
@@ -108,13 +109,12 @@ class HandledVariable(Variable):
     def _after(self, op: Any) -> ChangedVariable:
         return ChangedVariable(self, op)
 
-    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+    def sparse_read(self, indices: Any, name: str | None = None) -> Any:
         """`ResourceGather` of rows, named `Gather`."""
         with tf.name_scope("Gather" if name is None else name) as scope:
-            value = gen("ResourceGather")(self.handle, indices, dtype=self._dtype, name=scope)
-        return value  # type: ignore[no-any-return]
+            return gen("ResourceGather")(self.handle, indices, dtype=self._dtype, name=scope)
 
-    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+    def gather_nd(self, indices: Any, name: str | None = None) -> Any:
         with tf.name_scope("GatherNd" if name is None else name) as scope:
             value = gen("ResourceGatherNd")(self.handle, indices, dtype=self._dtype, name=scope)
         return tf.identity(value)
@@ -122,8 +122,8 @@ class HandledVariable(Variable):
     def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
         return tf.batch_scatter_update(self, sparse_delta.indices, sparse_delta.values, use_locking=use_locking, name=name)
 
-    def count_up_to(self, limit: int) -> Tensor:
-        return gen("ResourceCountUpTo")(self.handle, limit=limit, T=self._dtype)  # type: ignore[no-any-return]
+    def count_up_to(self, limit: int) -> Any:
+        return gen("ResourceCountUpTo")(self.handle, limit=limit, T=self._dtype)
 
     def _assign_part(self, part: Tensor, value: Any, name: str | None = None) -> Any:
         name = part.op.name + "/_assign" if name is None else name
@@ -206,7 +206,7 @@ class ResourceVariable(HandledVariable):
         self._shape = TensorShape(self.handle.op.get_attr("shape"))
         if self._snapshot.op.type != "ReadVariableOp":
             self._cached = self._snapshot
-        self._save_slice_info = definition.save_slice_info_def
+        self._save_slice_info: SaveSliceInfo | None = definition.save_slice_info_def
         set_roles(self, definition.variable_name, definition.trainable, None, None, None)
 
     @property
@@ -239,21 +239,21 @@ class ChangedVariable(HandledVariable):
     def name(self) -> str:
         return str(self._op.name)
 
-    def value(self) -> Tensor:
+    def value(self) -> Any:
         with tf.colocate_with(None, ignore_existing=True):
             return self._read()
 
-    def read_value(self) -> Tensor:
+    def read_value(self) -> Any:
         return self._read()
 
-    def _read(self) -> Tensor:
+    def _read(self) -> Any:
         with tf.control_dependencies([self._op]):
             return super()._read()
 
     def _order(self) -> Any:
         return tf.control_dependencies([self._op])
 
-    def _as_graph_element(self) -> Tensor:
+    def _as_graph_element(self) -> Any:
         return self._snapshot
 
 
@@ -285,7 +285,7 @@ for _kind in _ND_SCATTERS:
     setattr(HandledVariable, "scatter_nd_" + _kind, _scatter_nd("ResourceScatterNd" + _kind.capitalize()))
 
 
-def _convert(variable: HandledVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+def _convert(variable: HandledVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
     if dtype is not None and not dtype.is_compatible_with(variable.dtype):
         found = f"`tf.Variable of type {variable.dtype.name}. (Variable: {variable})"
         raise ValueError(f"Incompatible type conversion requested to type {dtype.name} for {found}")

@@ -23,6 +23,7 @@ from placesim.tf1.variables.variable import (
     VariableAggregation,
     VariableSynchronization,
     check_collections,
+    create_variable,
 )
 
 
@@ -70,6 +71,27 @@ class VariableScope:
         """From here on variables are only found, never made."""
         self.reuse = True
 
+    def set_initializer(self, initializer: Any) -> None:
+        self.initializer = initializer
+
+    def set_regularizer(self, regularizer: Any) -> None:
+        self.regularizer = regularizer
+
+    def set_caching_device(self, caching_device: Any) -> None:
+        self.caching_device = caching_device
+
+    def set_partitioner(self, partitioner: Any) -> None:
+        self.partitioner = partitioner
+
+    def set_dtype(self, dtype: Any) -> None:
+        self.dtype = dtype
+
+    def set_use_resource(self, use_resource: Any) -> None:
+        self.use_resource = use_resource
+
+    def set_custom_getter(self, custom_getter: Any) -> None:
+        self.custom_getter = custom_getter
+
     def get_collection(self, name: str) -> list[Any]:
         """A collection's values whose names are in this scope."""
         return tf.get_collection(name, self.name + "/" if self.name else "")  # type: ignore[no-any-return]
@@ -97,17 +119,6 @@ class VariableScope:
             getter = _chain(getter, self.custom_getter)
         constraint = settings["constraint"]
         return VariableScope(reuse, name, custom_getter=getter, name_scope=name_scope, constraint=constraint, **kept)
-
-
-def _setter(setting: str) -> Callable[[VariableScope, Any], None]:
-    def set_value(self: VariableScope, value: Any) -> None:
-        setattr(self, setting, value)
-
-    return set_value
-
-
-for _setting in (*_INHERITED, "custom_getter"):
-    setattr(VariableScope, "set_" + _setting, _setter(_setting))
 
 
 def _chain(inner: Callable[..., Any], outer: Callable[..., Any]) -> Callable[..., Any]:
@@ -499,9 +510,9 @@ class VariableStore:
     def _single(self, name: str, shape: Any, dtype: Any, initializer: Any, part: Any, rest: dict[str, Any]) -> Any:
         reuse, regularizer = rest["reuse"], rest["regularizer"]
         shape = TensorShape(shape)
-        if initializer is not None and not callable(initializer):
-            if shape.rank is not None and shape.num_elements() is not None:
-                raise ValueError("If initializer is a constant, do not specify shape.")
+        is_value = initializer is not None and not callable(initializer)
+        if is_value and shape.rank is not None and shape.num_elements() is not None:
+            raise ValueError("If initializer is a constant, do not specify shape.")
         found = self.variables.get(name)
         if found is not None:
             return _check_found(name, found, shape, dtype, reuse)
@@ -510,7 +521,7 @@ class VariableStore:
         value = _initial_value(name, shape, dtype, initializer, part, rest["validate_shape"])
         forwarded = {key: rest[key] for key in (*_FORWARDED, "caching_device", "use_resource")}
         with tf.init_scope():
-            made = Variable(value, name=name, dtype=_value_dtype(initializer, dtype), **forwarded)
+            made = create_variable(value, name=name, dtype=_value_dtype(initializer, dtype), **forwarded)
         self.variables[name] = made
         if regularizer:
             _regularize(made, name, regularizer)

@@ -80,7 +80,6 @@ class Variable(metaclass=_Creating):
     In expressions it stands for its value; where an op takes a reference or handle, for itself.
     """
 
-    SaveSliceInfo = SaveSliceInfo
     __array_priority__ = 100
 
     graph: Any
@@ -92,11 +91,14 @@ class Variable(metaclass=_Creating):
     aggregation: VariableAggregation
     _save_slice_info: SaveSliceInfo | None = None
     _caching_device: Any = None
+    assign: Any
+    assign_add: Any
+    assign_sub: Any
 
     # --- what kinds differ in ---
 
     @property
-    def _tensor(self) -> Tensor:
+    def _tensor(self) -> Any:
         """The reference, or the resource handle."""
         raise NotImplementedError
 
@@ -113,11 +115,11 @@ class Variable(metaclass=_Creating):
     def shape(self) -> TensorShape:
         raise NotImplementedError
 
-    def value(self) -> Tensor:
+    def value(self) -> Any:
         """The tensor that stands for it in expressions."""
         raise NotImplementedError
 
-    def read_value(self) -> Tensor:
+    def read_value(self) -> Any:
         """A new read, in the current scope and under the current control dependencies."""
         raise NotImplementedError
 
@@ -137,7 +139,7 @@ class Variable(metaclass=_Creating):
     def __repr__(self) -> str:
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
-    def initialized_value(self) -> Tensor:
+    def initialized_value(self) -> Any:
         """Its value, or the initial one while it has none: a `cond`."""
         with tf.init_scope():
             return tf.cond(tf.is_variable_initialized(self), self.read_value, lambda: self.initial_value)
@@ -163,10 +165,10 @@ class Variable(metaclass=_Creating):
 
     experimental_ref = ref
 
-    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+    def sparse_read(self, indices: Any, name: str | None = None) -> Any:
         raise AttributeError
 
-    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+    def gather_nd(self, indices: Any, name: str | None = None) -> Any:
         raise AttributeError
 
     def _get_save_slice_info(self) -> SaveSliceInfo | None:
@@ -214,10 +216,10 @@ class Variable(metaclass=_Creating):
     def _snapshot_name(self) -> str:
         raise NotImplementedError
 
-    def _as_graph_element(self) -> Tensor:
+    def _as_graph_element(self) -> Any:
         return self._tensor
 
-    def __getitem__(self, spec: Any) -> Tensor:
+    def __getitem__(self, spec: Any) -> Any:
         part = self.value()[spec]
         part.assign = functools.partial(self._assign_part, part)
         return part
@@ -227,6 +229,9 @@ class Variable(metaclass=_Creating):
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter(self.value())
+
+
+Variable.SaveSliceInfo = SaveSliceInfo  # type: ignore[attr-defined]
 
 
 def part_masks(part: Tensor) -> dict[str, Any]:
@@ -349,7 +354,7 @@ def _creators() -> list[Callable[..., Any]]:
     found = getattr(graph, "variable_creators", None)
     if found is None:
         found = graph.variable_creators = []
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 @contextmanager
@@ -406,7 +411,7 @@ _LEFT_ALONE = ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp", 
 _HOLDERS = ("Variable", "VariableV2", "VarHandleOp")
 
 
-def guarded(value: Tensor, variable_name: str) -> Tensor:
+def guarded(value: Tensor, variable_name: str) -> Any:
     """An initial value that can be computed before the reference variables that it reads are initialized.
 
     What lies between it and such a variable is made again, `OP_VARIABLE`, over the variable's `initialized_value`.
@@ -419,11 +424,11 @@ class _Guard:
         self.suffix = "_" + variable_name
         self.made: dict[str, Any] = {}
 
-    def tensor(self, value: Tensor) -> Tensor:
+    def tensor(self, value: Tensor) -> Any:
         op = value.op
         if op.name not in self.made:
             self.made[op.name] = self._op(op)
-        return self.made[op.name].outputs[value.value_index]  # type: ignore[no-any-return]
+        return self.made[op.name].outputs[value.value_index]
 
     def _op(self, op: Any) -> Any:
         if op.type in _LEFT_ALONE:
