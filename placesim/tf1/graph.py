@@ -45,6 +45,7 @@ class Graph:
         self._lock = threading.RLock()
         self._container = ""
         self.variable_creators: list[Any] = []
+        _ids.taken += 1
 
     def __repr__(self) -> str:
         return f"<tensorflow.python.framework.ops.Graph object at {id(self):#x}>"
@@ -62,6 +63,7 @@ class Graph:
             raise error
         operation = Operation(self, node)
         self._operations.append(operation)
+        _ids.taken += len(node.signature.output_dtypes)
         if self._extra_attrs:
             self._add_extra_attrs(operation)
         if self._control_flow_context is not None:
@@ -477,6 +479,21 @@ class Graph:
 
 PRODUCER = 2474
 """The version that TensorFlow 2.21 writes into its GraphDefs."""
+
+
+class _Ids:
+    """TensorFlow's counter: each graph and each tensor of a process takes a number, as do custom gradients."""
+
+    taken = 0
+
+
+_ids = _Ids()
+
+
+def unique_id() -> int:
+    """The next number of the counter."""
+    _ids.taken += 1
+    return _ids.taken - 1
 
 
 def _always(value: Any) -> Callable[[Node], Any]:

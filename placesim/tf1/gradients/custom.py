@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from itertools import count
 from typing import Any
 
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.gradients import registry
-from placesim.tf1.graph import get_default_graph
+from placesim.tf1.graph import get_default_graph, unique_id
 from placesim.tf1.namespaces import namespace
 
 tf: Any = namespace("")
-_ids = count(1)
 
 
 class RegisterGradient:
@@ -75,7 +73,7 @@ def custom_gradient(f: Any = None) -> Any:
 
 def _in_graph(f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """An IdentityN of results and arguments stands for the function; its gradient is the script's."""
-    name = f"CustomGradient-{next(_ids)}"
+    name = f"CustomGradient-{unique_id()}"
     inputs = [convert_to_tensor(leaf) for leaf in _flatten(args)]
     result, grad_fn = f(*_packed(args, list(inputs)))
     results = [convert_to_tensor(leaf) for leaf in _flatten(result)]
