@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
-from placesim.loading import load
-from placesim.options import OptionValues, make_options
+from placesim.loading import load, run_script
+from placesim.options import Options, OptionValues, make_options
 
 if TYPE_CHECKING:
     from placesim.loading import Source
@@ -27,7 +27,7 @@ def simulate(source: Source, *, steps: int | None = None, **options: Unpack[Opti
     from placesim.timing import study_time
 
     chosen = make_options(options)
-    data = _kept(source)
+    data = _kept(source, chosen)
     study = study_time(lambda: load(_again(data), None, chosen), chosen, _name(source), steps, is_traced=True)
     report = TimeReport(study)
     if report.error is not None:
@@ -57,16 +57,17 @@ def sweep(
     from placesim.sweeping.sweep import SweepRun
 
     axes = make_axes(over.items())
-    make_options(options)
+    chosen = make_options(options)
     keys = tuple(axis.key for axis in axes)
-    run = SweepRun(Job(_kept(source), _name(source), keys, dict(options), steps, examples), axes)
+    run = SweepRun(Job(_kept(source, chosen), _name(source), keys, dict(options), steps, examples), axes)
     return (row_document(keys, row) for row in run.in_order(jobs))
 
 
-def _kept(source: Any) -> Any:
-    """What can be read as often as it takes: an open file's bytes in its place."""
+def _kept(source: Any, options: Options) -> Any:
+    """What can be read as often as it takes: an open file's bytes in its place, and in a script's what it built."""
     if not hasattr(source, "read"):
-        return source
+        is_path = isinstance(source, str) or hasattr(source, "__fspath__")
+        return run_script(source, options) if is_path and str(source).endswith(".py") else source
     data = source.read()
     return data.encode() if isinstance(data, str) else data
 

@@ -140,8 +140,9 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
         a = convert_to_tensor(a, name="a")
         known = a.shape.rank
         if known is None:
-            count = rank(a)
-            perm = concat((range(count - 2), [count - 1, count - 2]), 0)
+            count: Any = gen("Rank")(a)
+            outer = gen("Range")(0, count - 2, 1)
+            perm = concat((outer, [count - 1, count - 2]), 0)
         else:
             if known < 2:
                 raise ValueError(
@@ -364,7 +365,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
     static, known = found.op.inputs[0].shape, constant_value(found.op.inputs[1], partial=True)
     if static.rank is not None and not found.shape.is_fully_defined() and known is not None:
         sizes = [
-            None if dim is None or any(part is None for part in pair) else dim + int(pair[0]) + int(pair[1])
+            None if dim is None or pair is None or any(part is None for part in pair) else dim + int(pair[0]) + int(pair[1])
             for pair, dim in zip(known, static.as_list(), strict=True)
         ]
         found.set_shape(sizes)
@@ -453,16 +454,18 @@ def _repeated(data: Tensor, times: Any, sizes: Any, axis: int) -> Any:
 
     if times.shape.rank == 1:
         data.shape.dims[axis].assert_is_compatible_with(times.shape[0])  # type: ignore[index]
+        times = gen("BroadcastTo")(times, [sizes[axis]])
     each = times
     if times.shape.rank != axis + 1:
         own, count = shape(times), rank(times)
         times = gen("BroadcastTo")(times, concat([sizes[: axis + 1 - count], own], 0))
         times.set_shape([None] * (axis + 1))
-    most = gen("Maximum")(0, gen("Max")(times, reduction_axes(times, None)), name="max_repeat")
+    most = gen("Max")(times, reduction_axes(times, None))
+    most = gen("Maximum")(constant(0, dtypes.int32, name="zero"), most)
     mask = sequence_mask(times, most)
     found = boolean_mask(_tiled(expand_dims(data, axis + 1), axis + 1, most), mask)
     if axis:
-        total = reduce_sum(each, reduction_axes(each, None))
+        total = reduce_sum(each, gen("Range")(0, rank(each), 1))
         found = reshape(found, concat([sizes[:axis], [total], sizes[axis + 1 :]], 0))
     one = 1 if times.shape[0].value == 1 else None
     found.set_shape(data.shape[:axis].concatenate([one]).concatenate(data.shape[axis + 1 :]))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1 import dtypes
+from placesim.tf1.array import shape_of
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
@@ -33,8 +34,10 @@ def _binary(word: str, sign: str, compare: Callable[[Any, Any], Any], holds: Cal
     """`tf.assert_...` of two tensors; what is known already is checked at once."""
 
     def call(x: Any, y: Any, data: Any = None, summarize: Any = None, message: Any = None, name: str | None = None) -> Any:
-        told = _prefix(message)
+        told = message or ""
         with name_scope(name, word, [x, y, data]):
+            if x is y and word == "assert_equal":
+                return gen("NoOp")()
             x = convert_to_tensor(x, name="x")
             y = convert_to_tensor(y, name="y")
             if data is None:
@@ -115,6 +118,9 @@ def _rank_check(word: str, fits: Callable[[int, int], bool], text: str) -> Any:
         with name_scope(name, word, [x, rank]):
             x = convert_to_tensor(x, name="x")
             rank = convert_to_tensor(rank, name="rank")
+            if data is None:
+                shape_of(x, out_type=dtypes.int32)
+            assert_type(rank, dtypes.int32)
             wanted, known = constant_value(rank), x.shape.rank
             if wanted is None or known is None:
                 raise NotImplementedError(f"tf.{word} of a rank that is not known while the graph is built is not there")

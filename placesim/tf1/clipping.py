@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1 import dtypes
+from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.sparse_values import IndexedSlices
@@ -40,10 +41,25 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
         return IndexedSlices(found, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else found
 
 
+def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any:
+    """`tf.clip_by_average_norm`."""
+    from placesim.tf1.array import rank, size
+    from placesim.tf1.creation import range
+    from placesim.tf1.math import cast
+    from placesim.tf1.reductions import reduce_sum
+
+    with name_scope(name, "clip_by_average_norm", [t, clip_norm]) as scope:
+        t = convert_to_tensor(t, name="t")
+        count = cast(size(t), dtypes.float32)
+        inverse = gen("Rsqrt")(reduce_sum(t * t, range(rank(t))))
+        scaled = t * clip_norm
+        bound = gen("Minimum")(inverse * count, constant(1.0) / clip_norm)
+        return gen("Identity")(scaled * bound, name=scope)
+
+
 def global_norm(t_list: Any, name: str | None = None) -> Any:
     """`tf.global_norm`: None among the tensors is left out."""
     from placesim.tf1.array import stack
-    from placesim.tf1.conversion import constant
     from placesim.tf1.graph import get_default_graph
     from placesim.tf1.reductions import reduce_sum
 
@@ -65,7 +81,6 @@ def global_norm(t_list: Any, name: str | None = None) -> Any:
 
 def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> Any:
     """`tf.clip_by_global_norm`: the clipped tensors and the norm."""
-    from placesim.tf1.conversion import constant
     from placesim.tf1.graph import get_default_graph
 
     if not isinstance(t_list, list | tuple):

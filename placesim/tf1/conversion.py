@@ -161,7 +161,6 @@ def pack_nested(value: Any, dtype: dtypes.DType, name: str) -> Tensor:
     from placesim.tf1.generated import gen
 
     graph = get_default_graph()
-    must_pack = False
     converted: list[Any] = []
     with graph.name_scope(name) as scope:
         for i, item in enumerate(value):
@@ -172,16 +171,22 @@ def pack_nested(value: Any, dtype: dtypes.DType, name: str) -> Tensor:
                         f"Cannot convert a list containing a tensor of dtype {found.dtype!s} to {dtype!s} (Tensor is: {found!r})"
                     )
                 converted.append(found)
-                must_pack = True
             elif isinstance(item, list | tuple):
-                inner = pack_nested(item, dtype, str(i)) if holds_tensors(item) else item
-                must_pack = must_pack or isinstance(inner, Tensor)
-                converted.append(inner)
+                converted.append(pack_nested(item, dtype, str(i)) if holds_tensors(item) else _scoped(item, str(i)))
             else:
                 converted.append(item)
         tensors = [item if isinstance(item, Tensor) else constant(item, dtype, name=str(i)) for i, item in enumerate(converted)]
         found = gen("Pack")(tensors, name=scope)
         return found  # type: ignore[no-any-return]
+
+
+def _scoped(value: Any, name: str) -> Any:
+    """A list without tensors: its scope is opened all the same, and those of the lists in it."""
+    with get_default_graph().name_scope(name):
+        for i, item in enumerate(value):
+            if isinstance(item, list | tuple):
+                _scoped(item, str(i))
+    return value
 
 
 def _operation_conversion(value: Operation, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:

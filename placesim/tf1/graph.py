@@ -25,6 +25,7 @@ class Graph:
     """A graph under construction.  `builder` holds its nodes and scopes, `shapes` their static shapes."""
 
     building_function = False
+    __module__ = "tensorflow.python.framework.ops"  # as messages name it
 
     def __init__(self) -> None:
         self.builder = GraphBuilder(load_registry(), file=script_file())
@@ -45,7 +46,8 @@ class Graph:
         self._lock = threading.RLock()
         self._container = ""
         self.variable_creators: list[Any] = []
-        _ids.taken += 1
+        if kept is not None and not self.building_function:
+            kept.append(self)
 
     def __repr__(self) -> str:
         return f"<tensorflow.python.framework.ops.Graph object at {id(self):#x}>"
@@ -63,7 +65,6 @@ class Graph:
             raise error
         operation = Operation(self, node)
         self._operations.append(operation)
-        _ids.taken += len(node.signature.output_dtypes)
         if self._extra_attrs:
             self._add_extra_attrs(operation)
         if self._control_flow_context is not None:
@@ -481,21 +482,6 @@ PRODUCER = 2474
 """The version that TensorFlow 2.21 writes into its GraphDefs."""
 
 
-class _Ids:
-    """TensorFlow's counter: each graph and each tensor of a process takes a number, as do custom gradients."""
-
-    taken = 0
-
-
-_ids = _Ids()
-
-
-def unique_id() -> int:
-    """The next number of the counter."""
-    _ids.taken += 1
-    return _ids.taken - 1
-
-
 def _always(value: Any) -> Callable[[Node], Any]:
     return lambda node: value
 
@@ -556,6 +542,8 @@ def reset_default_graph() -> None:
     _stacks.bottom = None
 
 
+kept: list[Graph] | None = None
+"""Every graph that is made, where someone wants them all at the end: whoever runs a script for its graph."""
 _script: str | None = None
 
 

@@ -133,7 +133,7 @@ def per_image_standardization(image: Any) -> Any:
         image = with_dependencies(_checked(image), image)
         original = image.dtype
         if original not in (dtypes.float16, dtypes.float32):
-            image = convert_image_dtype(image, dtypes.float32)
+            image = cast(image, dtypes.float32)
         count = reduce_prod(array_shape(image)[-3:])
         mean = reduce_mean(image, [-1, -2, -3], True)
         deviation = reduce_std(image, [-1, -2, -3], True)
@@ -216,6 +216,8 @@ def crop_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, targ
         _, height, width, depth = _sizes(image, 4)
         _require(checks, offset_width >= 0, "offset_width must be >= 0.")
         _require(checks, offset_height >= 0, "offset_height must be >= 0.")
+        _require(checks, target_width > 0, "target_width must be > 0.")
+        _require(checks, target_height > 0, "target_height must be > 0.")
         _require(checks, width >= (target_width + offset_width), "width must be >= target + offset.")
         _require(checks, height >= (target_height + offset_height), "height must be >= target + offset.")
         image = with_dependencies(checks, image)
@@ -232,10 +234,10 @@ def pad_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, targe
     with name_scope(None, "pad_to_bounding_box", [image]):
         image = convert_to_tensor(image, name="image")
         image, is_batch = _as_batch(image)
-        checks = _checked(image)
         batch, height, width, depth = _sizes(image, 4)
         after_width = target_width - offset_width - width
         after_height = target_height - offset_height - height
+        checks = _checked(image)
         _require(checks, offset_height >= 0, "offset_height must be >= 0")
         _require(checks, offset_width >= 0, "offset_width must be >= 0")
         _require(checks, after_width >= 0, "width must be <= target - offset")
@@ -277,15 +279,13 @@ def resize_image_with_crop_or_pad(image: Any, target_height: Any, target_width: 
         image, is_batch = _as_batch(image)
         image = with_dependencies(_checked(image), image)
         _, height, width, _ = _sizes(image, 4)
-        by_width, by_height = target_width - width, target_height - height
-        image = crop_to_bounding_box(
-            image,
-            _most(-by_height // 2, 0),
-            _most(-by_width // 2, 0),
-            _least(target_height, height),
-            _least(target_width, width),
-        )
-        found = pad_to_bounding_box(image, _most(by_height // 2, 0), _most(by_width // 2, 0), target_height, target_width)
+        by_width = target_width - width
+        crop_width, pad_width = _most(-by_width // 2, 0), _most(by_width // 2, 0)
+        by_height = target_height - height
+        crop_height, pad_height = _most(-by_height // 2, 0), _most(by_height // 2, 0)
+        least_height, least_width = _least(target_height, height), _least(target_width, width)
+        image = crop_to_bounding_box(image, crop_height, crop_width, least_height, least_width)
+        found = pad_to_bounding_box(image, pad_height, pad_width, target_height, target_width)
         found = with_dependencies([], found)
         return found if is_batch else squeeze(found, [0])
 

@@ -33,8 +33,8 @@ _SOURCES = {
     "python.ops.init_ops": ("initializers", ""),
     "python.training.device_setter": ("distributed", "train"),
     "python.training.moving_averages": ("train",),
-    "python.client.device_lib": ("device_lib",),
-    "python.client.timeline": ("timeline",),
+    "python.client.device_lib": ("session.devices",),
+    "python.client.timeline": ("session.timeline",),
     "python.client.session": ("session", ""),
     "python.platform.gfile": ("gfile",),
     "python.platform.tf_logging": ("logging",),
@@ -67,6 +67,10 @@ def module_for(name: str) -> ModuleType:
         if path == version:
             path = ""
         path = path.removeprefix(version + ".")
+    if path == "core" or path.startswith("core."):
+        from placesim.tf1.protos import GeneratedModule
+
+        return GeneratedModule(name)
     if path in ("compat", "_api", "python") or path.startswith("python."):
         return _Internal(path) if path != "compat" else Namespace("compat")
     if path and not is_package(path):

@@ -30,10 +30,12 @@ def norm(
 ) -> Any:
     """`tf.norm`: of vectors over one axis, of matrices over two."""
     keepdims = bool(renamed("keepdims", keepdims, "keep_dims", keep_dims))
-    is_matrix = isinstance(axis, list | tuple) and len(axis) == 2
+    is_matrix = isinstance(axis, list | tuple)
+    if is_matrix and len(axis) != 2:
+        raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}")
     _check_norm(ord, axis, is_matrix)
-    if isinstance(axis, list | tuple) and not is_matrix:
-        axis = axis[0]
+    if axis is not None and not is_matrix:
+        axis = (axis,)
     with name_scope(name, "norm", [tensor]):
         x = convert_to_tensor(tensor)
         if ord in ("fro", "euclidean", 2, 2.0):
@@ -45,13 +47,13 @@ def norm(
         else:
             found = abs(x)
             if ord == 1:
-                found = reduce_sum(found, None if axis is None else axis[0] if is_matrix else axis, True)
+                found = reduce_sum(found, axis[:1] if is_matrix else axis, True)
                 if is_matrix:
-                    found = reduce_max(found, axis[-1], True)
+                    found = reduce_max(found, axis[-1:], True)
             elif ord == np.inf:
-                found = reduce_sum(found, axis[1], True) if is_matrix else reduce_max(found, axis, True)
+                found = reduce_sum(found, axis[1:], True) if is_matrix else reduce_max(found, axis, True)
                 if is_matrix:
-                    found = reduce_max(found, axis[0], True)
+                    found = reduce_max(found, axis[:1], True)
             else:
                 found = gen("Pow")(reduce_sum(gen("Pow")(found, ord), axis, True), 1.0 / ord)
         return found if keepdims else squeeze(found, axis)
@@ -60,7 +62,7 @@ def norm(
 def _check_norm(ord: Any, axis: Any, is_matrix: bool) -> None:
     if is_matrix:
         if axis[0] == axis[1]:
-            raise ValueError("'axis' must be None, an integer, or a tuple of 2 unique integers")
+            raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}")
         if ord not in ("euclidean", "fro", 0.5, 1, 2, np.inf):
             raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 0.5, 1, 2, inf], got {ord}")
     elif ord not in ("euclidean", 1, 2, np.inf):
@@ -126,9 +128,9 @@ def _as_matrix(x: Tensor, axes: list[int], flipped: bool) -> tuple[Any, Any, Any
         wanted = [inner, outer] if flipped else [outer, inner]
         return moved if moved.shape.as_list() == wanted else reshape(moved, wanted), left, left
     static = [sizes[i] for i in free]
-    measured: Any = array_shape(x)
     axes_tensor = convert_to_tensor(axes, dtypes.int32, name="axes")
     free_tensor = convert_to_tensor(free, dtypes.int32, name="free")
+    measured: Any = array_shape(x)
     free_dims = gen("GatherV2")(measured, free_tensor, 0)
     axes_dims = gen("GatherV2")(measured, axes_tensor, 0)
     from placesim.tf1.reductions import reduce_prod

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from placesim.ops.attributes import UNKNOWN_RANK
+from placesim.tf1.conversion import constant
 from placesim.tf1.generated import gen
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.sparse_values import SparseTensor
@@ -31,9 +34,13 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
     def named(part: str) -> str | None:
         return f"{name}/{part}" if name else None
 
-    if known is not None and known.is_fully_defined():
-        dense: Any = placeholder_with_default(known.as_list(), [rank], named("shape"))
+    if known is not None and known.sizes is not None:
+        sizes = constant(np.array(known.sizes, np.int64), name=named("shape_default") or "Const")
+        dense: Any = placeholder_with_default(sizes, [rank], named("shape"))
     else:
         dense = placeholder(dtypes.int64, [rank], named("shape"))
     values = placeholder(dtype, [None], named("values"))
-    return SparseTensor(placeholder(dtypes.int64, [None, rank], named("indices")), values, dense)
+    found = SparseTensor(placeholder(dtypes.int64, [None, rank], named("indices")), values, dense)
+    if known is not None:
+        found.set_shape(known)
+    return found

@@ -64,7 +64,8 @@ def _descending(values: Tensor, axis: int, wants_places: bool) -> Any:
         raise NotImplementedError("tf.sort of a tensor of unknown rank along an inner axis is not there; set its shape")
     axis = axis if axis >= 0 else axis + static
     del known
-    order = [*np.arange(axis), static - 1, *np.arange(axis + 1, static - 1), axis]
+    places = [*np.arange(axis), static - 1, *np.arange(axis + 1, static - 1), axis]
+    order = constant(np.array(places, np.int64), name="transposition")
     found = top_k(transpose(values, order), count)
     return transpose(found.indices if wants_places else found.values, order)
 
@@ -85,17 +86,17 @@ def bincount(arr: Any, weights: Any = None, minlength: Any = None, maxlength: An
     """`tf.bincount`."""
     with name_scope("bincount"):
         arr = convert_to_tensor(arr, name="arr", dtype=dtypes.int32)
+        if weights is not None:
+            weights = convert_to_tensor(weights, name="weights")
         is_there = size(arr) > 0
         count = cast(is_there, dtypes.int32) * (reduce_max(arr) + 1)
         if minlength is not None:
             count = gen("Maximum")(convert_to_tensor(minlength, dtypes.int32, name="minlength"), count)
         if maxlength is not None:
             count = gen("Minimum")(convert_to_tensor(maxlength, dtypes.int32, name="maxlength"), count)
-        if weights is not None:
-            weights = convert_to_tensor(weights, name="weights")
-            return gen("UnsortedSegmentSum")(weights, arr, count)
+        weights = weights if weights is None else reshape(weights, [-1])
         flat = reshape(arr, [-1])
-        return gen("DenseBincount")(flat, count, constant([], dtype))
+        return gen("DenseBincount")(flat, count, constant([], dtype) if weights is None else weights)
 
 
 def histogram_fixed_width(

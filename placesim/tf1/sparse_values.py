@@ -77,6 +77,7 @@ class SparseTensor:
     """Elements `values` at `indices` of a tensor of shape `dense_shape`."""
 
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
+        self._told_shape: TensorShape | None = None
         with get_default_graph().name_scope("SparseTensor"):
             self._indices = convert_to_tensor(indices, dtypes.int64, "indices")
             self._values = convert_to_tensor(values, name="values")
@@ -125,7 +126,13 @@ class SparseTensor:
     def shape(self) -> TensorShape:
         from placesim.tf1.constant_values import constant_value_as_shape
 
-        return constant_value_as_shape(self._dense_shape)
+        if self._told_shape is None:
+            self._told_shape = constant_value_as_shape(self._dense_shape)
+        return self._told_shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Adds what is known of the static shape.  Raises ValueError where both can't be."""
+        self._told_shape = self.shape.merge_with(shape)
 
     def get_shape(self) -> TensorShape:
         """The static shape of what it stands for."""

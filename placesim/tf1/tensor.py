@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from placesim.tf1.graph import Graph
 
 
+_ids = [0]
+
+
+def uid() -> int:
+    """The next of a process's numbers, of which each tensor that is made takes one: TensorFlow's names of functions hold it."""
+    _ids[0] += 1
+    return _ids[0]
+
+
 class Tensor:
     """One output of an operation.  Operators are put on the class by `operators.py`."""
 
@@ -190,6 +199,7 @@ class Operation:
         self.graph = graph
         self.node = node
         self.outputs: list[Tensor] = [SymbolicTensor(self, slot) for slot in range(len(node.signature.output_dtypes))]
+        _ids[0] += len(self.outputs)
         self._control_flow_context = graph._control_flow_context
         self._gradient_function: Any = None
         self._original_op: Operation | None = None

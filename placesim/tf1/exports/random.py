@@ -13,5 +13,5 @@ ROWS = {
         "random.crop=random_crop multinomial random.multinomial=multinomial random.categorical random_gamma "
         "random.gamma=random_gamma random_poisson random.poisson=random_poisson"
     ),
-    "clipping": "clip_by_value clip_by_norm global_norm clip_by_global_norm linalg.global_norm",
+    "clipping": "clip_by_value clip_by_norm clip_by_average_norm global_norm clip_by_global_norm linalg.global_norm",
 }

@@ -9,8 +9,9 @@ from typing import Any
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.gradients import registry
-from placesim.tf1.graph import get_default_graph, unique_id
+from placesim.tf1.graph import get_default_graph
 from placesim.tf1.namespaces import namespace
+from placesim.tf1.tensor import uid
 
 tf: Any = namespace("")
 
@@ -73,7 +74,7 @@ def custom_gradient(f: Any = None) -> Any:
 
 def _in_graph(f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """An IdentityN of results and arguments stands for the function; its gradient is the script's."""
-    name = f"CustomGradient-{unique_id()}"
+    name = f"CustomGradient-{uid()}"
     inputs = [convert_to_tensor(leaf) for leaf in _flatten(args)]
     result, grad_fn = f(*_packed(args, list(inputs)))
     results = [convert_to_tensor(leaf) for leaf in _flatten(result)]

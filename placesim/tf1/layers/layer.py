@@ -190,7 +190,7 @@ class Layer:
     def add_update(self, updates: Any, inputs: Any = None) -> None:
         """Puts updates into the layer's and into the collection of updates to run with a training step."""
         for update in updates if isinstance(updates, (list, tuple)) else [updates]:
-            op = update.op if isinstance(update, Tensor) and update.op.type not in ("Merge",) else update
+            op = update.op if isinstance(update, Tensor) else getattr(update, "op", update)
             self._updates.append(op)
             tf.add_to_collection("update_ops", op)
 
@@ -252,14 +252,13 @@ class Layer:
 
 
 def _unique_name(base: str) -> str:
-    """A layer's own name: `dense_1`, ..., counted in each variable scope of the graph."""
+    """A layer's own name: `dense_1`, ..., counted in the graph."""
     graph = tf.get_default_graph()
     counts = getattr(graph, "layer_names", None)
     if counts is None:
         counts = graph.layer_names = {}
-    key = (tf.get_variable_scope().name, base)
-    counts[key] = counts.get(key, 0) + 1
-    return f"{base}_{counts[key]}"
+    counts[base] = counts.get(base, 0) + 1
+    return f"{base}_{counts[base]}"
 
 
 def _converted(inputs: Any) -> Any:

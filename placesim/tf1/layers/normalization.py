@@ -40,7 +40,9 @@ class BatchNormalization(Layer):
         super().__init__(trainable, name, **kwargs)
         if renorm or virtual_batch_size is not None or adjustment is not None:
             instead = "Without them it is there, and `convert` takes the GraphDef"
-            raise NotImplementedError(f"tf.layers.batch_normalization with renorm, virtual_batch_size or adjustment. {instead}.")
+            raise NotImplementedError(
+                f"tf.layers.batch_normalization with renorm, virtual_batch_size or adjustment. {instead}."
+            )
         self.axis, self.momentum, self.epsilon = axis, momentum, epsilon
         self.center, self.scale, self.fused = center, scale, fused
         zeros, ones = tf.zeros_initializer, tf.ones_initializer
@@ -140,9 +142,7 @@ class BatchNormalization(Layer):
         return outputs
 
     def _average_update(self, training: Any, average: Any, value: Any) -> Any:
-        return smart_cond(
-            training, lambda: _moved(average, value, self.momentum), lambda: tf.convert_to_tensor(average)
-        )
+        return smart_cond(training, lambda: _moved(average, value, self.momentum), lambda: tf.convert_to_tensor(average))
 
 
 def _chosen(training: Any, now: Any, average: Any) -> Any:
