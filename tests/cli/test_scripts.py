@@ -29,8 +29,8 @@ with tf.Session(config=tf.ConfigProto(log_device_placement=True)) as sess:
 TRAINING = """\
 import tensorflow as tf
 v = tf.raw_ops.VariableV2(shape=[], dtype=tf.float32, name='v')
-init = tf.raw_ops.Assign(ref=v, value=tf.constant(0.0), name='init')
-more = tf.raw_ops.AssignAdd(ref=v, value=tf.constant(1.0), name='more')
+init = tf.raw_ops.Assign(ref=v, value=tf.zeros([]), name='init')
+more = tf.raw_ops.AssignAdd(ref=v, value=tf.ones([]), name='more')
 with tf.Session() as sess:
     print(sess.run(tf.group(init.op)))
     for _ in range(3):
