@@ -462,12 +462,20 @@ class GraphBuilder:
         return device, attrs
 
     def _add_scope_controls(self, nodes: tuple[int, ...], controls: tuple[int, ...]) -> tuple[int, ...]:
-        """The control inputs of the enclosing scopes, but for those that a data input waits for already."""
-        found = list(controls)
+        return (*controls, *self.scope_controls(nodes))
+
+    def scope_controls(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
+        """The control inputs that the scopes give a node which reads these, but for those that one of them waits for already."""
+        found: list[int] = []
         for controller in self._controllers:
             if controller.members.isdisjoint(nodes):
                 found += [i for i in controller.inputs if i not in nodes]
         return tuple(found)
+
+    def record_in_controllers(self, node_id: int) -> None:
+        """A node made elsewhere counts as made inside the control scopes that are open here."""
+        for controller in self._controllers:
+            controller.members.add(node_id)
 
 
 def _kind(value: Any) -> Any:

@@ -11,7 +11,7 @@ from placesim.tf1 import dtypes
 from placesim.tf1.arguments import renamed
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.conversion import constant, convert_to_tensor
-from placesim.tf1.creation import ones, ones_like, range, set_static_shape, zeros, zeros_like
+from placesim.tf1.creation import ones, range, set_static_shape, zeros
 from placesim.tf1.generated import gen
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.shapes import Dimension, TensorShape
@@ -23,11 +23,11 @@ from placesim.tf1.tensor import Tensor
 
 def shape(input: Any, name: str | None = None, out_type: Any = None) -> Any:
     """`tf.shape`: a Const where the static shape is known."""
-    return shape_of(input, name, True, out_type)
+    return shape_of(input, name, True, dtypes.int32 if out_type is None else out_type)
 
 
 def shape_of(input: Any, name: str | None = None, optimize: bool = True, out_type: Any = None) -> Any:
-    """The shape of a tensor; with `optimize` a Const where it is known."""
+    """The shape of a tensor; with `optimize` a Const where it is known, one level deeper where no type is asked for."""
     kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Shape", [input]) as scope:
         if isinstance(input, SparseTensor):
@@ -36,6 +36,8 @@ def shape_of(input: Any, name: str | None = None, optimize: bool = True, out_typ
             return cast(input.dense_shape, kind)
         x = convert_to_tensor(input)
         if optimize and x.shape.is_fully_defined():
+            if out_type is None:
+                return convert_to_tensor(x.shape)
             return constant(x.shape.as_list(), kind, [len(x.shape)], name=scope)
         return gen("Shape")(x, kind, name=scope)
 
@@ -138,8 +140,9 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
         a = convert_to_tensor(a, name="a")
         known = a.shape.rank
         if known is None:
-            count = rank(a)
-            perm = concat((range(count - 2), [count - 1, count - 2]), 0)
+            count: Any = gen("Rank")(a)
+            outer = gen("Range")(0, count - 2, 1)
+            perm = concat((outer, [count - 1, count - 2]), 0)
         else:
             if known < 2:
                 raise ValueError(
@@ -269,7 +272,30 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
         params = convert_to_tensor(params, name="params")
         if indices.shape.rank is None:
             raise ValueError("batch_gather does not allow indices with unknown shape.")
-        return gather(params, indices, batch_dims=indices.shape.rank - 1)
+        return _gathered_in_batches(params, indices, indices.shape.rank)
+
+
+def _gathered_in_batches(params: Tensor, indices: Tensor, count: int) -> Any:
+    """Gathers along axis `count - 1`, all before it being batches: by places in the flattened params."""
+    indices_shape, params_shape = shape(indices), shape(params)
+    kind = indices.dtype.base_dtype
+    places: Any = indices
+    step = ones((), kind)
+    sizes = gen("Cast")(params_shape, kind)
+    for axis in reversed(np.arange(1, count).tolist()):
+        length = sizes[axis - 1]
+        step *= sizes[axis]  # type: ignore[operator]
+        start, one = zeros((), kind), ones((), kind)
+        starts = gen("Range")(start, length, one) * step
+        places += reshape(starts, stack([1] * (axis - 1) + [length] + [1] * (count - axis)))
+    flat = reshape(places, [-1])
+    outer = params_shape[count:]
+    inner = gen("Prod")(params_shape[:count], [0], False)
+    found = gather(reshape(params, concat([[inner], outer], 0)), flat)
+    found = reshape(found, concat([indices_shape, outer], 0))
+    static = indices.shape[: count - 1].merge_with(params.shape[: count - 1])
+    found.set_shape(static.concatenate(indices.shape[count - 1 : count]).concatenate(params.shape[count:]))
+    return found
 
 
 def boolean_mask(tensor: Any, mask: Any, name: str | None = "boolean_mask", axis: Any = None) -> Any:
@@ -339,7 +365,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
     static, known = found.op.inputs[0].shape, constant_value(found.op.inputs[1], partial=True)
     if static.rank is not None and not found.shape.is_fully_defined() and known is not None:
         sizes = [
-            None if dim is None or any(part is None for part in pair) else dim + int(pair[0]) + int(pair[1])
+            None if dim is None or pair is None or any(part is None for part in pair) else dim + int(pair[0]) + int(pair[1])
             for pair, dim in zip(known, static.as_list(), strict=True)
         ]
         found.set_shape(sizes)
@@ -384,4 +410,63 @@ def identity(input: Any, name: str | None = None) -> Any:
     return gen("Identity")(input, name=name)
 
 
-__all__ = ["ones", "ones_like", "zeros", "zeros_like"]
+# --- repeating ------------------------------------------------------------------------------------------------------
+
+
+def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) -> Any:
+    """`tf.repeat`: every element as often as `repeats` says; without an axis of the flattened tensor."""
+    if axis is None:
+        input, axis = reshape(input, [-1]), 0
+    with name_scope(name, "Repeat", [input, repeats]):
+        data = convert_to_tensor(input, name="data")
+        times = convert_to_tensor(repeats, name="repeats")
+        if not times.dtype.is_integer:
+            raise TypeError(f"repeats must be an integer, but got tensor with dtype {times.dtype}")
+        times = gen("Cast")(times, dtypes.int32)
+        times.shape.with_rank_at_most(1)
+        sizes = shape(data, out_type=times.dtype)
+        axis = _positive_axis(axis, data.shape.rank)
+        if times.shape.num_elements() == 1:
+            times = reshape(times, [])
+            wide = _tiled(expand_dims(data, axis + 1), axis + 1, times)
+            return reshape(wide, concat([sizes[:axis], [times * sizes[axis]], sizes[axis + 1 :]], 0))
+        return _repeated(data, times, sizes, axis)
+
+
+def _positive_axis(axis: int, known: int | None) -> int:
+    if known is None:
+        raise NotImplementedError("tf.repeat of a tensor of unknown rank is not there; set its shape")
+    if not -known <= axis < known:
+        raise ValueError(f"axis={axis} out of bounds: expected {-known}<=axis<{known}")
+    return axis if axis >= 0 else axis + known
+
+
+def _tiled(data: Any, axis: int, times: Any) -> Any:
+    multiples: list[Any] = [1] * data.shape.rank
+    multiples[axis] = times
+    return gen("Tile")(data, multiples)
+
+
+def _repeated(data: Tensor, times: Any, sizes: Any, axis: int) -> Any:
+    """Repeats by a vector: as often as the most, then those that are too many are masked out."""
+    from placesim.tf1.creation import sequence_mask
+    from placesim.tf1.reductions import reduce_sum, reduction_axes
+
+    if times.shape.rank == 1:
+        data.shape.dims[axis].assert_is_compatible_with(times.shape[0])  # type: ignore[index]
+        times = gen("BroadcastTo")(times, [sizes[axis]])
+    each = times
+    if times.shape.rank != axis + 1:
+        own, count = shape(times), rank(times)
+        times = gen("BroadcastTo")(times, concat([sizes[: axis + 1 - count], own], 0))
+        times.set_shape([None] * (axis + 1))
+    most = gen("Max")(times, reduction_axes(times, None))
+    most = gen("Maximum")(constant(0, dtypes.int32, name="zero"), most)
+    mask = sequence_mask(times, most)
+    found = boolean_mask(_tiled(expand_dims(data, axis + 1), axis + 1, most), mask)
+    if axis:
+        total = reduce_sum(each, gen("Range")(0, rank(each), 1))
+        found = reshape(found, concat([sizes[:axis], [total], sizes[axis + 1 :]], 0))
+    one = 1 if times.shape[0].value == 1 else None
+    found.set_shape(data.shape[:axis].concatenate([one]).concatenate(data.shape[axis + 1 :]))
+    return found

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from placesim.runtime.graph_shapes import COMPUTING_OPS, MOVING_OPS
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
 
@@ -43,8 +42,7 @@ def _folded(tensor: Tensor, partial: bool = False) -> Any:
     if op == "StopGradient":
         return _folded(inputs[0])
     if op == "Pack" and partial:
-        parts = [_folded(item) for item in inputs]
-        return None if all(part is None for part in parts) and not parts else _stacked(parts)
+        return _stacked([_folded(item, partial) for item in inputs])
     if op == "Fill":
         return _filled(tensor)
     values = [_folded(item) for item in inputs]
@@ -56,9 +54,16 @@ def _folded(tensor: Tensor, partial: bool = False) -> Any:
 
 
 def _stacked(parts: list[Any]) -> Any:
-    if any(part is None for part in parts):
-        return np.array([None if part is None else part.item() for part in parts], dtype=object)
-    return np.array([part.item() if part.ndim == 0 else part for part in parts])
+    if any(part is None or part.dtype == object for part in parts):
+        rows = [None if part is None else part.tolist() for part in parts]
+        return np.array(rows, dtype=object) if len({np.shape(row) for row in rows}) == 1 else _list_of(rows)
+    return np.array(parts)
+
+
+def _list_of(rows: list[Any]) -> Any:
+    found = np.empty(len(rows), dtype=object)
+    found[:] = rows
+    return found
 
 
 def _filled(tensor: Tensor) -> Any:
@@ -99,6 +104,3 @@ def constant_value_as_shape(tensor: Tensor) -> TensorShape:
         sizes = tensor.sizes
         return TensorShape(None if sizes is None or not sizes or sizes[0] < 0 else [None] * sizes[0])
     return TensorShape([None if dim < 0 else int(dim) for dim in found])
-
-
-__all__ = ["COMPUTING_OPS", "MOVING_OPS", "constant_value", "constant_value_as_shape"]

@@ -57,29 +57,32 @@ def _filled(word: str, shape: Any, dtype: Any, name: str | None, value_of: Any) 
     with name_scope(name, word, [shape]) as scope:
         value = value_of(kind)
         if not isinstance(shape, Tensor):
-            sizes = _known_sizes(shape)
-            if sizes is not None and np.prod(sizes, dtype=np.float64) < _CONST_ELEMENTS:
-                return constant(value, kind, sizes, name=scope)
-            if sizes is not None:
-                shape = convert_to_tensor(TensorShape(sizes))
-            else:
+            try:
+                small = _small_constant(value, shape, kind, scope)
+                if small is not None:
+                    return small
+                shape = convert_to_tensor(TensorShape(shape))
+            except (TypeError, ValueError):  # tensors are among the sizes, or what is no size
                 shape = convert_to_tensor(shape, dtypes.int32)
         if shape.shape.rank == 0:
             shape = gen("Reshape")(shape, [-1])
         return fill(shape, constant(value, kind), name=scope)
 
 
-def _known_sizes(shape: Any) -> list[int] | None:
-    """The sizes of a shape that is given as numbers."""
-    if isinstance(shape, TensorShape):
-        return shape.as_list() if shape.is_fully_defined() else None  # type: ignore[return-value]
-    if isinstance(shape, np.ndarray | np.generic | int | Dimension):
-        shape = [shape] if isinstance(shape, Dimension) else np.asarray(shape).reshape(-1).tolist()
-    if isinstance(shape, list | tuple) and not any(
-        isinstance(dim, Tensor) or hasattr(dim, "_as_graph_element") for dim in shape
-    ):
-        return [int(dimension_value(dim)) for dim in shape]  # type: ignore[arg-type]
+def _small_constant(value: Any, shape: Any, kind: dtypes.DType, name: str) -> Tensor | None:
+    """A Const of few equal elements, None where they are many or the shape is no list of numbers."""
+    if any(isinstance(dim, Tensor) or hasattr(dim, "_as_graph_element") for dim in _iterable(shape)):
+        return None
+    try:
+        if np.prod([dimension_value(dim) for dim in shape], dtype=np.float64) < _CONST_ELEMENTS:
+            return constant(value, kind, shape, name=name)
+    except TypeError:
+        pass  # a single number, or a value that is none of the type
     return None
+
+
+def _iterable(shape: Any) -> Any:
+    return shape if isinstance(shape, list | tuple) else ()
 
 
 def _zero(kind: dtypes.DType) -> Any:
@@ -165,7 +168,7 @@ def one_hot(
         found: dict[str, Tensor] = {}
         for word, value in given.items():
             if value is not None:
-                found[word] = convert_to_tensor(value, dtype_hint=dtype, name=word)
+                found[word] = convert_to_tensor(value, dtype_hint=dtype)
         kinds = {word: tensor.dtype.base_dtype for word, tensor in found.items()}
         if found:
             if dtype is None:
@@ -203,14 +206,16 @@ def eye(
                     raise ValueError(f"Argument `{word}` must be non-negative. Received: {value}")
             size = np.minimum(int(num_rows), int(columns))
         if isinstance(batch, Tensor) or isinstance(size, Tensor):
-            shape = concat((batch, [size]), 0)
+            batch = convert_to_tensor(batch, dtypes.int32, name="shape")
+            shape, whole = concat((batch, [size]), 0), None
         else:
-            shape = (*batch, size)
+            shape, whole = (*batch, size), (*batch, num_rows, columns)
         diagonal = ones(shape, dtype)
         if is_square:
             return matrix_diag(diagonal)
-        sizes = [*batch, num_rows, columns] if isinstance(shape, tuple) else concat((batch, [num_rows, columns]), 0)
-        return matrix_set_diag(zeros(sizes, dtype), diagonal)
+        if whole is None:
+            whole = concat((batch, [num_rows, columns]), 0)
+        return matrix_set_diag(zeros(whole, dtype), diagonal)
 
 
 def matrix_diag(

@@ -38,16 +38,19 @@ class Graph:
         self._collections: dict[str, list[Any]] = {}
         self._finalized = False
         self._control_flow_context: Any = None
+        self._default_depths: list[int] = []
         self._extra_attrs: tuple[tuple[str, Callable[[Node], Any]], ...] = ()
         self._consumers: list[list[int]] | None = None
         self._unfeedable: set[Tensor] = set()
         self._unfetchable: set[Operation] = set()
         self._lock = threading.RLock()
         self._container = ""
-        self._default_depths: list[int] = []
         self.variable_creators: list[Any] = []
         if kept is not None and not self.building_function:
             kept.append(self)
+
+    def __repr__(self) -> str:
+        return f"<tensorflow.python.framework.ops.Graph object at {id(self):#x}>"
 
     # --- nodes ------------------------------------------------------------------------------------------------------
 
@@ -147,11 +150,12 @@ class Graph:
         if self._consumers is None:
             self._consumers = []
         found = self._consumers
-        for operation in self._operations[len(found) :]:
-            found.append([])
+        fresh = self._operations[len(found) :]
+        found.extend([] for _ in fresh)
+        for operation in fresh:
+            # An input may be younger than its reader: control flow puts Switches and Enters before ops that are there.
             for i in dict.fromkeys(operation.node.input_nodes):
-                if i < len(found):
-                    found[i].append(operation.node.id)
+                found[i].append(operation.node.id)
         readers = (self._operations[i] for i in found[tensor.op.node.id])
         return [op for op in readers if tensor.node_ref in op.node.inputs]
 
@@ -164,7 +168,7 @@ class Graph:
     def name_scope(self, name: str | None) -> Iterator[str]:
         """`tf.name_scope` on this graph.  Raises ValueError for what is no scope's name."""
         if name and not isinstance(name, str):
-            raise TypeError(f"expected string or bytes-like object, got '{type(name).__name__}'")
+            raise TypeError(f"'name' for name_scope must be a string, got {name!r} of type {type(name)}.")
         builder = self.builder
         saved = builder.prefix
         try:
@@ -207,7 +211,7 @@ class Graph:
             return device.parsed
         if callable(device):
             return lambda node: _device_text(device(self._operations[node.id]))
-        return device_spec.parse(as_text(device))
+        return device_spec.parse(device)
 
     def _colocation_op(self, target: Any) -> Operation:
         if isinstance(target, Operation):
@@ -242,16 +246,24 @@ class Graph:
             finally:
                 self._control_flow_context = saved
             return
+        waited = {i for controller in self.builder._controllers for i in controller.inputs}
         ids = []
         for item in control_inputs:
-            element = getattr(item, "control_dependency", item)
-            element = self.as_graph_element(_graph_element(element))
-            operation = element.op if isinstance(element, Tensor) else element
-            if "_has_manual_control_dependencies" not in operation.node.attrs:
-                operation._set_attr("_has_manual_control_dependencies", True)
-            ids.append(operation.node.id)
+            operation = self._control_op(item)
+            if operation.node.id not in waited:
+                waited.add(operation.node.id)
+                ids.append(operation.node.id)
+                if "_has_manual_control_dependencies" not in operation.node.attrs:
+                    operation._set_attr("_has_manual_control_dependencies", True)
         with self.builder.control_dependencies(ids):
             yield
+
+    def _control_op(self, item: Any) -> Operation:
+        """The operation that is waited for: of a resource variable its handle's, of slices their values'."""
+        if hasattr(item, "_handle") and hasattr(item, "op"):
+            item = item.op
+        element = self.as_graph_element(item.op if hasattr(item, "dense_shape") else item)
+        return element.op if isinstance(element, Tensor) else element  # type: ignore[no-any-return]
 
     @contextmanager
     def as_default(self) -> Iterator[Graph]:
@@ -490,11 +502,6 @@ def as_text(value: Any) -> str:
 
 def _device_text(found: Any) -> str:
     return found.to_string() if isinstance(found, device_spec.DeviceSpec) else as_text(found)
-
-
-def _graph_element(value: Any) -> Any:
-    find = getattr(value, "_as_graph_element", None)
-    return value if find is None else find()
 
 
 def _operation_of(value: Any) -> Operation | None:

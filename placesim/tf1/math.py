@@ -25,12 +25,12 @@ from placesim.tf1.reductions import (
 )
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.tensor import SymbolicTensor, Tensor
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Any:
     """`tf.add`."""
-    if x.__class__ is Tensor and y.__class__ is Tensor:
+    if x.__class__ is SymbolicTensor and y.__class__ is SymbolicTensor:
         return gen("Add" if x.dtype is dtypes.string else "AddV2")(x, y, name="Add" if name is None else name)
     with name_scope(name, "Add", [x]) as scope:
         x = convert_to_tensor(x, name="x")
@@ -286,9 +286,7 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
             return gen("Identity")(value, name=scope)
         low, high = _common_limits(found, wanted)
         if low is not None or high is not None:
-            from placesim.tf1.clipping import clip_by_value
-
-            value = clip_by_value(value, low, high, name="clamp")
+            value = gen("ClipByValue")(value, low, high, name="clamp")
         return cast(value, wanted, scope)
 
 
@@ -351,7 +349,8 @@ def angle(input: Any, name: str | None = None) -> Any:
             return gen("Angle")(input, Tout=input.dtype.real_dtype, name=scope)
         import math as numbers
 
-        from placesim.tf1.array import ones_like, where, zeros_like
+        from placesim.tf1.array import where
+        from placesim.tf1.creation import ones_like, zeros_like
 
         return where(input < 0, numbers.pi * ones_like(input), zeros_like(input))
 

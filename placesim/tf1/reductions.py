@@ -18,8 +18,8 @@ def reduction_axes(x: Any, axis: Any) -> Any:
     """The axes that are given, or all: a Const of a known rank above 0, else a range up to the rank."""
     if axis is not None:
         return axis
-    from placesim.tf1.creation import range as make_range
     from placesim.tf1.array import rank
+    from placesim.tf1.creation import range as make_range
 
     known = getattr(getattr(x, "shape", None), "rank", None)
     if isinstance(x, SparseTensor):

@@ -40,7 +40,9 @@ class Spec:
             self._add(0, 0, 1, "new_axis_mask", bit)
         else:
             _check_index(part)
-            self._add(part, part + 1, 1, "shrink_axis_mask", bit)
+            is_long = isinstance(part, Tensor) and part.dtype.base_dtype is dtypes.int64
+            end = part + 1  # type: ignore[operator]
+            self._add(part, end, constant(1, dtypes.int64) if is_long else 1, "shrink_axis_mask", bit)
 
     def _add(self, begin: Any, end: Any, stride: Any, mask: str = "", bit: int = 0) -> None:
         self.begin.append(begin)
@@ -54,10 +56,13 @@ class Spec:
         for value in given:
             if value is not None:
                 _check_index(value)
-        begin, end, stride = given
-        self._add(0 if begin is None else begin, 0 if end is None else end, 1 if stride is None else stride)
-        self.masks["begin_mask"] |= bit if begin is None else 0
-        self.masks["end_mask"] |= bit if end is None else 0
+        self.masks["begin_mask"] |= bit if given[0] is None else 0
+        self.masks["end_mask"] |= bit if given[1] is None else 0
+        kind = next((value.dtype.base_dtype for value in given if isinstance(value, Tensor)), None)
+        for i, default in enumerate((0, 0, 1)):
+            if given[i] is None:  # beside a tensor it becomes one of its type
+                given[i] = default if kind is None else constant(default, kind)
+        self._add(*given)
 
 
 def _check_index(value: Any) -> None:

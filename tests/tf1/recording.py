@@ -154,7 +154,7 @@ def _item(item: Any) -> Any:
     if described is not None:
         return described()
     kind = type(item).__name__
-    if kind in ("Tensor", "Operation"):
+    if kind in ("Tensor", "SymbolicTensor", "Operation"):
         return item.name
     name = getattr(item, "name", None)
     return {kind: name} if isinstance(name, str) else {"object": kind}

@@ -72,7 +72,7 @@ class CondContext(ControlFlowContext):
         self.inside[found] = found
         return found
 
-    def take(self, op: Operation) -> None:
+    def _take(self, op: Operation) -> None:
         """An op without inputs waits for the pivot."""
         if op.node.input_nodes:
             self._replace_inputs(op)
@@ -90,9 +90,9 @@ class CondContext(ControlFlowContext):
 
     def build(self, function: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
         """What the branch's function gives, as it is and as tensors that a Merge can take."""
-        summaries = self.graph.get_collection(GraphKeys.SUMMARY_COLLECTION)
+        summaries = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)
         original = function()
-        added = self.graph.get_collection(GraphKeys.SUMMARY_COLLECTION)[len(summaries) :]
+        added = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)[len(summaries) :]
         if added:
             self._keep_with_result(added)
             original = self._after(added, original)
@@ -101,7 +101,7 @@ class CondContext(ControlFlowContext):
         return original, nest.flatten(nest.map_structure(self._result, original), expand_composites=True)
 
     def _keep_with_result(self, added: Sequence[Tensor]) -> None:
-        kept: list[Any] = self.graph.get_collection_ref(GraphKeys.SUMMARY_COLLECTION)
+        kept: list[Any] = self.graph.get_collection_ref(GraphKeys._SUMMARY_COLLECTION)
         del kept[len(kept) - len(added) :]
 
     def _after(self, added: Sequence[Tensor], original: Any) -> Any:
@@ -139,7 +139,13 @@ def _as_identity(value: Any) -> Any:
 
 
 def cond(
-    pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = False, name: str | None = None, fn1: Any = None, fn2: Any = None
+    pred: Any,
+    true_fn: Any = None,
+    false_fn: Any = None,
+    strict: bool = False,
+    name: str | None = None,
+    fn1: Any = None,
+    fn2: Any = None,
 ) -> Any:
     """`tf.cond`: what the one or the other function gives.  Raises TypeError and ValueError in TensorFlow's words."""
     from placesim.tf1.control_flow.versions import is_version_2
@@ -201,7 +207,10 @@ def _build(given: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any
         for context in contexts:
             graph.add_to_collection(GraphKeys.COND_CONTEXT, context)
     arrays = nest.flatten(originals[0], expand_composites=True)
-    found = [build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow for leaf, flow in zip(arrays, merges, strict=True)]
+    found = [
+        build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow
+        for leaf, flow in zip(arrays, merges, strict=True)
+    ]
     packed = nest.pack_sequence_as(originals[0], found, expand_composites=True)
     return packed if strict else _unpacked(packed)
 
@@ -286,7 +295,9 @@ def Assert(condition: Any, data: Any, summarize: int | None = 3, name: str | Non
             found: Operation = gen("Assert")(condition, data, summarize, name="Assert")
             return found
         condition = convert_to_tensor(condition, name="Condition")
-        guarded = cond(condition, gen("NoOp"), lambda: gen("Assert")(condition, data, summarize, name="Assert"), name="AssertGuard")
+        guarded = cond(
+            condition, gen("NoOp"), lambda: gen("Assert")(condition, data, summarize, name="Assert"), name="AssertGuard"
+        )
         return guarded.op  # type: ignore[no-any-return]
 
 

@@ -73,12 +73,17 @@ class ControlFlowContext:
         """Takes in an op that was just made."""
         builder = self.graph.builder
         saved = builder.prefix
-        # what is made for an op's inputs stands in its scope
-        builder.prefix = op.name + "/"
+        # what is made for an op's inputs stands in its scope; `tf.constant` alone opens none
+        if op.type != "Const":
+            builder.prefix = op.name + "/"
         try:
             self.take(op)
         finally:
             builder.prefix = saved
+
+    def take(self, op: Operation) -> None:
+        """Takes in an op, be it made by a context inside; nobody may feed or fetch it."""
+        self._take(op)
         if self.outer is not None or op.type not in LOOP_EXITS:
             self.graph.prevent_fetching(op)
             for tensor in op.outputs:
@@ -86,7 +91,7 @@ class ControlFlowContext:
         if self.outer is not None:
             self.outer.add_inner_op(op)
 
-    def take(self, op: Operation) -> None:
+    def _take(self, op: Operation) -> None:
         """Replaces inputs and control inputs of an op by those that it may have here."""
         raise NotImplementedError
 

@@ -44,12 +44,13 @@ def _length(elems: list[Tensor]) -> Any:
 
 
 def _unstacked(elems: list[Tensor], length: Any, knows_shape: bool) -> list[TensorArray]:
-    return [
+    arrays = [
         TensorArray(
             elem.dtype, size=length, dynamic_size=False, element_shape=elem.shape[1:] if knows_shape else None, infer_shape=True
-        ).unstack(elem)
+        )
         for elem in elems
     ]
+    return [array.unstack(elem) for array, elem in zip(arrays, elems, strict=True)]
 
 
 def _stacked(arrays: list[TensorArray], length: Any) -> list[Tensor]:
@@ -117,9 +118,13 @@ def scan(
         flat = _converted(elems)
         length = _length(flat)
         sources = _unstacked(flat, length, knows_shape=True)
-        last: Any = length - 1 if reverse else 0
+
+        def last() -> Any:
+            # made anew for each use, as TensorFlow does
+            return length - 1 if reverse else 0
+
         if initializer is None:
-            start, passed, structure = [source.read(last) for source in sources], 1, elems
+            start, passed, structure = [source.read(last()) for source in sources], 1, elems
         else:
             start, passed, structure = [convert_to_tensor(item) for item in nest.flatten(initializer)], 0, initializer
         results = [
@@ -133,7 +138,7 @@ def scan(
             for item in start
         ]
         if initializer is None:
-            results = [array.write(last, item) for array, item in zip(results, start, strict=True)]
+            results = [array.write(last(), item) for array, item in zip(results, start, strict=True)]
 
         def compute(i: Any, accumulated: Any, arrays: Any) -> Any:
             element = nest.pack_sequence_as(elems, [source.read(i) for source in sources])
@@ -214,7 +219,8 @@ def _folded(
             if backwards:
                 i = i - 1
                 return [i, fn(accumulated, element(i))]
-            return [i + 1, fn(accumulated, element(i))]
+            result = fn(accumulated, element(i))
+            return [i + 1, result]
 
         _, result = while_loop(
             (lambda i, _: i > 0) if backwards else (lambda i, _: i < length),

@@ -119,7 +119,7 @@ class WhileContext(ControlFlowContext):
 
     # --- what is made inside ----------------------------------------------------------------------------------------
 
-    def AddOp(self, op: Operation) -> None:
+    def take(self, op: Operation) -> None:
         """In a gradient's loop the measures of what its forward loop made are taken there, and only they are recorded."""
         if op.type in _MEASURES and op.inputs:
             context: ControlFlowContext | None = self.graph._control_flow_context
@@ -127,13 +127,16 @@ class WhileContext(ControlFlowContext):
             if loop is not None and loop.grad_state is not None:
                 source = op.inputs[0].op
                 if while_context_of(source) is loop.grad_state.forward_context:
-                    own: ControlFlowContext = source._control_flow_context
+                    own: Any = source._control_flow_context
                     op._control_flow_context = own
-                    own.AddOp_inside(op)
+                    (own.take_own if isinstance(own, WhileContext) else own.take)(op)
                     return
-        super().AddOp(op)
+        self.take_own(op)
 
-    def take(self, op: Operation) -> None:
+    def take_own(self, op: Operation) -> None:
+        super().take(op)
+
+    def _take(self, op: Operation) -> None:
         """An op that reads nothing of an iteration waits for the pivot, so that it runs only where that runs."""
         dropped: list[Operation] = []
         if op.node.input_nodes:
@@ -179,7 +182,10 @@ class WhileContext(ControlFlowContext):
             original, exits = self._build(pred, body, loop_vars, flat, invariants)
             self.leave_results(exits)
         arrays = nest.flatten(original, expand_composites=True)
-        found = [build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow for leaf, flow in zip(arrays, exits, strict=True)]
+        found = [
+            build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow
+            for leaf, flow in zip(arrays, exits, strict=True)
+        ]
         packed = nest.pack_sequence_as(original, found, expand_composites=True)
         return packed if keeps_structure or len(packed) > 1 else packed[0]
 
@@ -208,7 +214,7 @@ class WhileContext(ControlFlowContext):
         inner = [pass_on(when_true) for _, when_true in switches]
         self.pivot_for_body = inner[0]
         packed = _packed(loop_vars, inner)
-        summaries = self.graph.get_collection(GraphKeys.SUMMARY_COLLECTION)
+        summaries = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)
         result = body(*packed)
         if not nest.is_nested(result):
             result = [result]
@@ -222,10 +228,10 @@ class WhileContext(ControlFlowContext):
         return result, self.exits
 
     def _with_summaries(self, before: Sequence[Any], result: Any) -> Any:
-        added = self.graph.get_collection(GraphKeys.SUMMARY_COLLECTION)[len(before) :]
+        added = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)[len(before) :]
         if not added:
             return result
-        kept: list[Any] = self.graph.get_collection_ref(GraphKeys.SUMMARY_COLLECTION)
+        kept: list[Any] = self.graph.get_collection_ref(GraphKeys._SUMMARY_COLLECTION)
         del kept[len(before) :]
         with self.graph.control_dependencies(added):
             return nest.map_structure(lambda leaf: leaf if isinstance(leaf, TensorArray) else gen("Identity")(leaf), result)
@@ -285,7 +291,9 @@ def _packed(loop_vars: Any, tensors: Sequence[Tensor]) -> Any:
     leaves = [leaf.flow if isinstance(leaf, TensorArray) else leaf for leaf in nest.flatten(loop_vars)]
     flows = nest.pack_sequence_as(leaves, tensors, expand_composites=True)
     arrays = nest.flatten(loop_vars)
-    found = [build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow for leaf, flow in zip(arrays, flows, strict=True)]
+    found = [
+        build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow for leaf, flow in zip(arrays, flows, strict=True)
+    ]
     return nest.pack_sequence_as(loop_vars, found)
 
 
@@ -331,7 +339,15 @@ def while_loop(
         from placesim.tf1.control_flow.function_calls import while_as_function_calls
 
         return while_as_function_calls(
-            cond, body, loop_vars, shape_invariants, parallel_iterations, maximum_iterations, name, return_same_structure, back_prop
+            cond,
+            body,
+            loop_vars,
+            shape_invariants,
+            parallel_iterations,
+            maximum_iterations,
+            name,
+            return_same_structure,
+            back_prop,
         )
     with name_scope(name, "while", loop_vars):
         if not loop_vars:
@@ -340,7 +356,9 @@ def while_loop(
         maximum = None if maximum_iterations is None else _maximum(maximum_iterations)
         counted = maximum is not None
         if maximum is not None:
-            cond, body, loop_vars, shape_invariants = _counted(maximum, cond, body, loop_vars, shape_invariants, return_same_structure)
+            cond, body, loop_vars, shape_invariants = _counted(
+                maximum, cond, body, loop_vars, shape_invariants, return_same_structure
+            )
         if shape_invariants is not None:
             nest.assert_same_structure(loop_vars, _as_leaves(shape_invariants))
         context = WhileContext(maximum, parallel_iterations, back_prop, swap_memory)

@@ -34,20 +34,20 @@ def merge(tensors: list[Tensor]) -> Tensor:
 
 def enter(tensor: Tensor, frame_name: str, is_constant: bool, parallel_iterations: int, keeps_shape: bool = True) -> Tensor:
     """A tensor inside a loop; without `keeps_shape` its static shape isn't known there."""
-    found: Tensor = _of("Enter", tensor)(tensor, frame_name, is_constant, parallel_iterations, name="Enter")
+    found: Tensor = _of("Enter", tensor)(tensor, frame_name, is_constant, parallel_iterations)
     found.graph.shapes.settle(found.op.node.id, tensor.sizes if keeps_shape else None)
     return found
 
 
 def leave(tensor: Tensor) -> Tensor:
     """A tensor after the loop that made it."""
-    found: Tensor = _of("Exit", tensor)(tensor, name="Exit")
+    found: Tensor = _of("Exit", tensor)(tensor)
     return found
 
 
 def next_iteration(tensor: Tensor) -> Tensor:
     """A tensor in the iteration that follows."""
-    found: Tensor = _of("NextIteration", tensor)(tensor, name=None)
+    found: Tensor = _of("NextIteration", tensor)(tensor)
     return found
 
 

@@ -150,7 +150,9 @@ class TensorArray:
 
     def read(self, index: Any, name: str | None = None) -> Tensor:
         """The element of an index."""
-        found: Tensor = gen("TensorArrayReadV3")(handle=self._handle, index=index, flow_in=self._flow, dtype=self._dtype, name=name)
+        found: Tensor = gen("TensorArrayReadV3")(
+            handle=self._handle, index=index, flow_in=self._flow, dtype=self._dtype, name=name
+        )
         if self.element_shape.rank is not None:
             found.set_shape(self.element_shape)
         return found
@@ -176,7 +178,7 @@ class TensorArray:
 
     def stack(self, name: str | None = None) -> Tensor:
         """All elements, as one tensor."""
-        from placesim.tf1.math import range as range_of
+        from placesim.tf1.creation import range as range_of
 
         with get_default_graph().colocate_with(self._handle), name_scope(name, "TensorArrayStack", [self._handle]):
             found = self.gather(range_of(0, self.size()), name=name)
@@ -219,7 +221,7 @@ class TensorArray:
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
         """The array of the parts of a tensor along its first dimension."""
         from placesim.tf1.array import shape
-        from placesim.tf1.math import range as range_of
+        from placesim.tf1.creation import range as range_of
 
         with name_scope(name, "TensorArrayUnstack", [self._handle, value]):
             value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
@@ -232,7 +234,9 @@ class TensorArray:
             self._check_type(value)
             self._merge_element_shape(value.shape[1:])
             with self._beside(value):
-                flow = gen("TensorArrayScatterV3")(handle=self._handle, indices=indices, value=value, flow_in=self._flow, name=name)
+                flow = gen("TensorArrayScatterV3")(
+                    handle=self._handle, indices=indices, value=value, flow_in=self._flow, name=name
+                )
             return self._with_flow(flow)
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
@@ -246,7 +250,9 @@ class TensorArray:
                 known = constant_value(lengths)
                 if value.shape.rank is not None and known is not None and known.size and known.max() == known.min():
                     self._merge_element_shape(TensorShape([int(known.flat[0]), *value.shape.as_list()[1:]]))
-                flow = gen("TensorArraySplitV3")(handle=self._handle, value=value, lengths=lengths, flow_in=self._flow, name=name)
+                flow = gen("TensorArraySplitV3")(
+                    handle=self._handle, value=value, lengths=lengths, flow_in=self._flow, name=name
+                )
             return self._with_flow(flow)
 
     def size(self, name: str | None = None) -> Tensor:
@@ -269,6 +275,9 @@ def constant_flow() -> Tensor:
 
 def build_with_flow(array: TensorArray, flow: Tensor) -> TensorArray:
     """The array as it is when a flow is there."""
+    with name_scope(None, "TensorArray", [array.handle, None, flow]):
+        # TensorFlow makes a new object for it, which takes a name and makes no op
+        pass
     found = TensorArray.__new__(TensorArray)
     found.__dict__.update(array.__dict__)
     found._flow = flow

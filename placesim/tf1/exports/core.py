@@ -21,7 +21,7 @@ ROWS = {
     "device_spec": "DeviceSpec",
     "scopes": (
         "name_scope device colocate_with init_scope control_dependencies container add_to_collection add_to_collections get_collection "
-        "get_collection_ref op_scope get_static_value=constant_value control_flow_v2_enabled"
+        "get_collection_ref op_scope"
     ),
     "graph_keys": "GraphKeys",
     "randomness": "set_random_seed random.set_random_seed=set_random_seed get_seed random.get_seed=get_seed",

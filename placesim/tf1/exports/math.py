@@ -25,7 +25,7 @@ ROWS = {
         "shape size rank shape_n broadcast_static_shape broadcast_dynamic_shape reshape manip.reshape=reshape expand_dims "
         "squeeze transpose matrix_transpose linalg.matrix_transpose linalg.transpose=matrix_transpose concat stack "
         "parallel_stack unstack split slice gather gather_nd manip.gather_nd=gather_nd batch_gather boolean_mask where where_v2 "
-        "pad reverse_sequence unique unique_with_counts setdiff1d identity"
+        "pad reverse_sequence unique unique_with_counts setdiff1d identity repeat"
     ),
     "slicing": "strided_slice",
 }

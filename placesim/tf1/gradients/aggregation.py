@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import name_scope
@@ -54,7 +55,7 @@ def _sum_by_device(grads: Sequence[Tensor]) -> Any:
 def sum_slices(grads: Sequence[Any]) -> Any:
     """Slices are laid one after another; where one gradient is dense, all become so."""
     if any(isinstance(grad, Tensor) for grad in grads):
-        return tf.add_n(list(grads))
+        return gen("AddN")(list(grads))
     values, indices = [grad.values for grad in grads], [grad.indices for grad in grads]
     if any(index.dtype.name == "int32" for index in indices) and any(index.dtype.name == "int64" for index in indices):
         indices = [tf.cast(index, "int64") if index.dtype.name == "int32" else index for index in indices]

@@ -176,19 +176,19 @@ class _Walk:
                 reached.discard(op)
                 between[op] = None
                 queue.extend(tensor.op for tensor in op.inputs)
-        self.loops = self._loop_state(list(between))
+        self._make_loops(between)
         for op in between:
             for tensor in op.inputs:
                 if tensor.op in between:
                     self.pending[tensor.op] += 1
         return reachable
 
-    def _loop_state(self, between: list[Operation]) -> Any:
-        if not any(op.type in ("Exit", "RefExit") for op in between):
-            return None
-        from placesim.tf1.gradients.loops import LoopGradients
+    def _make_loops(self, between: dict[Operation, None]) -> None:
+        if any(op.type in ("Exit", "RefExit") for op in between):
+            from placesim.tf1.gradients.loop_state import LoopGradients
 
-        return LoopGradients(between, set(between), self.colocate)
+            self.loops = LoopGradients(self.colocated_with)
+            self.loops.add_loops(between)
 
     def run(self, ys: list[Any], seeds: list[Any]) -> None:
         """Goes from the ys to the xs."""

@@ -10,7 +10,7 @@ from typing import Any
 GradientFunction = Callable[..., Any]
 """`function(op, *gradients of its outputs)` -> the gradients of its inputs: a list, or one tensor where there is one input."""
 
-_FAMILIES = "unary binary reductions segments array gathering joining neural linalg variables"
+_FAMILIES = "unary binary reductions segments array gathering joining neural linalg variables control_flow tensor_arrays"
 
 _NOT_DIFFERENTIABLE = """
 ApproximateEqual AsString Assert Assign AssignAdd AssignSub AudioMicrofrontend AudioSummary AudioSummaryV2 BitwiseAnd

@@ -19,5 +19,6 @@ def evaluated(tensor: Any) -> Any:
     found = constant_value(tensor)
     if found is not None:
         return found
+    tensor.graph.shapes.outputs(tensor.op.node.id)
     value = tensor.graph.shapes.value(tensor.node_ref)
-    return None if value is None or not value.is_known else value.array
+    return None if value is None or (value == -1).any() else value

@@ -82,7 +82,9 @@ class GradientDescentOptimizer(_ByOps):
 
     def _apply_sparse_duplicate_indices(self, grad: Any, var: Any) -> Any:
         rate = self._input("learning_rate", var.dtype.base_dtype)
-        return var.scatter_sub(tf.IndexedSlices(grad.values * rate, grad.indices, grad.dense_shape), use_locking=self._use_locking)
+        return var.scatter_sub(
+            tf.IndexedSlices(grad.values * rate, grad.indices, grad.dense_shape), use_locking=self._use_locking
+        )
 
     def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
         rate = self._input("learning_rate", grad.dtype.base_dtype)

@@ -184,9 +184,7 @@ class Optimizer:
     def _get_or_make_slot_with_initializer(
         self, var: Any, initializer: Any, shape: Any, dtype: Any, slot_name: str, op_name: str
     ) -> Any:
-        return self._kept_slot(
-            var, slot_name, lambda: create_slot_with_initializer(var, initializer, shape, dtype, op_name)
-        )
+        return self._kept_slot(var, slot_name, lambda: create_slot_with_initializer(var, initializer, shape, dtype, op_name))
 
     def _zeros_slot(self, var: Any, slot_name: str, op_name: str) -> Any:
         return self._kept_slot(var, slot_name, lambda: create_zeros_slot(var, op_name))

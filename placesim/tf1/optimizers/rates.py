@@ -179,7 +179,8 @@ def linear_cosine_decay(
         steps, periods, rise, end, step = numbers
         step = tf.minimum(step, steps)
         line = (steps - step) / steps
-        fraction = 2.0 * periods * (step / steps)
+        passed = step / steps
+        fraction = 2.0 * periods * passed
         cosine = 0.5 * (1.0 + tf.cos(_pi() * fraction))
         return tf.multiply(rate, (rise + line) * cosine + end, name=scope)  # type: ignore[no-any-return]
 
@@ -203,7 +204,8 @@ def noisy_linear_cosine_decay(
         line = (steps - step) / steps
         deviation = tf.sqrt(variance / tf.pow(1.0 + step, falling))
         line = line + tf.random_normal(line.shape, stddev=deviation)
-        fraction = 2.0 * periods * (step / steps)
+        passed = step / steps
+        fraction = 2.0 * periods * passed
         cosine = 0.5 * (1.0 + tf.cos(_pi() * fraction))
         return tf.multiply(rate, (rise + line) * cosine + end, name=scope)  # type: ignore[no-any-return]
 

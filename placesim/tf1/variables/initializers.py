@@ -80,9 +80,7 @@ class Constant(Initializer):
             raise TypeError(f"Invalid type for initial value={value} of type: {type(value).__name__}. Expected {kinds}.")
         self.value, self.dtype, self.verify_shape = value, as_dtype(dtype), verify_shape
 
-    def __call__(
-        self, shape: Any, dtype: Any = None, partition_info: Any = None, verify_shape: bool | None = None
-    ) -> Any:
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None, verify_shape: bool | None = None) -> Any:
         verify = self.verify_shape if verify_shape is None else verify_shape
         return tf.constant(self.value, self._dtype(dtype), shape=shape, verify_shape=verify)
 

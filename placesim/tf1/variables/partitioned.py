@@ -57,9 +57,7 @@ def slices(shape: list[int], parts: Sequence[int]) -> Iterator[tuple[list[int], 
 class PartitionedVariable:
     """The shards of one variable; as a tensor they are concatenated, anew for each use."""
 
-    def __init__(
-        self, name: str, shape: Any, dtype: Any, variable_list: Sequence[Any], partitions: Sequence[int]
-    ) -> None:
+    def __init__(self, name: str, shape: Any, dtype: Any, variable_list: Sequence[Any], partitions: Sequence[int]) -> None:
         self.name, self.dtype = name, dtype
         self._shape, self._partitions = TensorShape(shape), list(partitions)
         self._shards = sorted(variable_list, key=lambda shard: shard._get_save_slice_info().var_offset)
@@ -101,14 +99,10 @@ class PartitionedVariable:
         """Assigns each shard its part of a value, or of a list of values."""
         return self._each("assign", value, use_locking, name, read_value)
 
-    def assign_add(
-        self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
-    ) -> list[Any]:
+    def assign_add(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> list[Any]:
         return self._each("assign_add", value, use_locking, name, read_value)
 
-    def assign_sub(
-        self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
-    ) -> list[Any]:
+    def assign_sub(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> list[Any]:
         return self._each("assign_sub", value, use_locking, name, read_value)
 
     def _each(self, method: str, value: Any, use_locking: bool, name: str | None, read_value: bool) -> list[Any]:

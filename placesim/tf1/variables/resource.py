@@ -38,6 +38,9 @@ class HandledVariable(Variable):
     def _tensor(self) -> Tensor:
         return self.handle
 
+    _handle = _tensor
+    """What waits for such a variable waits for its `op`."""
+
     @property
     def name(self) -> str:
         return str(self.handle.name)
@@ -230,11 +233,6 @@ class ChangedVariable(HandledVariable):
 
     @property
     def op(self) -> Any:
-        return self._op
-
-    @property
-    def control_dependency(self) -> Any:
-        """What waits for this waits for the op, not for a read."""
         return self._op
 
     @property

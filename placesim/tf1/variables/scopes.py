@@ -244,9 +244,7 @@ class variable_scope:  # noqa: N801 -- TensorFlow's name
 
 
 @contextmanager
-def _current(
-    scopes: _Scopes, given: Any, name_scope: str, reuse: Any, settings: dict[str, Any]
-) -> Iterator[VariableScope]:
+def _current(scopes: _Scopes, given: Any, name_scope: str, reuse: Any, settings: dict[str, Any]) -> Iterator[VariableScope]:
     """Makes a scope the current one; leaving it puts the counts of default names back."""
     outer = scopes.current
     if isinstance(given, VariableScope):

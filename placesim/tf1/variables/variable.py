@@ -150,9 +150,7 @@ class Variable(metaclass=_Creating):
         """Assigns a numpy value in `session` at once.  Raises ValueError where there is no session."""
         session = session or tf.get_default_session()
         if session is None:
-            raise ValueError(
-                "Either session argument should be provided or default session should be established"
-            )
+            raise ValueError("Either session argument should be provided or default session should be established")
         session.run(self.initializer, {self.initializer.inputs[1]: value})
 
     def set_shape(self, shape: Any) -> None:
