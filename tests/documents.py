@@ -1,8 +1,8 @@
 """The README and the manual's pages: their blocks, and what the commands in them print.
 
-A `console` block holds commands after `$ ` and what each prints.  A `yaml` or `python` block whose first line is `# NAME.yaml` or
-`# NAME.py` is a file of that name, which commands of the same page may use.  `python -m tests.documents` writes what the commands print now into the
-pages; read the difference before you keep it.
+A `console` block holds commands after `$ ` and what each prints.  A `yaml` or `python` block whose first line is `#
+NAME.yaml` or `# NAME.py` is a file of that name, which commands of the same page may use.  `python -m tests.documents`
+writes what the commands print now into the pages; read the difference before you keep it.
 """
 
 from __future__ import annotations

@@ -70,14 +70,15 @@ def run_command(
 ) -> int:
     """Load a graph, place it, execute it with numpy, print the results.
 
-    GRAPH is a graph file, a GraphDef, a MetaGraph, a SavedModel's directory, or - for standard input.  Without a flag, the file
-    says what holds.
+    GRAPH is a graph file, a GraphDef, a MetaGraph, a SavedModel's directory, a Python script, or - for standard input.  Without
+    a flag, the file says what holds.  A script runs as a program does; what follows -- are its arguments.
 
     \b
     Examples:
       placesim run graphs/logging.yaml --log-placement
       placesim run graphs/towers.yaml --gpu 4 --gpu-model 'Tesla K20m' --log-style classic
       placesim run model.yaml --fetch loss --feed 'x=[[1.0, 2.0]]' --feed y=@labels.npy
+      placesim run train.py --gpu 2 --log-placement -- --steps 10
       placesim run model.yaml --report-tensor-allocations-upon-oom --log-memory
       placesim run saved_model/ --signature serving_default --feed x=@batch.npy
       generate-graph | placesim run - --format json | jq .results

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -29,8 +30,8 @@ with tf.Session(config=tf.ConfigProto(log_device_placement=True)) as sess:
 TRAINING = """\
 import tensorflow as tf
 v = tf.raw_ops.VariableV2(shape=[], dtype=tf.float32, name='v')
-init = tf.raw_ops.Assign(ref=v, value=tf.constant(0.0), name='init')
-more = tf.raw_ops.AssignAdd(ref=v, value=tf.constant(1.0), name='more')
+init = tf.raw_ops.Assign(ref=v, value=tf.zeros([]), name='init')
+more = tf.raw_ops.AssignAdd(ref=v, value=tf.ones([]), name='more')
 with tf.Session() as sess:
     print(sess.run(tf.group(init.op)))
     for _ in range(3):
@@ -238,6 +239,27 @@ def test_the_environment_says_what_the_machine_has(tmp_path: Path) -> None:
     assert run(tmp_path, "run", "list.py", **variables).output == "['CPU:0', 'CPU:1', 'GPU:0', 'GPU:1']\n"
     assert run(tmp_path, "run", "list.py", "--gpu", "0", **variables).output == "['CPU:0', 'CPU:1']\n"
     assert "wrong PLACESIM_GPU: got 'two'" in run(tmp_path, "run", "list.py", PLACESIM_GPU="two").complaint
+
+
+@pytest.mark.parametrize("command", ["place", "run"])
+def test_an_interrupt_ends_the_script_too(tmp_path: Path, command: str) -> None:
+    (tmp_path / "sleeps.py").write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n")
+    with subprocess.Popen(
+        [sys.executable, "-m", "placesim", command, "sleeps.py"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        script = int(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == ""
+        assert process.wait(30) == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(script, 0)
 
 
 GUIDE_LOG = """\
