@@ -39,6 +39,7 @@ from placesim.errors import (
     UsageError,
 )
 from placesim.forecasts import plan, simulate, sweep
+from placesim.machines import machine
 from placesim.simulation import devices, memory, place, run
 
 __version__ = "1.0.0"
@@ -67,6 +68,7 @@ __all__ = [
     "UnknownError",
     "UsageError",
     "devices",
+    "machine",
     "memory",
     "place",
     "plan",

@@ -10,8 +10,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from placesim.errors import UsageError
-from placesim.loading import load
-from placesim.options import OptionValues, make_options
+from placesim.loading import load, run_script
+from placesim.options import Options, OptionValues, make_options
 
 if TYPE_CHECKING:
     from placesim.loading import Loaded, Source
@@ -33,7 +33,7 @@ def simulate(source: Source, *, steps: int | None = None, **options: Unpack[Opti
     from placesim.timing import study_time
 
     chosen = make_options(options)
-    data = _kept(source)
+    data = _kept(source, chosen)
     study = study_time(lambda: load(_again(data), None, chosen), chosen, _name(source), steps, is_traced=True)
     report = TimeReport(study)
     if report.error is not None:
@@ -63,9 +63,9 @@ def sweep(
     from placesim.sweeping.sweep import SweepRun
 
     axes = make_axes(over.items())
-    make_options(options)
+    chosen = make_options(options)
     keys = tuple(axis.key for axis in axes)
-    run = SweepRun(Job(_kept(source), _name(source), keys, dict(options), steps, examples), axes)
+    run = SweepRun(Job(_kept(source, chosen), _name(source), keys, dict(options), steps, examples), axes)
     return (row_document(keys, row) for row in run.in_order(jobs))
 
 
@@ -99,7 +99,8 @@ def plan(
     from placesim.report.plan_report import PlanReport
     from placesim.report.text.planning import way_out
 
-    chosen, data = make_options(options), _kept(source)
+    chosen = make_options(options)
+    data = _kept(source, chosen)
     check_method(method)
     aim = Aim(_one_of("objective", objective, Sought), contiguous, explain)
     effort = Effort(_above_zero("seconds", seconds), evaluations, seed, _above_zero("jobs", jobs), method)
@@ -132,10 +133,11 @@ def _above_zero(name: str, given: Number) -> Number:
     return given
 
 
-def _kept(source: Any) -> Any:
-    """What can be read as often as it takes: an open file's bytes in its place."""
+def _kept(source: Any, options: Options) -> Any:
+    """What can be read as often as it takes: an open file's bytes in its place, and in a script's what it built."""
     if not hasattr(source, "read"):
-        return source
+        is_path = isinstance(source, str) or hasattr(source, "__fspath__")
+        return run_script(source, options) if is_path and str(source).endswith(".py") else source
     data = source.read()
     return data.encode() if isinstance(data, str) else data
 

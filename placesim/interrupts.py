@@ -50,6 +50,13 @@ def interrupt_commands() -> None:
     signal.signal(signal.SIGINT, _interrupt)
 
 
+def default_interrupts() -> None:
+    """From now on Ctrl-C does what Python has it do: another program takes this one's place."""
+    if signal.getsignal(signal.SIGINT) in (_end, _interrupt):
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Unhurried:
     """A `with` block that an interrupted command may take its time for: it writes what it has; another Ctrl-C ends that too."""
 

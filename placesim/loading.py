@@ -1,9 +1,12 @@
-"""Whatever holds a graph -> a graph file: YAML, JSON, a mapping, or TensorFlow's own files, told apart by their content."""
+"""Whatever holds a graph -> a graph file: YAML, JSON, a mapping, or TensorFlow's own files, told apart by their content.
+
+A Python script, which its name tells, is run in a process of its own, and what it built is read.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -58,7 +61,7 @@ def load(source: Source, name: str | None = None, options: Options | None = None
 def _load(source: Source, name: str | None, directory: Path, options: Options) -> Loaded:
     from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
     from placesim.formats.graph_file.yaml_tree import decode_utf8
-    from placesim.formats.recognition import Format, recognise
+    from placesim.formats.recognition import Format, is_script, recognise
 
     if isinstance(source, Mapping):
         return _loaded(graph_file_from_mapping(source, name or "<mapping>"), directory, options)
@@ -67,12 +70,16 @@ def _load(source: Source, name: str | None, directory: Path, options: Options) -
         if os.path.isdir(source):
             _check_directory(Path(source))
             return _load_tensorflow(str(source), None, None, options, directory)
-        content: str | bytes = read_bytes(source)
+        content: str | bytes = run_script(source, options) if is_script(source) else read_bytes(source)
     else:
         file = name or str(getattr(source, "name", "<stream>"))
         content = read_stream(source, file)
     if not isinstance(content, str):
         kind = recognise(content)
+        if kind.format is Format.SCRIPT_GRAPH:
+            from placesim.formats.script_graph import read_script_graph
+
+            return _loaded(read_script_graph(content), directory, options)
         if kind.format is not Format.GRAPH_FILE:
             return _load_tensorflow(file, content, kind, options, directory)
     text = content if isinstance(content, str) else decode_utf8(content, file)
@@ -95,6 +102,18 @@ def read_bytes(path: str | Path) -> bytes:
         reason = getattr(error, "strerror", None) or str(error)
         message = f"cannot read the file: got '{reason}', expected a readable graph file"
         raise GraphFileError((Problem(Location(str(path), 0, 0), message),)) from None
+
+
+def run_script(path: str | Path, options: Options, tell: Callable[[str], None] | None = None) -> bytes:
+    """Run a Python script as far as `options` say; what it built, as bytes that `load` reads.
+
+    `tell` is told how far it ran.  Raises GraphFileError where there is no such file, and what `scripts.record_script` raises.
+    """
+    from placesim.scripts import record_script
+
+    _check_no_model(options, "a Python script")
+    read_bytes(path)
+    return record_script(path, options, tell)
 
 
 def read_stream(stream: IO[Any], name: str) -> Any:
@@ -128,14 +147,19 @@ def read_lines(path: str, options: Options | None = None) -> Iterator[tuple[str,
 
 
 def _loaded(file: GraphFile, directory: Path, options: Options) -> Loaded:
-    for option, value in (("tag", options.tags), ("signature", options.signature)):
-        if value:
-            raise UsageError(f"--{option} has no meaning here: got a graph file, expected a model of TensorFlow's")
+    _check_no_model(options, "a graph file")
     if options.checkpoint is not None:
         from placesim.formats.tensorflow.restoring import with_checkpoint
 
         file = with_checkpoint(file, options.checkpoint)
     return Loaded(file, directory)
+
+
+def _check_no_model(options: Options, got: str) -> None:
+    """UsageError for options that choose among what a model holds."""
+    for option, value in (("tag", options.tags), ("signature", options.signature)):
+        if value:
+            raise UsageError(f"--{option} has no meaning here: got {got}, expected a model of TensorFlow's")
 
 
 def _with_devices(loaded: Loaded, options: Options) -> Loaded:

@@ -13,6 +13,7 @@ from placesim.errors import UsageError
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 STYLES = ("modern", "classic")
+UNTIL = ("first-run", "end")
 THREADS_LIMIT = 1 << 16
 MAX_DIM = (1 << 63) - 1
 MAX_ITERATIONS = 1 << 20
@@ -33,9 +34,10 @@ class Options:
     that stays open.  `tag`, `signature` and `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops
     the devices that its nodes ask for, then `device` sets them: patterns over node names to devices, as a mapping or as
     `PATTERN=DEVICE`.  Beside its own folder the graph may read what lies in `allow_read`, and write what lies in
-    `allow_write`; `allow_all_files` leaves nothing out.  `environment` are the environment variables of the simulated process,
-    which is a new one unless `process` holds one in which sessions were before; neither has a flag, and the command line gives
-    the first.
+    `allow_write`; `allow_all_files` leaves nothing out.  Of a Python script `until` says how far it runs before its graph is
+    taken, and `arguments` is what it finds in `sys.argv` behind its name.  `environment` are the environment variables of
+    the simulated process, which is a new one unless `process` holds one in which sessions were before; neither has a flag,
+    and the command line gives the first.
     """
 
     log_placement: bool | None = None
@@ -68,6 +70,8 @@ class Options:
     allow_read: Paths = ()
     allow_write: Paths = ()
     allow_all_files: bool = False
+    until: str = UNTIL[0]
+    arguments: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     process: GpuProcess | None = None
 
@@ -144,6 +148,8 @@ class OptionValues(TypedDict, total=False):
     allow_read: Paths
     allow_write: Paths
     allow_all_files: bool
+    until: str
+    arguments: Sequence[str]
     environment: Mapping[str, str]
     process: GpuProcess | None
 
@@ -166,6 +172,11 @@ def make_options(values: Mapping[str, Any]) -> Options:
     if options.log_style not in STYLES:
         near = did_you_mean(options.log_style, STYLES, SIMILAR_AMONG_FEW)
         raise UsageError(f"unknown log style: got '{options.log_style}', expected {' or '.join(STYLES)}{near}")
+    if options.until not in UNTIL:
+        near = did_you_mean(options.until, UNTIL, SIMILAR_AMONG_FEW)
+        raise UsageError(f"unknown end of a script's run: got '{options.until}', expected {' or '.join(UNTIL)}{near}")
+    if isinstance(options.arguments, str) or not all(isinstance(word, str) for word in options.arguments):
+        raise UsageError(f"wrong type of arguments: got {options.arguments!r}, expected a list of texts")
     if isinstance(options.device, str):
         raise UsageError(f"wrong type of device: got '{options.device}', expected a mapping or a list of PATTERN=DEVICE")
     if not isinstance(options.environment, Mapping):

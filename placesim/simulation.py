@@ -18,7 +18,7 @@ from placesim.deadlines import run_within
 from placesim.devices.catalogue import GPU_MODELS, GpuModel
 from placesim.devices.gpu_memory import GpuProcess, LogLine
 from placesim.devices.gpu_options import DeviceOptions, GpuEnvironment
-from placesim.devices.inventory import Device, TaskInventory, build_devices
+from placesim.devices.inventory import Device, DeviceSet, TaskInventory, build_devices
 from placesim.devices.links import NO_LINKS, MachineLinks
 from placesim.errors import PlacesimError, UsageError
 from placesim.loading import Loaded, load, read_bytes
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import PurePath
 
     from placesim.files.access import FileAccess
+    from placesim.graph.graph import Graph
     from placesim.graph.steps import Config, GraphFile, Step
     from placesim.loading import Source
     from placesim.memory.dump import LogLine as MemoryLogLine
@@ -372,11 +373,67 @@ class _Simulation:
         return True
 
 
+# --- sessions of a Python program -----------------------------------------------------------------------------------
+
+
+class OpenedMachine(NamedTuple):
+    """The devices that a program's session was made on, under its config and the options of its machine."""
+
+    devices: tuple[Device, ...]
+    device_set: DeviceSet
+    config: Config
+    creation_log: tuple[LogLine, ...]
+    options: Options
+    process: GpuProcess
+    tasks: tuple[TaskInventory, ...] = ()
+    links: MachineLinks = NO_LINKS
+
+    def open_session(self, graph: Graph) -> Session:
+        """A session that runs steps of a graph, which may grow between them; it may touch what the program itself may."""
+        from placesim.files.access import FileAccess
+        from placesim.runtime.session import Session
+
+        files = FileAccess.of([], (), True)
+        ledger = open_ledger(self.devices, self.options, self.process)
+        return Session(graph, self.devices, self.config, files=files, ledger=ledger)
+
+
+def open_machine(config: Config, options: Options, process: GpuProcess, *, puts_counts_aside: bool = False) -> OpenedMachine:
+    """What a session with this config is made on.
+
+    The config's `device_count` chooses among the machine's devices; those of the command line put it aside.  Raises what
+    TensorFlow raises while it makes the devices.
+    """
+    from placesim.runtime.visible_devices import build_device_set
+
+    log: list[LogLine] = []
+    settled = override_config(config, options if puts_counts_aside else replace(options, cpu=None, gpu=None))
+    tasks, links = machine_of(None, options)
+    devices = _session_devices(tasks, settled, replace(options, process=process), log.append)
+    return OpenedMachine(devices, build_device_set(devices, settled), settled, tuple(log), options, process, tasks, links)
+
+
+def open_ledger(machine: Sequence[Device], options: Options, process: GpuProcess) -> Ledger | None:
+    """What accounts for the memory of devices, where one has a limit."""
+    if all(device.allocation_limit is None for device in machine):
+        return None
+    from placesim.runtime.accounting.building import build_ledger
+    from placesim.runtime.accounting.errors import ReportOptions
+
+    report = ReportOptions(options.report_tensor_allocations_upon_oom)
+    return build_ledger(machine, has_limits=not options.no_memory_limit, report=report, process=process)
+
+
 # --- what the options override --------------------------------------------------------------------------------------
 
 
 def session_config(file: GraphFile, options: Options) -> Config:
     """The file's config with what the options say in its place."""
+    return override_config(file.config, options)
+
+
+def override_config(config: Config, options: Options) -> Config:
+    """A config with what the options say in its place."""
     given: dict[str, Any] = {
         "allow_soft_placement": options.soft_placement,
         "log_device_placement": options.log_placement,
@@ -386,8 +443,8 @@ def session_config(file: GraphFile, options: Options) -> Config:
         "operation_timeout_in_ms": None if options.timeout is None else max(1, round(options.timeout * 1000)),
     }
     flags = {"CPU": options.cpu, "GPU": options.gpu}
-    counts = tuple((kind, count) for kind, count in file.config.device_count if flags.get(kind) is None)
-    return replace(file.config, device_count=counts, **{name: value for name, value in given.items() if value is not None})
+    counts = tuple((kind, count) for kind, count in config.device_count if flags.get(kind) is None)
+    return replace(config, device_count=counts, **{name: value for name, value in given.items() if value is not None})
 
 
 def _session_devices(

@@ -1,8 +1,8 @@
 """The README and the manual's pages: their blocks, and what the commands in them print.
 
-A `console` block holds commands after `$ ` and what each prints.  A `yaml` block whose first line is `# NAME.yaml` is a file of
-that name, which commands of the same page may use.  `python -m tests.documents` writes what the commands print now into the
-pages; read the difference before you keep it.
+A `console` block holds commands after `$ ` and what each prints.  A `yaml` or `python` block whose first line is `#
+NAME.yaml` or `# NAME.py` is a file of that name, which commands of the same page may use.  `python -m tests.documents`
+writes what the commands print now into the pages; read the difference before you keep it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def commands_of(text: str) -> Iterator[Command]:
 
 def files(text: str) -> dict[str, str]:
     """The files that a page shows, by name."""
-    named = [(re.match(r"# (\S+\.yaml)\n", block.text), block.text) for block in blocks(text) if block.language == "yaml"]
+    shown = [block.text for block in blocks(text) if block.language in ("yaml", "python")]
+    named = [(re.match(r"# (\S+\.(?:yaml|py))\n", block), block) for block in shown]
     return {head[1]: content for head, content in named if head is not None}
 
 
@@ -75,7 +76,8 @@ def make_place(folder: Path, text: str) -> None:
 def run(line: str, folder: Path) -> tuple[int, str]:
     """The exit code and all that a command prints; one without a shell's signs runs in this process."""
     plain = line.removesuffix(_ECHO)
-    if not plain.startswith("placesim ") or set("|<>;&$`") & set(re.sub(r"'[^']*'", "", plain)):
+    # a script has a process of its own, which writes to the process's own streams
+    if not plain.startswith("placesim ") or ".py" in plain or set("|<>;&$`") & set(re.sub(r"'[^']*'", "", plain)):
         return _run_in_shell(line, folder)
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="", write_through=True)
     environment = {name: value for name, value in os.environ.items() if name not in _STYLES}
@@ -88,7 +90,7 @@ def run(line: str, folder: Path) -> tuple[int, str]:
 
 def _run_in_shell(line: str, folder: Path) -> tuple[int, str]:
     python = f'python() {{ "{sys.executable}" "$@"; }}\nplacesim() {{ python -m placesim "$@"; }}'
-    script = f"{python}\n{line} 2>&1"
+    script = f"{python}\n{{ {line}; }} 2>&1"
     environment = {name: value for name, value in os.environ.items() if name not in _STYLES} | {"PYTHONPATH": str(ROOT)}
     ended = subprocess.run(
         ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120

@@ -39,7 +39,6 @@ ROOMS = {
     "planning": "suggestions processes timelines errors",
     "prediction": "timelines traces runtime devices ops dtypes errors",
     "inspection": "escapes files marked suggestions formats prediction runtime placement graph devices ops dtypes errors",
-    "tf1": "formats runtime graph ops devices dtypes errors",
     "graph_plans": "planning prediction memory formats inspection runtime placement timelines graph devices dtypes ops errors",
     "report": (
         "traces escapes files marked planning graph_plans inspection prediction runtime placement graph devices ops dtypes "
@@ -59,17 +58,20 @@ ROOMS = {
     "forecasts": "timing planned planned_files sweeping loading options planning graph_plans report errors",
     "manual": "",
     "options": "suggestions devices errors",
-    "loading": "files options formats checkpoints graph devices errors",
+    "loading": "files options scripts formats checkpoints graph devices errors",
+    "scripts": "options formats errors",
+    "machines": "options devices errors",
     "simulation": (
         "collector files suggestions deadlines loading options inspection report formats runtime placement graph devices "
         "memory ops dtypes errors"
     ),
+    "tf1": "escapes machines simulation options inspection report formats runtime graph ops devices dtypes errors",
     "cli": (
         "collector escapes files suggestions deadlines interrupts simulation calibration known sizing timing planned "
-        "planned_files sweeping loading options manual inspection planning graph_plans prediction report marked formats "
+        "planned_files sweeping loading scripts options manual inspection planning graph_plans prediction report marked formats "
         "devices errors placesim"
     ),
-    "__init__": "interrupts forecasts simulation devices errors",
+    "__init__": "interrupts forecasts machines simulation devices errors",
     "__main__": "cli interrupts",
 }
 """Each room and what it may import beside itself; an arrow only points up this table."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, auto
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -48,9 +49,45 @@ NO_WISHES = Wishes()
 
 def load_graph(graph: str, options: Options) -> Loaded:
     """A path, or `-` for standard input; what is wrong with the file is in what was loaded."""
-    from placesim.loading import load
+    from placesim.errors import PlacesimError
+    from placesim.loading import Loaded, load
 
-    return load(sys.stdin.buffer, "<stdin>", options) if graph == "-" else load(graph, None, options)
+    if graph == "-":
+        return load(sys.stdin.buffer, "<stdin>", options)
+    try:
+        built = _built(graph, options)
+    except PlacesimError as error:
+        return Loaded(None, Path(graph).parent, error)
+    return load(graph, None, options) if built is None else load(BytesIO(built), graph, options)
+
+
+_scripts: dict[str, tuple[Options, bytes]] = {}
+
+
+def _built(graph: str, options: Options) -> bytes | None:
+    """What a Python script built, which one command runs once and says so; None for any other graph."""
+    from placesim.formats.recognition import is_script
+
+    if not is_script(graph):
+        return None
+    from placesim.cli.output import complain
+    from placesim.loading import run_script
+
+    known = _scripts.get(graph)
+    if known is None or known[0] != options:
+        known = _scripts[graph] = options, run_script(graph, options, lambda told: complain(f"{told}\n"))
+    return known[1]
+
+
+def read_once(graph: str, options: Options) -> bytes | None:
+    """The bytes of what is not to be read again: standard input, a stream, what a script built; None for any other graph."""
+    from placesim.files.reading import is_stream
+    from placesim.loading import read_bytes, read_stream
+
+    if graph == "-":
+        data: bytes = read_stream(sys.stdin.buffer, graph_name(graph))
+        return data
+    return read_bytes(graph) if is_stream(graph) else _built(graph, options)
 
 
 def graph_name(graph: str) -> str:
@@ -59,14 +96,13 @@ def graph_name(graph: str) -> str:
 
 
 def graph_loader(graph: str, options: Options) -> Callable[[], Loaded]:
-    """Reads the graph, as often as it is asked; a stream once."""
-    from placesim.files.reading import is_stream
-    from placesim.loading import load, read_bytes, read_stream
+    """Reads the graph, as often as it is asked; a stream once, and a script is run once."""
+    from placesim.loading import load
 
     name = graph_name(graph)
-    if graph != "-" and not is_stream(graph):
+    data = read_once(graph, options)
+    if data is None:
         return lambda: load_graph(graph, options)
-    data = read_stream(sys.stdin.buffer, name) if graph == "-" else read_bytes(graph)
     return lambda: load(BytesIO(data), name, options)
 
 
@@ -95,24 +131,21 @@ def open_subject(
     what keeps a thing that is needed from being known; what TensorFlow would raise is in the snapshot.
     """
     from placesim.cli.options import shell_environment
-    from placesim.files.reading import is_stream
     from placesim.inspection.snapshot import snapshot_of
-    from placesim.loading import load, read_bytes, read_stream
+    from placesim.loading import load, read_bytes
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
 
     name = graph_name(graph)
-    is_read_once = graph == "-" or is_stream(graph)
-    data = b""
-    if is_read_once or _may_be_report(graph):
-        data = read_stream(sys.stdin.buffer, name) if graph == "-" else read_bytes(graph)
-    found = _written(data, name, wishes, takes_prediction=takes_prediction) if data else None
+    options = make_options({"environment": shell_environment(), **values})
+    data = read_once(graph, options)
+    written = data if data is not None or not _may_be_report(graph) else read_bytes(graph)
+    found = _written(written, name, wishes, takes_prediction=takes_prediction) if written else None
     if found is not None:
         return found
-    options = make_options({"environment": shell_environment(), **values})
 
     def loaded_graph() -> Loaded:
-        return load(BytesIO(data), name, options) if is_read_once else load(graph, None, options)
+        return load(graph, None, options) if data is None else load(BytesIO(data), name, options)
 
     loaded = loaded_graph()
     report = simulate(loaded, options, Stage.PARTITIONED if partitioned else Stage.PLACED)

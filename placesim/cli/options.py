@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from placesim.devices.gpu_options import ENVIRONMENT_VARIABLES
+from placesim.options import UNTIL
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -17,9 +18,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(slots=True)
 class Settings:
-    """What holds for the whole command line."""
+    """What holds for the whole command line; `script_arguments` stood behind a script's `--`."""
 
     debug: bool = False
+    script_arguments: tuple[str, ...] = ()
 
 
 class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
@@ -77,6 +79,7 @@ _SOURCE = (
         metavar="PATTERN=DEVICE",
         help="Ask for a device for all nodes with such a name; may be repeated.",
     ),
+    click.option("--until", type=Word(UNTIL), help="How far a Python script runs; its arguments follow `--`."),
 )
 _PLACEMENT = (
     click.option(
@@ -227,5 +230,11 @@ def shell_environment() -> dict[str, str]:
 
 
 def given(values: dict[str, Any]) -> dict[str, Any]:
-    """The options that the command line names; a repeatable one that it doesn't is an empty tuple."""
-    return {name: value for name, value in values.items() if value is not None and value != ()}
+    """The options that the command line names; a repeatable one that it doesn't is an empty tuple.
+
+    Among them is what a script is given as its arguments.
+    """
+    context = click.get_current_context(silent=True)
+    settings = None if context is None else context.find_object(Settings)
+    words = {"arguments": settings.script_arguments} if settings is not None and settings.script_arguments else {}
+    return {name: value for name, value in values.items() if value is not None and value != ()} | words

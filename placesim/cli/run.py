@@ -70,25 +70,19 @@ def run_command(
 ) -> int:
     """Load a graph, place it, execute it with numpy, print the results.
 
-    GRAPH is a graph file, a GraphDef, a MetaGraph, a SavedModel's directory, or - for standard input.  Without a flag, the file
-    says what holds.
+    GRAPH is a graph file, a GraphDef, a MetaGraph, a SavedModel's directory, a Python script, or - for standard input.  Without
+    a flag, the file says what holds.  A script runs as a program does; what follows -- are its arguments.
 
     \b
     Examples:
       placesim run graphs/logging.yaml --log-placement
       placesim run graphs/towers.yaml --gpu 4 --gpu-model 'Tesla K20m' --log-style classic
       placesim run model.yaml --fetch loss --feed 'x=[[1.0, 2.0]]' --feed y=@labels.npy
+      placesim run train.py --gpu 2 --log-placement -- --steps 10
       placesim run model.yaml --report-tensor-allocations-upon-oom --log-memory
       placesim run saved_model/ --signature serving_default --feed x=@batch.npy
       generate-graph | placesim run - --format json | jq .results
     """
-    from placesim.cli.graph_arguments import load_graph
-    from placesim.cli.output import write_creation, write_memory_log
-    from placesim.cli.progress import TerminalProgress
-    from placesim.cli.reports import ReportWriter
-    from placesim.options import make_options
-    from placesim.simulation import Stage, simulate
-
     if no_execute:
         if trace is not None:
             raise UsageError("nothing to trace: got --trace with --no-execute, expected a graph that is executed")
@@ -98,6 +92,18 @@ def run_command(
         return place_graphs([graph], form, given(values), summary, log_filters, log_creation)
     if log_filters and values["log_placement"] is None:
         values["log_placement"] = True
+    if graph.endswith(".py"):
+        from placesim.cli.scripts import is_live, run_live
+
+        if is_live(graph, form, feeds, values, summary=summary, log_memory=log_memory, trace=trace):
+            return run_live(graph, given(values), log_filters, log_creation=log_creation)
+    from placesim.cli.graph_arguments import load_graph
+    from placesim.cli.output import write_creation, write_memory_log
+    from placesim.cli.progress import TerminalProgress
+    from placesim.cli.reports import ReportWriter
+    from placesim.options import make_options
+    from placesim.simulation import Stage, simulate
+
     options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
     loaded = load_graph(graph, options)
     with (

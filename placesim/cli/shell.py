@@ -37,8 +37,9 @@ def run_shell(arguments: Sequence[str] | None) -> int:
 
 def _invoke(arguments: Sequence[str], settings: Settings) -> int:
     """The command's own exit code; a wrong command line is a UsageError."""
+    own, settings.script_arguments = _without_script_arguments(arguments)
     try:
-        with placesim.make_context("placesim", list(arguments), obj=settings) as context:
+        with placesim.make_context("placesim", own, obj=settings) as context:
             code = int(placesim.invoke(context) or 0)
         return _flushed(code)
     except click.exceptions.Exit as end:
@@ -48,6 +49,15 @@ def _invoke(arguments: Sequence[str], settings: Settings) -> int:
     except OSError as error:  # of what click or an op printed; commands print by `write_result`
         lost_output(error)
         return 0
+
+
+def _without_script_arguments(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """The words for placesim, and those for a Python script: what stands behind `--` where a script stands before it."""
+    words = list(arguments)
+    end = words.index("--") if "--" in words else len(words)
+    if not any(word.endswith(".py") for word in words[:end]):
+        return words, ()
+    return words[:end], tuple(words[end + 1 :])
 
 
 def _flushed(code: int) -> int:

@@ -133,7 +133,7 @@ def sweep_command(
       placesim sweep model.yaml --batch 8..64/8 --set soft-placement=true,false --format csv | column -s, -t
     """
     from placesim import __version__
-    from placesim.cli.graph_arguments import graph_name
+    from placesim.cli.graph_arguments import graph_name, read_once
     from placesim.formats.graph_file.overrides import parse_feed
     from placesim.options import make_options
     from placesim.sweeping.axes import MOST_COMBINATIONS, make_axes, parse_set
@@ -151,9 +151,9 @@ def sweep_command(
     )
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = given(values | known)
-    make_options(options)  # what is wrong with them is wrong with every row
+    data = read_once(graph, make_options(options))  # what is wrong with them is wrong with every row
     keys = tuple(axis.key for axis in axes)
-    job = Job(_source(graph), graph_name(graph), keys, options, steps, examples)
+    job = Job(graph if data is None else data, graph_name(graph), keys, options, steps, examples)
     identity = identity_of(job, axes, __version__)
     is_kept = output is not None and form != "text"
     kept = read_kept(Path(output), form, keys, identity) if is_kept and output is not None else {}
@@ -168,17 +168,6 @@ def sweep_command(
 
     _run(run, jobs, _Output(sweep, form, output))
     return run.exit_code
-
-
-def _source(graph: str) -> str | bytes:
-    """A path; the bytes of what can be read only once."""
-    from placesim.files.reading import is_stream
-    from placesim.loading import read_bytes, read_stream
-
-    if graph == "-":
-        data: bytes = read_stream(sys.stdin.buffer, "<stdin>")
-        return data
-    return read_bytes(graph) if is_stream(graph) else graph
 
 
 class _Output:

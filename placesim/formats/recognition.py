@@ -1,4 +1,4 @@
-"""What a file is, by its content: a graph file in YAML or JSON, or which of TensorFlow's own.
+"""What a file is, by its content: a graph file in YAML or JSON, or which of TensorFlow's own; a Python script by its name.
 
 Asked once for a file; whoever reads it is told the answer.
 """
@@ -13,6 +13,8 @@ from typing import NamedTuple
 from placesim.checkpoints.table import TABLE_MAGIC
 from placesim.wire import BYTES, VARINT, WireError, fields, last_message
 
+SCRIPT_MAGIC = b"\x93placesim script graph 1\n"
+"""What the bytes begin with that hold what a script built."""
 MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 """What a SavedModel's file is called in its directory."""
 _SAMPLE_BYTES = 4096
@@ -33,6 +35,7 @@ class Format(Enum):
     SAVED_MODEL = "a SavedModel"
     CHECKPOINT = "a checkpoint's index"
     CHECKPOINT_STATE = "a checkpoint state file"
+    SCRIPT_GRAPH = "what a script built"
 
 
 class FileKind(NamedTuple):
@@ -62,6 +65,11 @@ _TEXT_FIELDS = {
 }
 
 
+def is_script(path: str | Path) -> bool:
+    """Whether a path is a Python script's, which builds a graph when it is run."""
+    return str(path).endswith(".py") and not Path(path).is_dir()
+
+
 def is_text(data: bytes | memoryview) -> bool:
     """Whether bytes can be text; a message that names an op or a type holds control characters early on."""
     return not _CONTROL.search(bytes(data[:_SAMPLE_BYTES]))
@@ -74,6 +82,8 @@ def find_model_file(directory: str | Path) -> Path | None:
 
 def recognise(data: bytes | memoryview) -> FileKind:
     """What these bytes are; a graph file where they are nothing of TensorFlow's."""
+    if bytes(data[: len(SCRIPT_MAGIC)]) == SCRIPT_MAGIC:
+        return FileKind(Format.SCRIPT_GRAPH, False)
     if bytes(data[-len(TABLE_MAGIC) :]) == TABLE_MAGIC:
         return FileKind(Format.CHECKPOINT, False)
     if is_text(data):

@@ -55,6 +55,7 @@ class GraphBuilder:
         self._device_text = ""
         self._device_texts: dict[str | None, str] = {}
         self._device_functions: tuple[DeviceSpec | DeviceFunction, ...] = ()
+        self._hidden_devices: tuple[tuple[Any, ...], ...] = ()
         self._colocation: tuple[int, ...] = ()
         self._controllers: tuple[_Controller, ...] = ()
         self._class_attr: tuple[str, ...] | None = None
@@ -102,15 +103,32 @@ class GraphBuilder:
     @contextmanager
     def colocate_with(self, nodes: Sequence[Node | int], ignore_existing: bool = False) -> Iterator[None]:
         """`tf.colocate_with` around each node in turn, the last innermost; the device stack starts empty (2.2.1)."""
-        saved = (self._device_scopes, self._colocation)
+        saved = (self._device_scopes, self._hidden_devices, self._colocation)
         ids = tuple(node if isinstance(node, int) else node.id for node in nodes)
         self._colocation = ids[::-1] + (() if ignore_existing else self._colocation)
         if ids or ignore_existing:
+            self._hidden_devices = (*self._hidden_devices, self._device_scopes)
             self._set_device(ANY)
         try:
             yield
         finally:
-            self._device_scopes, self._colocation = saved
+            self._device_scopes, self._hidden_devices, self._colocation = saved
+
+    @property
+    def colocation_depth(self) -> int:
+        """How many colocation scopes hide the devices of scopes around them."""
+        return len(self._hidden_devices)
+
+    @contextmanager
+    def devices_at(self, depth: int) -> Iterator[None]:
+        """The device scopes hidden by colocations opened since `colocation_depth` was this, if none is open inside them."""
+        saved = self._device_scopes
+        if depth < len(self._hidden_devices) and self._device == ANY and not self._device_functions:
+            self._device_scopes = self._hidden_devices[depth]
+        try:
+            yield
+        finally:
+            self._device_scopes = saved
 
     @contextmanager
     def control_dependencies(self, nodes: Sequence[Node | int] | None) -> Iterator[None]:
@@ -444,12 +462,20 @@ class GraphBuilder:
         return device, attrs
 
     def _add_scope_controls(self, nodes: tuple[int, ...], controls: tuple[int, ...]) -> tuple[int, ...]:
-        """The control inputs of the enclosing scopes, but for those that a data input waits for already."""
-        found = list(controls)
+        return (*controls, *self.scope_controls(nodes))
+
+    def scope_controls(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
+        """The control inputs that the scopes give a node which reads these, but for those that one of them waits for already."""
+        found: list[int] = []
         for controller in self._controllers:
             if controller.members.isdisjoint(nodes):
                 found += [i for i in controller.inputs if i not in nodes]
         return tuple(found)
+
+    def record_in_controllers(self, node_id: int) -> None:
+        """A node made elsewhere counts as made inside the control scopes that are open here."""
+        for controller in self._controllers:
+            controller.members.add(node_id)
 
 
 def _kind(value: Any) -> Any:

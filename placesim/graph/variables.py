@@ -130,14 +130,18 @@ def _require_floating(dtype: DType) -> None:
         raise GraphBuildError(f"Expected floating point type, got <dtype: '{dtype.python_name}'>.")
 
 
+def fans(shape: Sequence[int]) -> tuple[float, float]:
+    """Inputs and outputs of a unit of a weight of this shape: a vector's size, a kernel's channels times its window."""
+    if len(shape) < 2:
+        size = float(shape[0]) if shape else 1.0
+        return size, size
+    receptive = math.prod(shape[:-2])
+    return float(shape[-2] * receptive), float(shape[-1] * receptive)
+
+
 def glorot_limit(shape: Sequence[int]) -> float:
     """The bound of Glorot's uniform initializer: sqrt(3 / max(1, (fan_in + fan_out) / 2))."""
-    if len(shape) < 2:
-        fan_in = fan_out = float(shape[0]) if shape else 1.0
-    else:
-        receptive = math.prod(shape[:-2])
-        fan_in, fan_out = float(shape[-2] * receptive), float(shape[-1] * receptive)
-    return math.sqrt(3.0 / max(1.0, (fan_in + fan_out) / 2.0))
+    return math.sqrt(3.0 / max(1.0, sum(fans(shape)) / 2.0))
 
 
 def _add_filled(builder: GraphBuilder, kind: str, shape: Sequence[int], dtype: DType) -> Node:

@@ -58,6 +58,7 @@ class Run(Propagation):
         super().__init__()
         self.programs = executor.programs
         self.is_body = executor.is_body
+        self.let_others = executor.let_others
         self.wiring = executor.wiring
         self.pool = executor.pool
         self.feeds = feeds
@@ -110,9 +111,13 @@ class Run(Propagation):
             before = self.done
             for _ in range(len(self.parked)):
                 self._start(self.parked.popleft())
-            if self.done == before and len(self.parked) and not self.ready and not self.in_flight:
+            if self.done == before and len(self.parked) and not self.ready and not self.in_flight and not self._others_run():
                 node = self.parked[0].node
                 raise blamed(_standstill(node.name, self.is_body), node)
+
+    def _others_run(self) -> bool:
+        """Whether other steps have been let, so that it is worth to try again."""
+        return self.let_others is not None and self.let_others()
 
     def _wait_for_pool(self) -> tuple[Visit, Any]:
         """The next node that a thread of the pool has computed, and its outputs."""

@@ -20,7 +20,7 @@ class DataflowExecutor:
     """Runs programs node by node as their inputs arrive.
 
     With a `pool` kernels that deserve it run there; with a `ledger` the memory of each node is accounted for.  `is_body` tells
-    a function's.
+    a function's.  Where nothing can run, `let_others` lets other steps, and says whether to try again.
     """
 
     def __init__(
@@ -30,9 +30,11 @@ class DataflowExecutor:
         ledger: Ledger | None = None,
         *,
         is_body: bool = False,
+        let_others: Callable[[], bool] | None = None,
     ) -> None:
         self.programs = programs
         self.is_body = is_body
+        self.let_others = let_others
         self.pool = pool
         self.wiring = [Wiring(program) for program in programs]
         self._accounted = None if ledger is None else self._open_accounts(ledger)

@@ -28,18 +28,20 @@ def build_executor(
     ledger: Ledger | None = None,
     *,
     is_body: bool = False,
+    let_others: Callable[[], bool] | None = None,
 ) -> AnyExecutor:
     """What runs the partitions of one step or one function, as often as wanted; `states` are those of the devices by name.
 
     The order is fixed beforehand where it can be.  With a `pool` the ops that deserve a thread of their own run in it.  With a
-    `ledger` the memory of each node is accounted for.  `is_body` tells a function's.  Raises what `build_program` raises.
+    `ledger` the memory of each node is accounted for.  `is_body` tells a function's.  Where nothing
+    of a step can run, `let_others` lets other steps, and says whether to try again.  Raises what `build_program` raises.
     """
     kernels = load_kernels()
     programs = [build_program(part.graph, states[part.device.name], kernels, step_resources, call_function) for part in parts]
     if needs_dataflow(programs) or (pool is not None and _has_parallel_work(programs)):
         from placesim.runtime.dataflow_executor import DataflowExecutor
 
-        return DataflowExecutor(programs, pool, ledger, is_body=is_body)
+        return DataflowExecutor(programs, pool, ledger, is_body=is_body, let_others=let_others)
     return Executor(programs, ledger)
 
 

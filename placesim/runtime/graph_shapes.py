@@ -17,6 +17,7 @@ from placesim.errors import GraphBuildError, InvalidArgumentError, PlacesimError
 from placesim.graph.functions import instantiate
 from placesim.graph.graph import Graph, Node, TensorRef
 from placesim.ops.attributes import Attrs, FunctionName
+from placesim.ops.categories import CONTROL_FLOW, FUNCTION_ENDS, LOWERED, PLACEHOLDERS
 from placesim.runtime.int32_attrs import int32_problem
 from placesim.runtime.kernels import load_kernels
 from placesim.runtime.kernels.kernel import Kernel
@@ -27,50 +28,11 @@ from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, ShapeError,
 
 MAX_VALUE_ELEMENTS = 256
 """Values of larger tensors are not followed: a shape has few dimensions."""
-MOVING_OPS = frozenset(
-    [
-        "Pack",
-        "Concat",
-        "ConcatV2",
-        "StridedSlice",
-        "Slice",
-        "Cast",
-        "Identity",
-        "Reshape",
-        "ExpandDims",
-        "Squeeze",
-        "Gather",
-        "GatherV2",
-        "Unpack",
-        "Split",
-    ]
-)
-"""Ops that only move elements, so that an unknown dimension (-1) among them stays one."""
-COMPUTING_OPS = frozenset(
-    [
-        "Add",
-        "AddV2",
-        "Sub",
-        "Mul",
-        "FloorDiv",
-        "FloorMod",
-        "Maximum",
-        "Minimum",
-        "Neg",
-        "Prod",
-        "Sum",
-        "Max",
-        "Min",
-        "Range",
-        "Fill",
-        "Equal",
-        "Less",
-        "Greater",
-        "Select",
-        "SelectV2",
-    ]
-)
-"""Ops that shapes are computed with where all their inputs are known."""
+_JOINING_OPS = ("Pack", "Concat", "ConcatV2")
+_PARTIAL_OPS = frozenset((*_JOINING_OPS, "StridedSlice", "Cast"))
+"""Ops through which a shape is followed of which some dimensions are not known (-1)."""
+_NEVER_FOLLOWED = CONTROL_FLOW | {*PLACEHOLDERS, *FUNCTION_ENDS, *LOWERED}
+"""Ops that give no value before anything runs, although they keep no state."""
 
 Value = np.ndarray[Any, Any]
 
@@ -266,9 +228,13 @@ class GraphShapes:
             waiting.pop()
         return self._values[tensor.node][tensor.slot]
 
+    def _is_followed(self, node: Node) -> bool:
+        """Whether a value is computed where all inputs are known: any op without state, as TensorFlow folds constants."""
+        has_state = node.signature.definition is None or node.signature.is_stateful
+        return not has_state and node.op not in _NEVER_FOLLOWED and node.op in OP_FAMILIES and bool(node.input_nodes)
+
     def _values_needed(self, node: Node) -> list[int]:
-        is_followed = node.op in MOVING_OPS or node.op in COMPUTING_OPS
-        return [i for i in node.input_nodes if i not in self._values] if is_followed else []
+        return [i for i in node.input_nodes if i not in self._values] if self._is_followed(node) else []
 
     def _evaluate(self, node: Node) -> tuple[Value | None, ...]:
         """A node's outputs as far as they follow from what is known of its inputs."""
@@ -276,19 +242,43 @@ class GraphShapes:
         if node.op == "Const":
             array = node.attrs["value"].array
             return (array if array.size <= MAX_VALUE_ELEMENTS else None,)
-        if node.op in ("Shape", "Size", "Rank"):
-            ((measured, slot),) = node.inputs
-            return (_measured(node, self._known[measured][slot] if measured in self._known else None),)
-        is_followed = node.op in MOVING_OPS or node.op in COMPUTING_OPS
-        if not is_followed or node.id not in self._known or node.id in self._refused:
+        if node.op in ("Shape", "ShapeN", "Size", "Rank"):
+            return tuple(_measured(node, self._known[i][slot] if i in self._known else None) for i, slot in node.inputs)
+        if not self._is_followed(node) or node.id not in self._known or node.id in self._refused:
             return nothing
         values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
+        if node.op in _JOINING_OPS:
+            self._fill_in(node, values)
         is_partial = any(isinstance(value, _Partial) for value in values)
-        if any(value is None for value in values) or (is_partial and node.op not in MOVING_OPS):
+        if any(value is None for value in values):
+            return nothing
+        picks = is_partial and self._picks_dimensions(node)
+        if is_partial and not picks and node.op not in _PARTIAL_OPS:
             return nothing
         if any(math.prod(shape or ()) > MAX_VALUE_ELEMENTS for shape in self._known[node.id]):
             return nothing
-        return _computed(self._kernels[node.op], values, self.graph.full_attrs(node), is_partial) or nothing
+        found = _computed(self._kernels[node.op], values, self.graph.full_attrs(node))
+        if found is None or not is_partial:
+            return found or nothing
+        if picks:
+            return tuple(None if array < 0 else array for array in found)
+        return tuple(array.view(_Partial) if array.ndim else None for array in found)
+
+    def _picks_dimensions(self, node: Node) -> bool:
+        """Whether a node gives single dimensions of a tensor: what is known of these is a value like any other."""
+        if self.graph.nodes[node.input_nodes[0]].op != "Shape":
+            return False
+        return node.op == "Unpack" or (node.op == "StridedSlice" and self._known[node.id] == ((),))
+
+    def _fill_in(self, node: Node, values: list[Value | None]) -> None:
+        """What is not known of the parts of a shape that is put together: of each its length, so that the rest is known."""
+        parts = range(len(values) - 1) if node.op == "ConcatV2" else range(node.op == "Concat", len(values))
+        for i in parts:
+            reference = TensorRef(node.input_nodes[i], node.input_slots[i])
+            dims = self.shape(reference)
+            dtype = self.graph.nodes[reference.node].signature.output_dtypes[reference.slot]
+            if values[i] is None and dtype.is_integer and is_fully_defined(dims) and len(dims or ()) <= 1:
+                values[i] = np.full(dims or (), -1, dtype.numpy).view(_Partial)
 
 
 class _NodeContext(ShapeContext):
@@ -314,7 +304,7 @@ class _NodeContext(ShapeContext):
 
 
 class _Partial(np.ndarray[Any, Any]):
-    """A value some of whose elements are -1 because they are not known."""
+    """A vector of dimensions of which -1 stands for those that are not known; only shapes are told by it."""
 
 
 def _measured(node: Node, shape: Dims) -> Value | None:
@@ -329,12 +319,9 @@ def _measured(node: Node, shape: Dims) -> Value | None:
     return found if is_fully_defined(shape) else found.view(_Partial)
 
 
-def _computed(
-    kernel: Kernel, inputs: Sequence[Value | None], attrs: Attrs, is_partial: bool
-) -> tuple[Value | None, ...] | None:
+def _computed(kernel: Kernel, inputs: Sequence[Value | None], attrs: Attrs) -> tuple[Value, ...] | None:
     try:
         outputs = kernel.compute(tuple(np.asarray(value) for value in inputs), attrs)
     except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError, AllocationRefused):
         return None
-    arrays = [np.asarray(output) for output in outputs]
-    return tuple(array.view(_Partial) if is_partial and (array == -1).any() else array for array in arrays)
+    return tuple(np.asarray(output) for output in outputs)

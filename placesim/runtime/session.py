@@ -6,8 +6,8 @@ resolved (`requests.py`), cut out of the placed graph and by device (`prepared.p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ from placesim.runtime.pruning import ClientGraph, prune, prune_unplaced
 from placesim.runtime.requests import Fetched, default_fetches, resolve_fed_tensor, resolve_feed, resolve_fetch
 from placesim.runtime.resources import value_dims
 from placesim.runtime.threads import PROCESS_POOLS, ThreadPools, runs_ops_in_parallel
+from placesim.runtime.turns import Turns
 from placesim.runtime.visible_devices import build_device_set
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class Session:
         if ledger is not None:
             ledger.find_resources = lambda device: self._states[device].resources
         self._prepared: dict[Wanted, Prepared] = {}
+        self._running: set[int] = set()
+        self._turns = Turns()
         self._default_fetches: list[Fetched] | None = None
         self._placement: Placement | None = None
         self._closed = False
@@ -125,13 +128,19 @@ class Session:
                     "which was created by a previous call to Create or Extend in this session."
                 )
         self.graph.extend(node_defs)
-        self._placement = None if node_defs else self._placement
-        self._default_fetches = None
+        if node_defs:
+            self.grow()
         self._prepared.clear()
 
+    def grow(self) -> None:
+        """Nodes were added to the graph: it is placed anew when a placement is asked for next (9.6)."""
+        self._placement = None
+        self._default_fetches = None
+
     def close(self) -> None:
-        """Forget all variables; a later step is an error."""
+        """Forget all variables; a later step is an error, and one that waits in another thread is cancelled."""
         self._closed = True
+        self._turns.close()
         if self._ledger is not None:
             self._ledger.close()
         self._states.clear()
@@ -176,6 +185,10 @@ class Session:
                 return self._prepare(wanted_of(self._resolve_feeds(step, fetched), fetched))
         return self._prepare(wanted_of([resolve_fed_tensor(self.graph, feed) for feed in step.feeds], fetched))
 
+    def prepared_for(self, wanted: Wanted) -> PreparedStep:
+        """What steps that want this run; raises what `prepare` raises."""
+        return self._prepare(wanted).step
+
     def _prepare(self, wanted: Wanted) -> Prepared:
         found = self._prepared.get(wanted)
         if found is None:
@@ -211,23 +224,80 @@ class Session:
             self._prepared.clear()  # what was given up may still be writing into its executor
             raise
 
+    def run_resolved(
+        self,
+        fetched: Sequence[Fetched],
+        feeds: Mapping[TensorRef, Any],
+        measurements: Measurements | None = None,
+        timeout_seconds: float | None = None,
+    ) -> StepResult:
+        """The same of fetches and feeds by the graph's ids: arrays of the tensors' types and of shapes that fit.
+
+        With `measurements` this step is measured; `timeout_seconds` takes the place of the config's.
+        """
+        limit = self.config.timeout_seconds if timeout_seconds is None else timeout_seconds
+
+        def work() -> StepResult:
+            with self._turns:
+                return self._run_wanted(fetched, feeds, None, measurements)
+
+        return run_within(limit, work)
+
     def _run(self, step: Step, progress: Progress | None) -> StepResult:
+        self._check_usable()
+        fetched = self.resolve_fetches(step)
+        with serving_memory(self._memory):
+            feeds = self._resolve_feeds(step, fetched)
+        with self._turns:
+            return self._run_wanted(fetched, feeds, progress)
+
+    def _check_usable(self) -> None:
         if self._closed:
             raise SessionUsageError("Attempted to use a closed Session.")
         if not len(self.graph):
             raise SessionUsageError("The Session graph is empty. Add operations to the graph before calling run().")
-        fetched = self.resolve_fetches(step)
-        with serving_memory(self._memory):
-            feeds = self._resolve_feeds(step, fetched)
+
+    def _run_wanted(
+        self,
+        fetched: Sequence[Fetched],
+        feeds: Mapping[TensorRef, Any],
+        progress: Progress | None,
+        measurements: Measurements | None = None,
+    ) -> StepResult:
+        self._check_usable()
         prepared = self._prepare(wanted_of(feeds, fetched))
+        if measurements is not None or id(prepared) in self._running:
+            # kernels that are measured are built as such, and a step that waits still needs its own
+            prepared = Prepared(prepared.step)
+        self._running.add(id(prepared))
         try:
-            results = self._execute(prepared, feeds, progress)
+            with self._measured(measurements):
+                results = self._execute(prepared, feeds, progress)
         except SketchedValueError as error:
             from placesim.runtime.walking import ways_to_know
 
             error.help = ways_to_know(error)
             raise
+        finally:
+            self._running.discard(id(prepared))
         return prepared.collect(self.graph, fetched, results)
+
+    @contextmanager
+    def _measured(self, measurements: Measurements | None) -> Iterator[None]:
+        """What is built and run inside tells these measurements, where there are any."""
+        if measurements is None:
+            yield
+            return
+        saved = {name: state.measurements for name, state in self._states.items()}
+        for state in self._states.values():
+            state.measurements = measurements
+        try:
+            with measurements.step(0):
+                yield
+        finally:
+            for name, found in saved.items():
+                if name in self._states:
+                    self._states[name].measurements = found
 
     def _resolve_feeds(self, step: Step, fetched: Sequence[Fetched]) -> dict[TensorRef, Any]:
         if self._sketched is not None:
@@ -255,8 +325,9 @@ class Session:
             stack.enter_context(self._pools.intra_op(self.config).serving())
             stack.enter_context(flushed_denormals())
             stack.enter_context(serving_memory(self._memory))
-            if self._ledger is None:
-                return prepared.executor.run(arguments, progress)
+            # the ledger keeps the books of one step at a time: of a step that runs while another waits it has none
+            if self._ledger is None or len(self._running) > 1:
+                return prepared.executor.run(arguments, progress, is_accounted=False)
             return self._run_accounted(self._ledger, prepared, arguments, progress)
 
     def _run_accounted(
@@ -295,7 +366,8 @@ class Session:
         resources, soft = prepared.step_resources, self.config.allow_soft_placement
         calls = FunctionCalls(self.graph, self.device_set, soft, self._states, resources, self.placements.append, self._ledger)
         pool = self._pools.inter_op(self.config) if runs_ops_in_parallel(self.config) else None
-        return build_executor(prepared.step.partitions.parts, self._states, resources, calls.call, pool, self._ledger)
+        parts = prepared.step.partitions.parts
+        return build_executor(parts, self._states, resources, calls.call, pool, self._ledger, let_others=self._turns.let_others)
 
 
 def _checked(placement: Placement) -> Placement:

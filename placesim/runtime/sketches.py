@@ -21,7 +21,7 @@ from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import Attrs, Shape, names_functions
 from placesim.ops.categories import CASES, IFS, WHILES
-from placesim.runtime.graph_shapes import MAX_VALUE_ELEMENTS, MOVING_OPS
+from placesim.runtime.graph_shapes import MAX_VALUE_ELEMENTS
 from placesim.runtime.guesses import TWO_WAYS, Guesses, Open
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
 from placesim.runtime.kernels.sketch import NOTHING, UNTOLD, Sketch, SketchedValueError
@@ -31,6 +31,11 @@ from placesim.runtime.shapes import Dims, HandleShape, ShapeContext, ShapeError,
 
 MAX_KNOWN_ELEMENTS = 1024
 """Tensors of more elements are sketched."""
+_JOINING = ("Pack", "Concat", "ConcatV2")
+_PICKING = ("StridedSlice", "Slice", "Gather", "GatherV2", "Unpack", "Split")
+_RESHAPING = ("Cast", "Identity", "Reshape", "ExpandDims", "Squeeze")
+MOVING_OPS = frozenset((*_JOINING, *_PICKING, *_RESHAPING))
+"""Ops that only move elements, so that those which are known stay so beside others."""
 MEASURING_OPS = ("Shape", "ShapeN", "Size", "Rank")
 """Ops that look at nothing but their inputs' shapes."""
 HANDING_OPS = ("Print", "PrintV2", "Identity", "IdentityN", "Snapshot", "StopGradient", "PreventGradient")

@@ -81,9 +81,12 @@ def _shape(value: Any, name: str, op: str) -> Shape:
         return value
     try:
         sizes = TensorShape(value).sizes
-    except (TypeError, ValueError) as error:
-        kind = type(error)
-        raise kind(f"Error converting {value!r} (name: {name!r}) to a shape: {error}") from None
+    except TypeError:
+        message = f"Failed to convert '{value!r}' to a shape: '{value!r}'could not be converted to a dimension. A shape should "
+        message += "either be single dimension (e.g. 10), or an iterable of dimensions (e.g. [1, 10, None])."
+        raise TypeError(f"Error converting {name} to a TensorShape: {message}.") from None
+    except ValueError as error:
+        raise ValueError(f"Error converting {name} to a TensorShape: {error}.") from None
     return UNKNOWN_RANK if sizes is None else Shape(sizes)
 
 
@@ -94,7 +97,7 @@ def _tensor(value: Any, name: str, op: str) -> TensorValue:
         from placesim.formats.tensorflow.tensor_proto import read_tensor
 
         return read_tensor(value)
-    from placesim.tf1.conversion import make_tensor
+    from placesim.tf1.literals import make_tensor
 
     return make_tensor(value)
 

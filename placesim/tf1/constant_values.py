@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from placesim.runtime.graph_shapes import COMPUTING_OPS, MOVING_OPS
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
 
 _FOLDED = frozenset(
-    ["Shape", "Size", "Rank", "Range", "Cast", "Concat", "ConcatV2", "ConcatOffset", "Pack", "Unpack", "Split", "Fill", "Equal"]
-    + ["NotEqual", "StopGradient", "Const", "BroadcastTo", "CheckNumerics"]
+    ("Shape", "Size", "Rank", "Range", "Cast", "Concat", "ConcatV2", "ConcatOffset", "Pack", "Unpack", "Split", "Fill", "Equal")
+    + ("NotEqual", "StopGradient", "Const", "BroadcastTo", "CheckNumerics")
 )
 """Ops that `constant_value` sees through."""
 
@@ -43,8 +42,7 @@ def _folded(tensor: Tensor, partial: bool = False) -> Any:
     if op == "StopGradient":
         return _folded(inputs[0])
     if op == "Pack" and partial:
-        parts = [_folded(item) for item in inputs]
-        return None if all(part is None for part in parts) and not parts else _stacked(parts)
+        return _stacked([_folded(item, partial) for item in inputs])
     if op == "Fill":
         return _filled(tensor)
     values = [_folded(item) for item in inputs]
@@ -56,13 +54,20 @@ def _folded(tensor: Tensor, partial: bool = False) -> Any:
 
 
 def _stacked(parts: list[Any]) -> Any:
-    if any(part is None for part in parts):
-        return np.array([None if part is None else part.item() for part in parts], dtype=object)
-    return np.array([part.item() if part.ndim == 0 else part for part in parts])
+    if any(part is None or part.dtype == object for part in parts):
+        rows: list[Any] = [None if part is None else part.tolist() for part in parts]
+        return np.array(rows, dtype=object) if len({np.shape(row) for row in rows}) == 1 else _list_of(rows)
+    return np.array(parts)
+
+
+def _list_of(rows: list[Any]) -> Any:
+    found = np.empty(len(rows), dtype=object)
+    found[:] = rows
+    return found
 
 
 def _filled(tensor: Tensor) -> Any:
-    dims, value = tensor.op.inputs
+    value = tensor.op.inputs[1]
     shape, found = tensor.shape, _folded(value)
     return np.full(shape.as_list(), found, dtype=found.dtype) if shape.is_fully_defined() and found is not None else None
 
@@ -72,7 +77,11 @@ def _measured(op: str, shape: TensorShape, dtype: Any) -> Any:
         return None if shape.rank is None else np.array(shape.rank, dtype=np.int32)
     if not shape.is_fully_defined():
         return None
-    return np.array(shape.as_list(), dtype=dtype) if op == "Shape" else np.prod(shape.as_list(), dtype=np.int32)
+    return (
+        np.array(shape.as_list(), dtype=dtype)
+        if op == "Shape"
+        else np.prod(np.array(shape.as_list(), np.int32), dtype=np.int32)
+    )
 
 
 def _computed(tensor: Tensor, values: list[Any]) -> Any:
@@ -99,6 +108,3 @@ def constant_value_as_shape(tensor: Tensor) -> TensorShape:
         sizes = tensor.sizes
         return TensorShape(None if sizes is None or not sizes or sizes[0] < 0 else [None] * sizes[0])
     return TensorShape([None if dim < 0 else int(dim) for dim in found])
-
-
-__all__ = ["COMPUTING_OPS", "MOVING_OPS", "constant_value", "constant_value_as_shape"]

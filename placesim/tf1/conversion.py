@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from placesim.errors import GraphBuildError
-from placesim.graph.constants import make_constant
-from placesim.ops.attributes import TensorValue
 from placesim.tf1 import dtypes
 from placesim.tf1.graph import get_default_graph
+from placesim.tf1.literals import make_tensor
 from placesim.tf1.shapes import Dimension, TensorShape
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.tensor import Operation, SymbolicTensor, Tensor
 
 Conversion = Callable[..., Any]
 """`(value, dtype=None, name=None, as_ref=False)` -> a tensor, or NotImplemented."""
@@ -40,7 +38,7 @@ def _conversions(kind: type) -> tuple[Conversion, ...]:
 
 def is_tensor_like(value: Any) -> bool:
     """Whether a value is a tensor, or stands for one as a variable does."""
-    return isinstance(value, Tensor) or hasattr(value, "_as_graph_element") and not isinstance(value, Operation)
+    return isinstance(value, Tensor) or (hasattr(value, "_as_graph_element") and not isinstance(value, Operation))
 
 
 def convert_to_tensor(
@@ -52,8 +50,8 @@ def convert_to_tensor(
     as_ref: bool = False,
 ) -> Tensor:
     """The tensor of a value: itself, a variable's value, or a Const.  Raises TypeError or ValueError in TensorFlow's words."""
-    if value.__class__ is Tensor and dtype is None:
-        return value  # type: ignore[no-any-return]
+    if value.__class__ is SymbolicTensor and dtype is None:
+        return value
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(value, Tensor):
         if wanted is not None and not wanted.is_compatible_with(value.dtype):
@@ -91,75 +89,7 @@ def constant(
     value: Any, dtype: Any = None, shape: Any = None, name: str | None = "Const", verify_shape: bool = False
 ) -> Tensor:
     """`tf.constant`."""
-    if verify_shape and shape is not None:
-        _verify_shape(value, dtype, shape)
-    return get_default_graph().make_constant(make_tensor(value, dtype, shape), name)
-
-
-def _verify_shape(value: Any, dtype: Any, shape: Any) -> None:
-    found, wanted = make_tensor(value, dtype).array.shape, tuple(TensorShape(shape).as_list())
-    if found != wanted:
-        raise TypeError(f"Expected Tensor's shape: {wanted}, but got {found}.")
-
-
-def make_tensor(value: Any, dtype: Any = None, shape: Any = None) -> TensorValue:
-    """A Python or numpy value as a constant tensor.  Raises TypeError or ValueError in TensorFlow's words."""
-    element = None if dtype is None else dtypes.as_dtype(dtype).base_dtype.element
-    sizes = None if shape is None else [int(size) for size in _sizes(shape)]
-    if (
-        isinstance(value, np.ndarray | np.generic)
-        and element is not None
-        and dtypes.as_dtype(value.dtype).element is not element
-    ):
-        value = _cast_array(np.asarray(value), element)
-    elif not isinstance(value, _PLAIN) and not isinstance(value, np.ndarray | np.generic):
-        value = _plain(value)
-    try:
-        return make_constant(value, element, sizes)
-    except GraphBuildError as error:
-        raise _refusal(error, value) from None
-
-
-def _refusal(error: GraphBuildError, value: Any) -> Exception:
-    message = error.message
-    if message.startswith("Argument must be a dense tensor"):
-        from placesim.tf1.nested_values import ragged_message
-
-        return ValueError(ragged_message(value))
-    if value is None or "no tensor: got null" in message:
-        return ValueError("None values not supported.")
-    return TypeError(message) if message.startswith("Expected ") else ValueError(message)
-
-
-def _cast_array(array: Any, element: Any) -> Any:
-    kinds = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
-    if array.dtype.kind not in kinds or element.name in ("string", "resource", "variant"):
-        return array
-    return array.astype(element.numpy)
-
-
-def _sizes(shape: Any) -> Sequence[Any]:
-    return [dim.value if isinstance(dim, Dimension) else dim for dim in ([shape] if isinstance(shape, int) else shape)]
-
-
-def _plain(value: Any) -> Any:
-    """Lists of lists, with numpy's scalars, arrays and dimensions in them as what they are in Python."""
-    if isinstance(value, list | tuple):
-        items = [_plain(item) for item in value]
-        if any(isinstance(item, np.ndarray) for item in items):
-            return np.array(items)
-        if items and all(isinstance(item, np.generic) for item in items):
-            return np.array(items)
-        return [item.item() if isinstance(item, np.generic) else item for item in items]
-    if isinstance(value, Dimension):
-        return value.value
-    if isinstance(value, TensorShape):
-        return value.as_list()
-    if isinstance(value, np.ndarray | np.generic | int | float | bool | complex | str | bytes) or value is None:
-        return value
-    if isinstance(value, range):
-        return list(value)
-    return np.asarray(value) if hasattr(value, "__array__") else value
+    return get_default_graph().make_constant(make_tensor(value, dtype, shape, verify_shape), name)
 
 
 # --- the conversions that are always there --------------------------------------------------------------------------
@@ -231,7 +161,6 @@ def pack_nested(value: Any, dtype: dtypes.DType, name: str) -> Tensor:
     from placesim.tf1.generated import gen
 
     graph = get_default_graph()
-    must_pack = False
     converted: list[Any] = []
     with graph.name_scope(name) as scope:
         for i, item in enumerate(value):
@@ -239,19 +168,25 @@ def pack_nested(value: Any, dtype: dtypes.DType, name: str) -> Tensor:
                 found = convert_to_tensor(item)
                 if found.dtype.base_dtype is not dtype:
                     raise TypeError(
-                        f"Cannot convert a list containing a tensor of dtype {found.dtype!s} to {dtype!s} (Tensor is: {found!r})"
+                        f"Cannot convert a list containing a tensor of dtype {found.dtype!s} to {dtype!s} "
+                        f"(Tensor is: {found!r})"
                     )
                 converted.append(found)
-                must_pack = True
             elif isinstance(item, list | tuple):
-                inner = pack_nested(item, dtype, str(i)) if holds_tensors(item) else item
-                must_pack = must_pack or isinstance(inner, Tensor)
-                converted.append(inner)
+                converted.append(pack_nested(item, dtype, str(i)) if holds_tensors(item) else _scoped(item, str(i)))
             else:
                 converted.append(item)
         tensors = [item if isinstance(item, Tensor) else constant(item, dtype, name=str(i)) for i, item in enumerate(converted)]
-        found = gen("Pack")(tensors, name=scope)
-        return found  # type: ignore[no-any-return]
+        return gen("Pack")(tensors, name=scope)  # type: ignore[no-any-return]
+
+
+def _scoped(value: Any, name: str) -> Any:
+    """A list without tensors: its scope is opened all the same, and those of the lists in it."""
+    with get_default_graph().name_scope(name):
+        for i, item in enumerate(value):
+            if isinstance(item, list | tuple):
+                _scoped(item, str(i))
+    return value
 
 
 def _operation_conversion(value: Operation, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:

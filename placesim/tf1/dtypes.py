@@ -101,7 +101,7 @@ class DType:
                 return which == "max"
             raise TypeError(f"Cannot find {which}imum value of {self}.")
         try:
-            return getattr(np.finfo if self.is_floating else np.iinfo, "__call__")(self.element.numpy).__getattribute__(which)
+            return (np.finfo if self.is_floating else np.iinfo).__call__(self.element.numpy).__getattribute__(which)
         except ValueError:
             import ml_dtypes
 
@@ -196,7 +196,7 @@ def as_dtype(value: Any) -> DType:
         return _PYTHON[value]
     found = _of_numpy(value)
     if found is None:
-        raise TypeError(f"Cannot convert value {value!r} to a TensorFlow DType.") from None
+        raise TypeError(f"Cannot convert the argument `type_value`: {value!r} to a TensorFlow DType.") from None
     return found
 
 

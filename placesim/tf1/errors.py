@@ -1,7 +1,173 @@
-"""`tf.errors`: what running a graph raises, and what Python must not do with a tensor."""
+"""`tf.errors`: the statuses of TensorFlow's runtime as exceptions, and how placesim's own become them."""
 
 from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import placesim.errors as own
+
+if TYPE_CHECKING:
+    from placesim.tf1.graph import Graph
+
+OK = 0
+CANCELLED = 1
+UNKNOWN = 2
+INVALID_ARGUMENT = 3
+DEADLINE_EXCEEDED = 4
+NOT_FOUND = 5
+ALREADY_EXISTS = 6
+PERMISSION_DENIED = 7
+RESOURCE_EXHAUSTED = 8
+FAILED_PRECONDITION = 9
+ABORTED = 10
+OUT_OF_RANGE = 11
+UNIMPLEMENTED = 12
+INTERNAL = 13
+UNAVAILABLE = 14
+DATA_LOSS = 15
+UNAUTHENTICATED = 16
+
+
+class OpError(Exception):
+    """A status of the runtime: `message`, `node_def` and `op` of the node where that is known, and `error_code`.
+
+    `original` is placesim's own error, whose hints the command line prints, and `graph` the graph whose nodes it names.
+    """
+
+    __module__ = "tensorflow.python.framework.errors_impl"  # as tracebacks name it
+    original: own.PlacesimError | None = None
+    graph: Any = None
+    classic: str | None = None
+    """The text of the first guides, where their style is asked for and they have one."""
+
+    def __init__(self, node_def: Any, op: Any, message: Any, error_code: int, *args: Any) -> None:
+        super().__init__()
+        self._node_def = node_def
+        self._op = op
+        self._message = message.decode(errors="replace") if isinstance(message, bytes) else message
+        self._error_code = error_code
+        self._experimental_payloads: dict[Any, Any] = {} if not args or args[0] is None else dict(args[0])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        init_args = (self._node_def, None, self._message)
+        return _revived, (type(self).__name__, *init_args, *((self._error_code,) if type(self) is OpError else ()))
+
+    @property
+    def message(self) -> Any:
+        """What went wrong."""
+        return self._message
+
+    @property
+    def op(self) -> Any:
+        """The operation that failed; None where that is not known."""
+        return self._op
+
+    @property
+    def error_code(self) -> int:
+        """The status's number."""
+        return self._error_code
+
+    @property
+    def node_def(self) -> Any:
+        """The NodeDef of the node that failed; None where that is not known."""
+        return self._node_def
+
+    @property
+    def experimental_payloads(self) -> dict[Any, Any]:
+        """What came with the status."""
+        return self._experimental_payloads
+
+    def __str__(self) -> str:
+        if self._op is None:
+            return str(self.message)
+        lines = [f"{self.message}\n\nOriginal stack trace for {self._op.name!r}:\n"]
+        lines += [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n' for frame in self._op.traceback]
+        return "".join(lines)
+
+
+def _revived(name: str, *init_args: Any) -> OpError:
+    """An error that comes from another process."""
+    found: OpError = globals()[name](*init_args)
+    return found
+
+
+def _status(name: str, code: int) -> Any:
+    """A subclass of OpError that is made without its code, which is the class's own."""
+
+    def __init__(self: OpError, node_def: Any, op: Any, message: Any, *args: Any) -> None:  # noqa: N807
+        OpError.__init__(self, node_def, op, message, code, *args)
+
+    doc = f"The status {name.removesuffix('Error')}."
+    return type(name, (OpError,), {"__init__": __init__, "__doc__": doc, "__module__": OpError.__module__})
+
+
+CancelledError = _status("CancelledError", CANCELLED)
+UnknownError = _status("UnknownError", UNKNOWN)
+InvalidArgumentError = _status("InvalidArgumentError", INVALID_ARGUMENT)
+DeadlineExceededError = _status("DeadlineExceededError", DEADLINE_EXCEEDED)
+NotFoundError = _status("NotFoundError", NOT_FOUND)
+AlreadyExistsError = _status("AlreadyExistsError", ALREADY_EXISTS)
+PermissionDeniedError = _status("PermissionDeniedError", PERMISSION_DENIED)
+ResourceExhaustedError = _status("ResourceExhaustedError", RESOURCE_EXHAUSTED)
+FailedPreconditionError = _status("FailedPreconditionError", FAILED_PRECONDITION)
+AbortedError = _status("AbortedError", ABORTED)
+OutOfRangeError = _status("OutOfRangeError", OUT_OF_RANGE)
+UnimplementedError = _status("UnimplementedError", UNIMPLEMENTED)
+InternalError = _status("InternalError", INTERNAL)
+UnavailableError = _status("UnavailableError", UNAVAILABLE)
+DataLossError = _status("DataLossError", DATA_LOSS)
+UnauthenticatedError = _status("UnauthenticatedError", UNAUTHENTICATED)
+
+_BY_CODE: dict[int, type[OpError]] = {
+    number: globals()["".join(part.capitalize() for part in name.split("_")) + "Error"]
+    for name, number in list(globals().items())
+    if isinstance(number, int) and name.isupper() and number
+}
+
+
+def exception_type_from_error_code(error_code: int) -> type[OpError]:
+    """The class of a status.  Raises KeyError for a number that is none."""
+    return _BY_CODE[error_code]
+
+
+def error_code_from_exception_type(cls: type[OpError]) -> int:
+    """The status of a class; UNKNOWN for a class that is none."""
+    return next((number for number, found in _BY_CODE.items() if found is cls), UNKNOWN)
+
+
+@contextmanager
+def raise_exception_on_not_ok_status() -> Iterator[None]:
+    """A block in which statuses are exceptions, as they are everywhere here."""
+    yield
 
 
 class OperatorNotAllowedInGraphError(TypeError):
     """A tensor was used where Python needs a value."""
+
+
+class InaccessibleTensorError(ValueError):
+    """A tensor of a graph, or of a branch, that nothing outside it may ask for."""
+
+
+# --- placesim's own errors ------------------------------------------------------------------------------------------
+
+
+def as_tensorflow(error: own.PlacesimError, graph: Graph | None) -> Exception:
+    """The exception that TensorFlow's users catch, for one of placesim's own; other classes stay as they are."""
+    if isinstance(error, own.SessionUsageError):
+        return RuntimeError(error.message)
+    kind = getattr(sys.modules[__name__], type(error).__name__, None)
+    if not isinstance(error, own.OpError) or not isinstance(kind, types.FunctionType | type):
+        return error
+    node = None if error.node is None or graph is None else graph.builder.graph.ids.get(error.node)
+    # a graph that can't be placed is no node's fault: TensorFlow's own error names none there
+    op = None if graph is None or node is None or "Cannot assign a device" in error.message else graph.operation(node)
+    node_def = None if op is None else op.node_def
+    found: OpError = kind(node_def, op, error.message)
+    found.original = error
+    found.graph = None if graph is None else graph.builder.graph
+    return found

@@ -86,7 +86,7 @@ def _gatherer(definition: OpDef) -> Callable[[Operation], Any]:
         if plain[0]:
             return lambda operation: operation.outputs[0]
         return lambda operation: list(operation.outputs) if operation.outputs else operation
-    kind: Any = namedtuple(definition.name, [_field(arg.name) for arg in outputs])  # type: ignore[misc]
+    kind: Any = namedtuple(definition.name, [arg.name for arg in outputs])  # type: ignore[misc]
     if all(plain):
         return lambda operation: kind._make(operation.outputs)
 
@@ -101,10 +101,6 @@ def _gatherer(definition: OpDef) -> Callable[[Operation], Any]:
         return kind._make(parts)
 
     return gather
-
-
-def _field(name: str) -> str:
-    return name + "_" if name in ("count", "index") and False else name
 
 
 def outputs_of(operation: Operation) -> Sequence[Any]:

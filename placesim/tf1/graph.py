@@ -25,6 +25,7 @@ class Graph:
     """A graph under construction.  `builder` holds its nodes and scopes, `shapes` their static shapes."""
 
     building_function = False
+    __module__ = "tensorflow.python.framework.ops"  # as messages name it
 
     def __init__(self) -> None:
         self.builder = GraphBuilder(load_registry(), file=script_file())
@@ -37,6 +38,7 @@ class Graph:
         self._collections: dict[str, list[Any]] = {}
         self._finalized = False
         self._control_flow_context: Any = None
+        self._default_depths: list[int] = []
         self._extra_attrs: tuple[tuple[str, Callable[[Node], Any]], ...] = ()
         self._consumers: list[list[int]] | None = None
         self._unfeedable: set[Tensor] = set()
@@ -44,6 +46,11 @@ class Graph:
         self._lock = threading.RLock()
         self._container = ""
         self.variable_creators: list[Any] = []
+        if kept is not None and not self.building_function:
+            kept.append(self)
+
+    def __repr__(self) -> str:
+        return f"<tensorflow.python.framework.ops.Graph object at {id(self):#x}>"
 
     # --- nodes ------------------------------------------------------------------------------------------------------
 
@@ -143,11 +150,12 @@ class Graph:
         if self._consumers is None:
             self._consumers = []
         found = self._consumers
-        for operation in self._operations[len(found) :]:
-            found.append([])
+        fresh = self._operations[len(found) :]
+        found.extend([] for _ in fresh)
+        for operation in fresh:
+            # An input may be younger than its reader: control flow puts Switches and Enters before ops that are there.
             for i in dict.fromkeys(operation.node.input_nodes):
-                if i < len(found):
-                    found[i].append(operation.node.id)
+                found[i].append(operation.node.id)
         readers = (self._operations[i] for i in found[tensor.op.node.id])
         return [op for op in readers if tensor.node_ref in op.node.inputs]
 
@@ -203,7 +211,7 @@ class Graph:
             return device.parsed
         if callable(device):
             return lambda node: _device_text(device(self._operations[node.id]))
-        return device_spec.parse(as_text(device))
+        return device_spec.parse(device)
 
     def _colocation_op(self, target: Any) -> Operation:
         if isinstance(target, Operation):
@@ -238,26 +246,50 @@ class Graph:
             finally:
                 self._control_flow_context = saved
             return
+        waited = {i for controller in self.builder._controllers for i in controller.inputs}
         ids = []
         for item in control_inputs:
-            element = getattr(item, "control_dependency", item)
-            element = self.as_graph_element(_graph_element(element))
-            ids.append((element.op if isinstance(element, Tensor) else element).node.id)
+            operation = self._control_op(item)
+            if operation.node.id not in waited:
+                waited.add(operation.node.id)
+                ids.append(operation.node.id)
+                if "_has_manual_control_dependencies" not in operation.node.attrs:
+                    operation._set_attr("_has_manual_control_dependencies", True)
         with self.builder.control_dependencies(ids):
             yield
+
+    def _control_op(self, item: Any) -> Operation:
+        """The operation that is waited for: of a resource variable its handle's, of slices their values'."""
+        if hasattr(item, "_handle") and hasattr(item, "op"):
+            item = item.op
+        element = self.as_graph_element(item.op if hasattr(item, "dense_shape") else item)
+        return element.op if isinstance(element, Tensor) else element
 
     @contextmanager
     def as_default(self) -> Iterator[Graph]:
         """Makes this the default graph; the name scope starts at its own root."""
         stack = _stacks.graphs
         stack.append(self)
+        self._default_depths.append(self.builder.colocation_depth)
         try:
             yield self
         finally:
+            self._default_depths.pop()
             if stack and stack[-1] is self:
                 stack.pop()
             else:
                 raise AssertionError(f"Nesting violated for default stack of {type(self)} objects")
+
+    @contextmanager
+    def init_scope(self) -> Iterator[None]:
+        """`tf.init_scope`: no control dependencies or branches; device scopes outside a colocation count again.
+
+        TensorFlow keeps the device scopes as they were when a graph was made the default one: those around a colocation come
+        back, unless the graph is the one at the bottom, which nothing made the default.
+        """
+        depth = self._default_depths[-1] if self._default_depths else self.builder.colocation_depth
+        with self.as_default(), self.control_dependencies(None), self.builder.devices_at(depth):
+            yield
 
     @contextmanager
     def _attr_scope(self, attrs: dict[str, Any]) -> Iterator[None]:
@@ -317,15 +349,13 @@ class Graph:
         """Raises KeyError where there is none, ValueError for a tensor's name, TypeError for what is no text."""
         if not isinstance(name, str):
             raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
-        found = self.as_graph_element(name, allow_tensor=False, allow_operation=True)
-        return found  # type: ignore[no-any-return]
+        return self.as_graph_element(name, allow_tensor=False, allow_operation=True)  # type: ignore[no-any-return]
 
     def get_tensor_by_name(self, name: str) -> Tensor:
         """Raises KeyError where there is none, ValueError for an operation's name, TypeError for what is no text."""
         if not isinstance(name, str):
             raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
-        found = self.as_graph_element(name, allow_tensor=True, allow_operation=False)
-        return found  # type: ignore[no-any-return]
+        return self.as_graph_element(name, allow_tensor=True, allow_operation=False)  # type: ignore[no-any-return]
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
         """The tensor or operation of a name, or the object itself.  Raises KeyError, ValueError or TypeError."""
@@ -472,11 +502,6 @@ def _device_text(found: Any) -> str:
     return found.to_string() if isinstance(found, device_spec.DeviceSpec) else as_text(found)
 
 
-def _graph_element(value: Any) -> Any:
-    find = getattr(value, "_as_graph_element", None)
-    return value if find is None else find()
-
-
 def _operation_of(value: Any) -> Operation | None:
     found = getattr(value, "op", None)
     return found if isinstance(found, Operation) else None
@@ -515,6 +540,8 @@ def reset_default_graph() -> None:
     _stacks.bottom = None
 
 
+kept: list[Graph] | None = None
+"""Every graph that is made, where someone wants them all at the end: whoever runs a script for its graph."""
 _script: str | None = None
 
 

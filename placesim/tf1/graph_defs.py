@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from placesim.formats.tensorflow.function_def import write_function
 from placesim.formats.tensorflow.attr_value import write_attr, write_shape
+from placesim.formats.tensorflow.function_def import write_function
 from placesim.formats.tensorflow.messages import message_class, parse
 from placesim.formats.tensorflow.node_def import NodeWriter
 from placesim.ops.attributes import Shape

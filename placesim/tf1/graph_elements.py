@@ -52,11 +52,7 @@ def _find_name(graph: Graph, name: str, allow_tensor: bool, allow_operation: boo
             raise ValueError(message + '"<op_name>:<output_index>".')
         message = f"The name {name!r} looks like an (invalid) Operation name, not a Tensor. Tensor names must be of the form "
         raise ValueError(message + '"<op_name>:<output_index>".')
-    message = f"The name {name!r} looks like an (invalid) Operation name, not a Tensor. "
-    op_name = name.split(":")
-    if len(op_name) == 2 and op_name[0] in ids:
-        raise ValueError(f"The name {name!r} refers to a Tensor, not an Operation.")
-    raise ValueError(f"The name {name!r} looks like a Tensor name, not an Operation.")
+    raise ValueError(f"Name {name!r} appears to refer to a Tensor, not a Operation.")
 
 
 def _find_tensor(graph: Graph, name: str) -> Tensor:

@@ -40,9 +40,9 @@ class GraphKeys:
     TRAIN_OP = "train_op"
     COND_CONTEXT = "cond_context"
     WHILE_CONTEXT = "while_context"
-    _SUMMARY_COLLECTION = "_SUMMARY_V2"
+    SUMMARY_COLLECTION = _SUMMARY_COLLECTION = "_SUMMARY_V2"
     _VARIABLE_COLLECTIONS = (GLOBAL_VARIABLES, LOCAL_VARIABLES, METRIC_VARIABLES, MODEL_VARIABLES, TRAINABLE_VARIABLES)
 
     @property
-    def VARIABLES(self) -> Any:  # noqa: N802 (TensorFlow's name)
+    def VARIABLES(self) -> Any:  # noqa: N802
         return self.GLOBAL_VARIABLES

@@ -61,11 +61,10 @@ def _no_op(device: str, ops: list[Operation], name: str | None) -> Operation:
         return gen("NoOp")(name=name)  # type: ignore[no-any-return]
 
 
-def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:  # noqa: A001
+def gated(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:
     """The tensors, none of which is there before all of them are."""
     graph = graph_of([item for item in tensors if item is not None])
     with graph.as_default(), graph.name_scope("tuple" if name is None else name):
-        tensors = [item if item is None or hasattr(item, "op") or isinstance(item, Operation) else item for item in tensors]
         gates = [item.op if hasattr(item, "op") else item for item in tensors if item is not None]
         for item in control_inputs or ():
             if isinstance(item, Tensor):

@@ -33,13 +33,13 @@ _SOURCES = {
     "python.ops.init_ops": ("initializers", ""),
     "python.training.device_setter": ("distributed", "train"),
     "python.training.moving_averages": ("train",),
-    "python.client.device_lib": ("device_lib",),
-    "python.client.timeline": ("timeline",),
+    "python.client.device_lib": ("session.devices",),
+    "python.client.timeline": ("session.timeline",),
     "python.client.session": ("session", ""),
     "python.platform.gfile": ("gfile",),
     "python.platform.tf_logging": ("logging",),
 }
-"""A submodule of TensorFlow's own -> where its names are: modules of placesim.tf1, or modules of the public API ("" is `tf`)."""
+"""A submodule of TensorFlow's own -> where its names are: modules of placesim.tf1 or of the public API ("" is `tf`)."""
 
 
 class Finder(MetaPathFinder, Loader):
@@ -67,6 +67,10 @@ def module_for(name: str) -> ModuleType:
         if path == version:
             path = ""
         path = path.removeprefix(version + ".")
+    if path == "core" or path.startswith("core."):
+        from placesim.tf1.protos import GeneratedModule
+
+        return GeneratedModule(name)
     if path in ("compat", "_api", "python") or path.startswith("python."):
         return _Internal(path) if path != "compat" else Namespace("compat")
     if path and not is_package(path):

@@ -41,6 +41,11 @@ def is_package(name: str) -> bool:
     return name in packages() or name in _OWN
 
 
+def is_function(name: str) -> bool:
+    """Whether `tf.NAME` is there and no module."""
+    return name in table() and not is_package(name)
+
+
 class Namespace(ModuleType):
     """A module of the API whose names are found when they are asked for."""
 

@@ -12,7 +12,7 @@ from placesim.ops.definitions import ArgDef, OpDef
 from placesim.tf1 import dtypes
 from placesim.tf1.conversion import convert_n_to_tensor, convert_to_tensor
 from placesim.tf1.graph import Graph, get_default_graph
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.tensor import Operation, SymbolicTensor, Tensor
 
 _NOT_CONVERTIBLE = "<NOT CONVERTIBLE TO TENSOR>"
 
@@ -26,10 +26,10 @@ def apply_op(
     """
     op = definition.name
     for arg in args:
-        if arg.__class__ is not Tensor:
+        if arg.__class__ is not SymbolicTensor:
             return _apply_converting(definition, args, attrs or {}, name)
     graph = graph_of(args)
-    full = graph.claim_name(op, name)
+    full = graph.claim_name(op, name or None)
     return graph.make(op, full, args, attrs)
 
 
@@ -45,7 +45,7 @@ def _apply_converting(definition: OpDef, args: Sequence[Any], attrs: dict[str, A
 def _apply_converting_here(
     graph: Graph, definition: OpDef, op: str, args: Sequence[Any], attrs: dict[str, AttrValue], name: str | None
 ) -> Operation:
-    full = graph.claim_name(op, name)
+    full = graph.claim_name(op, name or None)
     builder = graph.builder
     saved = builder.prefix
     builder.prefix = full + "/"
@@ -74,15 +74,10 @@ class _Arguments:
                 tensors += self._convert_list(arg, value)
         return tensors
 
-    def _default(self, arg: ArgDef) -> ElementType | None:
-        attr = self.definition.attrs.get(arg.type_attr or "")
-        return attr.default if attr is not None and attr.has_default else None
-
     def _convert_one(self, arg: ArgDef, value: Any) -> Tensor:
         wanted = arg.dtype if arg.type_attr is None else self.attrs.get(arg.type_attr)
-        preferred = self._default(arg) if wanted is None else None
         try:
-            tensor = convert_to_tensor(value, wanted, arg.name, preferred, as_ref=arg.is_ref)
+            tensor = self._tensor(arg, value, wanted)
         except TypeError as error:
             if wanted is None:
                 raise
@@ -96,6 +91,19 @@ class _Arguments:
         self._settle_type(arg, tensor.element)
         return tensor
 
+    def _tensor(self, arg: ArgDef, value: Any, wanted: ElementType | None) -> Tensor:
+        """The tensor of a value; one that is none by itself may be one of the type that the op prefers."""
+        attr = self.definition.attrs.get(arg.type_attr or "")
+        if wanted is not None or attr is None or not attr.has_default:
+            return convert_to_tensor(value, wanted, arg.name, as_ref=arg.is_ref)
+        try:
+            found = convert_to_tensor(value, None, arg.name, as_ref=arg.is_ref)
+            if attr.allowed is None or found.element in attr.allowed:
+                return found
+        except (TypeError, ValueError):
+            pass
+        return convert_to_tensor(value, None, arg.name, attr.default, as_ref=arg.is_ref)
+
     def _mismatch(self, arg: ArgDef, value: Any) -> Exception:
         """What is said of a value that has not the type it must have; making a tensor of it tells its own."""
         try:
@@ -106,18 +114,14 @@ class _Arguments:
         if arg.type_attr is None:
             assert arg.dtype is not None
             return TypeError(f"{prefix} expected type of {arg.dtype.python_name}.")
-        dtype = self.attrs.get(arg.type_attr) or self._default(arg)
+        dtype: ElementType = self.attrs[arg.type_attr]
         source = self.inferred_from.get(arg.type_attr, "Default in OpDef")
-        named = dtype.python_name if dtype is not None else ""
-        return TypeError(f"{prefix} type {named} of argument '{source}'.")
+        return TypeError(f"{prefix} type {dtype.python_name} of argument '{source}'.")
 
     def _convert_list(self, arg: ArgDef, value: Any) -> list[Tensor]:
         if not isinstance(value, list | tuple):
             raise TypeError(f"Expected list for '{arg.name}' argument to '{self.op}' Op, not {value}.")
-        if arg.type_list_attr is not None:
-            tensors = self._convert_types(arg, value)
-        else:
-            tensors = self._convert_repeated(arg, value)
+        tensors = self._convert_types(arg, value) if arg.type_list_attr is not None else self._convert_repeated(arg, value)
         self._check_ref(arg, tensors)
         return tensors
 
@@ -149,9 +153,8 @@ class _Arguments:
         known = wanted is not None
         if wanted is None:
             wanted = next((item.dtype.base_dtype.element for item in value if isinstance(item, Tensor)), None)
-        preferred = self._default(arg) if wanted is None else None
         try:
-            tensors = convert_n_to_tensor(value, wanted, arg.name, preferred, arg.is_ref)
+            tensors = convert_n_to_tensor(value, wanted, arg.name, as_ref=arg.is_ref)
             if len({tensor.element for tensor in tensors}) > 1:
                 raise TypeError
         except (TypeError, ValueError):

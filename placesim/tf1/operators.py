@@ -10,7 +10,7 @@ from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.op_arguments import graph_of
-from placesim.tf1.tensor import Tensor
+from placesim.tf1.tensor import SymbolicTensor, Tensor
 
 Binary = Callable[[Any, Any, str], Any]
 
@@ -51,21 +51,17 @@ def binary_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any]:
     """`x OP y` for a tensor x; y becomes a tensor of its type."""
 
     def operate(x: Any, y: Any) -> Any:
-        graph = x.graph if x.__class__ is Tensor else get_default_graph()
+        graph = x.graph if x.__class__ is SymbolicTensor else get_default_graph()
         with _in_graph(graph, x, y), get_default_graph().name_scope(scope_name) as scope:
-            if x.__class__ is not Tensor:
+            if x.__class__ is not SymbolicTensor:
                 x = convert_to_tensor(x)
-            if y.__class__ is not Tensor:
+            if y.__class__ is not SymbolicTensor and scope_name != "matmul":
                 if _is_opaque(y):
                     return NotImplemented
-                y = convert_to_tensor(y, dtype_hint=x.dtype.base_dtype, name="y") if _is_sparse(y) else _other(y, x)
+                y = convert_to_tensor(y, dtype_hint=x.dtype.base_dtype, name="y")
             return make(x, y, scope)
 
     return operate
-
-
-def _other(value: Any, tensor: Tensor) -> Tensor:
-    return convert_to_tensor(value, tensor.dtype.base_dtype, "y")
 
 
 def reversed_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any]:
@@ -99,10 +95,6 @@ def _in_graph(graph: Any, x: Any, y: Any) -> Any:
 def _is_opaque(value: Any) -> bool:
     """Whether the other operand has an operator of its own that comes first."""
     return getattr(value, "__array_priority__", 0) > Tensor.__array_priority__
-
-
-def _is_sparse(value: Any) -> bool:
-    return hasattr(value, "dense_shape")
 
 
 def _comparison(op: str) -> Callable[[Any, Any], Any]:

@@ -4,16 +4,43 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from placesim.ops.attributes import UNKNOWN_RANK
+from placesim.tf1.conversion import constant
 from placesim.tf1.generated import gen
 from placesim.tf1.shapes import TensorShape
+from placesim.tf1.sparse_values import SparseTensor
 from placesim.tf1.tensor import Tensor
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
     """`tf.placeholder`."""
-    return gen("Placeholder")(dtype=dtype, shape=TensorShape(shape), name=name)  # type: ignore[no-any-return]
+    return gen("Placeholder")(dtype=dtype, shape=UNKNOWN_RANK if shape is None else shape, name=name)  # type: ignore[no-any-return]
 
 
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
     """`tf.placeholder_with_default`."""
-    return gen("PlaceholderWithDefault")(input, TensorShape(shape), name=name)  # type: ignore[no-any-return]
+    return gen("PlaceholderWithDefault")(input, UNKNOWN_RANK if shape is None else shape, name=name)  # type: ignore[no-any-return]
+
+
+def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
+    """`tf.sparse_placeholder`: placeholders of the values, the indices and, where it is not given, the shape."""
+    from placesim.tf1 import dtypes
+
+    known = None if shape is None else TensorShape(shape)
+    rank = None if known is None else known.rank
+
+    def named(part: str) -> str | None:
+        return f"{name}/{part}" if name else None
+
+    if known is not None and known.sizes is not None:
+        sizes = constant(np.array(known.sizes, np.int64), name=named("shape_default") or "Const")
+        dense: Any = placeholder_with_default(sizes, [rank], named("shape"))
+    else:
+        dense = placeholder(dtypes.int64, [rank], named("shape"))
+    values = placeholder(dtype, [None], named("values"))
+    found = SparseTensor(placeholder(dtypes.int64, [None, rank], named("indices")), values, dense)
+    if known is not None:
+        found.set_shape(known)
+    return found

@@ -10,7 +10,7 @@ from placesim.tf1.graph import Graph, get_default_graph
 from placesim.tf1.op_arguments import graph_of
 
 
-class name_scope:  # noqa: N801 (TensorFlow's name)
+class name_scope_v1:  # noqa: N801
     """`tf.name_scope(name, default_name, values)`: a context manager that gives the scope with its slash."""
 
     def __init__(self, name: Any, default_name: Any = None, values: Any = None) -> None:
@@ -47,7 +47,10 @@ class name_scope:  # noqa: N801 (TensorFlow's name)
         self._stack.__exit__(*error)  # type: ignore[arg-type]
 
 
-class op_scope(name_scope):  # noqa: N801 (TensorFlow's name)
+name_scope = name_scope_v1
+
+
+class op_scope(name_scope_v1):  # noqa: N801
     """`tf.op_scope(values, name, default_name)`: the old order of the arguments."""
 
     def __init__(self, values: Any, name: Any, default_name: Any = None) -> None:
@@ -67,6 +70,11 @@ def colocate_with(op: Any, ignore_existing: bool = False) -> AbstractContextMana
 def control_dependencies(control_inputs: Any) -> AbstractContextManager[None]:
     """`tf.control_dependencies`."""
     return get_default_graph().control_dependencies(control_inputs)
+
+
+def init_scope() -> AbstractContextManager[None]:
+    """`tf.init_scope`."""
+    return get_default_graph().init_scope()
 
 
 def container(container_name: str) -> AbstractContextManager[str]:

@@ -333,10 +333,9 @@ class TensorShape:
     def merge_with(self, other: Any) -> TensorShape:
         """What both say.  Raises ValueError."""
         other = as_shape(other)
-        if self.sizes is None:
-            return other
-        if other.sizes is None:
-            return self
+        if self.sizes is None or other.sizes is None:
+            found: TensorShape = other if self.sizes is None else self
+            return found
         try:
             self.assert_same_rank(other)
             return TensorShape([a.merge_with(b) for a, b in zip(self.dims or (), other.dims or (), strict=True)])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from placesim.ops.definitions import OpDef
 
 _RENAMED = {
-    **dict.fromkeys(("All", "Any", "EuclideanNorm", "Max", "Mean", "Min", "Prod", "Sum"), {"reduction_indices": "axis"}),
+    **{op: {"reduction_indices": "axis"} for op in ("All", "Any", "EuclideanNorm", "Max", "Mean", "Min", "Prod", "Sum")},
     "ExpandDims": {"dim": "axis"},
     "Select": {"t": "x", "e": "y"},
     "Split": {"split_dim": "axis"},

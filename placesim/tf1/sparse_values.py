@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from placesim.tf1 import dtypes
-from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.conversion import convert_to_tensor, register_tensor_conversion_function
 from placesim.tf1.graph import Graph, get_default_graph
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Operation, Tensor
@@ -77,6 +77,7 @@ class SparseTensor:
     """Elements `values` at `indices` of a tensor of shape `dense_shape`."""
 
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
+        self._told_shape: TensorShape | None = None
         with get_default_graph().name_scope("SparseTensor"):
             self._indices = convert_to_tensor(indices, dtypes.int64, "indices")
             self._values = convert_to_tensor(values, name="values")
@@ -125,7 +126,13 @@ class SparseTensor:
     def shape(self) -> TensorShape:
         from placesim.tf1.constant_values import constant_value_as_shape
 
-        return constant_value_as_shape(self._dense_shape)
+        if self._told_shape is None:
+            self._told_shape = constant_value_as_shape(self._dense_shape)
+        return self._told_shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Adds what is known of the static shape.  Raises ValueError where both can't be."""
+        self._told_shape = self.shape.merge_with(shape)
 
     def get_shape(self) -> TensorShape:
         """The static shape of what it stands for."""
@@ -133,3 +140,18 @@ class SparseTensor:
 
     def __str__(self) -> str:
         return f"SparseTensor(indices={self._indices}, values={self._values}, dense_shape={self._dense_shape})"
+
+
+def _dense_slices(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+    """Slices as the tensor they stand for."""
+    from placesim.tf1.generated import gen
+
+    if dtype is not None and not dtype.is_compatible_with(value.dtype):
+        raise ValueError(f"Tensor conversion requested dtype {dtype.name} for IndexedSlices with dtype {value.dtype.name}")
+    if value.dense_shape is None:
+        raise ValueError("Tensor conversion requested for IndexedSlices for argument without shape: " + str(value))
+    rows = value.dense_shape[0]  # type: ignore[index]
+    return gen("UnsortedSegmentSum")(value.values, value.indices, rows, name=name)  # type: ignore[no-any-return]
+
+
+register_tensor_conversion_function(IndexedSlices, _dense_slices)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from placesim.dtypes import DType as ElementType
 from placesim.graph.builder import colocation_groups
@@ -17,21 +17,29 @@ if TYPE_CHECKING:
     from placesim.tf1.graph import Graph
 
 
+_ids = [0]
+
+
+def uid() -> int:
+    """The next of a process's numbers, of which each tensor that is made takes one: TensorFlow's names of functions hold it."""
+    _ids[0] += 1
+    return _ids[0]
+
+
 class Tensor:
     """One output of an operation.  Operators are put on the class by `operators.py`."""
 
     __array_priority__ = 100
-    OVERLOADABLE_OPERATORS: set[str] = set()
+    OVERLOADABLE_OPERATORS: ClassVar[set[str]] = set()
 
     def __init__(self, op: Operation, value_index: int) -> None:
         self.op = op
         self.value_index = value_index
         self.graph = op.graph
 
-    @property
-    def ref(self) -> Any:
-        """A reference that can be a key; calling it makes one."""
-        return lambda: _Reference(self)
+    def ref(self) -> Reference:
+        """What can be a key in a dictionary."""
+        return Reference(self)
 
     @property
     def node_ref(self) -> TensorRef:
@@ -136,9 +144,6 @@ class Tensor:
             "to pass a Tensor to a NumPy call, which is not supported."
         )
 
-    def __index__(self) -> int:
-        raise TypeError(f"'{type(self).__name__}' object cannot be interpreted as an integer")
-
     def __eq__(self, other: object) -> bool:
         return self is other
 
@@ -163,17 +168,25 @@ class Tensor:
         return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
 
-class _Reference:
+class SymbolicTensor(Tensor):
+    """What every tensor of a graph is; scripts see the name in messages."""
+
+
+class Reference:
     """`t.ref()`: equal for the same tensor."""
 
     def __init__(self, tensor: Tensor) -> None:
         self._tensor = tensor
 
     def deref(self) -> Tensor:
+        """The tensor."""
         return self._tensor
 
+    def __repr__(self) -> str:
+        return f"<Reference wrapping {self._tensor!r}>"
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Reference) and self._tensor is other._tensor
+        return isinstance(other, Reference) and self._tensor is other._tensor
 
     def __hash__(self) -> int:
         return id(self._tensor)
@@ -185,7 +198,8 @@ class Operation:
     def __init__(self, graph: Graph, node: Node) -> None:
         self.graph = graph
         self.node = node
-        self.outputs = [Tensor(self, slot) for slot in range(len(node.signature.output_dtypes))]
+        self.outputs: list[Tensor] = [SymbolicTensor(self, slot) for slot in range(len(node.signature.output_dtypes))]
+        _ids[0] += len(self.outputs)
         self._control_flow_context = graph._control_flow_context
         self._gradient_function: Any = None
         self._original_op: Operation | None = None

@@ -20,7 +20,7 @@ def judge(name: str) -> str | None:
 
 
 def main(arguments: list[str]) -> None:
-    import placesim.tf1  # noqa: F401 (once, for all the forks)
+    import placesim.tf1  # noqa: F401
     from placesim.runtime.graph_shapes import GraphShapes  # noqa: F401
 
     is_long = "--long" in arguments

@@ -101,6 +101,8 @@ def record(script: Path, mode: str = "plain") -> Record:
 def _watch_sessions(mode: str, graphs: list[Any], told: list[Any]) -> None:
     """Notes the sessions that are made; `soft` makes them place softly and without a log, `stop` ends at the first."""
     try:
+        from google.protobuf.json_format import MessageToDict
+
         from placesim.tf1.session import watching
     except ImportError:
         return
@@ -108,7 +110,7 @@ def _watch_sessions(mode: str, graphs: list[Any], told: list[Any]) -> None:
     def made(target: Any, config: Any) -> Any:
         if mode == "stop" and any(graph.get_operations() for graph in graphs):
             raise _Stop
-        told.append({"target": target, "config": config})
+        told.append({"target": target, "config": config and MessageToDict(config, preserving_proto_field_name=True)})
         if mode != "soft":
             return config
         return watching.softened(config)
@@ -120,7 +122,7 @@ def _exception(error: BaseException, script: Path) -> Record:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(script)]
     mro = [kind.__name__ for kind in type(error).__mro__]
     trace = "".join(traceback.format_exception(error))
-    found = {"type": type(error).__name__, "message": str(error), "mro": mro, "trace": trace}
+    found = {"type": type(error).__name__, "message": str(getattr(error, "message", error)), "mro": mro, "trace": trace}
     return found | {"line": lines[-1] if lines else None}
 
 
@@ -152,7 +154,7 @@ def _item(item: Any) -> Any:
     if described is not None:
         return described()
     kind = type(item).__name__
-    if kind in ("Tensor", "Operation"):
+    if kind in ("Tensor", "SymbolicTensor", "Operation"):
         return item.name
     name = getattr(item, "name", None)
     return {kind: name} if isinstance(name, str) else {"object": kind}

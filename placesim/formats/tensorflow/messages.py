@@ -7,7 +7,7 @@ Source of names and numbers: the `.proto` files of TensorFlow 2.21 (`core/framew
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -17,6 +17,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from placesim.dtypes import DTYPES, REF_OFFSET
 from placesim.formats.recognition import is_text as looks_like_text
+from placesim.formats.tensorflow.session_messages import SESSION_ENUMS, SESSION_MESSAGES
 from placesim.wire import WireError
 
 PACKAGE = "tensorflow"
@@ -220,26 +221,69 @@ _SCALARS = ("double", "float", "int64", "uint64", "int32", "fixed64", "fixed32",
 
 @cache
 def message_class(name: str) -> Any:
-    """The class of a message of the table."""
-    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
+    """The class of a message of the tables."""
+    pool = _pool() if name in MESSAGES else _session_pool()
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}"))
+
+
+def enum_wrapper(name: str) -> Any:
+    """An enum of no message, with protobuf's `Name` and `Value`.  Raises KeyError where there is none."""
+    home = _home(name)
+    pool = _pool() if name in ENUMS else _session_pool()
+    return getattr(message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{home}")), name)
+
+
+def enum_value(name: str) -> int:
+    """The number of a value of an enum of no message.  Raises KeyError where there is none."""
+    for enum, numbers in (ENUMS | SESSION_ENUMS).items():
+        if "." not in enum and name in numbers:
+            return numbers[name]
+    raise KeyError(name)
 
 
 @cache
 def _pool() -> descriptor_pool.DescriptorPool:
-    file = descriptor_pb2.FileDescriptorProto(name="tensorflow.proto", package=PACKAGE, syntax="proto3")
-    for name, numbers in ENUMS.items():
-        # Enum values share their file's namespace, so each enum gets a message of its own to live in.
-        enum = file.message_type.add(name=name + "Names").enum_type.add(name=name)
-        for value, number in numbers.items():
-            enum.value.add(name=value, number=number)
-    for name, fields in MESSAGES.items():
-        _describe(file.message_type.add(name=name), fields)
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
+    pool.Add(_file("tensorflow.proto", MESSAGES, ENUMS))
     return pool
 
 
-def _describe(message: descriptor_pb2.DescriptorProto, fields: str) -> None:
+@cache
+def _session_pool() -> descriptor_pool.DescriptorPool:
+    """The same pool with the messages of sessions, which few commands need."""
+    file = _file("session.proto", SESSION_MESSAGES, SESSION_ENUMS)
+    file.dependency.append("tensorflow.proto")
+    _pool().Add(file)
+    return _pool()
+
+
+def _file(name: str, messages: Mapping[str, str], enums: Mapping[str, Mapping[str, int]]) -> descriptor_pb2.FileDescriptorProto:
+    file = descriptor_pb2.FileDescriptorProto(name=name, package=PACKAGE, syntax="proto3")
+    found: dict[str, descriptor_pb2.DescriptorProto] = {}
+
+    def message(name: str) -> descriptor_pb2.DescriptorProto:
+        """A message, made inside the one that its name says."""
+        if name not in found:
+            outer, _, own = name.rpartition(".")
+            found[name] = message(outer).nested_type.add(name=own) if outer else file.message_type.add(name=own)
+        return found[name]
+
+    for name, fields in messages.items():
+        _describe(message(name), name, fields)
+    for name, numbers in enums.items():
+        # Enum values share their file's namespace, so each enum of no message gets one of its own to live in.
+        enum = message(_home(name)).enum_type.add(name=name.rpartition(".")[2])
+        for value, number in numbers.items():
+            enum.value.add(name=value, number=number)
+    return file
+
+
+def _home(enum: str) -> str:
+    """The message that an enum is nested in."""
+    return enum.rpartition(".")[0] or enum + "Names"
+
+
+def _describe(message: descriptor_pb2.DescriptorProto, full_name: str, fields: str) -> None:
     groups: dict[str, int] = {}
     for line in filter(None, map(str.strip, fields.split(","))):
         number, name, kind = line.split()
@@ -251,26 +295,26 @@ def _describe(message: descriptor_pb2.DescriptorProto, fields: str) -> None:
                 message.oneof_decl.add(name=group)
             field.oneof_index = groups[group]
         if kind.startswith("{"):
-            kind = _describe_map_entry(message, name, kind)
+            kind = _describe_map_entry(message, full_name, name, kind)
         if kind.endswith("*"):
             field.label = _Field.LABEL_REPEATED
         _set_type(field, kind.removesuffix("*"))
 
 
-def _describe_map_entry(message: descriptor_pb2.DescriptorProto, name: str, kind: str) -> str:
+def _describe_map_entry(message: descriptor_pb2.DescriptorProto, full_name: str, name: str, kind: str) -> str:
     key, value = kind[1:-1].split(":")
     entry = message.nested_type.add(name="".join(part.capitalize() for part in name.split("_")) + "Entry")
     entry.options.map_entry = True
     for number, (part, part_kind) in enumerate((("key", key), ("value", value)), 1):
         _set_type(entry.field.add(name=part, number=number, label=_Field.LABEL_OPTIONAL), part_kind)
-    return f"{message.name}.{entry.name}*"
+    return f"{full_name}.{entry.name}*"
 
 
 def _set_type(field: descriptor_pb2.FieldDescriptorProto, kind: str) -> None:
     if kind in _SCALARS:
         field.type = getattr(_Field, "TYPE_" + kind.upper())
-    elif kind in ENUMS:
-        field.type, field.type_name = _Field.TYPE_ENUM, f".{PACKAGE}.{kind}Names.{kind}"
+    elif kind in ENUMS or kind in SESSION_ENUMS:
+        field.type, field.type_name = _Field.TYPE_ENUM, f".{PACKAGE}.{_home(kind)}.{kind.rpartition('.')[2]}"
     else:
         field.type, field.type_name = _Field.TYPE_MESSAGE, f".{PACKAGE}.{kind}"
 

@@ -20,13 +20,13 @@ ROWS = {
     ),
     "device_spec": "DeviceSpec",
     "scopes": (
-        "name_scope device colocate_with control_dependencies container add_to_collection add_to_collections get_collection "
-        "get_collection_ref op_scope get_static_value=constant_value control_flow_v2_enabled"
+        "name_scope device colocate_with init_scope control_dependencies container add_to_collection "
+        "add_to_collections get_collection get_collection_ref op_scope"
     ),
     "graph_keys": "GraphKeys",
     "randomness": "set_random_seed random.set_random_seed=set_random_seed get_seed random.get_seed=get_seed",
     "placeholders": "placeholder placeholder_with_default sparse_placeholder",
-    "grouping": "group tuple",
+    "grouping": "group tuple=gated",
     "sparse_values": "IndexedSlices IndexedSlicesValue SparseTensor SparseTensorValue sparse.SparseTensor=SparseTensor",
     "constant_values": "get_static_value=constant_value contrib.util.constant_value=constant_value",
     "release": (

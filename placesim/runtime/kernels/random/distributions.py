@@ -54,12 +54,18 @@ def normal_values(words: Tensor, dtype: DType) -> Tensor:
     uniforms = uniform_values(words, FLOAT if single else DOUBLE)
     kind = np.float32 if single else np.float64
     # the logarithm of zero would be an infinite normal
-    radius = np.sqrt(kind(-2) * np.log(np.maximum(uniforms[..., 0::2], kind(SMALLEST_UNIFORM))))
+    logarithm = _rounded(np.log, np.maximum(uniforms[..., 0::2], kind(SMALLEST_UNIFORM)))
+    radius = np.sqrt(kind(-2) * logarithm)
     angle = (2 * np.pi * uniforms[..., 1::2].astype(np.float64)).astype(kind)
     values = np.empty_like(uniforms)
-    np.multiply(np.sin(angle), radius, out=values[..., 0::2])
-    np.multiply(np.cos(angle), radius, out=values[..., 1::2])
+    np.multiply(_rounded(np.sin, angle), radius, out=values[..., 0::2])
+    np.multiply(_rounded(np.cos, angle), radius, out=values[..., 1::2])
     return values.astype(dtype.numpy, copy=False)
+
+
+def _rounded(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """A function's values as the C library rounds them: numpy's own of single precision are often a last digit off."""
+    return np.asarray(function(x.astype(np.float64)).astype(x.dtype))
 
 
 def integer_words(words: Tensor, dtype: DType) -> Tensor:

@@ -1,0 +1,103 @@
+"""What a script built, as bytes that travel from its process to the one that asked: the graph, its lines, config and steps.
+
+The graph is a GraphDef.  What a GraphDef has no place for is pickled beside it, and read so that nothing but plain values,
+arrays and placesim's own records can come of it: no code of a script's runs in the process that reads.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from array import array
+from dataclasses import dataclass, replace
+from typing import Any
+
+from placesim.devices.inventory import TaskInventory
+from placesim.devices.links import NO_LINKS, MachineLinks
+from placesim.errors import GraphFileError, Location, Problem
+from placesim.formats.recognition import SCRIPT_MAGIC
+from placesim.formats.tensorflow.graph_def import read_graph_def, write_graph_def
+from placesim.graph.steps import Config, GraphFile, Step
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """The parts; `locations` are the nodes' in their order, as `Node.location` has them."""
+
+    script: str
+    graph_def: bytes
+    locations: array[int]
+    config: Config
+    steps: tuple[Step, ...] | None
+    inventory: tuple[TaskInventory, ...] | None
+    links: MachineLinks
+
+
+_OWN_ROOMS = ("placesim.graph.", "placesim.devices.", "placesim.formats.script_graph", "placesim.errors")
+_OTHERS = {
+    ("array", "array"),
+    ("array", "_array_reconstructor"),
+    ("builtins", "bytes"),
+    ("builtins", "complex"),
+    ("builtins", "set"),
+    ("builtins", "frozenset"),
+    ("ml_dtypes", "bfloat16"),
+    ("numpy", "dtype"),
+    ("numpy", "ndarray"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "scalar"),
+    ("numpy._core.numeric", "_frombuffer"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy.core.multiarray", "scalar"),
+    ("numpy.core.numeric", "_frombuffer"),
+    ("_codecs", "encode"),
+}
+"""What else values are made of."""
+
+
+class _Values(pickle.Unpickler):
+    """Makes nothing but values."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """A class of a value.  Raises pickle.UnpicklingError for anything else."""
+        if (module, name) in _OTHERS or module == "ml_dtypes" or (f"{module}.".startswith(_OWN_ROOMS) and "." not in name):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"{module}.{name} is no value")
+
+
+def write_script_graph(file: GraphFile) -> bytes:
+    """A graph file, whose graph's `file` is the script, as bytes.  Raises GraphFileError for what a GraphDef cannot say."""
+    recorded = _Recorded(
+        file.graph.file,
+        write_graph_def(file),
+        array("q", [node.location for node in file.graph.nodes]),
+        replace(file.config, gpu_options_location=None),
+        file.steps,
+        file.inventory,
+        file.links,
+    )
+    return SCRIPT_MAGIC + pickle.dumps(recorded, pickle.HIGHEST_PROTOCOL)
+
+
+def read_script_graph(data: bytes | memoryview) -> GraphFile:
+    """The graph file again; its nodes are a GraphDef's, and each knows its line.  Raises GraphFileError."""
+    try:
+        recorded = _Values(io.BytesIO(data[len(SCRIPT_MAGIC) :])).load()
+    except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, TypeError, ValueError) as error:
+        raise _unreadable(str(error)) from None
+    if not isinstance(recorded, _Recorded):
+        raise _unreadable(f"got a {type(recorded).__name__}")
+    file = read_graph_def(recorded.graph_def, recorded.script)
+    for node, location in zip(file.graph.nodes, recorded.locations, strict=True):
+        node.location = location
+    return replace(
+        file,
+        config=recorded.config,
+        steps=recorded.steps,
+        inventory=recorded.inventory,
+        links=recorded.links if recorded.links else NO_LINKS,
+    )
+
+
+def _unreadable(detail: str) -> GraphFileError:
+    return GraphFileError((Problem(Location("<script>", 0, 0), f"cannot read what a script built: {detail}"),))

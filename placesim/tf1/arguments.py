@@ -1,0 +1,14 @@
+"""Arguments that have an old name beside the new one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def renamed(new_name: str, new_value: Any, old_name: str, old_value: Any) -> Any:
+    """The value of an argument that may be given by either name.  Raises ValueError where it is given by both."""
+    if old_value is None:
+        return new_value
+    if new_value is not None:
+        raise ValueError(f"Cannot specify both '{old_name}' and '{new_name}'.")
+    return old_value

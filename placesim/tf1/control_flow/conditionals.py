@@ -1,0 +1,308 @@
+"""`tf.cond`, `tf.case` and `tf.switch_case`: branches, one of which runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from placesim.tf1 import dtypes, nest
+from placesim.tf1.array import stack
+from placesim.tf1.control_flow.contexts import ControlFlowContext, is_in, outside
+from placesim.tf1.control_flow.switching import merge, switch_colocated
+from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
+from placesim.tf1.conversion import constant, convert_n_to_tensor, convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.graph import get_default_graph
+from placesim.tf1.graph_keys import GraphKeys
+from placesim.tf1.grouping import with_dependencies
+from placesim.tf1.math import cast, reduce_sum
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
+from placesim.tf1.tensor import Operation, Tensor
+
+
+class CondContext(ControlFlowContext):
+    """One branch of a conditional: `branch` is the output of a Switch that leads into it."""
+
+    def __init__(self, pred: Tensor, pivot: Tensor, branch: int) -> None:
+        super().__init__()
+        self._name = self.graph.unique_name("cond_text")
+        self.pred = pred
+        self._pivot = pivot
+        self.branch = branch
+        self.known.add(pred)
+        self.inside[pred] = pred
+        self.known.add(pivot)
+        pivot.op._control_flow_context = self
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def pivot(self) -> Tensor:
+        return self._pivot
+
+    def add_value(self, tensor: Tensor) -> Tensor:
+        """A tensor from outside goes through a Switch, once for a branch."""
+        if tensor in self.known:
+            return self.inside.get(tensor, tensor)
+        self.known.add(tensor)
+        found = self._outside(tensor)
+        with outside(self.graph):
+            passed = switch_colocated(found, self.pred)[self.branch]
+            if self.outer is not None:
+                self.outer.add_inner_op(passed.op)
+        self.graph.prevent_fetching(passed.op)
+        self.graph.prevent_feeding(passed)
+        passed.op._control_flow_context = self
+        context: ControlFlowContext | None = self
+        while context is not None:
+            context.known.add(passed)
+            context = context.outer
+        self.inside[tensor] = passed
+        return passed
+
+    def _outside(self, tensor: Tensor) -> Tensor:
+        if self.outer is None:
+            return tensor
+        found = self.outer.add_value(tensor)
+        self.known.add(found)
+        self.inside[found] = found
+        return found
+
+    def _take(self, op: Operation) -> None:
+        """An op without inputs waits for the pivot."""
+        if op.node.input_nodes:
+            self._replace_inputs(op)
+            self._drop_outer_controls(op)
+            if op.node.signature.definition is None or op.type == "SymbolicGradient":
+                op._add_control_input(self.pivot.op)
+        else:
+            self._drop_outer_controls(op)
+            if not any(is_in(control, self) for control in op.control_inputs):
+                op._add_control_input(self.pivot.op)
+        context: ControlFlowContext | None = self
+        while context is not None:
+            context.known.update(op.outputs)
+            context = context.outer
+
+    def build(self, function: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
+        """What the branch's function gives, as it is and as tensors that a Merge can take."""
+        summaries = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)
+        original = function()
+        added = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)[len(summaries) :]
+        if added:
+            self._keep_with_result(added)
+            original = self._after(added, original)
+        if original is None:
+            return None, []
+        return original, nest.flatten(nest.map_structure(self._result, original), expand_composites=True)
+
+    def _keep_with_result(self, added: Sequence[Tensor]) -> None:
+        kept: list[Any] = self.graph.get_collection_ref(GraphKeys._SUMMARY_COLLECTION)
+        del kept[len(kept) - len(added) :]
+
+    def _after(self, added: Sequence[Tensor], original: Any) -> Any:
+        with self.graph.control_dependencies(added):
+            if original is None:
+                return gen("NoOp")()
+            return nest.map_structure(_as_identity, original)
+
+    def _result(self, value: Any) -> Any:
+        if isinstance(value, Operation):
+            # the pivot stands for an op that gives nothing
+            return with_dependencies([value], self.pivot)
+        if isinstance(value, IndexedSlices | SparseTensor):
+            return nest.with_components(value, [self._outgoing(tensor) for tensor in nest.components(value)])
+        if isinstance(value, TensorArray):
+            return self._outgoing(value.flow)
+        return self._outgoing(convert_to_tensor(value))
+
+    def _outgoing(self, tensor: Tensor) -> Tensor:
+        """A tensor that the branch gives; one from outside goes through a Switch of its own."""
+        if tensor in self.known:
+            return self.inside.get(tensor, tensor)
+        self.known.add(tensor)
+        passed = switch_colocated(self._outside(tensor), self.pred)[self.branch]
+        self.inside[tensor] = passed
+        return passed
+
+
+def _as_identity(value: Any) -> Any:
+    if isinstance(value, TensorArray | IndexedSlices | SparseTensor):
+        return value
+    if isinstance(value, Operation):
+        return gen("NoOp")()
+    return gen("Identity")(value)
+
+
+def cond(
+    pred: Any,
+    true_fn: Any = None,
+    false_fn: Any = None,
+    strict: bool = False,
+    name: str | None = None,
+    fn1: Any = None,
+    fn2: Any = None,
+) -> Any:
+    """`tf.cond`: what the one or the other function gives.  Raises TypeError and ValueError in TensorFlow's words."""
+    from placesim.tf1.control_flow.versions import is_version_2
+
+    true_fn = _one_of("true_fn", true_fn, "fn1", fn1)
+    false_fn = _one_of("false_fn", false_fn, "fn2", fn2)
+    if is_version_2():
+        from placesim.tf1.control_flow.function_calls import cond_as_function_calls
+
+        return cond_as_function_calls(pred, true_fn, false_fn, strict, name)
+    with name_scope(name, "cond", [pred]):
+        for word, function in (("true_fn", true_fn), ("false_fn", false_fn)):
+            if not callable(function):
+                raise TypeError(f"'{word}' must be callable.")
+        if isinstance(pred, bool):
+            raise TypeError("'pred' must not be a Python bool.")
+        return _build(convert_to_tensor(pred), true_fn, false_fn, strict)
+
+
+def _one_of(new: str, given: Any, old: str, other: Any) -> Any:
+    if other is None:
+        if given is None:
+            raise TypeError(f"cond(): '{new}' argument required")
+        return given
+    if given is not None:
+        raise TypeError(f"cond(): '{old}' and '{new}' may not be set simultaneously.")
+    return other
+
+
+def _build(given: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any], strict: bool) -> Any:
+    graph = get_default_graph()
+    when_false, when_true = gen("Switch")(given, given)
+    pivots = (gen("Identity")(when_true, name="switch_t"), gen("Identity")(when_false, name="switch_f"))
+    pred = gen("Identity")(given, name="pred_id")
+    for tensor in (when_false, when_true, *pivots, pred):
+        graph.prevent_fetching(tensor.op)
+    contexts, originals, results = [], [], []
+    for word, function, pivot, branch in zip(("true_fn", "false_fn"), (true_fn, false_fn), pivots, (1, 0), strict=True):
+        context = CondContext(pred, pivot, branch)
+        with context.entered():
+            original, flat = context.build(function)
+            if original is None:
+                raise ValueError(f"'{word}' must have a return value.")
+            context.leave_results(flat)
+        contexts.append(context)
+        originals.append(original)
+        results.append(flat)
+    if not strict:
+        originals = [_unpacked(original) for original in originals]
+    nest.assert_same_structure(*originals, expand_composites=True)
+    for one, other in zip(*results, strict=True):
+        if one.dtype.base_dtype is not other.dtype.base_dtype:
+            raise ValueError(
+                "Outputs of 'true_fn' and 'false_fn' must have the same type(s). Received "
+                f"{one.dtype.name} from 'true_fn' and {other.dtype.name} from 'false_fn'."
+            )
+    merges = [merge([other, one]) for one, other in zip(*results, strict=True)]
+    if contexts[0].outer is None:
+        for context in contexts:
+            graph.add_to_collection(GraphKeys.COND_CONTEXT, context)
+    arrays = nest.flatten(originals[0], expand_composites=True)
+    found = [
+        build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow
+        for leaf, flow in zip(arrays, merges, strict=True)
+    ]
+    packed = nest.pack_sequence_as(originals[0], found, expand_composites=True)
+    return packed if strict else _unpacked(packed)
+
+
+def _unpacked(original: Any) -> Any:
+    return original[0] if isinstance(original, list | tuple) and len(original) == 1 else original
+
+
+# --- case -----------------------------------------------------------------------------------------------------------
+
+
+def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case") -> Any:
+    """`tf.case`: the function of the first predicate that holds.  Raises TypeError and ValueError in TensorFlow's words."""
+    pairs = _checked_pairs(pred_fn_pairs)
+    if default is not None and not callable(default):
+        raise TypeError("'default' must be callable.")
+    if not pairs:
+        raise ValueError("not enough values to unpack (expected 2, got 0)")
+    preds, actions = [pred for pred, _ in pairs], [action for _, action in pairs]
+    with name_scope(name, "case", [preds]):
+        if default is None:
+            preds, actions, default = _last_as_default(preds, actions)
+        function = default
+        for pred, action in reversed(list(zip(preds, actions, strict=True))):
+            function = partial(cond, pred, action, function, strict)
+        if not exclusive:
+            return function()
+        with get_default_graph().control_dependencies([_at_most_true(preds, 1, "Input error: exclusive=True")]):
+            return function()
+
+
+def _checked_pairs(pairs: Any) -> list[tuple[Any, Any]]:
+    if not isinstance(pairs, list | tuple | dict):
+        raise TypeError(f"'pred_fn_pairs' must be a list, tuple, or dict. Received {type(pairs)}")
+    if isinstance(pairs, Mapping):
+        pairs = sorted(pairs.items(), key=lambda item: item[0].name)
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(f"Each entry in 'pred_fn_pairs' must be a 2-tuple. Received {pair}.")
+        pred, function = pair
+        if isinstance(pred, Tensor):
+            if pred.dtype.name != "bool":
+                raise TypeError(f"pred must be Tensor of type bool: {pred.name}")
+        elif not hasattr(pred, "_as_graph_element"):
+            raise TypeError(f"pred must be a Tensor, got: {pred}")
+        if not callable(function):
+            raise TypeError(f"fn for pred {pred.name} must be callable.")
+    return list(pairs)
+
+
+def _last_as_default(preds: list[Any], actions: list[Any]) -> tuple[list[Any], list[Any], Callable[[], Any]]:
+    """Without a default the last action is it; that its predicate holds, and no other, is asserted as it runs."""
+    others, last = preds[:-1], len(preds) - 1
+
+    def default() -> Any:
+        packed = stack(preds, name="preds_c")
+        told = f"Implementation error: selected default action #{last} was called, but some of other predicates are True: "
+        alone = _at_most_true(others, 0, told)
+        with get_default_graph().control_dependencies(
+            [alone, Assert(preds[last], ("Input error: None of conditions evaluated as True:", packed))]
+        ):
+            return actions[last]()
+
+    return others, actions[:-1], default
+
+
+def _at_most_true(preds: Sequence[Any], count: int, told: str) -> Operation:
+    packed = stack(preds, name="preds_c")
+    number = reduce_sum(cast(packed, dtypes.int32), name="num_true_conds")
+    condition = gen("LessEqual")(number, constant(count, name="n_true_conds"))
+    names = ", ".join(getattr(pred, "name", "?") for pred in preds)
+    message = f"{told}: more than {count} conditions ({names}) evaluated as True:"
+    return Assert(condition, [message, packed], summarize=len(preds))
+
+
+def Assert(condition: Any, data: Any, summarize: int | None = 3, name: str | None = None) -> Operation:  # noqa: N802
+    """`tf.Assert`: refuses to go on where a condition does not hold, and tells the data."""
+    with name_scope(name, "Assert", [condition, data]):
+        tensors = convert_n_to_tensor(data)
+        if all(tensor.dtype.name in ("string", "int32") for tensor in tensors):
+            # texts and counts are in host memory already: no branch keeps them from being copied
+            found: Operation = gen("Assert")(condition, data, summarize, name="Assert")
+            return found
+        condition = convert_to_tensor(condition, name="Condition")
+        guarded = cond(
+            condition, gen("NoOp"), lambda: gen("Assert")(condition, data, summarize, name="Assert"), name="AssertGuard"
+        )
+        return guarded.op  # type: ignore[no-any-return]
+
+
+def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: str = "switch_case") -> Any:
+    """`tf.switch_case`: what the function of an index gives; the default, or the last one, for any other."""
+    from placesim.tf1.control_flow.function_calls import case_as_function_call
+
+    return case_as_function_call(branch_index, branch_fns, default, name)

@@ -1,0 +1,242 @@
+"""`tf.map_fn`, `tf.scan`, `tf.foldl` and `tf.foldr`: loops over the first dimension of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from placesim.tf1 import dtypes, nest
+from placesim.tf1.array import shape
+from placesim.tf1.control_flow.loops import while_loop
+from placesim.tf1.control_flow.tensor_arrays import TensorArray
+from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.shapes import TensorShape
+from placesim.tf1.tensor import Tensor
+
+
+@contextmanager
+def _cached_variables() -> Iterator[None]:
+    """Variables that the block makes are read where they are used, once for the loop."""
+    from placesim.tf1.variables.scopes import get_variable_scope
+
+    scope = get_variable_scope()
+    sets = scope.caching_device is None
+    if sets:
+        scope.set_caching_device(lambda op: op.device)
+    try:
+        yield
+    finally:
+        if sets:
+            scope.set_caching_device(None)
+
+
+def _converted(elems: Any) -> list[Tensor]:
+    return [convert_to_tensor(elem, name="elem") for elem in nest.flatten(elems)]
+
+
+def _length(elems: list[Tensor]) -> Any:
+    for elem in elems:
+        if elem.shape.rank is not None and elem.shape.as_list()[0] is not None:
+            return elem.shape.as_list()[0]
+    return shape(elems[0])[0]
+
+
+def _unstacked(elems: list[Tensor], length: Any, knows_shape: bool) -> list[TensorArray]:
+    arrays = [
+        TensorArray(
+            elem.dtype, size=length, dynamic_size=False, element_shape=elem.shape[1:] if knows_shape else None, infer_shape=True
+        )
+        for elem in elems
+    ]
+    return [array.unstack(elem) for array, elem in zip(arrays, elems, strict=True)]
+
+
+def _stacked(arrays: list[TensorArray], length: Any) -> list[Tensor]:
+    found = [array.stack() for array in arrays]
+    for tensor in found:
+        tensor.set_shape(TensorShape([length if isinstance(length, int) else None]).concatenate(tensor.shape[1:]))
+    return found
+
+
+def map_fn(
+    fn: Callable[..., Any],
+    elems: Any,
+    dtype: Any = None,
+    parallel_iterations: int | None = None,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    name: str | None = None,
+    fn_output_signature: Any = None,
+) -> Any:
+    """`tf.map_fn`: what a function makes of each element, as tensors.  Raises TypeError for what is no function."""
+    if not callable(fn):
+        raise TypeError(f"The provided function {getattr(fn, '__name__', fn)} is not callable. fn must be callable.")
+    dtype = fn_output_signature if dtype is None else dtype
+    with name_scope(name, "map", nest.flatten(elems)), _cached_variables():
+        flat = _converted(elems)
+        types = [elem.dtype for elem in flat] if dtype is None else nest.flatten(dtype)
+        length = _length(flat)
+        sources = _unstacked(flat, length, knows_shape=False)
+        first = constant(0)
+        results = [TensorArray(kind, size=length, dynamic_size=False, infer_shape=infer_shape) for kind in types]
+
+        def compute(i: Any, arrays: Any) -> Any:
+            value = fn(nest.pack_sequence_as(elems, [source.read(i) for source in sources]))
+            nest.assert_same_structure(elems if dtype is None else dtype, value)
+            written = [array.write(i, part) for array, part in zip(arrays, nest.flatten(value), strict=True)]
+            return i + 1, written
+
+        _, results = while_loop(
+            lambda i, _: i < length,
+            compute,
+            (first, results),
+            parallel_iterations=parallel_iterations or 10,
+            back_prop=back_prop,
+            swap_memory=swap_memory,
+            maximum_iterations=length,
+        )
+        return nest.pack_sequence_as(elems if dtype is None else dtype, _stacked(results, length))
+
+
+def scan(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Any:
+    """`tf.scan`: every value of an accumulator that goes over the elements.  Raises TypeError for what is no function."""
+    _check_callable(fn)
+    with name_scope(name, "scan", nest.flatten(elems)), _cached_variables():
+        flat = _converted(elems)
+        length = _length(flat)
+        sources = _unstacked(flat, length, knows_shape=True)
+
+        def last() -> Any:
+            # made anew for each use, as TensorFlow does
+            return length - 1 if reverse else 0
+
+        if initializer is None:
+            start, passed, structure = [source.read(last()) for source in sources], 1, elems
+        else:
+            start, passed, structure = [convert_to_tensor(item) for item in nest.flatten(initializer)], 0, initializer
+        results = [
+            TensorArray(
+                item.dtype,
+                size=length,
+                element_shape=item.shape if infer_shape else None,
+                dynamic_size=False,
+                infer_shape=infer_shape,
+            )
+            for item in start
+        ]
+        if initializer is None:
+            results = [array.write(last(), item) for array, item in zip(results, start, strict=True)]
+
+        def compute(i: Any, accumulated: Any, arrays: Any) -> Any:
+            element = nest.pack_sequence_as(elems, [source.read(i) for source in sources])
+            value = fn(nest.pack_sequence_as(structure, accumulated), element)
+            nest.assert_same_structure(structure, value)
+            parts = nest.flatten(value)
+            written = [array.write(i, part) for array, part in zip(arrays, parts, strict=True)]
+            return i - 1 if reverse else i + 1, parts, written
+
+        begin = length - 1 - passed if reverse else passed
+        _, _, results = while_loop(
+            (lambda i, _1, _2: i >= 0) if reverse else (lambda i, _1, _2: i < length),
+            compute,
+            (begin, start, results),
+            parallel_iterations=parallel_iterations,
+            back_prop=back_prop,
+            swap_memory=swap_memory,
+            maximum_iterations=length,
+        )
+        return nest.pack_sequence_as(structure, _stacked(results, length))
+
+
+def foldl(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+) -> Any:
+    """`tf.foldl`: an accumulator after the elements from the first to the last.  Raises TypeError for what is no function."""
+    return _folded(fn, elems, initializer, parallel_iterations, back_prop, swap_memory, name or "foldl", backwards=False)
+
+
+def foldr(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+) -> Any:
+    """`tf.foldr`: an accumulator after the elements from the last to the first.  Raises TypeError for what is no function."""
+    return _folded(fn, elems, initializer, parallel_iterations, back_prop, swap_memory, name or "foldr", backwards=True)
+
+
+def _folded(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any,
+    parallel_iterations: int,
+    back_prop: bool,
+    swap_memory: bool,
+    name: str,
+    backwards: bool,
+) -> Any:
+    _check_callable(fn)
+    with name_scope(None, name, nest.flatten(elems)), _cached_variables():
+        flat = _converted(elems)
+        length = _length(flat)
+        sources = _unstacked(flat, length, knows_shape=False)
+
+        def element(i: Any) -> Any:
+            return nest.pack_sequence_as(elems, [source.read(i) for source in sources])
+
+        begin: Any
+        if backwards:
+            begin, start = (length, initializer) if initializer is not None else (length - 1, None)
+            start = element(begin) if initializer is None else start
+        elif initializer is None:
+            start, begin = element(0), constant(1)
+        else:
+            start, begin = initializer, constant(0)
+
+        def compute(i: Any, accumulated: Any) -> Any:
+            if backwards:
+                i = i - 1
+                return [i, fn(accumulated, element(i))]
+            result = fn(accumulated, element(i))
+            return [i + 1, result]
+
+        _, result = while_loop(
+            (lambda i, _: i > 0) if backwards else (lambda i, _: i < length),
+            compute,
+            [begin, start],
+            parallel_iterations=parallel_iterations,
+            back_prop=back_prop,
+            swap_memory=swap_memory,
+            maximum_iterations=length,
+        )
+        return result
+
+
+def _check_callable(fn: Any) -> None:
+    if not callable(fn):
+        raise TypeError(f"{getattr(fn, '__name__', fn)} is not callable. Please provide a callable function.")
+
+
+__all__ = ["dtypes", "foldl", "foldr", "map_fn", "scan"]

@@ -1,0 +1,402 @@
+"""`tf.while_loop`: a body that runs as long as a condition holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from placesim.tf1 import nest
+from placesim.tf1.control_flow.contexts import ControlFlowContext, output_context, outside
+from placesim.tf1.control_flow.switching import enter, is_loop_constant, leave, merge, next_iteration, pass_on, switch_colocated
+from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
+from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.graph import Graph, get_default_graph
+from placesim.tf1.graph_keys import GraphKeys
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.shapes import TensorShape, as_shape
+from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
+from placesim.tf1.tensor import Operation, Tensor
+
+if TYPE_CHECKING:
+    from placesim.tf1.gradients.loop_state import GradLoopState
+
+_MEASURES = frozenset(("Shape", "Size", "Rank"))
+
+
+class WhileContext(ControlFlowContext):
+    """A loop.  `grad_state` is there in a loop that is the gradient of another one."""
+
+    def __init__(
+        self,
+        maximum_iterations: Tensor | None = None,
+        parallel_iterations: int = 10,
+        back_prop: bool = True,
+        swap_memory: bool = False,
+        name: str = "while_context",
+        grad_state: GradLoopState | None = None,
+    ) -> None:
+        super().__init__()
+        self._name = self.graph.unique_name(name)
+        self.maximum_iterations = maximum_iterations
+        self.parallel_iterations = parallel_iterations
+        self.back_prop = back_prop
+        self.swap_memory = swap_memory
+        self.grad_state = grad_state
+        self.pivot_for_pred: Tensor | None = None
+        self.pivot_for_body: Tensor | None = None
+        self.condition: Tensor | None = None
+        self.enters: list[Tensor] = []
+        self.exits: list[Tensor] = []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def while_context(self) -> WhileContext:
+        return self
+
+    @property
+    def pivot(self) -> Tensor | None:
+        """The body's once there is one, before that the condition's."""
+        return self.pivot_for_pred if self.pivot_for_body is None else self.pivot_for_body
+
+    # --- what comes in ----------------------------------------------------------------------------------------------
+
+    def add_value(self, tensor: Tensor) -> Tensor:
+        """A tensor from outside enters the loop, once, and is the same in every iteration."""
+        if tensor in self.known or tensor.op._control_flow_context is self:
+            return self.inside.get(tensor, tensor)
+        self.known.add(tensor)
+        recorded = self._recorded(tensor)
+        if recorded is not None:
+            self.inside[tensor] = recorded
+            return recorded
+        found = tensor if self.outer is None else self.outer.add_value(tensor)
+        with outside(self.graph):
+            entered = enter(found, self._name, True, self.parallel_iterations)
+            self.graph.prevent_feeding(entered)
+            if self.outer is not None:
+                self.outer.add_inner_op(entered.op)
+        self._settle_enters([entered])
+        self.known.add(entered)
+        self.inside[tensor] = entered
+        return entered
+
+    def _recorded(self, tensor: Tensor) -> Tensor | None:
+        """What a gradient's loop reads of the loop that it is the gradient of is taken from what that one has recorded."""
+        context: ControlFlowContext | None = get_default_graph()._control_flow_context
+        loop = None if context is None else context.while_context
+        if loop is None or loop.grad_state is None:
+            return None
+        forward = while_context_of(tensor.op)
+        if forward is None or forward is not loop.grad_state.forward_context:
+            return None
+        return loop.grad_state.real_value(tensor)
+
+    def _settle_enters(self, enters: Sequence[Tensor]) -> None:
+        """An Enter is the loop's, and waits for what the scopes around the loop say."""
+        for entered in enters:
+            source = entered.op.inputs[0].op
+            controls = [op for op in self._scope_controls(source) if self._may_wait_for(op)]
+            entered.op._control_flow_context = self
+            entered.op._add_control_inputs(controls)
+            self.graph.builder.record_in_controllers(entered.op.node.id)
+
+    def _scope_controls(self, source: Operation) -> list[Operation]:
+        ids = self.graph.builder.scope_controls((source.node.id,))
+        return [self.graph.operation(i) for i in ids]
+
+    def _may_wait_for(self, op: Operation) -> bool:
+        found, outer = output_context(op), self.outer
+        outer_loop = None if outer is None else outer.while_context
+        while outer is not found:
+            if outer is None or outer is outer_loop:
+                return False
+            outer = outer.outer
+        return True
+
+    # --- what is made inside ----------------------------------------------------------------------------------------
+
+    def take(self, op: Operation) -> None:
+        """In a gradient's loop the measures of what its forward loop made are taken there, and only they are recorded."""
+        if op.type in _MEASURES and op.inputs:
+            context: ControlFlowContext | None = self.graph._control_flow_context
+            loop = None if context is None else context.while_context
+            if loop is not None and loop.grad_state is not None:
+                source = op.inputs[0].op
+                if while_context_of(source) is loop.grad_state.forward_context:
+                    own: Any = source._control_flow_context
+                    op._control_flow_context = own
+                    (own.take_own if isinstance(own, WhileContext) else own.take)(op)
+                    return
+        self.take_own(op)
+
+    def take_own(self, op: Operation) -> None:
+        super().take(op)
+
+    def _take(self, op: Operation) -> None:
+        """An op that reads nothing of an iteration waits for the pivot, so that it runs only where that runs."""
+        dropped: list[Operation] = []
+        if op.node.input_nodes:
+            self._replace_inputs(op)
+            _, dropped = self._drop_outer_controls(op)
+            if self._is_free(op):
+                self._wait_for_pivot(op)
+        else:
+            kept, dropped = self._drop_outer_controls(op)
+            if not kept:
+                self._wait_for_pivot(op)
+        self.known.update(op.outputs)
+        if dropped:
+            self._wait_inside_for(dropped, op)
+
+    def _is_free(self, op: Operation) -> bool:
+        if op.control_inputs:
+            return False
+        if op.node.signature.definition is None or op.type == "SymbolicGradient":
+            return True
+        return all(is_loop_constant(tensor.op) for tensor in op.inputs)
+
+    def _wait_for_pivot(self, op: Operation) -> None:
+        pivot = self.pivot
+        assert pivot is not None
+        op._add_control_input(pivot.op)
+
+    def _wait_inside_for(self, outer: Sequence[Operation], op: Operation) -> None:
+        """Control edges can't enter a loop: an Identity inside of what the outer op gives stands for them."""
+        with outside(self.graph), self.entered():
+            copies = [gen("Identity")(control.outputs[0]).op for control in outer if control.outputs]
+        op._add_control_inputs(copies)
+
+    # --- the loop ---------------------------------------------------------------------------------------------------
+
+    def build(
+        self, pred: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, invariants: Any, keeps_structure: bool
+    ) -> Any:
+        """The loop's results, in the structure of what goes in."""
+        tensors = [_tensor_of(leaf) for leaf in nest.flatten(loop_vars)]
+        flat = [part for tensor in tensors for part in nest.flatten([tensor], expand_composites=True)]
+        with self.entered():
+            original, exits = self._build(pred, body, loop_vars, flat, invariants)
+            self.leave_results(exits)
+        arrays = nest.flatten(original, expand_composites=True)
+        found = [
+            build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow
+            for leaf, flow in zip(arrays, exits, strict=True)
+        ]
+        packed = nest.pack_sequence_as(original, found, expand_composites=True)
+        return packed if keeps_structure or len(packed) > 1 else packed[0]
+
+    def _build(
+        self, pred: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, flat: list[Tensor], invariants: Any
+    ) -> tuple[Any, list[Tensor]]:
+        outer_values = flat if self.outer is None else [self.outer.add_value(tensor) for tensor in flat]
+        with outside(self.graph):
+            self.enters = [
+                enter(tensor, self._name, False, self.parallel_iterations, invariants is None) for tensor in outer_values
+            ]
+            for entered in self.enters:
+                self.graph.prevent_feeding(entered)
+                if self.outer is not None:
+                    self.outer.add_inner_op(entered.op)
+        self._set_invariants(outer_values, invariants)
+        self._tie_to_outer_loop()
+        self._settle_enters(self.enters)
+        for entered in self.enters:
+            self.known.add(entered)
+        merges = [merge([entered, entered]) for entered in self.enters]
+        self.pivot_for_pred = merges[0]
+        condition = convert_to_tensor(pred(*_packed(loop_vars, merges)))
+        self.condition = gen("LoopCond")(condition, name="LoopCond")
+        switches = [switch_colocated(merged, self.condition) for merged in merges]
+        inner = [pass_on(when_true) for _, when_true in switches]
+        self.pivot_for_body = inner[0]
+        packed = _packed(loop_vars, inner)
+        summaries = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)
+        result = body(*packed)
+        if not nest.is_nested(result):
+            result = [result]
+        result = self._with_summaries(summaries, result)
+        nest.assert_same_structure(list(packed), list(result), expand_composites=True)
+        result = _cast_structure(loop_vars, result)
+        given = [convert_to_tensor(_tensor_of(leaf)) for leaf in nest.flatten(result, expand_composites=True)]
+        for merged, tensor in zip(merges, given, strict=True):
+            self._close(merged, tensor)
+        self.exits = [leave(when_false) for when_false, _ in switches]
+        return result, self.exits
+
+    def _with_summaries(self, before: Sequence[Any], result: Any) -> Any:
+        added = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)[len(before) :]
+        if not added:
+            return result
+        kept: list[Any] = self.graph.get_collection_ref(GraphKeys._SUMMARY_COLLECTION)
+        del kept[len(before) :]
+        with self.graph.control_dependencies(added):
+            return nest.map_structure(lambda leaf: leaf if isinstance(leaf, TensorArray) else gen("Identity")(leaf), result)
+
+    def _tie_to_outer_loop(self) -> None:
+        outer, pivot = self.outer, None
+        while outer is not None and pivot is None:
+            pivot, outer = outer.pivot, outer.outer
+        if pivot is not None:
+            for entered in self.enters:
+                if is_loop_constant(entered.op.inputs[0].op):
+                    entered.op._add_control_input(pivot.op)
+
+    def _set_invariants(self, values: Sequence[Tensor], invariants: Any) -> None:
+        if invariants is None:
+            return
+        shapes = [shape for item in nest.flatten(invariants) for shape in _shapes_of(item)]
+        for tensor, entered, shape in zip(values, self.enters, shapes, strict=True):
+            if not _is_within(tensor.shape, shape):
+                raise ValueError(
+                    f"The shape invariant specified for {tensor.name} is not compatible with the initial shape of the loop "
+                    f"variable. It enters the loop with shape {tensor.shape}, but the specified shape invariant is {shape}."
+                )
+            entered.set_shape(shape)
+
+    def _close(self, merged: Tensor, tensor: Tensor) -> None:
+        """Leads what the body made into the next iteration."""
+        following = next_iteration(tensor)
+        if not _is_within(following.shape, merged.shape):
+            entered = merged.op.inputs[0].op.inputs[0]
+            raise ValueError(
+                f"Input tensor '{entered.name}' enters the loop with shape {merged.shape}, but has shape {following.shape} "
+                "after one iteration. To allow the shape to vary across iterations, use the `shape_invariants` argument of "
+                "tf.while_loop to specify a less-specific shape."
+            )
+        merged.op._update_input(1, following)
+
+    def add_inner_op(self, op: Operation) -> None:
+        """An op of a context inside is inside this one too."""
+        self.known.update(op.outputs)
+        super().add_inner_op(op)
+
+
+def while_context_of(op: Operation) -> WhileContext | None:
+    """The innermost loop that an op's outputs are in."""
+    context = output_context(op)
+    return None if context is None else context.while_context
+
+
+def _tensor_of(leaf: Any) -> Any:
+    if isinstance(leaf, TensorArray):
+        return leaf.flow
+    return leaf if isinstance(leaf, IndexedSlices | SparseTensor) else convert_to_tensor(leaf)
+
+
+def _packed(loop_vars: Any, tensors: Sequence[Tensor]) -> Any:
+    leaves = [leaf.flow if isinstance(leaf, TensorArray) else leaf for leaf in nest.flatten(loop_vars)]
+    flows = nest.pack_sequence_as(leaves, tensors, expand_composites=True)
+    arrays = nest.flatten(loop_vars)
+    found = [
+        build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow for leaf, flow in zip(arrays, flows, strict=True)
+    ]
+    return nest.pack_sequence_as(loop_vars, found)
+
+
+def _cast_structure(loop_vars: Any, result: Any) -> Any:
+    return result
+
+
+def _shapes_of(item: Any) -> list[TensorShape]:
+    return [as_shape(item)]
+
+
+def _is_within(shape: TensorShape, wanted: TensorShape) -> bool:
+    """Whether every tensor of the one shape has the other one."""
+    if wanted.rank is None:
+        return True
+    if shape.rank != wanted.rank:
+        return False
+    return all(b is None or a == b for a, b in zip(shape.as_list(), wanted.as_list(), strict=True))
+
+
+def while_loop(
+    cond: Any,
+    body: Any,
+    loop_vars: Any,
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+    maximum_iterations: Any = None,
+    return_same_structure: bool = False,
+) -> Any:
+    """`tf.while_loop`.  Raises TypeError and ValueError in TensorFlow's words."""
+    from placesim.tf1.control_flow.versions import is_version_2
+
+    if not callable(cond):
+        raise TypeError("'cond' must be callable.")
+    if not callable(body):
+        raise TypeError("'body' must be callable.")
+    if parallel_iterations < 1:
+        raise TypeError("'parallel_iterations' must be a positive integer.")
+    if is_version_2():
+        from placesim.tf1.control_flow.function_calls import while_as_function_calls
+
+        return while_as_function_calls(
+            cond,
+            body,
+            loop_vars,
+            shape_invariants,
+            parallel_iterations,
+            maximum_iterations,
+            name,
+            return_same_structure,
+            back_prop,
+        )
+    with name_scope(name, "while", loop_vars):
+        if not loop_vars:
+            raise ValueError("'loop_vars' must be provided.")
+        graph = get_default_graph()
+        maximum = None if maximum_iterations is None else _maximum(maximum_iterations)
+        counted = maximum is not None
+        if maximum is not None:
+            cond, body, loop_vars, shape_invariants = _counted(
+                maximum, cond, body, loop_vars, shape_invariants, return_same_structure
+            )
+        if shape_invariants is not None:
+            nest.assert_same_structure(loop_vars, _as_leaves(shape_invariants))
+        context = WhileContext(maximum, parallel_iterations, back_prop, swap_memory)
+        if context.outer is None:
+            graph.add_to_collection(GraphKeys.WHILE_CONTEXT, context)
+        result = context.build(cond, body, loop_vars, shape_invariants, return_same_structure or counted)
+        return result[1] if counted else result
+
+
+def _as_leaves(invariants: Any) -> Any:
+    return nest.map_structure(lambda leaf: leaf, invariants)
+
+
+def _maximum(given: Any) -> Tensor:
+    found = convert_to_tensor(given, name="maximum_iterations")
+    if found.shape.rank not in (0, None):
+        raise ValueError(f"'maximum_iterations' must be a scalar. Received shape: {found.shape}")
+    return found
+
+
+def _counted(
+    maximum: Tensor, cond: Any, body: Any, loop_vars: Any, invariants: Any, keeps_structure: bool
+) -> tuple[Any, Any, Any, Any]:
+    """The loop with a counter as its first variable."""
+    counter = constant(0, maximum.dtype, name="iteration_counter")
+    logical_and = gen("LogicalAnd")
+    is_alone = len(loop_vars) == 1 and not keeps_structure
+    unpack: Callable[[Any], tuple[Any, ...]] = (lambda value: (value,)) if is_alone else tuple
+
+    def counted_cond(i: Any, variables: Any) -> Any:
+        return logical_and(i < maximum, cond(*unpack(variables)))
+
+    def counted_body(i: Any, variables: Any) -> Any:
+        return i + 1, body(*unpack(variables))
+
+    if invariants is not None:
+        invariants = (TensorShape([]), invariants[0] if is_alone else invariants)
+    return counted_cond, counted_body, (counter, loop_vars[0] if is_alone else loop_vars), invariants
+
+
+__all__ = ["Graph", "WhileContext", "while_context_of", "while_loop"]

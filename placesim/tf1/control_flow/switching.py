@@ -1,0 +1,62 @@
+"""The ops that control flow consists of, for tensors and for references to variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.generated import gen
+from placesim.tf1.graph import get_default_graph
+from placesim.tf1.tensor import Operation, Tensor
+
+LOOP_EXITS = frozenset(("Exit", "RefExit"))
+LOOP_ENTERS = frozenset(("Enter", "RefEnter"))
+SWITCHES = frozenset(("Switch", "RefSwitch"))
+MERGES = frozenset(("Merge", "RefMerge"))
+
+
+def _of(op: str, tensor: Tensor) -> Any:
+    return gen("Ref" + op if tensor._is_ref else op)
+
+
+def switch_colocated(tensor: Tensor, pred: Tensor) -> tuple[Tensor, Tensor]:
+    """A Switch beside the tensor that it passes on: where `pred` is false, and where it is true."""
+    with get_default_graph().colocate_with(tensor, ignore_existing=True):
+        when_false, when_true = _of("Switch", tensor)(tensor, pred, name="Switch")
+    return when_false, when_true
+
+
+def merge(tensors: list[Tensor]) -> Tensor:
+    """The one of several tensors that is there."""
+    op = "RefMerge" if all(tensor._is_ref for tensor in tensors) else "Merge"
+    found: Tensor = gen(op)(tensors, name="Merge")[0]
+    return found
+
+
+def enter(tensor: Tensor, frame_name: str, is_constant: bool, parallel_iterations: int, keeps_shape: bool = True) -> Tensor:
+    """A tensor inside a loop; without `keeps_shape` its static shape isn't known there."""
+    found: Tensor = _of("Enter", tensor)(tensor, frame_name, is_constant, parallel_iterations)
+    found.graph.shapes.settle(found.op.node.id, tensor.sizes if keeps_shape else None)
+    return found
+
+
+def leave(tensor: Tensor) -> Tensor:
+    """A tensor after the loop that made it."""
+    found: Tensor = _of("Exit", tensor)(tensor)
+    return found
+
+
+def next_iteration(tensor: Tensor) -> Tensor:
+    """A tensor in the iteration that follows."""
+    found: Tensor = _of("NextIteration", tensor)(tensor)
+    return found
+
+
+def pass_on(tensor: Tensor) -> Tensor:
+    """An Identity, of a reference a RefIdentity."""
+    found: Tensor = gen("RefIdentity" if tensor._is_ref else "Identity")(tensor)
+    return found
+
+
+def is_loop_constant(op: Operation) -> bool:
+    """Whether an op is an Enter of what a loop does not change."""
+    return op.type in LOOP_ENTERS and bool(op.get_attr("is_constant"))

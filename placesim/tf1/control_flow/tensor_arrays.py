@@ -1,0 +1,284 @@
+"""`tf.TensorArray`: tensors of one type, written and read by their index, each write giving a new array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from placesim.tf1 import dtypes
+from placesim.tf1.constant_values import constant_value
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.graph import get_default_graph
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.shapes import TensorShape
+from placesim.tf1.tensor import Operation, Tensor
+
+
+class _Contents:
+    """What all arrays of one handle share: the shape of their elements as far as it is known, and where they are."""
+
+    def __init__(self, element_shape: TensorShape) -> None:
+        self.element_shape = element_shape
+        self.colocated_with: Tensor | None = None
+
+
+class TensorArray:
+    """An array of `size` tensors; `flow` is what orders the reads and writes."""
+
+    def __init__(
+        self,
+        dtype: Any,
+        size: Any = None,
+        dynamic_size: bool | None = None,
+        clear_after_read: bool | None = None,
+        tensor_array_name: str | None = None,
+        handle: Any = None,
+        flow: Any = None,
+        infer_shape: bool = True,
+        element_shape: Any = None,
+        colocate_with_first_write_call: bool = True,
+        name: str | None = None,
+    ) -> None:
+        self._check(handle, size, dynamic_size, clear_after_read, tensor_array_name, element_shape)
+        self._dynamic_size = bool(dynamic_size)
+        self._size = size
+        self._dtype = dtypes.as_dtype(dtype).base_dtype
+        self._infers_shape = infer_shape or element_shape is not None
+        self._is_colocated = colocate_with_first_write_call
+        self._contents = _Contents(TensorShape(element_shape))
+        self._handle: Tensor
+        self._flow: Tensor
+        with name_scope(name, "TensorArray", [handle, size, flow]) as scope:
+            if handle is not None:
+                self._handle = handle
+                self._flow = constant_flow() if flow is None else flow
+                return
+            clears = True if clear_after_read is None else clear_after_read
+            graph = get_default_graph()
+            # it is put where the first write is
+            with graph.device(None) if self._is_colocated else nullcontext():
+                with graph.colocate_with(None, ignore_existing=True) if self._is_colocated else nullcontext():
+                    self._handle, self._flow = gen("TensorArrayV3")(
+                        size=size,
+                        dtype=self._dtype,
+                        element_shape=self._contents.element_shape,
+                        identical_element_shapes=infer_shape,
+                        dynamic_size=self._dynamic_size,
+                        clear_after_read=clears,
+                        tensor_array_name=tensor_array_name or "",
+                        name=scope,
+                    )
+
+    @staticmethod
+    def _check(handle: Any, size: Any, dynamic_size: Any, clears: Any, array_name: Any, element_shape: Any) -> None:
+        if handle is not None:
+            for value, word in ((array_name, "tensor_array_name"), (size, "size"), (dynamic_size, "dynamic_size")):
+                if value:
+                    raise ValueError(f"Cannot provide both `handle` and `{word}` arguments at the same time.")
+            if clears is not None:
+                raise ValueError("Cannot provide both `handle` and `clear_after_read` arguments at the same time.")
+            if not isinstance(handle, Tensor):
+                raise TypeError(f"Expected `handle` to be a Tensor, but got `{handle}` of type `{type(handle)}` instead.")
+        elif size is None:
+            raise ValueError("Argument `size` must be provided if handle is not provided.")
+
+    @property
+    def flow(self) -> Tensor:
+        return self._flow
+
+    @property
+    def handle(self) -> Tensor:
+        return self._handle
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        return self._dtype
+
+    @property
+    def dynamic_size(self) -> bool:
+        return self._dynamic_size
+
+    @property
+    def element_shape(self) -> TensorShape:
+        return self._contents.element_shape
+
+    @property
+    def op(self) -> Operation:
+        return self._handle.op
+
+    def _merge_element_shape(self, shape: TensorShape) -> None:
+        if not self._infers_shape:
+            return
+        known = self._contents.element_shape
+        if not shape.is_compatible_with(known):
+            raise ValueError(f"Inconsistent shapes: saw {shape} but expected {known} ")
+        self._contents.element_shape = known.merge_with(shape)
+
+    @contextmanager
+    def _beside(self, value: Tensor) -> Iterator[None]:
+        """Ops of the block are colocated with what was written first."""
+        if not self._is_colocated:
+            yield
+            return
+        if self._contents.colocated_with is None:
+            self._contents.colocated_with = value
+        with get_default_graph().colocate_with(self._contents.colocated_with):
+            yield
+
+    def _with_flow(self, flow: Tensor) -> TensorArray:
+        return build_with_flow(self, flow)
+
+    def identity(self) -> TensorArray:
+        """The same array, after what the scopes say."""
+        return self._with_flow(gen("Identity")(self._flow))
+
+    def grad(self, source: str, flow: Tensor | None = None, name: str | None = None) -> TensorArray:
+        """The array of the gradients of this one's elements."""
+        flow = self._flow if flow is None else flow
+        graph = get_default_graph()
+        with name_scope(name, "TensorArrayGrad", [self._handle]), graph.colocate_with(self._handle):
+            handle, _ = gen("TensorArrayGradV3")(handle=self._handle, source=source, flow_in=flow, name=name)
+            with graph.control_dependencies([handle]):
+                after = gen("Identity")(flow, name="gradient_flow")
+            found = TensorArray(
+                self._dtype, handle=handle, flow=after, infer_shape=self._infers_shape, colocate_with_first_write_call=False
+            )
+            found._contents.element_shape = self._contents.element_shape
+            return found
+
+    def read(self, index: Any, name: str | None = None) -> Tensor:
+        """The element of an index."""
+        found: Tensor = gen("TensorArrayReadV3")(
+            handle=self._handle, index=index, flow_in=self._flow, dtype=self._dtype, name=name
+        )
+        if self.element_shape.rank is not None:
+            found.set_shape(self.element_shape)
+        return found
+
+    def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
+        """The array with an element at an index."""
+        with name_scope(name, "TensorArrayWrite", [self._handle, index, value]):
+            value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
+            self._check_type(value)
+            self._merge_element_shape(value.shape)
+            with self._beside(value):
+                flow = gen("TensorArrayWriteV3")(handle=self._handle, index=index, value=value, flow_in=self._flow, name=name)
+            return self._with_flow(flow)
+
+    def _check_type(self, value: Tensor) -> None:
+        if value.dtype.base_dtype is not self._dtype:
+            raise ValueError(
+                f"Input value {value} has dtype {value.dtype.name} which is not compatible with dtype {self._dtype.name}. "
+                "Please see the `TensorArray` documentation."
+                if False
+                else f"TensorArray dtype is {self._dtype.name} but Op is trying to write dtype {value.dtype.name} "
+            )
+
+    def stack(self, name: str | None = None) -> Tensor:
+        """All elements, as one tensor."""
+        from placesim.tf1.creation import range as range_of
+
+        with get_default_graph().colocate_with(self._handle), name_scope(name, "TensorArrayStack", [self._handle]):
+            found = self.gather(range_of(0, self.size()), name=name)
+            if self.element_shape.rank is not None and not self._dynamic_size and self._size is not None:
+                length = constant_value(self._size) if isinstance(self._size, Tensor) else self._size
+                found.set_shape([length, *self.element_shape.as_list()])
+            return found
+
+    def gather(self, indices: Any, name: str | None = None) -> Tensor:
+        """The elements of some indices, as one tensor."""
+        found: Tensor = gen("TensorArrayGatherV3")(
+            handle=self._handle,
+            indices=indices,
+            flow_in=self._flow,
+            dtype=self._dtype,
+            element_shape=self.element_shape,
+            name=name,
+        )
+        if self.element_shape.rank is not None:
+            found.set_shape([None, *self.element_shape.as_list()])
+        return found
+
+    def concat(self, name: str | None = None) -> Tensor:
+        """All elements one after another, along their first dimension."""
+        known = self.element_shape
+        rest = None if known.rank is None else known.as_list()[1:]
+        found: Tensor
+        found, _ = gen("TensorArrayConcatV3")(
+            handle=self._handle, flow_in=self._flow, dtype=self._dtype, element_shape_except0=TensorShape(rest), name=name
+        )
+        if rest is not None:
+            length = None
+            if self._infers_shape:
+                count = constant_value(self.size())
+                first = known.as_list()[0]
+                length = None if count is None or first is None else int(count) * first
+            found.set_shape([length, *rest])
+        return found
+
+    def unstack(self, value: Any, name: str | None = None) -> TensorArray:
+        """The array of the parts of a tensor along its first dimension."""
+        from placesim.tf1.array import shape
+        from placesim.tf1.creation import range as range_of
+
+        with name_scope(name, "TensorArrayUnstack", [self._handle, value]):
+            value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
+            return self.scatter(range_of(0, shape(value)[0]), value, name=name)
+
+    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
+        """The array with the parts of a tensor at some indices."""
+        with name_scope(name, "TensorArrayScatter", [self._handle, value, indices]):
+            value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
+            self._check_type(value)
+            self._merge_element_shape(value.shape[1:])
+            with self._beside(value):
+                flow = gen("TensorArrayScatterV3")(
+                    handle=self._handle, indices=indices, value=value, flow_in=self._flow, name=name
+                )
+            return self._with_flow(flow)
+
+    def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
+        """The array of pieces of a tensor, of some lengths along its first dimension."""
+        from placesim.tf1.math import cast
+
+        with name_scope(name, "TensorArraySplit", [self._handle, value, lengths]):
+            value = convert_to_tensor(value, dtype=self._dtype, name="value")
+            with self._beside(value):
+                lengths = cast(lengths, dtypes.int64)
+                known = constant_value(lengths)
+                if value.shape.rank is not None and known is not None and known.size and known.max() == known.min():
+                    self._merge_element_shape(TensorShape([int(known.flat[0]), *value.shape.as_list()[1:]]))
+                flow = gen("TensorArraySplitV3")(
+                    handle=self._handle, value=value, lengths=lengths, flow_in=self._flow, name=name
+                )
+            return self._with_flow(flow)
+
+    def size(self, name: str | None = None) -> Tensor:
+        """How many elements there are."""
+        if not self._dynamic_size and self._size is not None:
+            return convert_to_tensor(self._size, dtypes.int32)
+        found: Tensor = gen("TensorArraySizeV3")(handle=self._handle, flow_in=self._flow, name=name)
+        return found
+
+    def close(self, name: str | None = None) -> Operation:
+        """Gives the memory back."""
+        found: Operation = gen("TensorArrayCloseV3")(handle=self._handle, name=name)
+        return found
+
+
+def constant_flow() -> Tensor:
+    """The flow of an array that nothing is known of."""
+    return convert_to_tensor(0.0, dtypes.float32)
+
+
+def build_with_flow(array: TensorArray, flow: Tensor) -> TensorArray:
+    """The array as it is when a flow is there."""
+    with name_scope(None, "TensorArray", [array.handle, None, flow]):
+        # TensorFlow makes a new object for it, which takes a name and makes no op
+        pass
+    found = TensorArray.__new__(TensorArray)
+    found.__dict__.update(array.__dict__)
+    found._flow = flow
+    return found

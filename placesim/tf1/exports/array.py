@@ -1,0 +1,43 @@
+"""Sorting, strings, images, assertions."""
+
+from __future__ import annotations
+
+ROWS = {
+    "parsing": (
+        "FixedLenFeature io.FixedLenFeature FixedLenSequenceFeature io.FixedLenSequenceFeature VarLenFeature io.VarLenFeature "
+        "SparseFeature io.SparseFeature parse_example io.parse_example parse_single_example io.parse_single_example"
+    ),
+    "sorting": (
+        "sort argsort searchsorted bincount math.bincount histogram_fixed_width "
+        "confusion_matrix math.confusion_matrix unsorted_segment_mean math.unsorted_segment_mean unsorted_segment_sqrt_n "
+        "math.unsorted_segment_sqrt_n sparse_segment_sum sparse.segment_sum=sparse_segment_sum sparse_segment_mean "
+        "sparse.segment_mean=sparse_segment_mean sparse_segment_sqrt_n sparse.segment_sqrt_n=sparse_segment_sqrt_n"
+    ),
+    "strings": (
+        "string_join strings.join=string_join string_split reduce_join strings.reduce_join regex_replace strings.regex_replace "
+        "strings.regex_full_match string_to_number strings.to_number=string_to_number string_to_hash_bucket "
+        "strings.to_hash_bucket=string_to_hash_bucket strings.length=string_length strings.substr substr decode_raw "
+        "io.decode_raw decode_csv io.decode_csv read_file io.read_file serialize_tensor io.serialize_tensor"
+    ),
+    "images": (
+        "image.random_flip_left_right image.random_flip_up_down image.flip_left_right image.flip_up_down "
+        "image.per_image_standardization image.adjust_brightness image.random_brightness image.adjust_contrast "
+        "image.random_contrast image.convert_image_dtype image.crop_to_bounding_box image.pad_to_bounding_box "
+        "image.resize_image_with_crop_or_pad image.resize_with_crop_or_pad=resize_image_with_crop_or_pad image.ResizeMethod "
+        "image.resize_images image.resize=resize_images image.resize_bilinear image.resize_nearest_neighbor "
+        "image.resize_bicubic image.encode_png io.encode_png image.transpose_image image.transpose=transpose_image"
+    ),
+    "blocks": (
+        "space_to_depth nn.space_to_depth depth_to_space nn.depth_to_space space_to_batch nn.space_to_batch batch_to_space "
+        "extract_image_patches image.extract_image_patches"
+    ),
+    "assertions": (
+        "assert_equal debugging.assert_equal assert_none_equal debugging.assert_none_equal assert_less debugging.assert_less "
+        "assert_less_equal debugging.assert_less_equal assert_greater debugging.assert_greater assert_greater_equal "
+        "debugging.assert_greater_equal assert_positive debugging.assert_positive assert_negative debugging.assert_negative "
+        "assert_non_negative debugging.assert_non_negative assert_non_positive debugging.assert_non_positive assert_type "
+        "debugging.assert_type assert_integer debugging.assert_integer assert_rank debugging.assert_rank assert_rank_at_least "
+        "debugging.assert_rank_at_least assert_scalar debugging.assert_scalar ensure_shape Print verify_tensor_all_finite "
+        "debugging.assert_all_finite=verify_tensor_all_finite"
+    ),
+}

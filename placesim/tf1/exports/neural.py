@@ -1,0 +1,30 @@
+"""Neural networks."""
+
+from __future__ import annotations
+
+ROWS = {
+    "nn.activations": (
+        "nn.relu6 nn.leaky_relu nn.crelu nn.swish nn.silu=swish nn.softmax math.softmax nn.log_softmax math.log_softmax "
+        "nn.bias_add nn.xw_plus_b nn.relu_layer nn.top_k math.top_k nn.in_top_k math.in_top_k nn.zero_fraction "
+        "math.zero_fraction"
+    ),
+    "nn.normalization": (
+        "nn.l2_normalize math.l2_normalize linalg.l2_normalize nn.moments nn.weighted_moments nn.sufficient_statistics "
+        "nn.normalize_moments nn.batch_normalization nn.batch_norm_with_global_normalization nn.fused_batch_norm nn.dropout"
+    ),
+    "nn.losses": (
+        "nn.softmax_cross_entropy_with_logits nn.softmax_cross_entropy_with_logits_v2 "
+        "nn.sparse_softmax_cross_entropy_with_logits nn.sigmoid_cross_entropy_with_logits "
+        "nn.weighted_cross_entropy_with_logits nn.log_poisson_loss"
+    ),
+    "nn.convolutions": (
+        "nn.conv1d nn.conv2d nn.conv3d nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose nn.conv2d_backprop_filter "
+        "nn.conv2d_backprop_input nn.atrous_conv2d nn.convolution nn.depthwise_conv2d nn.depthwise_conv2d_native "
+        "nn.separable_conv2d nn.dilation2d nn.erosion2d nn.with_space_to_batch"
+    ),
+    "nn.pooling": (
+        "nn.max_pool nn.avg_pool nn.max_pool1d nn.avg_pool1d nn.max_pool2d nn.avg_pool2d=avg_pool nn.max_pool3d nn.avg_pool3d "
+        "nn.max_pool_v2 nn.avg_pool_v2 nn.max_pool_with_argmax nn.pool nn.fractional_max_pool nn.fractional_avg_pool"
+    ),
+    "nn.embedding": "nn.embedding_lookup",
+}

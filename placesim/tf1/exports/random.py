@@ -1,0 +1,17 @@
+"""Random tensors, clipping."""
+
+from __future__ import annotations
+
+ROWS = {
+    "random_stateless": (
+        "random.stateless_uniform=stateless_random_uniform random.stateless_normal=stateless_random_normal "
+        "random.stateless_truncated_normal=stateless_truncated_normal"
+    ),
+    "random_ops": (
+        "random_normal random.normal=random_normal truncated_normal random.truncated_normal=truncated_normal random_uniform "
+        "random.uniform=random_uniform random_shuffle random.shuffle=random_shuffle random_crop image.random_crop=random_crop "
+        "random.crop=random_crop multinomial random.multinomial=multinomial random.categorical random_gamma "
+        "random.gamma=random_gamma random_poisson random.poisson=random_poisson"
+    ),
+    "clipping": "clip_by_value clip_by_norm clip_by_average_norm global_norm clip_by_global_norm linalg.global_norm",
+}

@@ -1,0 +1,385 @@
+"""`tf.gradients`: the walk from the ys backwards to the xs, op by op, in TensorFlow's order."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.gradients.aggregation import AggregationMethod, aggregate
+from placesim.tf1.gradients.registry import GradientFunction, lookup
+from placesim.tf1.gradients.variables import variable_shape
+from placesim.tf1.graph import get_default_graph
+from placesim.tf1.grouping import gated
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.sparse_values import IndexedSlices
+from placesim.tf1.tensor import Operation, Tensor
+
+tf: Any = namespace("")
+
+
+class UnconnectedGradients:
+    """What a gradient is where y does not depend on x: `tf.UnconnectedGradients`."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+    def __new__(cls, value: Any) -> Any:
+        """The member of this value.  Raises ValueError for what is none."""
+        if value not in (cls.NONE, cls.ZERO):
+            raise ValueError(f"{value!r} is not a valid UnconnectedGradients")
+        return value
+
+
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str | None = "gradients",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: int | None = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: Any = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """The sum of the derivatives of the ys with regard to each x: tensors, IndexedSlices, or None where there is none.
+
+    Raises LookupError where an op on the way has no gradient, ValueError and TypeError in TensorFlow's words.
+    """
+    if unconnected_gradients not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
+        raise ValueError(f"Unknown value for unconnected_gradients: {unconnected_gradients!r}")
+    ys, xs = _as_list(ys), _as_list(xs)
+    stop = [] if stop_gradients is None else _as_list(stop_gradients)
+    seeds = [None] * len(ys) if grad_ys is None else _as_list(grad_ys)
+    if len(seeds) != len(ys):
+        raise ValueError(f"Length mismatch. Passed {len(seeds)} grad_ys for {len(ys)} ys")
+    with name_scope(name, "gradients", [*ys, *xs, *stop, *seeds]):
+        tensors = _convert_all(ys, "y")
+        sources = _convert_all([_differentiated(x) for x in xs], "x", as_ref=True)
+        stops = _convert_all([_differentiated(x) for x in stop], "stop_gradient", as_ref=True)
+        walk = _Walk(sources, stops, colocate_gradients_with_ops, gate_gradients, aggregation_method)
+        seeds = [seed if seed is None else _convert(seed, f"grad_y_{i}") for i, seed in enumerate(seeds)]
+        walk.run(tensors, [walk.seed(i, y, seed) for i, (y, seed) in enumerate(zip(tensors, seeds, strict=True))])
+    return [walk.found(x, unconnected_gradients == UnconnectedGradients.ZERO) for x in sources]
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _differentiated(value: Any) -> Any:
+    """What of a variable is differentiated: a resource variable's handle."""
+    return value.handle if getattr(value, "handle", None) is not None and not isinstance(value, Tensor) else value
+
+
+def _convert(value: Any, name: str, as_ref: bool = False) -> Any:
+    return value if isinstance(value, IndexedSlices) else convert_to_tensor(value, name=name, as_ref=as_ref)
+
+
+def _convert_all(values: Sequence[Any], name: str, as_ref: bool = False) -> list[Any]:
+    return [_convert(value, f"{name}_{i}", as_ref) for i, value in enumerate(values)]
+
+
+_TRAINABLE_TYPES = "float16 float32 float64 bfloat16 complex64 complex128 resource variant float8_e5m2 float8_e4m3fn"
+_TRAINABLE = frozenset(_TRAINABLE_TYPES.split())
+
+
+def is_trainable(tensor: Tensor) -> bool:
+    """Whether a tensor's type can have a gradient."""
+    return tensor.dtype.base_dtype.name in _TRAINABLE
+
+
+def gradient_function(op: Operation) -> GradientFunction | None:
+    """The function for an op: its own, that of its attr `_gradient_op_type`, or its type's.  LookupError for none."""
+    if not op.inputs:
+        return None
+    if op._gradient_function is not None:
+        own: GradientFunction = op._gradient_function
+        return own
+    try:
+        named = op.get_attr("_gradient_op_type")
+    except ValueError:
+        return lookup(op.type)
+    return lookup(named.decode() if isinstance(named, bytes) else named)
+
+
+class _Walk:
+    """One call of `gradients`: what each op's outputs have received, and whose turn it is."""
+
+    def __init__(
+        self, xs: list[Tensor], stops: list[Tensor], colocate: bool, gate: bool, aggregation_method: int | None
+    ) -> None:
+        self.graph = get_default_graph()
+        self.xs = xs
+        self.stops = stops
+        self.colocate = colocate
+        self.gate = gate
+        self.method = AggregationMethod.DEFAULT if aggregation_method is None else aggregation_method
+        self.received: dict[Operation, list[Any]] = {}
+        self.pending: dict[Operation, int] = defaultdict(int)
+        self.queue: deque[Operation] = deque()
+        self.loops: Any = None
+
+    @contextmanager
+    def colocated_with(self, op: Operation) -> Iterator[None]:
+        """The scope that the gradients of an op are made in."""
+        if not self.colocate:
+            yield
+            return
+        with self.graph.colocate_with(op):
+            yield
+
+    def seed(self, index: int, y: Any, given: Any) -> Any:
+        """The gradient that the walk starts with at a y: ones, unless one is given."""
+        name = f"grad_ys_{index}"
+        with self.colocated_with(y.op):
+            if given is None:
+                if y.dtype.is_complex:
+                    raise TypeError(f"Gradients of complex tensors ({y}) must set grad_ys (y.dtype = {y.dtype.name})")
+                return tf.ones(tf.shape(y), dtype=y.dtype.base_dtype, name=name)
+            _check_seed(y, given)
+            if isinstance(given, IndexedSlices):
+                indices = tf.identity(given.indices, name=f"{name}_indices")
+                values = tf.identity(given.values, name=f"{name}_values")
+                shape = given.dense_shape
+                return IndexedSlices(values, indices, shape if shape is None else tf.identity(shape, name=f"{name}_shape"))
+            return tf.identity(given, name=name)
+
+    # --- which ops, and when ---------------------------------------------------------------------------------------------
+
+    def _reached(self) -> set[Operation]:
+        """The ops that depend on the xs by tensors that can have gradients."""
+        reached: set[Operation] = set()
+        queue = deque(x.op for x in self.xs)
+        while queue:
+            op = queue.popleft()
+            if op in reached:
+                continue
+            reached.add(op)
+            for output in op.outputs:
+                if is_trainable(output):
+                    queue.extend(output.consumers())
+        return reached
+
+    def _count_pending(self, targets: list[Operation]) -> set[Operation]:
+        """Counts, for each op between xs and ys, how many of their uses are still to come; gives the ys' ops among them."""
+        reached = self._reached()
+        reachable = {op for op in targets if op in reached}
+        between: dict[Operation, None] = {}
+        queue = deque(targets)
+        while queue:
+            op = queue.popleft()
+            if op in reached:
+                reached.discard(op)
+                between[op] = None
+                queue.extend(tensor.op for tensor in op.inputs)
+        self._make_loops(between)
+        for op in between:
+            for tensor in op.inputs:
+                if tensor.op in between:
+                    self.pending[tensor.op] += 1
+        return reachable
+
+    def _make_loops(self, between: dict[Operation, None]) -> None:
+        if any(op.type in ("Exit", "RefExit") for op in between):
+            from placesim.tf1.gradients.loop_state import LoopGradients
+
+            self.loops = LoopGradients(self.colocated_with)
+            self.loops.add_loops(between)
+
+    def run(self, ys: list[Any], seeds: list[Any]) -> None:
+        """Goes from the ys to the xs."""
+        targets = [y.op for y in ys]
+        reachable = self._count_pending(targets)
+        for y, grad in zip(ys, seeds, strict=True):
+            self._receive(y.values if isinstance(y, IndexedSlices) else y, grad)
+        started: dict[Operation, None] = {}
+        for op in targets:
+            if self.pending[op] == 0 and op in reachable:
+                started[op] = None
+        self.queue.extend(started)
+        if self.loops is not None:
+            for output in self.loops.process_unused_exits(self.pending, set(started)):
+                if is_trainable(output):
+                    self._receive(output, self.loops.zeros_for_exit(output))
+                    self.queue.append(output.op)
+        stop_ops = {x.op for x in self.stops}
+        stop_ops |= {x.op for x in self.xs if not any(self.pending[tensor.op] > 0 for tensor in x.op.inputs)}
+        while self.queue:
+            op = self.queue.popleft()
+            with self.colocated_with(op):
+                self._take(op, stop_ops)
+        if self.loops is not None:
+            self.loops.post_process()
+
+    def _take(self, op: Operation, stop_ops: set[Operation]) -> None:
+        loops = self.loops
+        if loops is not None:
+            loops.enter(op, before=True)
+        out_grads = self._aggregated(op)
+        if loops is not None:
+            loops.exit(op, before=True)
+        function = None
+        has_gradients = any(grad is not None and grad != [] for grad in out_grads)
+        calls = op.type in self.graph.functions
+        if has_gradients and op not in stop_ops:
+            try:
+                function = gradient_function(op)
+            except LookupError:
+                if not calls:
+                    raise LookupError(_NO_GRADIENT.format(op=op)) from None
+        if loops is not None:
+            loops.enter(op, before=False)
+        if has_gradients and (function is not None or (calls and op not in stop_ops)):
+            in_grads = self._differentiate(op, function, out_grads)
+        else:
+            in_grads = [None] * len(op.inputs)
+        for index, (tensor, grad) in enumerate(zip(op.inputs, in_grads, strict=True)):
+            if grad is not None:
+                _check_shape(op, index, tensor, grad)
+                self._receive(tensor, grad)
+        if loops is not None:
+            loops.exit(op, before=False)
+        self._release_inputs(op)
+
+    def _differentiate(self, op: Operation, function: GradientFunction | None, out_grads: list[Any]) -> list[Any]:
+        for index, grad in enumerate(out_grads):
+            if (grad is None or grad == []) and (function is None or is_trainable(op.outputs[index])):
+                out_grads[index] = self._zeros(op, index)
+        with name_scope(op.name + "_grad"):
+            if function is not None:
+                in_grads = function(op, *out_grads)
+            else:
+                from placesim.tf1.gradients.functions import symbolic_gradient
+
+                in_grads = symbolic_gradient(op, out_grads)
+            in_grads = _as_list(in_grads)
+            if op.type not in ("While", "StatelessWhile") and len(in_grads) != len(op.inputs):
+                raise ValueError(
+                    f"Num gradients {len(in_grads)} generated for op {op.node_def} do not match num inputs {len(op.inputs)}"
+                )
+            if self.gate and sum(grad is not None for grad in in_grads) > 1:
+                with self.graph.device(None), self.graph.colocate_with(None, ignore_existing=True):
+                    in_grads = gated(in_grads)
+        return in_grads
+
+    def _zeros(self, op: Operation, index: int) -> Any:
+        """The gradient of an output that nothing was asked of."""
+        from placesim.tf1.gradients.conditions import zeros_like_output
+
+        return zeros_like_output(op, index) if self.loops is None else self.loops.zeros_like_output(op, index)
+
+    def _release_inputs(self, op: Operation) -> None:
+        """Queues the ops of the inputs whose uses are all done now."""
+        for tensor in op.inputs:
+            source = tensor.op
+            self.pending[source] -= 1
+            ready = self.pending[source] == 0
+            if self.loops is not None and not ready:
+                ready = self.pending[source] > 0 and self.loops.is_loop_switch(source)
+            if not ready:
+                continue
+            if source.type not in ("Exit", "RefExit") or self.loops is None:
+                self.queue.append(source)
+                continue
+            for output, is_used in self.loops.exits_due(tensor, self._has_gradients):
+                if not is_used and is_trainable(output):
+                    self._receive(output, self.loops.zeros_for_exit(output))
+                self.queue.append(output.op)
+
+    # --- what was received ---------------------------------------------------------------------------------------------------
+
+    def _receive(self, tensor: Tensor, grad: Any) -> None:
+        op = tensor.op
+        lists = self.received.get(op)
+        if lists is None:
+            lists = self.received[op] = [[] for _ in op.outputs]
+        if isinstance(lists[tensor.value_index], list):
+            lists[tensor.value_index].append(grad)
+        else:
+            # A loop's switch is taken twice: what comes the second time around replaces the first.
+            lists[tensor.value_index] = grad
+
+    def _has_gradients(self, op: Operation) -> bool:
+        for grads in self.received.get(op, ()):
+            if grads is not None and (not isinstance(grads, list) or any(grad is not None for grad in grads)):
+                return True
+        return False
+
+    def _aggregated(self, op: Operation) -> list[Any]:
+        """What the outputs of an op received, each list summed."""
+        lists = self.received.get(op)
+        if lists is None:
+            return [[] for _ in op.outputs]
+        if self.method not in (0, 1, 2):
+            raise ValueError(f"Invalid `aggregation_method` specified {self.method}. Accepted values are [0, 1, 2].")
+        for index, grads in enumerate(lists):
+            if isinstance(grads, list):
+                lists[index] = aggregate([grad for grad in grads if grad is not None], op, self.method) if grads else None
+        return list(lists)
+
+    def found(self, x: Tensor, zero_if_none: bool) -> Any:
+        """The gradient of an x."""
+        lists = self.received.get(x.op)
+        grad = None if lists is None else lists[x.value_index]
+        if isinstance(grad, list):
+            grad = None
+        if grad is None and zero_if_none:
+            return _zeros_of(x)
+        return grad
+
+
+def _zeros_of(x: Tensor) -> Any:
+    if x.dtype.base_dtype.name == "resource":
+        shape, dtype = variable_shape(x, with_dtype=True)
+        return tf.zeros(shape, dtype)
+    return tf.zeros_like(x)
+
+
+_NO_GRADIENT = (
+    "No gradient defined for operation'{op.name}' (op type: {op.type}). In general every operation must have an associated "
+    "`@tf.RegisterGradient` for correct autodiff, which this op is lacking. If you want to pretend this operation is a "
+    "constant in your program, you may insert `tf.stop_gradient`. This can be useful to silence the error in cases where you "
+    "know gradients are not needed, e.g. the forward pass of tf.custom_gradient. Please see more details in "
+    "https://www.tensorflow.org/api_docs/python/tf/custom_gradient."
+)
+
+
+def _check_seed(y: Tensor, grad: Any) -> None:
+    """TypeError where the type of a given gradient cannot be that of its y."""
+    of_y, given = y.dtype, grad.dtype
+    if of_y.is_floating or of_y.is_integer:
+        if not given.is_floating and not given.is_integer:
+            raise TypeError(
+                f"Gradient type {given.name} generated for real or integer-valued tensor {y} with type {of_y.name} must be "
+                "real or integer"
+            )
+    elif of_y.is_complex:
+        if not given.is_complex:
+            raise TypeError(
+                f"Gradient type {given.name} generated for complex-valued tensor {y} with type {of_y.name} must be real"
+            )
+    elif of_y.name == "variant":
+        if given.name != "variant":
+            raise TypeError(
+                f"Gradient type {given.name} generated for variant tensor {y} with type {of_y.name} must be variant"
+            )
+    elif of_y.name != "resource":
+        raise TypeError(f"Tensor {y} with type {of_y.name} must be numeric to obtain a default gradient")
+
+
+def _check_shape(op: Operation, index: int, tensor: Tensor, grad: Any) -> None:
+    """Tells a gradient the static shape of its tensor.  Raises ValueError where both can't be."""
+    if not isinstance(grad, Tensor) or tensor.dtype.base_dtype.name == "resource":
+        return
+    try:
+        grad.set_shape(tensor.shape)
+    except ValueError:
+        raise ValueError(
+            "Incompatible shapes between op input and calculated input gradient. Forward operation: "
+            f"{op.name}. Input index: {index}. Original input shape: {tensor.shape}. Calculated input gradient shape: "
+            f"{grad.shape}"
+        ) from None

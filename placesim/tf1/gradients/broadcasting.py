@@ -1,0 +1,79 @@
+"""What a gradient costs that was broadcast on its way forward: it is summed over what the input lacked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from placesim.tf1.generated import gen
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.sparse_values import IndexedSlices
+
+tf: Any = namespace("")
+
+
+class Reduction(NamedTuple):
+    """How a gradient of the output's shape becomes one of the input's."""
+
+    shape: Any
+    """The input's shape, a tensor."""
+    axes: Any
+    """What is summed: a list where the static shapes tell, else a tensor."""
+    needed: bool
+
+    def of(self, grad: Any) -> Any:
+        """The gradient of the input."""
+        if not self.needed or grad is None:
+            return grad
+        return tf.reshape(tf.reduce_sum(grad, self.axes, keepdims=True), self.shape)
+
+
+def same_static_shapes(x: Any, y: Any, grad: Any) -> bool:
+    """Whether all three are known to be of one shape, so that nothing was broadcast."""
+    if isinstance(grad, IndexedSlices):
+        return False
+    shapes = [tensor.shape for tensor in (x, y, grad)]
+    return all(shape.is_fully_defined() for shape in shapes) and shapes[0] == shapes[1] == shapes[2]
+
+
+def reductions(x: Any, y: Any) -> tuple[Reduction, Reduction]:
+    """How the gradients of a broadcast operation's two inputs are reduced; its nodes are made at once, the sums by `of`."""
+    x_shape, y_shape = tf.shape(x), tf.shape(y)
+    static = _static_axes(_sizes(x), _sizes(y))
+    if static is None:
+        x_axes, y_axes = gen("BroadcastGradientArgs")(x_shape, y_shape)
+        return Reduction(x_shape, x_axes, True), Reduction(y_shape, y_axes, True)
+    (x_static, x_needed), (y_static, y_needed) = static
+    return Reduction(x_shape, x_static, x_needed), Reduction(y_shape, y_static, y_needed)
+
+
+def reduced(x: Any, y: Any, x_grad: Any, y_grad: Any) -> list[Any]:
+    """The two gradients, each reduced to its input's shape."""
+    x_reduction, y_reduction = reductions(x, y)
+    return [x_reduction.of(x_grad), y_reduction.of(y_grad)]
+
+
+def _sizes(tensor: Any) -> list[int | None] | None:
+    return None if tensor.shape.rank is None else tensor.shape.as_list()
+
+
+def _static_axes(
+    x: Sequence[int | None] | None, y: Sequence[int | None] | None
+) -> tuple[tuple[list[int], bool], tuple[list[int], bool]] | None:
+    """For each input the axes to sum over and whether anything is to be done; None where the static shapes do not tell."""
+    if x is None or y is None:
+        return None
+    rank = max(len(x), len(y))
+    axes: tuple[list[int], list[int]] = ([], [])
+    padded_x = [1] * (rank - len(x)) + list(x)
+    padded_y = [1] * (rank - len(y)) + list(y)
+    for axis, (of_x, of_y) in enumerate(zip(padded_x, padded_y, strict=True)):
+        if of_x == of_y and of_x is not None:
+            continue
+        if of_x == 1:
+            axes[0].append(axis)
+        elif of_y == 1:
+            axes[1].append(axis)
+        else:
+            return None
+    return (axes[0], bool(axes[0]) or len(x) < rank), (axes[1], bool(axes[1]) or len(y) < rank)

@@ -1,0 +1,30 @@
+"""Gradients of what was computed in a branch of a conditional: zeros are made in the branch that ran."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.generated import gen
+from placesim.tf1.gradients.variables import variable_shape
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.scopes import control_dependencies
+from placesim.tf1.tensor import Operation
+
+tf: Any = namespace("")
+
+
+def zeros_like_output(op: Operation, index: int) -> Any:
+    """Zeros for an output that nothing was asked of."""
+    output = op.outputs[index]
+    context = op._get_control_flow_context()
+    if context is None:
+        return tf.zeros_like(output, optimize=False)
+    switched = gen("Switch")(op.inputs[0], context.pred)[1 - context.branch]
+    pivot = tf.identity(switched)
+    if output.dtype.base_dtype.name == "resource":
+        with control_dependencies([pivot]):
+            shape, dtype = variable_shape(switched, with_dtype=True)
+            return tf.zeros(shape, dtype)
+    shape = gen("Shape")(switched)
+    with control_dependencies([pivot]):
+        return tf.zeros(shape, dtype=output.dtype.base_dtype)

@@ -1,0 +1,419 @@
+"""Gradients of neural networks' ops: activations, convolutions, pooling, normalisation, cross entropies, top k."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from placesim.tf1.constant_values import constant_value
+from placesim.tf1.generated import gen
+from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.scopes import control_dependencies
+
+tf: Any = namespace("")
+
+
+def _attrs(op: Any, names: Sequence[str]) -> dict[str, Any]:
+    return {name: op.get_attr(name) for name in names}
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _of_output(op_name: str) -> GradientFunction:
+    return lambda op, grad: gen(op_name)(grad, op.outputs[0])
+
+
+def _of_input(op_name: str, *attrs: str) -> GradientFunction:
+    return lambda op, grad: gen(op_name)(grad, op.inputs[0], **_attrs(op, attrs))
+
+
+# --- activations -------------------------------------------------------------------------------------------------------------
+
+
+def _piecewise_grad(op_name: str, *attrs: str) -> GradientFunction:
+    """Of the gradients of activations made of straight lines: there is no curvature."""
+
+    def gradient(op: Any, grad: Any) -> list[Any]:
+        x = op.inputs[1]
+        return [gen(op_name)(grad, x, **_attrs(op, attrs)), tf.zeros_like(x)]
+
+    return gradient
+
+
+def _exponential_grad(op_name: str) -> GradientFunction:
+    def gradient(op: Any, grad: Any) -> list[Any]:
+        inner, x = op.inputs
+        return [
+            gen(op_name)(grad, x),
+            tf.where(x < 0, grad * inner, tf.zeros_like(x)),
+        ]
+
+    return gradient
+
+
+def _softplus(op: Any, grad: Any) -> Any:
+    return grad * tf.sigmoid(op.inputs[0])
+
+
+def _softplus_grad(op: Any, grad: Any) -> list[Any]:
+    inner, x = op.inputs
+    with control_dependencies([grad]):
+        inner_grad = gen("SoftplusGrad")(grad, x)
+        return [inner_grad, grad * inner / (tf.exp(-x) + 2.0 + tf.exp(x))]
+
+
+def _softmax(op: Any, grad: Any) -> Any:
+    softmax = op.outputs[0]
+    summed = tf.reduce_sum(grad * softmax, -1, keepdims=True)
+    return (grad - summed) * softmax
+
+
+def _log_softmax(op: Any, grad: Any) -> Any:
+    softmax = tf.exp(op.outputs[0])
+    return grad - tf.reduce_sum(grad, -1, keepdims=True) * softmax
+
+
+def _bias_add(op: Any, grad: Any) -> list[Any]:
+    return [grad, gen("BiasAddGrad")(grad, data_format=_text(op.get_attr("data_format")))]
+
+
+def _bias_add_v1(op: Any, grad: Any) -> list[Any]:
+    over = tf.range(tf.rank(grad) - 1)
+    return [grad, tf.reduce_sum(grad, over)]
+
+
+def _bias_add_grad(op: Any, grad: Any) -> Any:
+    shape, bias_shape = tf.shape(op.inputs[0]), tf.shape(grad)
+    if _text(op.get_attr("data_format")) == "NCHW":
+        expanded = tf.concat([tf.ones_like(shape[:1]), bias_shape, tf.ones_like(shape[2:])], 0)
+        repeats = tf.concat([shape[:1], [1], shape[2:]], 0)
+    else:
+        expanded = tf.concat([tf.ones_like(shape[:-1]), bias_shape], 0)
+        repeats = tf.concat([shape[:-1], [1]], 0)
+    return tf.tile(tf.reshape(grad, expanded), repeats)
+
+
+# --- convolutions ------------------------------------------------------------------------------------------------------------
+
+_CONV = ("dilations", "strides", "padding", "explicit_paddings", "use_cudnn_on_gpu", "data_format")
+_CONV_3D = ("dilations", "strides", "padding", "data_format")
+_DEPTHWISE = ("strides", "padding", "explicit_paddings", "data_format", "dilations")
+
+
+def _convolution(back_input: str, back_filter: str, names: Sequence[str]) -> GradientFunction:
+    def gradient(op: Any, grad: Any) -> list[Any]:
+        attrs = _attrs(op, names)
+        x_shape, filter_shape = tf.shape_n([op.inputs[0], op.inputs[1]])
+        x_grad = gen(back_input)(x_shape, op.inputs[1], grad, **attrs)
+        return [x_grad, gen(back_filter)(op.inputs[0], filter_shape, grad, **attrs)]
+
+    return gradient
+
+
+def _convolution_back_input(forward: str, back_filter: str, names: Sequence[str]) -> GradientFunction:
+    def gradient(op: Any, grad: Any) -> list[Any]:
+        attrs = _attrs(op, names)
+        filter_grad = gen(back_filter)(grad, tf.shape(op.inputs[1]), op.inputs[2], **attrs)
+        return [None, filter_grad, gen(forward)(grad, op.inputs[1], **attrs)]
+
+    return gradient
+
+
+def _convolution_back_filter(forward: str, back_input: str, names: Sequence[str]) -> GradientFunction:
+    def gradient(op: Any, grad: Any) -> list[Any]:
+        attrs = _attrs(op, names)
+        x_grad = gen(back_input)(tf.shape(op.inputs[0]), grad, op.inputs[2], **attrs)
+        return [x_grad, None, gen(forward)(op.inputs[0], grad, **attrs)]
+
+    return gradient
+
+
+def _depthwise(op: Any, grad: Any) -> list[Any]:
+    attrs = _attrs(op, _DEPTHWISE)
+    x, kernel = op.inputs
+    x_grad = gen("DepthwiseConv2dNativeBackpropInput")(tf.shape(x), kernel, grad, **attrs)
+    return [x_grad, gen("DepthwiseConv2dNativeBackpropFilter")(x, tf.shape(kernel), grad, **attrs)]
+
+
+def _dilation(op: Any, grad: Any) -> list[Any]:
+    attrs = _attrs(op, ("strides", "rates", "padding"))
+    x_grad = gen("Dilation2DBackpropInput")(*op.inputs, grad, **attrs)
+    return [x_grad, gen("Dilation2DBackpropFilter")(*op.inputs, grad, **attrs)]
+
+
+# --- pooling -----------------------------------------------------------------------------------------------------------------
+
+_POOL = ("ksize", "strides", "padding", "data_format")
+
+
+def _max_pool(back: str, names: Sequence[str]) -> GradientFunction:
+    return lambda op, grad: gen(back)(op.inputs[0], op.outputs[0], grad, **_attrs(op, names))
+
+
+def _max_pool_v2(op: Any, grad: Any) -> list[Any]:
+    x, ksize, strides = op.inputs
+    attrs = _attrs(op, ("padding", "data_format"))
+    return [gen("MaxPoolGradV2")(x, op.outputs[0], grad, ksize, strides, **attrs), None, None]
+
+
+def _max_pool_grad(back: str, names: Sequence[str]) -> GradientFunction:
+    """Of a max pool's gradient with regard to the gradient it was given: there is none for the values."""
+
+    def gradient(op: Any, grad: Any) -> list[Any]:
+        zeros = [tf.zeros_like(tensor) for tensor in op.inputs[:2]]
+        return [*zeros, gen(back)(op.inputs[0], op.inputs[1], grad, **_attrs(op, names))]
+
+    return gradient
+
+
+def _max_pool_grad_v2(op: Any, grad: Any) -> list[Any]:
+    ksize, strides = op.inputs[3:]
+    zeros = [tf.zeros_like(tensor) for tensor in op.inputs[:2]]
+    attrs = _attrs(op, ("padding", "data_format"))
+    return [*zeros, gen("MaxPoolGradGradV2")(op.inputs[0], op.inputs[1], grad, ksize, strides, **attrs), None, None]
+
+
+def _average_pool(back: str) -> GradientFunction:
+    return lambda op, grad: gen(back)(tf.shape(op.inputs[0]), grad, **_attrs(op, _POOL))
+
+
+def _average_pool_grad(forward: str) -> GradientFunction:
+    def gradient(op: Any, grad: Any) -> list[Any]:
+        return [gen("StopGradient")(op.inputs[0]), gen(forward)(grad, **_attrs(op, _POOL))]
+
+    return gradient
+
+
+def _max_pool_with_argmax(op: Any, grad: Any, _: Any) -> Any:
+    attrs = _attrs(op, ("ksize", "strides", "padding", "include_batch_in_index"))
+    return gen("MaxPoolGradWithArgmax")(op.inputs[0], grad, op.outputs[1], **attrs)
+
+
+def _fractional_max_pool(op: Any, grad: Any, *_: Any) -> Any:
+    outputs = op.outputs
+    return gen("FractionalMaxPoolGrad")(op.inputs[0], outputs[0], grad, outputs[1], outputs[2], op.get_attr("overlapping"))
+
+
+def _fractional_average_pool(op: Any, grad: Any, *_: Any) -> Any:
+    shape = op.inputs[0].shape.as_list()
+    return gen("FractionalAvgPoolGrad")(shape, grad, op.outputs[1], op.outputs[2], op.get_attr("overlapping"))
+
+
+# --- normalisation -----------------------------------------------------------------------------------------------------------
+
+
+def _local_response(op: Any, grad: Any) -> Any:
+    attrs = _attrs(op, ("depth_radius", "bias", "alpha", "beta"))
+    return gen("LRNGrad")(grad, op.inputs[0], op.outputs[0], **attrs)
+
+
+def _batch_norm_old(op: Any, grad: Any) -> list[Any]:
+    x, mean, variance, _, gamma = op.inputs
+    attrs = _attrs(op, ("variance_epsilon", "scale_after_normalization"))
+    x_grad, mean_grad, variance_grad, beta_grad, gamma_grad = gen("BatchNormWithGlobalNormalizationGrad")(
+        x, mean, variance, gamma, grad, **attrs
+    )
+    return [x_grad, mean_grad, variance_grad, beta_grad, gamma_grad]
+
+
+def _fused_batch_norm(version: int) -> GradientFunction:
+    back = gen("FusedBatchNormGrad" + ("" if version == 1 else f"V{version}"))
+
+    def gradient(op: Any, *grads: Any) -> list[Any]:
+        x, y_grad = op.inputs[0], grads[0]
+        scale = op.inputs[1]
+        epsilon = op.get_attr("epsilon")
+        data_format = _text(op.get_attr("data_format"))
+        training = op.get_attr("is_training")
+        saved = [op.outputs[3], op.outputs[4]] if training else [op.inputs[3], op.inputs[4]]
+        reserved = [op.outputs[5]] if version == 3 else []
+        # Outside training the kernels take channels last only.
+        back_and_forth = None if training else _CHANNELS_FIRST.get(data_format)
+        if back_and_forth is not None:
+            to_last, to_first = back_and_forth
+            x = tf.transpose(x, to_last)
+            y_grad = tf.transpose(y_grad, to_last)
+            data_format = "NHWC" if data_format == "NCHW" else "NDHWC"
+        x_grad, scale_grad, offset_grad, *_ = back(
+            y_grad, x, scale, *saved, *reserved, epsilon=epsilon, data_format=data_format, is_training=training
+        )
+        if back_and_forth is not None:
+            x_grad = tf.transpose(x_grad, to_first)
+        return [x_grad, scale_grad, offset_grad, None, None]
+
+    return gradient
+
+
+_CHANNELS_FIRST = {
+    "NCHW": ([0, 2, 3, 1], [0, 3, 1, 2]),
+    "NCDHW": ([0, 2, 3, 4, 1], [0, 4, 1, 2, 3]),
+}
+
+
+def _fused_batch_norm_grad(op: Any, *grads: Any) -> list[Any]:
+    """Second derivatives of a batch norm, from its formula's parts."""
+    from placesim.tf1.gradients.batch_norm import second_derivatives
+
+    return second_derivatives(op, *grads)
+
+
+# --- cross entropies ---------------------------------------------------------------------------------------------------------
+
+
+def _broadcast_mul(vector: Any, matrix: Any) -> Any:
+    return tf.expand_dims(vector, -1) * matrix
+
+
+def _is_zero(tensor: Any) -> bool:
+    """Whether a gradient is nothing: the zeros that stand for an output that nobody differentiated."""
+    if tensor.op.type in ("ZerosLike", "Zeros"):
+        return True
+    value = constant_value(tensor)
+    return value is not None and not value.any()
+
+
+def _softmax_cross_entropy(op: Any, loss_grad: Any, backprop_grad: Any) -> list[Any]:
+    logits, backprop = op.inputs[0], op.outputs[1]
+    grad = _broadcast_mul(loss_grad, backprop)
+    if backprop_grad is not None and not _is_zero(backprop_grad):
+        softmax = gen("Softmax")(logits)
+        product = tf.matmul(tf.expand_dims(backprop_grad, 1), tf.expand_dims(softmax, 2))
+        grad += (backprop_grad - tf.squeeze(product, axis=1)) * softmax
+    return [grad, _broadcast_mul(loss_grad, -gen("LogSoftmax")(logits))]
+
+
+def _sparse_softmax_cross_entropy(op: Any, loss_grad: Any, backprop_grad: Any) -> list[Any]:
+    logits, backprop = op.inputs[0], op.outputs[1]
+    grad = _broadcast_mul(loss_grad, backprop)
+    if backprop_grad is not None and not _is_zero(backprop_grad):
+        softmax = gen("Softmax")(logits)
+        product = tf.matmul(tf.expand_dims(backprop_grad, 1), tf.expand_dims(softmax, 2))
+        grad += (backprop_grad - tf.squeeze(product, axis=1)) * softmax
+    return [grad, None]
+
+
+def _ctc(op: Any, loss_grad: Any, _: Any) -> list[Any]:
+    # The kernel has computed the gradient beside the loss; what it does not have is a gradient of that.
+    inner = gen("PreventGradient")(
+        op.outputs[1],
+        message="Currently there is no way to take the second  derivative of ctc_loss due to the fused implementation's "
+        "interaction  with tf.gradients()",
+    )
+    return [_broadcast_mul(loss_grad, inner), None, None, None]
+
+
+# --- order -------------------------------------------------------------------------------------------------------------------
+
+
+def _top_k(op: Any, grad: Any, _: Any) -> list[Any]:
+    x, indices = op.inputs[0], op.outputs[1]
+    shape, indices_shape = tf.shape(x), tf.shape(indices)
+    last = tf.gather(tf.cast(indices_shape, "int64"), tf.size(indices_shape) - 1)
+    flat_indices = tf.reshape(indices, tf.stack([-1, last]))
+    row_size = tf.gather(tf.cast(shape, "int64"), tf.size(shape) - 1)
+    rows = tf.shape(flat_indices)[0]
+    starts = tf.range(0, tf.cast(rows, "int64") * row_size, row_size)
+    places = tf.reshape(flat_indices + tf.cast(tf.expand_dims(starts, -1), "int32"), [-1])
+    scattered = tf.scatter_nd(tf.expand_dims(places, -1), tf.reshape(grad, [-1]), [tf.reduce_prod(shape)])
+    result = tf.reshape(scattered, shape)
+    return [result, *(tf.zeros([], dtype="int32") for _ in op.inputs[1:])]
+
+
+def _nth_element(op: Any, grad: Any) -> list[Any]:
+    x = op.inputs[0]
+    chosen = tf.cast(tf.equal(tf.expand_dims(op.outputs[0], -1), x), grad.dtype)
+    spread = tf.expand_dims(grad, -1)
+    count = tf.expand_dims(tf.reduce_sum(chosen, -1), -1)
+    return [tf.divide(chosen, count) * spread, None]
+
+
+def _approx_top_k(op: Any, grad: Any, _: Any) -> Any:
+    """The gradient goes to the places that were chosen, told by an index for each dimension."""
+    x, places = op.inputs[0], op.outputs[1]
+    sizes, chosen = x.shape.as_list(), places.shape.as_list()
+    rank = len(sizes)
+    axis = op.get_attr("reduction_dimension")
+    axis += rank if axis < 0 else 0
+    parts = []
+    for dim in range(rank):
+        if dim == axis:
+            parts.append(tf.reshape(places, [*chosen, 1]))
+        else:
+            steps = tf.reshape(tf.range(chosen[dim]), [chosen[dim] if i == dim else 1 for i in range(rank)] + [1])
+            parts.append(tf.broadcast_to(steps, [*chosen, 1]))
+    count = 1
+    for size in chosen:
+        count *= size
+    flat = tf.reshape(tf.concat(parts, rank), [count, rank])
+    return tf.scatter_nd(flat, tf.reshape(grad, [count]), sizes)
+
+
+GRADIENTS: dict[str, GradientFunction] = {
+    "ApproxTopK": _approx_top_k,
+    "AvgPool": _average_pool("AvgPoolGrad"),
+    "AvgPool3D": _average_pool("AvgPool3DGrad"),
+    "AvgPool3DGrad": _average_pool_grad("AvgPool3D"),
+    "AvgPoolGrad": _average_pool_grad("AvgPool"),
+    "BatchNormWithGlobalNormalization": _batch_norm_old,
+    "BiasAdd": _bias_add,
+    "BiasAddGrad": _bias_add_grad,
+    "BiasAddV1": _bias_add_v1,
+    "CTCLoss": _ctc,
+    "CTCLossV2": _ctc,
+    "Conv2D": _convolution("Conv2DBackpropInput", "Conv2DBackpropFilter", _CONV),
+    "Conv2DBackpropFilter": _convolution_back_filter("Conv2D", "Conv2DBackpropInput", _CONV),
+    "Conv2DBackpropInput": _convolution_back_input("Conv2D", "Conv2DBackpropFilter", _CONV),
+    "Conv3D": _convolution("Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", _CONV_3D),
+    "Conv3DBackpropFilterV2": _convolution_back_filter("Conv3D", "Conv3DBackpropInputV2", _CONV_3D),
+    "Conv3DBackpropInputV2": _convolution_back_input("Conv3D", "Conv3DBackpropFilterV2", _CONV_3D),
+    "DepthwiseConv2dNative": _depthwise,
+    "DepthwiseConv2dNativeBackpropFilter": _convolution_back_filter(
+        "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropInput", _DEPTHWISE
+    ),
+    "DepthwiseConv2dNativeBackpropInput": _convolution_back_input(
+        "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropFilter", _DEPTHWISE
+    ),
+    "Dilation2D": _dilation,
+    "Elu": _of_output("EluGrad"),
+    "EluGrad": _exponential_grad("EluGrad"),
+    "FractionalAvgPool": _fractional_average_pool,
+    "FractionalMaxPool": _fractional_max_pool,
+    "FusedBatchNorm": _fused_batch_norm(1),
+    "FusedBatchNormGrad": _fused_batch_norm_grad,
+    "FusedBatchNormGradV2": _fused_batch_norm_grad,
+    "FusedBatchNormGradV3": _fused_batch_norm_grad,
+    "FusedBatchNormV2": _fused_batch_norm(2),
+    "FusedBatchNormV3": _fused_batch_norm(3),
+    "L2Loss": lambda op, grad: op.inputs[0] * grad,
+    "LRN": _local_response,
+    "LeakyRelu": _of_input("LeakyReluGrad", "alpha"),
+    "LeakyReluGrad": _piecewise_grad("LeakyReluGrad", "alpha"),
+    "LogSoftmax": _log_softmax,
+    "MaxPool": _max_pool("MaxPoolGrad", (*_POOL, "explicit_paddings")),
+    "MaxPool3D": _max_pool("MaxPool3DGrad", _POOL),
+    "MaxPool3DGrad": _max_pool_grad("MaxPool3DGradGrad", _POOL),
+    "MaxPool3DGradGrad": _max_pool_grad("MaxPool3DGrad", _POOL),
+    "MaxPoolGrad": _max_pool_grad("MaxPoolGradGrad", _POOL),
+    "MaxPoolGradGrad": _max_pool_grad("MaxPoolGrad", _POOL),
+    "MaxPoolGradV2": _max_pool_grad_v2,
+    "MaxPoolV2": _max_pool_v2,
+    "MaxPoolWithArgmax": _max_pool_with_argmax,
+    "NthElement": _nth_element,
+    "Relu": _of_output("ReluGrad"),
+    "Relu6": _of_output("Relu6Grad"),
+    "Relu6Grad": _piecewise_grad("Relu6Grad"),
+    "ReluGrad": _piecewise_grad("ReluGrad"),
+    "Selu": _of_output("SeluGrad"),
+    "SeluGrad": _exponential_grad("SeluGrad"),
+    "Softmax": _softmax,
+    "SoftmaxCrossEntropyWithLogits": _softmax_cross_entropy,
+    "Softplus": _softplus,
+    "SoftplusGrad": _softplus_grad,
+    "Softsign": _of_input("SoftsignGrad"),
+    "SparseSoftmaxCrossEntropyWithLogits": _sparse_softmax_cross_entropy,
+    "TopK": _top_k,
+    "TopKV2": _top_k,
+}

@@ -1,0 +1,40 @@
+"""`tf.hessians`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.gradients.backward import gradients
+from placesim.tf1.namespaces import namespace
+
+tf: Any = namespace("")
+
+
+def hessians(
+    ys: Any,
+    xs: Any,
+    name: str = "hessians",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: Any = None,
+) -> list[Any]:
+    """The second derivatives of the sum of ys with regard to each x, row by row in a loop."""
+    xs = list(xs) if isinstance(xs, list | tuple) else [xs]
+    settings = {
+        "colocate_gradients_with_ops": colocate_gradients_with_ops,
+        "gate_gradients": gate_gradients,
+        "aggregation_method": aggregation_method,
+    }
+    found = []
+    for first, x in zip(gradients(ys, xs, **settings), xs, strict=True):
+        flat = tf.reshape(first, [-1])
+        count = tf.size(flat)
+        variables = [tf.constant(0, tf.int32), tf.TensorArray(x.dtype, count)]
+
+        def row(j: Any, rows: Any, flat: Any = flat, x: Any = x) -> tuple[Any, Any]:
+            return j + 1, rows.write(j, gradients(flat[j], x)[0])
+
+        _, rows = tf.while_loop(lambda j, _, count=count: j < count, row, variables)
+        shape = tf.shape(x)
+        found.append(tf.reshape(rows.stack(), tf.concat((shape, shape), 0)))
+    return found

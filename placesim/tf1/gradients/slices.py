@@ -1,0 +1,24 @@
+"""What gradient functions ask of tensors: dense gradients, and values that constants lead to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.constant_values import constant_value
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.sparse_values import IndexedSlices
+
+
+def dense(grad: Any) -> Any:
+    """The gradient as one tensor: rows that were read are summed into the table that they were read from."""
+    return convert_to_tensor(grad) if isinstance(grad, IndexedSlices) else grad
+
+
+def evaluated(tensor: Any) -> Any:
+    """The array that a tensor holds where shape inference can tell it, else None: more than `constant_value` sees."""
+    found = constant_value(tensor)
+    if found is not None:
+        return found
+    tensor.graph.shapes.outputs(tensor.op.node.id)
+    value = tensor.graph.shapes.value(tensor.node_ref)
+    return None if value is None or (value == -1).any() else value

@@ -1,0 +1,280 @@
+"""Convolution layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.layers.layer import InputSpec, Layer, data_format_of, padding_of, sizes
+from placesim.tf1.shapes import TensorShape
+
+_FORMATS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
+
+
+class _Convolution(Layer):
+    """What the layers with a kernel over `rank` dimensions share."""
+
+    rank = 2
+    op_name = "Conv2D"
+    kernels: tuple[str, ...] = ("kernel",)
+
+    def __init__(self, filters: int, kernel_size: Any, options: dict[str, Any]) -> None:
+        base = {"activity_regularizer": options.pop("activity_regularizer"), **options.pop("kwargs")}
+        super().__init__(options.pop("trainable"), options.pop("name"), **base)
+        rank = self.rank
+        self.filters = filters
+        if filters is not None and filters <= 0:
+            wanted = "Invalid value for argument `filters`. Expected a strictly positive value."
+            raise ValueError(f"{wanted} Received filters={filters}.")
+        self.kernel_size = sizes(kernel_size, rank, "kernel_size")
+        self.strides = sizes(options.pop("strides"), rank, "strides")
+        self.padding = padding_of(options.pop("padding"))
+        self.data_format = data_format_of(options.pop("data_format"))
+        self.dilation_rate = sizes(options.pop("dilation_rate", 1), rank, "dilation_rate")
+        self.activation, self.use_bias = options.pop("activation"), options.pop("use_bias")
+        self._options = options
+        self.bias: Any = None
+        self.input_spec = InputSpec(min_ndim=rank + 2)
+
+    def _weight_options(self, name: str) -> dict[str, Any]:
+        kinds = ("initializer", "regularizer", "constraint")
+        return {kind: self._options[f"{name.removesuffix('_kernel')}_{kind}"] for kind in kinds}
+
+    @property
+    def _channel_axis(self) -> int:
+        return -1 if self.data_format == "channels_last" else -1 - self.rank
+
+    def _channels(self, shape: TensorShape) -> int:
+        size = shape.dims[self._channel_axis].value if shape.dims is not None else None
+        if size is None:
+            raise ValueError(
+                f"The channel dimension of the inputs should be defined. The input_shape received is {shape}, where axis "
+                f"{self._channel_axis} (0-based) is the channel dimension, which found to be `None`."
+            )
+        return size
+
+    def _kernel_shapes(self, channels: int) -> list[list[int]]:
+        return [[*self.kernel_size, channels, self.filters]]
+
+    def build(self, input_shape: Any) -> None:
+        channels = self._channels(TensorShape(input_shape))
+        for name, shape in zip(self.kernels, self._kernel_shapes(channels), strict=True):
+            setattr(self, name, self.add_weight(name, shape, trainable=True, **self._weight_options(name)))
+        if self.use_bias:
+            self.bias = self.add_weight("bias", [self.filters], trainable=True, **self._weight_options("bias"))
+        self.input_spec = InputSpec(min_ndim=self.rank + 2, axes={self._channel_axis: channels})
+
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        outputs = self._convolve(inputs)
+        if self.use_bias:
+            outputs = self._biased(outputs)
+        return outputs if self.activation is None else self.activation(outputs)
+
+    @property
+    def _layout(self) -> str:
+        return _FORMATS[self.rank][self.data_format == "channels_last"]
+
+    def _convolve(self, inputs: Any) -> Any:
+        return tf.nn.convolution(
+            inputs,
+            self.kernel,  # type: ignore[attr-defined]
+            self.padding.upper(),
+            strides=self.strides,
+            dilation_rate=self.dilation_rate,
+            data_format=self._layout,
+            name=self.op_name,
+        )
+
+    def _biased(self, outputs: Any) -> Any:
+        if self.data_format == "channels_last":
+            return tf.nn.bias_add(outputs, self.bias, data_format="NHWC")
+        if self.rank == 1:
+            return outputs + tf.reshape(self.bias, (1, self.filters, 1))
+        return tf.nn.bias_add(outputs, self.bias, data_format="NCHW")
+
+
+def _layer(rank: int, name: str, op_name: str, default: Any) -> type[_Convolution]:
+    one = default
+
+    def __init__(  # noqa: N807
+        self: _Convolution,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = one,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        dilation_rate: Any = one,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = None,
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        trainable: bool = True,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        options = {key: value for key, value in locals().items() if key not in ("self", "filters", "kernel_size", "one")}
+        options["bias_initializer"] = tf.zeros_initializer() if bias_initializer is None else bias_initializer
+        _Convolution.__init__(self, filters, kernel_size, options)
+
+    described = f"A convolution over {rank} dimension{'s' * (rank > 1)}, a bias and an activation."
+    return type(name, (_Convolution,), {"__init__": __init__, "__doc__": described, "rank": rank, "op_name": op_name})
+
+
+Conv1D = _layer(1, "Conv1D", "Conv1D", 1)
+Conv2D = _layer(2, "Conv2D", "Conv2D", (1, 1))
+Conv3D = _layer(3, "Conv3D", "Conv3D", (1, 1, 1))
+
+
+class _Transposed(_Convolution):
+    def _kernel_shapes(self, channels: int) -> list[list[int]]:
+        return [[*self.kernel_size, self.filters, channels]]
+
+    def _convolve(self, inputs: Any) -> Any:
+        last = self.data_format == "channels_last"
+        shape = tf.shape(inputs)
+        batch = shape[0]
+        first = 1 if last else 2
+        known = inputs.shape.as_list()
+        spatial = [known[first + i] for i in range(self.rank)]
+        if None in spatial:
+            spatial = [shape[first + i] for i in range(self.rank)]
+        grown = [
+            self._length(size, kernel, stride)
+            for size, kernel, stride in zip(spatial, self.kernel_size, self.strides, strict=True)
+        ]
+        whole = tf.stack([batch, *grown, self.filters] if last else [batch, self.filters, *grown])
+        outputs = self._deconvolve(inputs, whole)
+        lengths = [
+            None if size is None else self._length(size, kernel, stride)
+            for size, kernel, stride in zip(known[first : first + self.rank], self.kernel_size, self.strides, strict=True)
+        ]
+        outputs.set_shape([known[0], *lengths, self.filters] if last else [known[0], self.filters, *lengths])
+        return outputs
+
+    def _length(self, size: Any, kernel: int, stride: int) -> Any:
+        """The size that a convolution would bring back to this one."""
+        length = size * stride
+        return length + max(kernel - stride, 0) if self.padding == "valid" else length
+
+    def _deconvolve(self, inputs: Any, whole: Any) -> Any:
+        kernel = self.kernel  # type: ignore[attr-defined]
+        options = {"padding": self.padding.upper(), "data_format": self._layout}
+        if self.rank == 3:
+            strides = (1, *self.strides, 1) if self.data_format == "channels_last" else (1, 1, *self.strides)
+            return tf.nn.conv3d_transpose(inputs, kernel, whole, strides=list(strides), **options)
+        whole[0]
+        strides = (1, *self.strides, 1) if self.data_format == "channels_last" else (1, 1, *self.strides)
+        return tf.nn.conv2d_transpose(inputs, kernel, whole, strides=list(strides), **options)
+
+
+class _TransposedInit(_Transposed):
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = None,
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        trainable: bool = True,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        skipped = ("self", "filters", "kernel_size", "__class__")
+        options = {key: value for key, value in locals().items() if key not in skipped}
+        options["bias_initializer"] = tf.zeros_initializer() if bias_initializer is None else bias_initializer
+        super().__init__(filters, kernel_size, options)
+
+
+class Conv2DTranspose(_TransposedInit):
+    """The gradient of a convolution over images, as a layer."""
+
+
+class Conv3DTranspose(_TransposedInit):
+    """The gradient of a convolution over volumes, as a layer."""
+
+    rank = 3
+
+
+class SeparableConv2D(_Convolution):
+    """A convolution in each channel, and one of 1 x 1 over the channels."""
+
+    kernels = ("depthwise_kernel", "pointwise_kernel")
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = (1, 1),
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        dilation_rate: Any = (1, 1),
+        depth_multiplier: int = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        depthwise_initializer: Any = None,
+        pointwise_initializer: Any = None,
+        bias_initializer: Any = None,
+        depthwise_regularizer: Any = None,
+        pointwise_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        depthwise_constraint: Any = None,
+        pointwise_constraint: Any = None,
+        bias_constraint: Any = None,
+        trainable: bool = True,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        skipped = ("self", "filters", "kernel_size", "depth_multiplier", "__class__")
+        options = {key: value for key, value in locals().items() if key not in skipped}
+        options["bias_initializer"] = tf.zeros_initializer() if bias_initializer is None else bias_initializer
+        super().__init__(filters, kernel_size, options)
+        self.depth_multiplier = depth_multiplier
+
+    def _kernel_shapes(self, channels: int) -> list[list[int]]:
+        depth = channels * self.depth_multiplier
+        return [[*self.kernel_size, channels, self.depth_multiplier], [1, 1, depth, self.filters]]
+
+    def _convolve(self, inputs: Any) -> Any:
+        last = self.data_format == "channels_last"
+        return tf.nn.separable_conv2d(
+            inputs,
+            self.depthwise_kernel,  # type: ignore[attr-defined]
+            self.pointwise_kernel,  # type: ignore[attr-defined]
+            strides=[1, *self.strides, 1] if last else [1, 1, *self.strides],
+            padding=self.padding.upper(),
+            rate=self.dilation_rate,
+            data_format=self._layout,
+        )
+
+
+def _function(kind: type[_Convolution], documentation: str) -> Any:
+    def layer(inputs: Any, *args: Any, reuse: Any = None, **kwargs: Any) -> Any:
+        made = kind(*args, _scope=kwargs.get("name"), _reuse=reuse, **kwargs)  # type: ignore[call-arg]
+        return made(inputs)
+
+    layer.__doc__ = documentation
+    return layer
+
+
+conv1d = _function(Conv1D, "A `Conv1D` layer applied.")
+conv2d = _function(Conv2D, "A `Conv2D` layer applied.")
+conv3d = _function(Conv3D, "A `Conv3D` layer applied.")
+conv2d_transpose = _function(Conv2DTranspose, "A `Conv2DTranspose` layer applied.")
+conv3d_transpose = _function(Conv3DTranspose, "A `Conv3DTranspose` layer applied.")
+separable_conv2d = _function(SeparableConv2D, "A `SeparableConv2D` layer applied.")
+convolution1d, convolution2d, convolution3d = conv1d, conv2d, conv3d

@@ -1,0 +1,166 @@
+"""Dense layers, dropout and flattening."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.layers.layer import InputSpec, Layer, data_format_of, smart_cond
+from placesim.tf1.shapes import TensorShape
+
+
+class Dense(Layer):
+    """`activation(inputs . kernel + bias)` over the last dimension."""
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = None,
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        trainable: bool = True,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(trainable, name, activity_regularizer=activity_regularizer, **kwargs)
+        self.units = int(units)
+        if self.units < 0:
+            wanted = "Received an invalid value for `units`, expected a positive integer."
+            raise ValueError(f"{wanted} Received: units={units}")
+        self.activation, self.use_bias = activation, use_bias
+        self._kernel = {"initializer": kernel_initializer, "regularizer": kernel_regularizer, "constraint": kernel_constraint}
+        bias_initializer = tf.zeros_initializer() if bias_initializer is None else bias_initializer
+        self._bias = {"initializer": bias_initializer, "regularizer": bias_regularizer, "constraint": bias_constraint}
+        self.kernel: Any = None
+        self.bias: Any = None
+        self.input_spec = InputSpec(min_ndim=2)
+
+    def build(self, input_shape: Any) -> None:
+        dtype = self._given_dtype or tf.float32
+        if not (dtype.is_floating or dtype.is_complex):
+            wanted = "A Dense layer can only be built with a floating-point dtype."
+            raise TypeError(f"{wanted} Received: dtype={dtype}")
+        shape = TensorShape(input_shape)
+        last = shape.dims[-1].value if shape.dims else None
+        if last is None:
+            wanted = "The last dimension of the inputs to a Dense layer should be defined. Found None."
+            raise ValueError(f"{wanted} Full input shape received: {shape}")
+        self.input_spec = InputSpec(min_ndim=2, axes={-1: last})
+        self.kernel = self.add_weight("kernel", [last, self.units], dtype, trainable=True, **self._kernel)
+        if self.use_bias:
+            self.bias = self.add_weight("bias", [self.units], dtype, trainable=True, **self._bias)
+
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        rank = inputs.shape.ndims
+        if rank in (2, None):
+            outputs = tf.matmul(inputs, self.kernel)
+        else:
+            outputs = tf.tensordot(inputs, self.kernel, [[rank - 1], [0]])
+            outputs.set_shape([*inputs.shape.as_list()[:-1], self.units])
+        if self.use_bias:
+            outputs = tf.nn.bias_add(outputs, self.bias)
+        return outputs if self.activation is None else self.activation(outputs)
+
+
+class Dropout(Layer):
+    """Zeroes a share of the inputs where it trains."""
+
+    def __init__(
+        self, rate: Any = 0.5, noise_shape: Any = None, seed: int | None = None, name: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        if isinstance(rate, (int, float)) and not 0 <= rate <= 1:
+            raise ValueError(f"Invalid value {rate} received for `rate`, expected a value between 0 and 1.")
+        self.rate, self.noise_shape, self.seed = rate, noise_shape, seed
+
+    def call(self, inputs: Any, training: Any = False, *args: Any, **kwargs: Any) -> Any:
+        return smart_cond(
+            training,
+            lambda: tf.nn.dropout(inputs, noise_shape=self.noise_shape, seed=self.seed, rate=self.rate),
+            lambda: tf.identity(inputs),
+        )
+
+
+class Flatten(Layer):
+    """All dimensions but the first as one."""
+
+    def __init__(self, data_format: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.data_format = data_format_of(data_format or "channels_last")
+        self.input_spec = InputSpec(min_ndim=1)
+
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        rank = inputs.shape.ndims
+        if self.data_format == "channels_first" and rank is not None and rank > 1:
+            inputs = tf.transpose(inputs, [0, *range(2, rank), 1])
+        if rank == 1:
+            return tf.expand_dims(inputs, axis=1)
+        batch, *rest = inputs.shape.as_list()
+        if None not in rest:
+            outputs = tf.reshape(inputs, tf.constant([-1, math.prod(rest)]))
+        elif batch is not None:
+            outputs = tf.reshape(inputs, tf.constant([batch, -1]))
+        else:
+            outputs = tf.reshape(inputs, (tf.shape(inputs)[0], -1))
+        outputs.set_shape([batch, None if None in rest else math.prod(rest)])
+        return outputs
+
+
+def dense(
+    inputs: Any,
+    units: int,
+    activation: Any = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = None,
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    kernel_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Any:
+    """A `Dense` layer applied."""
+    layer = Dense(
+        units,
+        activation,
+        use_bias,
+        kernel_initializer,
+        bias_initializer,
+        kernel_regularizer,
+        bias_regularizer,
+        activity_regularizer,
+        kernel_constraint,
+        bias_constraint,
+        trainable,
+        name,
+        _scope=name,
+        _reuse=reuse,
+    )
+    return layer(inputs)
+
+
+def dropout(
+    inputs: Any,
+    rate: Any = 0.5,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    training: Any = False,
+    name: str | None = None,
+) -> Any:
+    """A `Dropout` layer applied."""
+    return Dropout(rate, noise_shape, seed, name)(inputs, training=training)
+
+
+def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> Any:
+    """A `Flatten` layer applied."""
+    return Flatten(data_format=data_format, name=name)(inputs)

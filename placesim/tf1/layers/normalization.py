@@ -1,0 +1,214 @@
+"""Batch normalization."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.layers.layer import InputSpec, Layer, smart_cond, smart_constant
+from placesim.tf1.shapes import TensorShape
+
+
+class BatchNormalization(Layer):
+    """Brings each channel to mean zero and deviation one, over the batch where it trains, else by moving averages."""
+
+    def __init__(
+        self,
+        axis: Any = -1,
+        momentum: float = 0.99,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = None,
+        gamma_initializer: Any = None,
+        moving_mean_initializer: Any = None,
+        moving_variance_initializer: Any = None,
+        beta_regularizer: Any = None,
+        gamma_regularizer: Any = None,
+        beta_constraint: Any = None,
+        gamma_constraint: Any = None,
+        renorm: bool = False,
+        renorm_clipping: Any = None,
+        renorm_momentum: float = 0.99,
+        fused: bool | None = None,
+        trainable: bool = True,
+        virtual_batch_size: int | None = None,
+        adjustment: Any = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(trainable, name, **kwargs)
+        if renorm or virtual_batch_size is not None or adjustment is not None:
+            instead = "Without them it is there, and `convert` takes the GraphDef"
+            raise NotImplementedError(
+                f"tf.layers.batch_normalization with renorm, virtual_batch_size or adjustment. {instead}."
+            )
+        self.axis, self.momentum, self.epsilon = axis, momentum, epsilon
+        self.center, self.scale, self.fused = center, scale, fused
+        zeros, ones = tf.zeros_initializer, tf.ones_initializer
+        self._beta = (beta_initializer or zeros(), beta_regularizer, beta_constraint)
+        self._gamma = (gamma_initializer or ones(), gamma_regularizer, gamma_constraint)
+        self._moving = (moving_mean_initializer or zeros(), moving_variance_initializer or ones())
+        self.beta: Any = None
+        self.gamma: Any = None
+
+    def build(self, input_shape: Any) -> None:
+        shape = TensorShape(input_shape)
+        if shape.ndims is None:
+            raise ValueError(f"Input has undefined rank. Received: input_shape={shape}")
+        axes = self.axis if isinstance(self.axis, (list, tuple)) else [self.axis]
+        self.axis = [axis % shape.ndims for axis in axes]
+        known = {axis: shape.as_list()[axis] for axis in self.axis}
+        if None in known.values():
+            received = f"Received input with shape {tuple(shape)} and axis={tuple(self.axis)}"
+            raise ValueError(f"Input has undefined `axis` dimension. {received}")
+        self.input_spec = InputSpec(ndim=shape.ndims, axes=known)
+        if self.fused is None:
+            self.fused = shape.ndims == 4 and self.axis in ([1], [3])
+        dtype = self._given_dtype or tf.float32
+        param_dtype = tf.float32 if dtype.name in ("float16", "bfloat16") else dtype
+        sizes = [known[axis] for axis in self.axis]
+        if len(self.axis) > 1:
+            sizes = [known.get(i, 1) for i in range(shape.ndims)]
+
+        def add(name: str, given: tuple[Any, Any, Any], trainable: bool) -> Any:
+            initializer, regularizer, constraint = given
+            return self.add_weight(name, sizes, param_dtype, initializer, regularizer, trainable, constraint)
+
+        if self.scale:
+            self.gamma = add("gamma", self._gamma, True)
+        elif self.fused:
+            self.gamma = tf.constant(1.0, dtype=param_dtype, shape=sizes)
+        if self.center:
+            self.beta = add("beta", self._beta, True)
+        elif self.fused:
+            self.beta = tf.constant(0.0, dtype=param_dtype, shape=sizes)
+        self.moving_mean = add("moving_mean", (self._moving[0], None, None), False)
+        self.moving_variance = add("moving_variance", (self._moving[1], None, None), False)
+
+    def call(self, inputs: Any, training: Any = False, *args: Any, **kwargs: Any) -> Any:
+        return self._fused(inputs, training) if self.fused else self._plain(inputs, training)
+
+    def _fused(self, inputs: Any, training: Any) -> Any:
+        layout = "NCHW" if self.axis == [1] else "NHWC"
+
+        def normalized(is_training: bool) -> tuple[Any, Any, Any]:
+            result = tf.nn.fused_batch_norm(
+                inputs,
+                self.gamma,
+                self.beta,
+                mean=self.moving_mean,
+                variance=self.moving_variance,
+                epsilon=self.epsilon,
+                is_training=is_training,
+                data_format=layout,
+            )
+            return tuple(result)
+
+        output, mean, variance = smart_cond(training, lambda: normalized(True), lambda: normalized(False))
+        known = smart_constant(training)
+        if known is None:
+            momentum = smart_cond(training, lambda: self.momentum, lambda: 1.0)
+        elif known:
+            momentum = tf.convert_to_tensor(self.momentum)
+        if known is not False:
+            self.add_update(_moved(self.moving_mean, mean, momentum))
+            self.add_update(_moved(self.moving_variance, variance, momentum))
+        return output
+
+    def _plain(self, inputs: Any, training: Any) -> Any:
+        rank = inputs.shape.ndims
+        reduced = [axis for axis in range(rank) if axis not in self.axis]
+        shape = [inputs.shape.as_list()[axis] if axis in self.axis else 1 for axis in range(rank)]
+
+        def broadcast(value: Any) -> Any:
+            wide = value is not None and value.get_shape().ndims != rank and reduced != list(range(rank - 1))
+            return tf.reshape(value, shape) if wide else value
+
+        scale, offset = broadcast(self.gamma), broadcast(self.beta)
+        mean, variance = self.moving_mean, self.moving_variance
+        if smart_constant(training) is not False:
+            keep = len(self.axis) > 1
+            now = tf.nn.moments(inputs, reduced, keep_dims=keep)
+            mean = _chosen(training, now[0], self.moving_mean)
+            variance = _chosen(training, now[1], self.moving_variance)
+            for average, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
+                self.add_update(self._average_update(training, average, value))
+        mean, variance = tf.cast(mean, inputs.dtype), tf.cast(variance, inputs.dtype)
+        offset = tf.cast(offset, inputs.dtype) if offset is not None else None
+        scale = tf.cast(scale, inputs.dtype) if scale is not None else None
+        outputs = tf.nn.batch_normalization(inputs, broadcast(mean), broadcast(variance), offset, scale, self.epsilon)
+        outputs.set_shape(inputs.shape)
+        return outputs
+
+    def _average_update(self, training: Any, average: Any, value: Any) -> Any:
+        return smart_cond(training, lambda: _moved(average, value, self.momentum), lambda: tf.convert_to_tensor(average))
+
+
+def _chosen(training: Any, now: Any, average: Any) -> Any:
+    return smart_cond(training, lambda: now, lambda: tf.convert_to_tensor(average))
+
+
+def _moved(average: Any, value: Any, momentum: Any) -> Any:
+    """An average brought nearer to a value."""
+    with tf.name_scope("AssignMovingAvg", values=[average, value, momentum]) as scope, tf.colocate_with(average):
+        share = tf.convert_to_tensor(1.0 - momentum, name="decay")
+        if share.dtype.base_dtype != average.dtype.base_dtype:
+            share = tf.cast(share, average.dtype.base_dtype)
+        change = (average - tf.cast(value, average.dtype.base_dtype)) * share
+        return tf.assign_sub(average, change, name=scope)
+
+
+def batch_normalization(
+    inputs: Any,
+    axis: Any = -1,
+    momentum: float = 0.99,
+    epsilon: float = 1e-3,
+    center: bool = True,
+    scale: bool = True,
+    beta_initializer: Any = None,
+    gamma_initializer: Any = None,
+    moving_mean_initializer: Any = None,
+    moving_variance_initializer: Any = None,
+    beta_regularizer: Any = None,
+    gamma_regularizer: Any = None,
+    beta_constraint: Any = None,
+    gamma_constraint: Any = None,
+    training: Any = False,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+    renorm: bool = False,
+    renorm_clipping: Any = None,
+    renorm_momentum: float = 0.99,
+    fused: bool | None = None,
+    virtual_batch_size: int | None = None,
+    adjustment: Any = None,
+) -> Any:
+    """A `BatchNormalization` layer applied; its updates are in the collection `update_ops`."""
+    layer = BatchNormalization(
+        axis,
+        momentum,
+        epsilon,
+        center,
+        scale,
+        beta_initializer,
+        gamma_initializer,
+        moving_mean_initializer,
+        moving_variance_initializer,
+        beta_regularizer,
+        gamma_regularizer,
+        beta_constraint,
+        gamma_constraint,
+        renorm,
+        renorm_clipping,
+        renorm_momentum,
+        fused,
+        trainable,
+        virtual_batch_size,
+        adjustment,
+        name,
+        _scope=name,
+        _reuse=reuse,
+    )
+    return layer(inputs, training=training)

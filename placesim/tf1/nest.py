@@ -1,0 +1,173 @@
+"""Nested structures of Python values: lists, tuples, named tuples, dictionaries, and what stands for several tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
+
+
+def is_nested(value: Any) -> bool:
+    """Whether a value is a structure, not a leaf."""
+    return isinstance(value, list | tuple | Mapping)
+
+
+def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
+    """The leaves; of a dictionary in the order of its sorted keys.  With `expand_composites` also the tensors of sparse values."""
+    return list(_leaves(structure, expand_composites))
+
+
+def _leaves(structure: Any, expands: bool) -> Iterator[Any]:
+    if is_nested(structure):
+        for part in _parts(structure):
+            yield from _leaves(part, expands)
+    elif expands and isinstance(structure, IndexedSlices | SparseTensor):
+        yield from components(structure)
+    else:
+        yield structure
+
+
+def _parts(structure: Any) -> Sequence[Any]:
+    if isinstance(structure, Mapping):
+        return [structure[key] for key in _sorted_keys(structure)]
+    return structure  # type: ignore[no-any-return]
+
+
+def _sorted_keys(structure: Mapping[Any, Any]) -> list[Any]:
+    try:
+        return sorted(structure)
+    except TypeError:
+        raise TypeError(f"nest only supports dicts with sortable keys: {list(structure)}") from None
+
+
+def components(composite: IndexedSlices | SparseTensor) -> list[Any]:
+    """The tensors that a sparse value consists of, in TensorFlow's order."""
+    if isinstance(composite, SparseTensor):
+        return [composite.indices, composite.values, composite.dense_shape]
+    dense_shape = [] if composite.dense_shape is None else [composite.dense_shape]
+    return [composite.values, composite.indices, *dense_shape]
+
+
+def with_components(composite: IndexedSlices | SparseTensor, tensors: Sequence[Any]) -> IndexedSlices | SparseTensor:
+    """A sparse value like another one, of other tensors."""
+    return SparseTensor(*tensors) if isinstance(composite, SparseTensor) else IndexedSlices(*tensors)
+
+
+def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_composites: bool = False) -> Any:
+    """The structure with other leaves.  Raises ValueError where their number is another."""
+    rest = iter(flat_sequence)
+    try:
+        packed = _packed(structure, rest, expand_composites)
+    except StopIteration:
+        rest = iter([None])
+        packed = None
+    if next(rest, _END) is not _END:
+        raise ValueError(
+            f"Could not pack sequence. Structure had {len(flatten(structure, expand_composites))} atoms, but flat_sequence had "
+            f"{len(flat_sequence)} items.  Structure: {structure}, flat_sequence: {flat_sequence}."
+        )
+    return packed
+
+
+_END = object()
+
+
+def _packed(structure: Any, rest: Iterator[Any], expands: bool) -> Any:
+    if isinstance(structure, Mapping):
+        found = {key: _packed(structure[key], rest, expands) for key in _sorted_keys(structure)}
+        in_order = [(key, found[key]) for key in structure]
+        if type(structure) is dict:
+            return dict(in_order)
+        factory = getattr(structure, "default_factory", _END)
+        return type(structure)(in_order) if factory is _END else type(structure)(factory, in_order)  # type: ignore[call-arg]
+    if is_nested(structure):
+        parts = [_packed(part, rest, expands) for part in structure]
+        return type(structure)(*parts) if hasattr(structure, "_fields") else type(structure)(parts)
+    if expands and isinstance(structure, IndexedSlices | SparseTensor):
+        return with_components(structure, [next(rest) for _ in components(structure)])
+    return next(rest)
+
+
+def map_structure(func: Callable[..., Any], *structures: Any, expand_composites: bool = False) -> Any:
+    """The structure whose leaves are what the function makes of theirs.  Raises ValueError or TypeError where they differ."""
+    first, *others = structures
+    for other in others:
+        assert_same_structure(first, other, expand_composites=expand_composites)
+    flat = [flatten(structure, expand_composites) for structure in structures]
+    return pack_sequence_as(first, [func(*leaves) for leaves in zip(*flat, strict=True)], expand_composites)
+
+
+class _Difference(Exception):
+    def __init__(self, kind: type[Exception], message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def assert_same_structure(
+    nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False, told: tuple[Any, Any] | None = None
+) -> None:
+    """Raises ValueError where two structures differ in form, TypeError where their sequences are of different types."""
+    try:
+        _compare(nest1, nest2, check_types)
+    except _Difference as difference:
+        shown = f"First structure: {_described(nest1)}\n\nSecond structure: {_described(nest2)}"
+        raise difference.kind(
+            f"The two structures don't have the same nested structure.\n\n{shown}\n\nMore specifically: {difference}\n"
+            f"Entire first structure:\n{_dotted(nest1)}\nEntire second structure:\n{_dotted(nest2)}"
+        ) from None
+
+
+def _compare(first: Any, second: Any, checks_types: bool) -> None:
+    if is_nested(first) != is_nested(second):
+        nested, plain = (first, second) if is_nested(first) else (second, first)
+        raise _Difference(
+            ValueError, f'Substructure "{_described(nested)}" is a sequence, while substructure "{_described(plain)}" is not'
+        )
+    if not is_nested(first):
+        return
+    if checks_types and _kind(first) is not _kind(second):
+        raise _Difference(
+            TypeError,
+            "The two namedtuples don't have the same sequence type. "
+            if hasattr(first, "_fields") and hasattr(second, "_fields")
+            else "The two structures don't have the same sequence type. "
+            + f"First structure has type {_type_name(first)}, while second structure has type {_type_name(second)}.",
+        )
+    if isinstance(first, Mapping) and isinstance(second, Mapping) and set(first) != set(second):
+        raise _Difference(
+            ValueError,
+            "The two dictionaries don't have the same set of keys. "
+            f"First structure has keys {list(first)}, while second structure has keys {list(second)}",
+        )
+    if len(first) != len(second):
+        shown = f"First structure: {_described(first)}. Second structure: {_described(second)}"
+        raise _Difference(ValueError, f"The two structures don't have the same number of elements. {shown}")
+    for one, other in zip(_parts(first), _parts(second), strict=True):
+        _compare(one, other, checks_types)
+
+
+def _kind(structure: Any) -> type:
+    return dict if isinstance(structure, Mapping) else type(structure)
+
+
+def _type_name(structure: Any) -> str:
+    return type(structure).__name__
+
+
+def _described(structure: Any) -> str:
+    # TensorFlow's own class of a graph's tensors is called so
+    name = type(structure).__name__
+    return f"type={'SymbolicTensor' if name == 'Tensor' else name} str={structure}"
+
+
+def _dotted(structure: Any) -> str:
+    return str(map_structure(lambda leaf: _DOT, structure))
+
+
+class _Dot:
+    def __repr__(self) -> str:
+        return "."
+
+
+_DOT = _Dot()

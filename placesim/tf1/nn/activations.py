@@ -1,0 +1,176 @@
+"""Activations, softmax, and the layers that are one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.arguments import renamed
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.gradients.custom import custom_gradient
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.scopes import name_scope
+
+tf: Any = namespace("")
+
+
+def relu6(features: Any, name: str | None = None) -> Any:
+    """Relu that ends at 6."""
+    with name_scope(name, "Relu6", [features]) as scope:
+        features = convert_to_tensor(features, name="features")
+        return gen("Relu6")(features, name=scope)
+
+
+def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Any:
+    """Relu with a slope below 0; integers become float32."""
+    with name_scope(name, "LeakyRelu", [features, alpha]) as scope:
+        features = convert_to_tensor(features, name="features")
+        if features.dtype.is_integer:
+            features = tf.cast(features, "float32")
+        return gen("LeakyRelu")(features, alpha=alpha, name=scope)
+
+
+def crelu(features: Any, name: str | None = None, axis: int = -1) -> Any:
+    """Relu of the features and of their negative, side by side."""
+    with name_scope(name, "CRelu", [features]) as scope:
+        features = convert_to_tensor(features, name="features")
+        both = tf.concat([features, -features], axis, name=scope)
+        return gen("Relu")(both)
+
+
+def swish(features: Any, beta: Any = 1.0) -> Any:
+    """x * sigmoid(beta * x), whose gradient keeps the features alone."""
+    features = convert_to_tensor(features, name="features")
+    beta = convert_to_tensor(beta, name="beta")
+    beta = tf.cast(beta, features.dtype)
+
+    @custom_gradient
+    def swished(features: Any, beta: Any) -> Any:
+        def grad(upstream: Any) -> Any:
+            with tf.control_dependencies([upstream]):
+                sigmoid = tf.sigmoid(beta * features)
+            slope = sigmoid * (1.0 + (beta * features) * (1.0 - sigmoid))
+            beta_grad = tf.reduce_sum(upstream * tf.square(features) * sigmoid * (1.0 - sigmoid))
+            return upstream * slope, beta_grad
+
+        return features * tf.sigmoid(beta * features), grad
+
+    return swished(features, beta)
+
+
+def _softmax_along(op: str) -> Any:
+    def apply(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Any:
+        axis = renamed("axis", axis, "dim", dim)
+        if axis is None:
+            axis = -1
+        return _wrapped(op, logits, axis, name)
+
+    return apply
+
+
+def _wrapped(op: str, logits: Any, axis: Any, name: str | None) -> Any:
+    """The op along any dimension: that one is brought to the end and back."""
+    logits = convert_to_tensor(logits)
+    rank = logits.shape.rank
+    if axis == -1:
+        return gen(op)(logits, name=name)
+    if isinstance(axis, int) and rank is not None:
+        if not -rank <= axis < rank:
+            from placesim.tf1.errors import InvalidArgumentError
+
+            raise InvalidArgumentError(
+                None,
+                None,
+                f"`axis` (axis = {axis}) must be in the range [{-rank}, {rank}) where {rank} is the number of "
+                "dimensions in the input.",
+            )
+        axis %= rank
+    if rank is None:
+        raise TypeError("unsupported operand type(s) for -: 'NoneType' and 'int'")
+    if axis == rank - 1:
+        return gen(op)(logits, name=name)
+    tf.rank(logits)
+    rank_tensor = tf.rank(logits)
+    moved = _swap_with_last(logits, axis, tf.subtract(rank_tensor, 1))
+    result = gen(op)(moved)
+    result = _swap_with_last(result, axis, tf.subtract(rank_tensor, 1), name)
+    result.set_shape(logits.shape)
+    return result
+
+
+def _swap_with_last(tensor: Any, axis: int, last: Any, name: str | None = None) -> Any:
+    order = tf.concat([tf.range(axis), [last], tf.range(axis + 1, last), [axis]], 0)
+    return tf.transpose(tensor, order, **({} if name is None else {"name": name}))
+
+
+softmax = _softmax_along("Softmax")
+log_softmax = _softmax_along("LogSoftmax")
+
+
+def bias_add(value: Any, bias: Any, data_format: Any = None, name: str | None = None) -> Any:
+    """Adds a vector along the channels."""
+    with name_scope(name, "BiasAdd", [value, bias]) as scope:
+        if data_format is not None:
+            if data_format.startswith("NC"):
+                data_format = "NCHW"
+            elif data_format.startswith("N") and data_format.endswith("C"):
+                data_format = "NHWC"
+            else:
+                raise ValueError(f"`data_format` must be of the form `N...C` or `NC...`. Received: data_format={data_format}")
+        value = convert_to_tensor(value, name="input")
+        bias = convert_to_tensor(bias, dtype=value.dtype, name="bias")
+        return gen("BiasAdd")(value, bias, data_format=data_format, name=scope)
+
+
+def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
+    """x times weights, plus biases."""
+    with name_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
+        x = convert_to_tensor(x, name="x")
+        weights = convert_to_tensor(weights, name="weights")
+        biases = convert_to_tensor(biases, name="biases")
+        return bias_add(tf.matmul(x, weights), biases, name=scope)
+
+
+def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
+    """Relu of x times weights, plus biases."""
+    with name_scope(name, "relu_layer", [x, weights, biases]) as scope:
+        x = convert_to_tensor(x, name="x")
+        weights = convert_to_tensor(weights, name="weights")
+        biases = convert_to_tensor(biases, name="biases")
+        return gen("Relu")(bias_add(tf.matmul(x, weights), biases), name=scope)
+
+
+def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> Any:
+    """The k largest of each row and where they are."""
+    return gen("TopKV2")(input, k=k, sorted=sorted, name=name)
+
+
+def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Any:
+    """Whether each target is among the k largest of its row."""
+    with name_scope(name, "in_top_k"):
+        return gen("InTopKV2")(predictions, targets, k, name=name)
+
+
+def zero_fraction(value: Any, name: str | None = None) -> Any:
+    """How many of the elements are zero, as a fraction."""
+    with name_scope(name, "zero_fraction", [value]):
+        value = convert_to_tensor(value, name="value")
+        size = tf.size(value, out_type=tf.int64)
+        # Small tensors are counted with 32 bits, which is faster.
+        nonzero = tf.cond(
+            size <= tf.int32.max,
+            true_fn=lambda: tf.cast(_count_nonzero(value, tf.int32), tf.int64),
+            false_fn=lambda: _count_nonzero(value, tf.int64),
+        )
+        with name_scope("counts_to_fraction"):
+            zeros = size - nonzero
+            fraction = tf.cast(zeros, "float32") / tf.cast(size, "float32")
+        return tf.identity(fraction, "fraction")
+
+
+def _count_nonzero(value: Any, dtype: Any) -> Any:
+    with name_scope("count_nonzero", "count_nonzero", [value]):
+        zero = value.dtype.as_numpy_dtype()
+        zeros = tf.zeros([], dtype=value.dtype)
+        del zero
+        return tf.reduce_sum(tf.cast(tf.not_equal(value, zeros), dtype), name="nonzero_count")

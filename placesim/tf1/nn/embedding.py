@@ -1,0 +1,117 @@
+"""Rows of tables by their ids, the tables being in one part or many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.scopes import colocate_with, name_scope
+from placesim.tf1.tensor import Tensor
+
+tf: Any = namespace("")
+
+
+def embedding_lookup(
+    params: Any,
+    ids: Any,
+    partition_strategy: str = "mod",
+    name: str | None = None,
+    validate_indices: bool = True,
+    max_norm: Any = None,
+) -> Any:
+    """The rows `ids` of a table, or of a table whose rows are spread over several."""
+    if params is None:
+        raise ValueError("params must be specified")
+    if isinstance(params, list | tuple) and not params:
+        raise ValueError("Length of params is currently 0. Need at least one param.")
+    tables = _parts(params)
+    with name_scope(name, "embedding_lookup", [*tables, ids]) as scope:
+        if not any(_is_resource(table) for table in tables):
+            tables = [convert_to_tensor(table, name=f"params_{i}") for i, table in enumerate(tables)]
+        ids = convert_to_tensor(ids, name="ids")
+        if len(tables) == 1:
+            with colocate_with(_node_of(tables[0])):
+                rows = _clipped(tf.gather(tables[0], ids, name=scope), ids, max_norm)
+            return tf.identity(rows)
+        return _stitched(tables, ids, partition_strategy, max_norm, scope)
+
+
+def _parts(params: Any) -> list[Any]:
+    if isinstance(params, list | tuple):
+        return list(params)
+    if hasattr(params, "_get_variable_list") or hasattr(params, "partitions"):
+        return list(params)
+    return [params]
+
+
+def _is_resource(table: Any) -> bool:
+    return getattr(table, "handle", None) is not None and not isinstance(table, Tensor)
+
+
+def _node_of(table: Any) -> Any:
+    return table.handle if _is_resource(table) else table
+
+
+def _stitched(tables: list[Any], ids: Any, strategy: str, max_norm: Any, name: str) -> Any:
+    """Each part's ids are looked up in it, and the rows are put together again."""
+    flat = tf.reshape(ids, [-1])
+    places = tf.range(tf.size(flat))
+    count = len(tables)
+    if strategy == "mod":
+        part_of = flat % count
+        own_ids = flat // count
+    elif strategy == "div":
+        part_of, own_ids = _divided(tables, flat)
+    else:
+        raise ValueError(f"Unrecognized partition strategy: {strategy}.Must be one of either `mod` or `div`.")
+    part_of = tf.cast(part_of, "int32")
+    ids_of_part = tf.dynamic_partition(own_ids, part_of, count)
+    places_of_part = tf.dynamic_partition(places, part_of, count)
+    rows = []
+    for table, own in zip(tables, ids_of_part, strict=True):
+        with colocate_with(_node_of(table)):
+            rows.append(tf.gather(table, own))
+    result = tf.raw_ops.ParallelDynamicStitch(indices=places_of_part, data=rows, name=name)
+    element = tables[0].shape[1:]
+    for table in tables[1:]:
+        element = element.merge_with(table.shape[1:])
+    if element.is_fully_defined():
+        element_shape: Any = element
+    else:
+        with colocate_with(_node_of(tables[0])):
+            element_shape = tf.shape(tables[0])[1:]
+    result = tf.reshape(result, tf.concat([tf.shape(ids), element_shape], 0))
+    result.set_shape(ids.shape.concatenate(element))
+    return _clipped(result, ids, max_norm)
+
+
+def _divided(tables: list[Any], flat: Any) -> tuple[Any, Any]:
+    """Of contiguous parts: which part each id is in, and which row there."""
+    sizes = [table.shape.as_list()[0] if table.shape.rank else None for table in tables]
+    if None not in sizes:
+        total = constant(sum(sizes), flat.dtype)
+    else:
+        known = []
+        for table, size in zip(tables, sizes, strict=True):
+            if size is not None:
+                known.append(size)
+            else:
+                with colocate_with(_node_of(table)):
+                    known.append(tf.shape(table)[0])
+        total = tf.reduce_sum(tf.cast(tf.stack(known), flat.dtype))
+    count = len(tables)
+    each = total // count
+    extras = total % count
+    part_of = tf.maximum(flat // (each + 1), (flat - extras) // each)
+    return part_of, tf.where(part_of < extras, flat % (each + 1), (flat - extras) % each)
+
+
+def _clipped(rows: Any, ids: Any, max_norm: Any) -> Any:
+    if max_norm is None:
+        return rows
+    if ids.shape.rank is not None and rows.shape.rank is not None:
+        axes: Any = list(range(ids.shape.rank, rows.shape.rank))
+    else:
+        axes = tf.range(tf.rank(ids), tf.rank(rows))
+    return tf.clip_by_norm(rows, max_norm, axes=axes)

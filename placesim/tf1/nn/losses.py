@@ -1,0 +1,176 @@
+"""Cross entropies, one for each row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.arguments import renamed
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.scopes import control_dependencies, name_scope
+
+tf: Any = namespace("")
+
+
+def _check_named(labels: Any, logits: Any) -> None:
+    if labels is None or logits is None:
+        raise ValueError("Both `labels` and `logits` must be provided.")
+
+
+def _flattened(logits: Any) -> Any:
+    """A matrix of the last dimension's rows."""
+    rank, shape = tf.rank(logits), tf.shape(logits)
+    last = tf.slice(shape, [tf.subtract(rank, 1)], [1])
+    matrix = tf.reshape(logits, tf.concat([[-1], last], 0))
+    return matrix
+
+
+def softmax_cross_entropy_with_logits_v2(
+    labels: Any, logits: Any, axis: Any = None, name: str | None = None, dim: Any = None
+) -> Any:
+    """The loss of each row, whose gradient goes to the labels too."""
+    axis = renamed("axis", axis, "dim", dim)
+    return _softmax_cross_entropy(labels, logits, -1 if axis is None else axis, name)
+
+
+def softmax_cross_entropy_with_logits(
+    labels: Any = None, logits: Any = None, dim: int = -1, name: str | None = None, axis: Any = None
+) -> Any:
+    """The loss of each row; the labels have no gradient."""
+    dim = renamed("axis", axis, "dim", dim) if axis is not None else dim
+    _check_named(labels, logits)
+    with name_scope(name, "softmax_cross_entropy_with_logits_sg", [logits, labels]) as name:
+        labels = tf.stop_gradient(labels, name="labels_stop_gradient")
+    return _softmax_cross_entropy(labels, logits, dim, name)
+
+
+def _softmax_cross_entropy(labels: Any, logits: Any, axis: int, name: str | None) -> Any:
+    _check_named(labels, logits)
+    with name_scope(name, "softmax_cross_entropy_with_logits", [logits, labels]) as scope:
+        logits = convert_to_tensor(logits, name="logits")
+        labels = convert_to_tensor(labels, name="labels")
+        half = logits.dtype.name in ("float16", "bfloat16")
+        precise = tf.cast(logits, "float32") if half else logits
+        labels = tf.cast(labels, precise.dtype)
+        rank = tf.rank(precise)
+        shape = logits.shape
+        if axis != -1:
+            precise = _dim_to_end(precise, axis, rank)
+            labels = _dim_to_end(labels, axis, rank)
+        input_shape = tf.shape(precise)
+        flat_logits = _flattened(precise)
+        flat_labels = _flattened(labels)
+        cost, _ = gen("SoftmaxCrossEntropyWithLogits")(flat_logits, flat_labels, name=scope)
+        outer = tf.slice(input_shape, [0], [tf.subtract(rank, 1)])
+        cost = tf.reshape(cost, outer)
+        if shape.rank is not None:
+            sizes = shape.as_list()
+            del sizes[axis]
+            cost.set_shape(sizes)
+        return tf.cast(cost, logits.dtype) if half else cost
+
+
+def _dim_to_end(tensor: Any, axis: int, rank: Any) -> Any:
+    return tf.transpose(tensor, tf.concat([tf.range(axis), tf.range(axis + 1, rank), [axis]], 0))
+
+
+def sparse_softmax_cross_entropy_with_logits(
+    _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
+) -> Any:
+    """The loss of each row whose label is a class."""
+    if _sentinel is not None:
+        labels, logits, name = _sentinel, labels, logits
+    _check_named(labels, logits)
+    with name_scope(name, "SparseSoftmaxCrossEntropyWithLogits", [labels, logits]):
+        labels = convert_to_tensor(labels)
+        logits = convert_to_tensor(logits)
+        precise = tf.cast(logits, "float32") if logits.dtype.name in ("float16", "bfloat16") else logits
+        of_labels = labels.shape
+        labels_shape = tf.shape(labels)
+        known = of_labels.is_fully_defined() and logits.shape[:-1].is_fully_defined()
+        of_logits = logits.shape
+        if of_logits.rank is not None and of_logits.rank == 0:
+            raise ValueError(f"`logits` cannot be a scalar. Received logits={logits}`")
+        if of_logits.rank is not None and of_labels.rank not in (None, of_logits.rank - 1):
+            raise ValueError(
+                "`labels.shape.rank` must equal `logits.shape.rank - 1`. Received: "
+                f"labels.shape={of_labels} of rank {of_labels.rank} and logits.shape={of_logits} of rank {of_logits.rank}"
+            )
+        if known and of_labels != of_logits[:-1]:
+            raise ValueError(
+                "`labels.shape` must equal `logits.shape` except for the last dimension. Received: "
+                f"labels.shape={of_labels} and logits.shape={of_logits}"
+            )
+        if of_logits.rank == 2:
+            cost, _ = gen("SparseSoftmaxCrossEntropyWithLogits")(precise, labels, name=name)
+            return tf.cast(cost, logits.dtype) if precise is not logits else cost
+        checks = []
+        if not known:
+            checks.append(tf.assert_equal(tf.shape(labels), tf.shape(logits)[:-1]))
+        with control_dependencies(checks):
+            classes = tf.shape(logits)[tf.rank(logits) - 1]
+            precise = tf.reshape(precise, [-1, classes])
+            labels = tf.reshape(labels, [-1])
+        cost, _ = gen("SparseSoftmaxCrossEntropyWithLogits")(precise, labels, name=name)
+        cost = tf.reshape(cost, labels_shape)
+        cost.set_shape(of_labels)
+        return tf.cast(cost, logits.dtype) if precise.dtype != logits.dtype else cost
+
+
+def _check_same(labels: Any, logits: Any, words: str) -> None:
+    from placesim.tf1.shapes import as_shape
+
+    try:
+        as_shape(labels.shape).merge_with(logits.shape)
+    except ValueError:
+        raise ValueError(words.format(logits=logits.shape, labels=labels.shape)) from None
+
+
+def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Any:
+    """The loss of each element: max(x, 0) - x * z + log(1 + exp(-abs(x)))."""
+    _check_named(labels, logits)
+    with name_scope(name, "logistic_loss", [logits, labels]) as scope:
+        logits = convert_to_tensor(logits, name="logits")
+        labels = convert_to_tensor(labels, name="labels")
+        _check_same(labels, logits, "`logits` and `labels` must have the same shape, received ({logits} vs {labels}).")
+        zeros = tf.zeros_like(logits, dtype=logits.dtype)
+        positive = logits >= zeros
+        relu = tf.where(positive, logits, zeros)
+        minus_abs = tf.where(positive, -logits, logits)
+        return tf.add(relu - logits * labels, tf.log1p(tf.exp(minus_abs)), name=scope)
+
+
+def weighted_cross_entropy_with_logits(
+    labels: Any = None, logits: Any = None, pos_weight: Any = None, name: str | None = None, targets: Any = None
+) -> Any:
+    """As the sigmoid's, positives counting `pos_weight` times."""
+    labels = renamed("labels", labels, "targets", targets)
+    with name_scope(name, "logistic_loss", [logits, labels]) as scope:
+        logits = convert_to_tensor(logits, name="logits")
+        labels = convert_to_tensor(labels, name="labels")
+        _check_same(labels, logits, "`logits` and `labels` must have the same shape, received ({logits} vs {labels}).")
+        weight = 1 + (pos_weight - 1) * labels
+        return tf.add(
+            (1 - labels) * logits,
+            weight * (tf.log1p(tf.exp(-tf.abs(logits))) + gen("Relu")(-logits)),
+            name=scope,
+        )
+
+
+def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Any:
+    """The loss of a Poisson rate's logarithm."""
+    with name_scope(name, "log_poisson_loss", [log_input, targets]):
+        log_input = convert_to_tensor(log_input, name="log_input")
+        targets = convert_to_tensor(targets, name="targets")
+        _check_same(targets, log_input, "`log_input` and `targets` must have the same shape, received ({logits} vs {labels}).")
+        result = tf.exp(log_input) - log_input * targets
+        if compute_full_loss:
+            half = convert_to_tensor(0.5, dtype=targets.dtype)
+            circle = convert_to_tensor(2 * 3.141592653589793, dtype=targets.dtype)
+            stirling = (targets * tf.log(targets)) - targets + (half * tf.log(circle * targets))
+            zeros = tf.zeros_like(targets, dtype=targets.dtype)
+            ones = tf.ones_like(targets, dtype=targets.dtype)
+            small = tf.logical_and(targets >= zeros, targets <= ones)
+            result += tf.where(small, zeros, stirling)
+        return result

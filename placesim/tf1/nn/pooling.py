@@ -1,0 +1,226 @@
+"""Pooling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.arguments import renamed
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.nn.convolutions import channels_of, explicit_padding, sequence_of
+from placesim.tf1.scopes import name_scope
+
+tf: Any = namespace("")
+
+
+def max_pool(
+    value: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: Any = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+) -> Any:
+    """The largest of each window."""
+    value = renamed("input", input, "value", value)
+    with name_scope(name, "MaxPool", [value]) as scope:
+        return _max_pool(value, ksize, strides, padding, data_format or "NHWC", scope)
+
+
+def _max_pool(value: Any, ksize: Any, strides: Any, padding: Any, data_format: str, name: str) -> Any:
+    channels = channels_of(data_format, 3)
+    ksize = sequence_of(ksize, 2, channels, "ksize")
+    strides = sequence_of(strides, 2, channels, "strides")
+    padding, sizes = explicit_padding(padding, data_format)
+    return gen("MaxPool")(
+        value, ksize=ksize, strides=strides, padding=padding, explicit_paddings=sizes, data_format=data_format, name=name
+    )
+
+
+def avg_pool(
+    value: Any = None,
+    ksize: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    data_format: Any = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+) -> Any:
+    """The mean of each window."""
+    value = renamed("input", input, "value", value)
+    with name_scope(name, "AvgPool", [value]) as scope:
+        return _avg_pool(value, ksize, strides, padding, data_format or "NHWC", scope)
+
+
+def _avg_pool(value: Any, ksize: Any, strides: Any, padding: Any, data_format: str, name: str) -> Any:
+    channels = channels_of(data_format, 3)
+    ksize = sequence_of(ksize, 2, channels, "ksize")
+    strides = sequence_of(strides, 2, channels, "strides")
+    return gen("AvgPool")(value, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name=name)
+
+
+def max_pool2d(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: Any = "NHWC",
+    name: str | None = None,
+) -> Any:
+    """The largest of each window of an image."""
+    with name_scope(name, "MaxPool2d", [input]) as scope:
+        return _max_pool(input, ksize, strides, padding, data_format or "NHWC", scope)
+
+
+def _one_dimension(word: str, pool: Any) -> Any:
+    def pool1d(
+        input: Any,
+        ksize: Any,
+        strides: Any,
+        padding: Any,
+        data_format: Any = "NWC",
+        name: str | None = None,
+    ) -> Any:
+        with name_scope(name, word, [input]) as scope:
+            data_format = data_format or "NWC"
+            channels = channels_of(data_format, 2)
+            ksize = [1, *sequence_of(ksize, 1, channels, "ksize")]
+            strides = [1, *sequence_of(strides, 1, channels, "strides")]
+            axis = 1 if data_format == "NWC" else 2
+            layout = "NHWC" if data_format == "NWC" else "NCHW"
+            wide = tf.expand_dims(input, axis)
+            result = pool(wide, ksize, strides, padding, layout, scope)
+            return tf.squeeze(result, axis)
+
+    return pool1d
+
+
+max_pool1d = _one_dimension("MaxPool1d", _max_pool)
+avg_pool1d = _one_dimension("AvgPool1D", _avg_pool)
+
+
+def _three_dimensions(op: str) -> Any:
+    def pool3d(
+        input: Any,
+        ksize: Any,
+        strides: Any,
+        padding: Any,
+        data_format: Any = "NDHWC",
+        name: str | None = None,
+    ) -> Any:
+        with name_scope(name, op, [input]) as scope:
+            data_format = data_format or "NDHWC"
+            channels = channels_of(data_format, 4)
+            ksize = sequence_of(ksize, 3, channels, "ksize")
+            strides = sequence_of(strides, 3, channels, "strides")
+            return gen(op)(input, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name=scope)
+
+    return pool3d
+
+
+max_pool3d = _three_dimensions("MaxPool3D")
+avg_pool3d = _three_dimensions("AvgPool3D")
+
+
+def _any_dimensions(one: Any, two: Any, three: Any) -> Any:
+    def pool(
+        input: Any,
+        ksize: Any,
+        strides: Any,
+        padding: Any,
+        data_format: Any = None,
+        name: str | None = None,
+    ) -> Any:
+        input = convert_to_tensor(input, name="input")
+        count = {"W": 1, "H": 2, "D": 3}[next(c for c in "DHW" if c in data_format)] if data_format else input.shape.rank - 2
+        make, default = {1: (one, "NWC"), 2: (two, "NHWC"), 3: (three, "NDHWC")}[count]
+        return make(input, ksize, strides, padding, data_format or default, name)
+
+    return pool
+
+
+max_pool_v2 = _any_dimensions(max_pool1d, max_pool2d, max_pool3d)
+avg_pool_v2 = _any_dimensions(avg_pool1d, avg_pool, avg_pool3d)
+
+
+def max_pool_with_argmax(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    Targmax: Any = None,
+    name: str | None = None,
+    output_dtype: Any = None,
+    include_batch_in_index: bool = False,
+) -> Any:
+    """The largest of each window and where it is."""
+    dtype = renamed("output_dtype", output_dtype, "Targmax", Targmax)
+    return gen("MaxPoolWithArgmax")(
+        input,
+        ksize=ksize,
+        strides=strides,
+        padding=padding,
+        Targmax="int64" if dtype is None else dtype,
+        include_batch_in_index=include_batch_in_index,
+        name=name,
+    )
+
+
+def pool(
+    input: Any,
+    window_shape: Any,
+    pooling_type: str,
+    padding: Any,
+    dilation_rate: Any = None,
+    strides: Any = None,
+    name: str | None = None,
+    data_format: Any = None,
+    dilations: Any = None,
+) -> Any:
+    """Pooling of one, two or three dimensions."""
+    from placesim.tf1.nn.convolutions import with_space_to_batch
+
+    dilation_rate = renamed("dilations", dilations, "dilation_rate", dilation_rate)
+    with name_scope(name, f"{pooling_type.lower()}_pool", [input]) as scope:
+        input = convert_to_tensor(input, name="input")
+        count = len(window_shape)
+        first = data_format is not None and data_format.startswith("NC")
+        steps = [1] * count if strides is None else list(strides)
+        whole = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
+        if count == 1:
+            make: Any = max_pool1d if pooling_type == "MAX" else avg_pool1d
+        elif count == 2:
+            make = _max_pool if pooling_type == "MAX" else _avg_pool
+        else:
+            make = max_pool3d if pooling_type == "MAX" else avg_pool3d
+        layout = data_format or {1: "NWC", 2: "NHWC", 3: "NDHWC"}[count]
+
+        def apply(given: Any, mode: Any) -> Any:
+            return make(given, whole(window_shape), whole(steps), mode, layout, scope)
+
+        rates = [1] * count if dilation_rate is None else dilation_rate
+        dims = list(range(2, 2 + count)) if first else list(range(1, 1 + count))
+        return with_space_to_batch(input, rates, padding, apply, list(window_shape), dims)
+
+
+def _fractional(op: str) -> Any:
+    def apply(
+        value: Any,
+        pooling_ratio: Any,
+        pseudo_random: bool = False,
+        overlapping: bool = False,
+        deterministic: bool = False,
+        seed: int = 0,
+        seed2: int = 0,
+        name: str | None = None,
+    ) -> Any:
+        return gen(op)(value, pooling_ratio, pseudo_random, overlapping, deterministic, seed, seed2, name=name)
+
+    return apply
+
+
+fractional_max_pool = _fractional("FractionalMaxPool")
+fractional_avg_pool = _fractional("FractionalAvgPool")

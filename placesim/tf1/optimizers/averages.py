@@ -1,0 +1,110 @@
+"""Moving averages of variables and tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.optimizers.slots import create_slot, create_zeros_slot
+from placesim.tf1.variables.variable import Variable
+
+_AVERAGED = ("float16", "bfloat16", "float32", "float64")
+
+
+def assign_moving_average(variable: Any, value: Any, decay: Any, zero_debias: bool = True, name: str | None = None) -> Any:
+    """`variable -= (variable - value) * (1 - decay)`, corrected for a start at zero where `zero_debias`."""
+    with tf.name_scope(name, "AssignMovingAvg", [variable, value, decay]) as scope:
+        share = tf.convert_to_tensor(1.0 - decay, name="decay")
+        if share.dtype.base_dtype != variable.dtype.base_dtype:
+            share = tf.cast(share, variable.dtype.base_dtype)
+        if zero_debias:
+            return tf.assign(variable, _unbiased(variable, value, share), name=scope)
+        return tf.assign_sub(variable, (variable - value) * share, name=scope)
+
+
+def _unbiased(variable: Any, value: Any, share: Any) -> Any:
+    """A new average with its weights' sum divided out; sum and count are variables beside the average."""
+    scope = tf.variable_scope(variable.name.split(":")[0], values=[variable, value, share])
+    with scope, tf.init_scope(), tf.colocate_with(variable):
+        shape = variable.get_shape()
+        dtype = variable.dtype.base_dtype
+        zeros = tf.zeros_initializer(dtype=dtype)
+        biased = tf.get_variable("biased", shape, dtype, zeros, trainable=False)
+        count = tf.get_variable("local_step", [], dtype, zeros, trainable=False)
+    update = tf.assign_sub(biased, (biased - value) * share)
+    step = tf.assign_add(count, 1)
+    return update / (1 - tf.pow(1.0 - share, step))
+
+
+class ExponentialMovingAverage:
+    """Averages of variables or tensors, each in a variable `OF/NAME` that `apply` makes."""
+
+    def __init__(
+        self, decay: Any, num_updates: Any = None, zero_debias: bool = False, name: str = "ExponentialMovingAverage"
+    ) -> None:
+        self._decay, self._num_updates, self._zero_debias, self._name = decay, num_updates, zero_debias, name
+        self._averages: dict[Any, Any] = {}
+        self._from_zero: set[int] = set()
+        self._kept: list[Any] = []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def apply(self, var_list: Iterable[Any] | None = None) -> Any:
+        """An op that updates the averages, which are made where there are none.  Raises TypeError for other types."""
+        variables = list(tf.trainable_variables() if var_list is None else var_list)
+        for variable in variables:
+            if variable.dtype.base_dtype.name not in _AVERAGED:
+                raise TypeError(f"The variables must be half, float, or double: {variable.name}")
+            if id(variable) not in self._averages:
+                with tf.init_scope():
+                    self._averages[id(variable)] = self._new(variable)
+                    self._kept.append(variable)
+        with tf.name_scope(self._name) as scope:
+            decay = tf.convert_to_tensor(self._decay, dtype=tf.float32, name="decay")
+            if self._num_updates is not None:
+                count = tf.cast(self._num_updates, tf.float32, name="num_updates")
+                decay = tf.minimum(decay, (1.0 + count) / (10.0 + count))
+            updates = [
+                assign_moving_average(average, variable, decay, zero_debias=id(average) in self._from_zero)
+                for variable, average in ((variable, self._averages[id(variable)]) for variable in variables)
+            ]
+            return tf.group(*updates, name=scope)
+
+    def _new(self, variable: Any) -> Any:
+        if isinstance(variable, Variable):
+            with tf.device(variable.device):
+                start = tf.cond(tf.is_variable_initialized(variable), variable.read_value, lambda: variable.initial_value)
+            average = create_slot(variable, start, self._name)
+            tf.add_to_collection("moving_average_variables", variable)
+            return average
+        is_variable = variable.op.type in ("Variable", "VariableV2", "VarHandleOp")
+        average = create_zeros_slot(variable, self._name, colocate_with_primary=is_variable)
+        if self._zero_debias:
+            self._from_zero.add(id(average))
+        return average
+
+    def average(self, var: Any) -> Any:
+        """The variable that holds an average; None before `apply`."""
+        return self._averages.get(id(var))
+
+    def average_name(self, var: Any) -> str:
+        """The name of the variable that holds an average, or will."""
+        if id(var) in self._averages:
+            return str(self._averages[id(var)].name[: -len(":0")])
+        return str(tf.get_default_graph().unique_name(f"{var.op.name}/{self._name}", mark_as_used=False))
+
+    def variables_to_restore(self, moving_avg_variables: Iterable[Any] | None = None) -> dict[str, Any]:
+        """Names in a checkpoint -> variables, those with an average under the average's name."""
+        if moving_avg_variables is None:
+            averaged = tf.trainable_variables() + tf.moving_average_variables()
+        else:
+            averaged = list(moving_avg_variables)
+        found = {self.average_name(variable): variable for variable in dict.fromkeys(averaged)}
+        names = {variable.name for variable in averaged}
+        for variable in tf.global_variables():
+            if variable.name not in names and variable.op.name not in found:
+                found[variable.op.name] = variable
+        return found

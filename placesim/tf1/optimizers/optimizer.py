@@ -1,0 +1,292 @@
+"""`tf.train.Optimizer`: gradients of a loss, and the updates that they make (section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.generated import gen
+from placesim.tf1.optimizers.slots import create_slot, create_slot_with_initializer, create_zeros_slot
+from placesim.tf1.tensor import Tensor
+from placesim.tf1.variables.partitioned import PartitionedVariable
+from placesim.tf1.variables.resource import HandledVariable
+from placesim.tf1.variables.variable import Variable, create_variable
+
+_FLOATING = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+
+
+class Optimizer:
+    """Base of the optimizers, and of users' own: those give `_create_slots`, `_prepare`, `_apply_dense` and the like."""
+
+    GATE_NONE = 0
+    GATE_OP = 1
+    GATE_GRAPH = 2
+
+    def __init__(self, use_locking: bool, name: str, use_own_namescope_for_non_slot_vars: bool = False) -> None:
+        if not name:
+            raise ValueError("Must specify the optimizer name")
+        self._use_locking = use_locking
+        self._name = name
+        self._slots: dict[str, dict[Any, Any]] = {}
+        self._non_slot_dict: dict[Any, Any] = {}
+        self._scopes_non_slots = use_own_namescope_for_non_slot_vars
+
+    def get_name(self) -> str:
+        return self._name
+
+    # --- the two steps ---
+
+    def minimize(
+        self,
+        loss: Any,
+        global_step: Any = None,
+        var_list: Any = None,
+        gate_gradients: int = GATE_OP,
+        aggregation_method: Any = None,
+        colocate_gradients_with_ops: bool = False,
+        name: str | None = None,
+        grad_loss: Any = None,
+    ) -> Any:
+        """An op that makes one step down the loss.  Raises ValueError where no variable has a gradient."""
+        pairs = self.compute_gradients(
+            loss, var_list, gate_gradients, aggregation_method, colocate_gradients_with_ops, grad_loss
+        )
+        if all(gradient is None for gradient, _ in pairs):
+            raise ValueError(
+                "No gradients provided for any variable, check your graph for ops that do not support gradients, between "
+                f"variables {[str(variable) for _, variable in pairs]} and loss {loss}."
+            )
+        return self.apply_gradients(pairs, global_step=global_step, name=name)
+
+    def compute_gradients(
+        self,
+        loss: Any,
+        var_list: Any = None,
+        gate_gradients: int = GATE_OP,
+        aggregation_method: Any = None,
+        colocate_gradients_with_ops: bool = False,
+        grad_loss: Any = None,
+    ) -> list[tuple[Any, Any]]:
+        """Pairs of gradient (or None) and variable.  Raises ValueError."""
+        if callable(loss) and not isinstance(loss, Tensor):
+            message = "`loss` as a function is for eager execution and gradient tapes. Give the loss as a tensor"
+            raise NotImplementedError(f"tf.train.Optimizer.compute_gradients: {message}; `convert` takes any GraphDef.")
+        if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
+            kinds = "Optimizer.GATE_NONE, Optimizer.GATE_OP, Optimizer.GATE_GRAPH"
+            raise ValueError(f"gate_gradients must be one of: {kinds}.  Not {gate_gradients}")
+        self._assert_valid_dtypes([loss])
+        if grad_loss is not None:
+            self._assert_valid_dtypes([grad_loss])
+        variables = _flattened(var_list) if var_list is not None else _trainable()
+        if not variables:
+            raise ValueError("No variables to optimize.")
+        gradients = tf.gradients(
+            loss,
+            [_target(variable) for variable in variables],
+            grad_ys=grad_loss,
+            gate_gradients=gate_gradients == self.GATE_OP,
+            aggregation_method=aggregation_method,
+            colocate_gradients_with_ops=colocate_gradients_with_ops,
+        )
+        if gate_gradients == self.GATE_GRAPH:
+            gradients = tf.tuple(gradients)
+        pairs = list(zip(gradients, variables, strict=True))
+        self._assert_valid_dtypes(
+            [variable for gradient, variable in pairs if gradient is not None and variable.dtype != tf.resource]
+        )
+        return pairs
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Any, Any]],
+        global_step: Any = None,
+        name: str | None = None,
+        skip_gradients_aggregation: bool = False,
+    ) -> Any:
+        """An op that applies gradients, and then adds one to `global_step`.  Raises ValueError or TypeError."""
+        pairs = tuple(grads_and_vars)
+        if not pairs:
+            raise ValueError("No variables provided.")
+        pairs = tuple((_as_gradient(gradient), variable) for gradient, variable in pairs)
+        variables = [variable for gradient, variable in pairs if gradient is not None]
+        if not variables:
+            raise ValueError(f"No gradients provided for any variable: {[str(variable) for _, variable in pairs]}.")
+        with tf.init_scope():
+            self._create_slots(variables)
+        updates = []
+        with tf.name_scope(name, self._name) as scope:
+            self._prepare()
+            for gradient, variable in pairs:
+                if gradient is None:
+                    continue
+                with tf.name_scope("update_" + variable.op.name), tf.colocate_with(variable):
+                    updates.append(self._update(gradient, variable))
+            done = self._step(updates, scope, global_step)
+        if isinstance(done, Tensor):
+            done = done.op
+        trained = tf.get_collection_ref("train_op")
+        if done not in trained:
+            trained.append(done)
+        return done
+
+    def _step(self, updates: list[Any], scope: str, global_step: Any) -> Any:
+        if global_step is None:
+            return self._finish(updates, scope)
+        with tf.control_dependencies([self._finish(updates, "update")]), tf.colocate_with(global_step):
+            if isinstance(global_step, HandledVariable):
+                with tf.name_scope(scope):
+                    one = tf.convert_to_tensor(1, dtype=global_step.dtype)
+                return gen("AssignAddVariableOp")(global_step.handle, one, name=scope)
+            return tf.assign_add(global_step, 1, name=scope)
+
+    def _update(self, gradient: Any, variable: Any) -> Any:
+        """The op that applies one gradient to one variable."""
+        if isinstance(variable, Tensor):
+            raise NotImplementedError(f"Trying to update a Tensor {variable}")
+        if not isinstance(variable, Variable):
+            raise NotImplementedError(f"Trying to optimize unsupported type {variable}")
+        is_resource = isinstance(variable, HandledVariable)
+        if isinstance(gradient, tf.IndexedSlices):
+            if variable.constraint is not None:
+                raise RuntimeError("Cannot use a constraint function on a sparse variable.")
+            if is_resource:
+                return self._resource_apply_sparse_duplicate_indices(gradient.values, variable, gradient.indices)
+            return self._apply_sparse_duplicate_indices(gradient, variable)
+        update = (self._resource_apply_dense if is_resource else self._apply_dense)(gradient, variable)
+        if variable.constraint is None:
+            return update
+        with tf.control_dependencies([update]):
+            return variable.assign(variable.constraint(variable))
+
+    # --- slots and other variables ---
+
+    def get_slot(self, var: Any, name: str) -> Any:
+        """A variable's slot; None where there is none."""
+        return self._slots.get(name, {}).get(_key(var))
+
+    def get_slot_names(self) -> list[str]:
+        return sorted(self._slots)
+
+    def variables(self) -> list[Any]:
+        """The optimizer's own variables in the current graph, by name."""
+        graph = tf.get_default_graph()
+        own = [variable for (_, of), variable in self._non_slot_dict.items() if of is graph]
+        own += [slot for slots in self._slots.values() for slot in slots.values() if slot.graph is graph]
+        return sorted(own, key=lambda variable: str(variable.name))
+
+    def _slot_dict(self, slot_name: str) -> dict[Any, Any]:
+        return self._slots.setdefault(slot_name, {})
+
+    def _get_or_make_slot(self, var: Any, val: Any, slot_name: str, op_name: str) -> Any:
+        return self._kept_slot(var, slot_name, lambda: create_slot(var, val, op_name))
+
+    def _get_or_make_slot_with_initializer(
+        self, var: Any, initializer: Any, shape: Any, dtype: Any, slot_name: str, op_name: str
+    ) -> Any:
+        return self._kept_slot(var, slot_name, lambda: create_slot_with_initializer(var, initializer, shape, dtype, op_name))
+
+    def _zeros_slot(self, var: Any, slot_name: str, op_name: str) -> Any:
+        return self._kept_slot(var, slot_name, lambda: create_zeros_slot(var, op_name))
+
+    def _kept_slot(self, var: Any, slot_name: str, make: Callable[[], Any]) -> Any:
+        slots = self._slot_dict(slot_name)
+        key = _key(var)
+        if key not in slots:
+            slots[key] = make()
+        return slots[key]
+
+    def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
+        key = (name, colocate_with.graph)
+        if key not in self._non_slot_dict:
+            own = self._name if self._scopes_non_slots else ""
+            with tf.name_scope(own) if own else tf.init_scope(), tf.colocate_with(colocate_with):
+                is_resource = isinstance(colocate_with, HandledVariable)
+                made = create_variable(initial_value, name=name, trainable=False, use_resource=is_resource)
+            self._non_slot_dict[key] = made
+        return self._non_slot_dict[key]
+
+    def _get_non_slot_variable(self, name: str, graph: Any = None) -> Any:
+        return self._non_slot_dict.get((name, graph))
+
+    # --- what a kind of optimizer gives ---
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        """Makes the variables that the updates need; none by default."""
+
+    def _prepare(self) -> None:
+        """Makes the tensors of the hyperparameters; none by default."""
+
+    def _apply_dense(self, grad: Any, var: Any) -> Any:
+        raise NotImplementedError
+
+    def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
+        raise NotImplementedError
+
+    def _apply_sparse(self, grad: Any, var: Any) -> Any:
+        raise NotImplementedError
+
+    def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
+        raise NotImplementedError
+
+    def _apply_sparse_duplicate_indices(self, grad: Any, var: Any) -> Any:
+        values, indices = summed_by_index(grad.values, grad.indices)
+        return self._apply_sparse(tf.IndexedSlices(values, indices, grad.dense_shape), var)
+
+    def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
+        values, indices = summed_by_index(grad, indices)
+        return self._resource_apply_sparse(values, handle, indices)
+
+    def _finish(self, update_ops: list[Any], name_scope: str) -> Any:
+        """An op after all updates."""
+        return tf.group(*update_ops, name=name_scope)
+
+    def _call_if_callable(self, param: Any) -> Any:
+        return param() if callable(param) and not isinstance(param, Tensor) else param
+
+    def _valid_dtypes(self) -> set[Any]:
+        return {tf.as_dtype(name) for name in _FLOATING}
+
+    def _assert_valid_dtypes(self, tensors: Iterable[Any]) -> None:
+        valid = self._valid_dtypes()
+        for tensor in tensors:
+            dtype = tensor.dtype.base_dtype
+            if dtype not in valid:
+                raise ValueError(f"Invalid type {dtype!r} for {tensor.name}, expected: {list(valid)}.")
+
+
+def summed_by_index(values: Any, indices: Any) -> tuple[Any, Any]:
+    """Slices of the same index added up: the sums and their indices."""
+    unique, positions = tf.unique(indices)
+    return tf.unsorted_segment_sum(values, positions, tf.shape(unique)[0]), unique
+
+
+def _key(variable: Any) -> Any:
+    return variable.op.graph, variable.op.name
+
+
+def _as_gradient(gradient: Any) -> Any:
+    if gradient is None or isinstance(gradient, (Tensor, tf.IndexedSlices)):
+        return gradient
+    try:
+        return tf.convert_to_tensor_or_indexed_slices(gradient)
+    except TypeError:
+        wanted = f"Gradient must be convertible to a Tensor or IndexedSlices, or None: {gradient}"
+        raise TypeError(wanted) from None
+
+
+def _flattened(variables: Any) -> list[Any]:
+    if isinstance(variables, (list, tuple, PartitionedVariable)):
+        return [item for entry in variables for item in _flattened(entry)]
+    if isinstance(variables, dict):
+        return [item for key in sorted(variables) for item in _flattened(variables[key])]
+    return [variables]
+
+
+def _trainable() -> list[Any]:
+    return _flattened(tf.trainable_variables() + tf.get_collection("trainable_resource_variables"))
+
+
+def _target(variable: Any) -> Any:
+    """What the gradient is taken of: the reference or the handle."""
+    return variable._tensor if isinstance(variable, Variable) else variable

@@ -1,0 +1,71 @@
+"""The global step: the variable that counts what an optimizer applied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.tensor import Tensor
+from placesim.tf1.variables.variable import Variable, VariableAggregation
+
+_NAME = "global_step"
+
+
+def get_global_step(graph: Any = None) -> Any:
+    """The global step of a graph: the one in its collection, else a tensor named so; None where there is none.
+
+    Raises TypeError for what is no integer scalar.
+    """
+    graph = graph or tf.get_default_graph()
+    found = graph.get_collection(_NAME)
+    if len(found) > 1:
+        return None
+    if found:
+        step = found[0]
+    else:
+        try:
+            step = graph.get_tensor_by_name(_NAME + ":0")
+        except KeyError:
+            return None
+    assert_global_step(step)
+    return step
+
+
+def create_global_step(graph: Any = None) -> Any:
+    """A new global step.  Raises ValueError where there is one."""
+    graph = graph or tf.get_default_graph()
+    if get_global_step(graph) is not None:
+        raise ValueError('"global_step" already exists.')
+    with graph.as_default(), tf.name_scope(None):
+        return tf.get_variable(
+            _NAME,
+            shape=[],
+            dtype=tf.int64,
+            initializer=tf.zeros_initializer(),
+            trainable=False,
+            aggregation=VariableAggregation.ONLY_FIRST_REPLICA,
+            collections=["variables", _NAME],
+        )
+
+
+def get_or_create_global_step(graph: Any = None) -> Any:
+    """The global step, a new one where there is none."""
+    graph = graph or tf.get_default_graph()
+    found = get_global_step(graph)
+    return create_global_step(graph) if found is None else found
+
+
+def assert_global_step(global_step_tensor: Any) -> None:
+    """TypeError for what can be no global step."""
+    if not isinstance(global_step_tensor, (Variable, Tensor)):
+        raise TypeError(f'Existing "global_step" must be a Variable or Tensor: {global_step_tensor}.')
+    if not global_step_tensor.dtype.base_dtype.is_integer:
+        raise TypeError(f'Existing "global_step" does not have integer type: {global_step_tensor.dtype!r}')
+    shape = global_step_tensor.get_shape()
+    if shape.ndims != 0 and shape.is_fully_defined():
+        raise TypeError(f'Existing "global_step" is not scalar: {shape}')
+
+
+def global_step(sess: Any, global_step_tensor: Any) -> int:
+    """The value of a global step in a session."""
+    return int(sess.run(global_step_tensor))

@@ -1,0 +1,75 @@
+"""`tf.random.stateless_...`: random tensors of a seed that is a tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1 import dtypes
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.creation import set_static_shape, shape_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.tensor import Tensor
+
+_AUTO_SELECT = 3
+
+
+def _key_counter(seed: Any) -> tuple[Any, Any, Any]:
+    """The key and counter of a seed, and the algorithm: any."""
+    found = gen("StatelessRandomGetKeyCounter")(seed)
+    return found[0], found[1], _AUTO_SELECT
+
+
+def _normal(op: str, word: str) -> Any:
+    def call(
+        shape: Any,
+        seed: Any,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        dtype: Any = dtypes.float32,
+        name: str | None = None,
+        alg: str = "auto_select",
+    ) -> Tensor:
+        with name_scope(name, word, [shape, seed, mean, stddev]) as scope:
+            dims = shape_tensor(shape)
+            middle = convert_to_tensor(mean, dtype, name="mean")
+            deviation = convert_to_tensor(stddev, dtype, name="stddev")
+            drawn = gen(op)(dims, *_key_counter(seed), dtype=dtype)
+            found: Tensor = gen("AddV2")(drawn * deviation, middle, name=scope)
+            set_static_shape(found, shape)
+            return found
+
+    return call
+
+
+stateless_random_normal = _normal("StatelessRandomNormalV2", "stateless_random_normal")
+stateless_truncated_normal = _normal("StatelessTruncatedNormalV2", "stateless_truncated_normal")
+
+
+def stateless_random_uniform(
+    shape: Any,
+    seed: Any,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: Any = dtypes.float32,
+    name: str | None = None,
+    alg: str = "auto_select",
+) -> Tensor:
+    """`tf.random.stateless_uniform`."""
+    kind = dtypes.as_dtype(dtype)
+    if maxval is None:
+        if kind.is_integer and minval is not None:
+            raise ValueError(f"For non-None `minval` and integer `dtype`, argument `maxval` must be specified. Got {minval}.")
+        maxval = 1
+    with name_scope(name, "stateless_random_uniform", [shape, seed, minval, maxval]) as scope:
+        dims = shape_tensor(shape)
+        low = convert_to_tensor(minval, kind, name="min")
+        high = convert_to_tensor(maxval, kind, name="max")
+        if kind.is_integer:
+            key, counter, algorithm = _key_counter(seed)
+            found: Tensor = gen("StatelessRandomUniformIntV2")(dims, key, counter, algorithm, low, high, name=scope)
+        else:
+            drawn = gen("StatelessRandomUniformV2")(dims, *_key_counter(seed), dtype=kind)
+            found = gen("AddV2")(drawn * (high - low), low, name=scope)  # type: ignore[operator]
+        set_static_shape(found, shape)
+        return found

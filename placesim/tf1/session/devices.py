@@ -1,0 +1,64 @@
+"""Devices as scripts ask for them: `device_lib.list_local_devices()`, `tf.test.gpu_device_name()` and their like."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from placesim.formats.tensorflow.messages import message_class
+from placesim.graph.steps import Config
+from placesim.machines import current_machine
+from placesim.tf1.session.configs import config_of
+
+
+def incarnation_of(name: str) -> int:
+    """The number of a device's life: of a simulated one always the same, where TensorFlow draws 64 bits."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little") >> 1
+
+
+def list_local_devices(session_config: Any = None) -> list[Any]:
+    """The machine's devices as DeviceAttributes messages, named as a process of its own names them (`/device:CPU:0`)."""
+    from placesim.simulation import open_machine
+
+    machine = current_machine()
+    config = Config() if session_config is None else config_of(session_config)
+    opened = open_machine(config, machine.options, machine.process, puts_counts_aside=machine.is_overridden)
+    found = []
+    for device in opened.devices:
+        attributes = message_class("DeviceAttributes")(
+            name=f"/device:{device.type}:{device.spec.id}",
+            device_type=device.type,
+            memory_limit=device.memory_limit,
+            incarnation=incarnation_of(device.name),
+            physical_device_desc=device.physical_device_desc,
+            xla_global_id=-1,
+        )
+        attributes.locality.SetInParent()
+        if device.type == "GPU":
+            attributes.locality.bus_id = 1
+            attributes.locality.links.SetInParent()
+        found.append(attributes)
+    return found
+
+
+def gpu_device_name() -> str:
+    """The name of the first GPU, `/device:GPU:0`; empty where there is none."""
+    return next((device.name for device in list_local_devices() if device.device_type == "GPU"), "")
+
+
+def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any = None) -> bool:
+    """Whether the machine has a GPU of at least this compute capability, given as `(major, minor)`."""
+    for device in list_local_devices():
+        if device.device_type != "GPU":
+            continue
+        if min_cuda_compute_capability is None:
+            return True
+        shown = device.physical_device_desc.rpartition("compute capability: ")[2]
+        if tuple(map(int, shown.split("."))) >= tuple(min_cuda_compute_capability):
+            return True
+    return False
+
+
+def is_built_with_cuda() -> bool:
+    """Whether the simulated TensorFlow knows GPUs: it always does."""
+    return True

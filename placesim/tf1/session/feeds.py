@@ -1,0 +1,121 @@
+"""`feed_dict` -> arrays by tensor, with TensorFlow's checks and words."""
+
+from __future__ import annotations
+
+import collections.abc
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from placesim.tf1.session.values import feed_parts
+
+if TYPE_CHECKING:
+    from placesim.tf1.graph import Graph
+    from placesim.tf1.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+
+
+def read_feeds(graph: Graph, feed_dict: Any) -> dict[Tensor, Array]:
+    """The fed arrays, each of its tensor's type and of a shape that fits.
+
+    Raises TypeError and ValueError in TensorFlow's words.
+    """
+    found: dict[Tensor, Array] = {}
+    for key, value in _flattened(feed_dict).items():
+        for part, part_value in feed_parts(key, value):
+            tensor = _fed_tensor(graph, part)
+            found[tensor] = _as_fed(graph, tensor, part, part_value)
+    return found
+
+
+def _flattened(feed_dict: Any) -> dict[Any, Any]:
+    """A key may be a tuple of tensors, whose value is one of values in the same structure."""
+    if not isinstance(feed_dict, collections.abc.Mapping):
+        kind = type(feed_dict).__name__
+        message = "FlattenDictItems: 'dict' must be a dictionary or collection.Mapping type object, instead of"
+        raise TypeError(f"{message} '{kind}'.")
+    found: dict[Any, Any] = {}
+    for key, value in feed_dict.items():
+        if not isinstance(key, tuple):
+            if key in found:
+                raise ValueError(f"Could not flatten dictionary: key {key} is not unique.")
+            found[key] = value
+            continue
+        keys, values = _leaves(key), _leaves(value)
+        if len(keys) != len(values):
+            raise ValueError(
+                f"Could not flatten dictionary. Key had {len(keys)} elements, but value had {len(values)} elements. "
+                f"Key: {keys}, value: {values}."
+            )
+        for one, item in zip(keys, values, strict=True):
+            if one in found:
+                raise ValueError(f"Could not flatten dictionary: key {one} is not unique.")
+            found[one] = item
+    return found
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in _leaves(item)]
+    return [value]
+
+
+def _fed_tensor(graph: Graph, key: Any) -> Tensor:
+    try:
+        found: Tensor = graph.as_graph_element(key, allow_tensor=True, allow_operation=False)
+    except Exception as error:
+        said = error.args[0] if error.args else error
+        raise TypeError(f"Cannot interpret feed_dict key as Tensor: {said}") from error
+    return found
+
+
+def _as_fed(graph: Graph, tensor: Tensor, key: Any, value: Any) -> Array:
+    from placesim.tf1.tensor import Tensor as TensorClass
+
+    if isinstance(value, TensorClass):
+        raise TypeError(
+            "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, lists, "
+            "numpy ndarrays, or TensorHandles. For reference, the tensor object was "
+            f"{value} which was passed to the argument `feed_dict` with key {key}."
+        )
+    wanted = tensor.dtype.base_dtype.as_numpy_dtype
+    if isinstance(value, int) and wanted is not object and not _holds(wanted, value):
+        raise TypeError(
+            f"Type of feed value {value} with type {type(value)} is not compatible with Tensor type {wanted}. "
+            "Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
+        )
+    array = _array(value, wanted)
+    shape = tensor.get_shape()
+    if not shape.is_compatible_with(array.shape):
+        raise ValueError(f"Cannot feed value of shape {array.shape!r} for Tensor {tensor.name}, which has shape {shape!s}")
+    if not graph.is_feedable(tensor):
+        raise ValueError(f"Tensor {tensor.name} may not be fed.")
+    return array
+
+
+def _array(value: Any, wanted: Any) -> Array:
+    try:
+        return np.asarray(value, dtype=wanted)
+    except ValueError:
+        # in the words that numpy has for a text in an array
+        return np.asarray(np.asarray(value), dtype=wanted)
+
+
+def _holds(wanted: Any, value: int) -> bool:
+    """Whether a type holds a number as it is."""
+    try:
+        return bool(wanted(value) == value)
+    except (OverflowError, ValueError):
+        return False
+
+
+def as_runtime(array: Array) -> Array:
+    """A fed array as kernels take it: strings are bytes."""
+    if array.dtype != object:
+        return array
+    encoded = np.empty(array.shape, object)
+    flat = encoded.reshape(-1)
+    for index, item in enumerate(array.reshape(-1)):
+        flat[index] = item if isinstance(item, bytes) else str(item).encode()
+    return encoded

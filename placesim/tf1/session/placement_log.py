@@ -1,0 +1,78 @@
+"""What TensorFlow prints of a session with `log_device_placement`: the devices as it is made, the nodes as they are placed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from placesim.errors import PlacesimError
+from placesim.escapes import escape
+from placesim.report.text.complaint import format_classic_error
+from placesim.report.text.log import (
+    Shows,
+    classic_lines,
+    creation_lines,
+    format_lines,
+    format_mapping,
+    mapping_lines,
+    modern_lines,
+)
+
+if TYPE_CHECKING:
+    from placesim.options import Options
+    from placesim.runtime.session import Session
+    from placesim.simulation import OpenedMachine
+
+shows_node: Shows | None = None
+"""Which nodes are logged, by their names; None: all."""
+is_silent: bool = False
+"""Whether nothing is written, whatever sessions ask for: where a script runs for its graph alone."""
+logs_creation: bool = False
+"""Whether what TensorFlow tells of GPUs while it makes them is written too, to standard error."""
+
+
+class PlacementLog:
+    """Writes to standard output, as TensorFlow does; that a machine has no devices to map goes to standard error with the rest
+    of its log."""
+
+    def __init__(self, machine: OpenedMachine, options: Options) -> None:
+        self._machine = machine
+        self._is_on = machine.config.log_device_placement and not is_silent
+        self._is_classic = options.log_style == "classic"
+        self._fetches: list[str] = []
+        self._written = 0
+
+    def write_mapping(self) -> None:
+        """The device mapping, and what is said of GPUs where that is wanted."""
+        if logs_creation:
+            told = creation_lines(self._machine.creation_log, self._machine.devices, self._is_classic)
+            sys.stderr.write("".join(f"{escape(line)}\n" for line in told))
+        for line in () if is_silent else self._machine.creation_log:
+            if line.severity != "I":
+                sys.stderr.write(f"{escape(line.text)}\n")
+        if self._is_on:
+            lines = mapping_lines(self._machine.device_set.devices, self._is_classic)
+            (sys.stdout if lines else sys.stderr).write(escape(format_mapping(lines)))
+
+    def fetched(self, names: Iterable[str]) -> None:
+        """A step asks for these nodes: in the first guides' order the log begins at them."""
+        self._fetches = list(names)
+
+    def classic_error(self, error: PlacesimError, session: Session) -> str | None:
+        """The text of the first guides for a device that there is not, where their style is asked for."""
+        if not self._is_classic or not session.placements:
+            return None
+        found = format_classic_error(error, session.placements[-1], self._fetches)
+        return None if found is None else str(found)
+
+    def write_placements(self, session: Session) -> None:
+        """What was placed since this was asked last."""
+        placements = session.placements[self._written :]
+        self._written = len(session.placements)
+        if not placements or not self._is_on:
+            return
+        lines = (
+            classic_lines(placements, self._fetches, shows_node) if self._is_classic else modern_lines(placements, shows_node)
+        )
+        sys.stdout.write(escape(format_lines(lines)))

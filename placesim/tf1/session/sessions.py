@@ -1,0 +1,342 @@
+"""`tf.Session` and `tf.InteractiveSession`: a graph that may still grow, on the simulated machine."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from placesim.errors import PlacesimError
+from placesim.formats.tensorflow.messages import message_class
+from placesim.machines import Machine, current_machine
+from placesim.tf1.errors import CancelledError, OpError, as_tensorflow
+from placesim.tf1.graph import Graph, get_default_graph
+from placesim.tf1.session import watching
+from placesim.tf1.session.configs import config_of
+from placesim.tf1.session.feeds import Array, as_runtime, read_feeds
+from placesim.tf1.session.fetches import flatten_fetches
+from placesim.tf1.session.placement_log import PlacementLog
+from placesim.tf1.session.stacks import default_session
+from placesim.tf1.tensor import Tensor
+
+if TYPE_CHECKING:
+    from placesim.runtime.measuring import Measurements
+    from placesim.runtime.session import Session as RuntimeSession
+    from placesim.simulation import OpenedMachine
+
+
+class DeviceAttributes:
+    """An entry of `list_devices`."""
+
+    def __init__(self, name: str, device_type: str, memory_limit_bytes: int, incarnation: int) -> None:
+        self._name = name
+        self._device_type = device_type
+        self._memory_limit_bytes = memory_limit_bytes
+        self._incarnation = incarnation
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def device_type(self) -> str:
+        return self._device_type
+
+    @property
+    def memory_limit_bytes(self) -> int:
+        return self._memory_limit_bytes
+
+    @property
+    def incarnation(self) -> int:
+        return self._incarnation
+
+    def __repr__(self) -> str:
+        return f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, {self.incarnation})"
+
+
+class BaseSession:
+    """A session on a graph; `target` is empty for this process's machine.
+
+    Raises TypeError for arguments of the wrong kind, and what TensorFlow raises while it makes the devices.
+    """
+
+    def __init__(self, target: Any = "", graph: Any = None, config: Any = None) -> None:
+        self._closed = True
+        self._graph: Graph = get_default_graph() if graph is None else _checked_graph(graph)
+        self._target = _checked_target(target)
+        self._config = watching.config_for(self._target, _checked_config(config))
+        self._closed = False
+        self._machine: Machine = current_machine()
+        self._opened = self._open()
+        self._log = PlacementLog(self._opened, self._machine.options)
+        self._log.write_mapping()
+        self._session: RuntimeSession | None = None
+        self._known_nodes = 0
+        self._growing = threading.RLock()
+        watching.opened(self)
+
+    def _open(self) -> OpenedMachine:
+        from placesim.simulation import open_machine
+
+        if self._target:
+            from placesim.tf1.session.targets import find_target
+
+            found: OpenedMachine = find_target(self._target, config_of(self._config), self._machine)
+            return found
+        try:
+            machine = self._machine
+            config = config_of(self._config)
+            return open_machine(config, machine.options, machine.process, puts_counts_aside=machine.is_overridden)
+        except PlacesimError as error:
+            raise as_tensorflow(error, None) from error
+
+    # --- what it is
+
+    @property
+    def graph(self) -> Graph:
+        return self._graph
+
+    @property
+    def graph_def(self) -> Any:
+        """The graph as a GraphDef message."""
+        return self._graph.as_graph_def()
+
+    @property
+    def sess_str(self) -> bytes:
+        return self._target.encode()
+
+    def list_devices(self) -> list[DeviceAttributes]:
+        """The devices of the session, as its runtime orders them.  Raises CancelledError once it is closed."""
+        if self._closed:
+            raise CancelledError(None, None, "Session has been closed.")
+        from placesim.tf1.session.devices import incarnation_of
+
+        return [
+            DeviceAttributes(device.name, device.type, device.memory_limit, incarnation_of(device.name))
+            for device in self._opened.device_set.devices
+        ]
+
+    def close(self) -> None:
+        """End the session, with its variables."""
+        if self._closed:
+            return
+        self._closed = True
+        watching.closed(self)
+        if self._session is not None:
+            self._session.close()
+
+    def __del__(self) -> None:
+        try:
+            if not getattr(self, "_closed", True) and self._session is not None:
+                self._session.close()
+        except Exception:  # the interpreter may be ending
+            return
+
+    def as_default(self) -> Any:
+        """A `with` block inside which it is the default session; it stays open behind it."""
+        return default_session(self)
+
+    # --- steps
+
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """Run one step: the values of `fetches`, in their structure.
+
+        Raises what TensorFlow raises: TypeError and ValueError for what is no fetch or feed, RuntimeError for a closed session,
+        and the classes of `tf.errors`.
+        """
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        if not len(self._graph.builder.graph):
+            raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
+        feeds = read_feeds(self._graph, feed_dict) if feed_dict else {}
+        wanted = flatten_fetches(self._graph, fetches)
+        return wanted.build(self._compute(wanted.elements, feeds, options, run_metadata))
+
+    def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Callable[..., Any]:
+        """A function of the values of `feed_list` that runs `fetches`.  Raises TypeError for a list that is none."""
+        if feed_list is not None and not isinstance(feed_list, list | tuple):
+            raise TypeError(f"Argument `feed_list` must be a list or tuple. Received: feed_list={feed_list}")
+        names = list(feed_list or ())
+        flatten_fetches(self._graph, fetches)
+
+        def generic_run(*feed_args: Any, **kwargs: Any) -> Any:
+            return self.run(fetches, dict(zip(names, feed_args, strict=False)), **kwargs)
+
+        return generic_run
+
+    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:
+        """Refused: placesim runs steps whole."""
+        raise _no_partial_run("partial_run_setup")
+
+    def partial_run(self, handle: Any, fetches: Any, feed_dict: Any = None) -> Any:
+        """Refused: placesim runs steps whole."""
+        raise _no_partial_run("partial_run")
+
+    def _compute(self, elements: Sequence[Any], feeds: Mapping[Tensor, Array], options: Any, metadata: Any) -> list[Any]:
+        """The values of distinct tensors, None of operations; what is fed is given back as it was fed."""
+        if not watching.wants_step(self, elements, feeds):
+            return [feeds.get(element) for element in elements]
+        computed = [element for element in elements if element not in feeds]
+        values: dict[Any, Any] = {}
+        if computed:
+            try:
+                values = self._run_step(computed, feeds, options, metadata)
+            except PlacesimError as error:
+                found = as_tensorflow(error, self._graph)
+                if isinstance(found, OpError) and self._session is not None:
+                    found.classic = self._log.classic_error(error, self._session)
+                raise found from error
+        return [feeds[element] if element in feeds else values.get(element) for element in elements]
+
+    def _run_step(self, elements: Sequence[Any], feeds: Mapping[Tensor, Array], options: Any, metadata: Any) -> dict[Any, Any]:
+        from placesim.runtime.requests import Fetched
+
+        fetched = [
+            Fetched(element.name, element.op.node.id, element.node_ref)
+            if isinstance(element, Tensor)
+            else Fetched(element.name, element.node.id, None)
+            for element in elements
+        ]
+        self._log.fetched(self._graph.builder.graph.nodes[one.node].name for one in fetched)
+        with self._growing:
+            session = self._placed_session()
+        given = {tensor.node_ref: as_runtime(array) for tensor, array in feeds.items()}
+        measurements = self._measurements(options, metadata)
+        timeout = None if options is None or not options.timeout_in_ms else options.timeout_in_ms / 1000
+        try:
+            result = session.run_resolved(fetched, given, measurements, timeout)
+        finally:
+            with self._growing:
+                self._log.write_placements(session)
+        if metadata is not None:
+            from placesim.tf1.session.step_stats import fill_metadata
+
+            fill_metadata(metadata, options, measurements, session, fetched, given)
+        tensors = [element for element in elements if isinstance(element, Tensor)]
+        return {tensor: _as_result(value.value) for tensor, value in zip(tensors, result.values, strict=True)}
+
+    def _placed_session(self) -> RuntimeSession:
+        """The runtime's session, which is told of what the graph has got since the last step."""
+        graph = self._graph.builder.graph
+        if self._session is None:
+            self._session = self._opened.open_session(graph)
+        elif len(graph) != self._known_nodes:
+            self._session.grow()
+        self._known_nodes = len(graph)
+        if not self._session.config.place_pruned_graph:
+            placement = self._session.placement
+            if placement.error is not None:
+                self._log.write_placements(self._session)
+                raise placement.error
+        return self._session
+
+    def _measurements(self, options: Any, metadata: Any) -> Measurements | None:
+        if metadata is None or options is None or not options.trace_level:
+            return None
+        from placesim.runtime.measuring import Measurements
+
+        return Measurements()
+
+
+class Session(BaseSession):
+    """`tf.Session`."""
+
+    __module__ = "tensorflow.python.client.session"
+
+    def __init__(self, target: Any = "", graph: Any = None, config: Any = None) -> None:
+        super().__init__(target, graph, config=config)
+        self._entered: list[ExitStack] = []
+
+    def __enter__(self) -> Session:
+        stack = ExitStack()
+        stack.enter_context(self.graph.as_default())
+        stack.enter_context(default_session(self, enforces_nesting=False))
+        self._entered.append(stack)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._entered.pop().close()
+        self.close()
+
+    @staticmethod
+    def reset(target: str, containers: Any = None, config: Any = None) -> None:
+        """Forget the resources of a target's containers."""
+        from placesim.tf1.session.targets import reset_target
+
+        reset_target(target, containers)
+
+
+class InteractiveSession(BaseSession):
+    """`tf.InteractiveSession`: the default session from its making on; it places only what a step needs."""
+
+    __module__ = "tensorflow.python.client.session"
+    _active = 0
+
+    def __init__(self, target: Any = "", graph: Any = None, config: Any = None) -> None:
+        if not config:
+            config = message_class("ConfigProto")(gpu_options={"allow_growth": True})
+        given = message_class("ConfigProto")()
+        given.CopyFrom(_checked_config(config))
+        given.graph_options.place_pruned_graph = True
+        super().__init__(target, graph, given)
+        if InteractiveSession._active > 0:
+            sys.stderr.write(
+                "ERROR:tensorflow:An interactive session is already active. This can cause out-of-memory errors or some other "
+                "unexpected errors (due to the unpredictable timing of garbage collection) in some cases. You must explicitly "
+                "call `InteractiveSession.close()` to release resources held by the other session(s). Please use "
+                "`tf.Session()` if you intend to productionize.\n"
+            )
+        InteractiveSession._active += 1
+        self._entered = ExitStack()
+        if graph is not None:
+            self._entered.enter_context(self._graph.as_default())
+        self._entered.enter_context(default_session(self, enforces_nesting=False))
+
+    def close(self) -> None:
+        """End the session; the one before it is the default again."""
+        if not self._closed:
+            InteractiveSession._active -= 1
+        super().close()
+        self._entered.close()
+
+
+# --- arguments and results ------------------------------------------------------------------------------------------
+
+
+def _checked_graph(graph: Any) -> Graph:
+    if not isinstance(graph, Graph):
+        raise TypeError(f'Argument `graph` must be a tf.Graph, but got "{type(graph).__name__}"')
+    return graph
+
+
+def _checked_target(target: Any) -> str:
+    if target is None:
+        return ""
+    if isinstance(target, bytes):
+        return target.decode()
+    if not isinstance(target, str):
+        raise TypeError(f'Argument `target` must be a string, but got "{type(target).__name__}"')
+    return target
+
+
+def _checked_config(config: Any) -> Any:
+    if config is not None and not isinstance(config, message_class("ConfigProto")):
+        raise TypeError(f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"')
+    return config
+
+
+def _as_result(value: Any) -> Any:
+    """A fetched value as TensorFlow's users get it: a scalar is numpy's, or bytes."""
+    if getattr(value, "shape", None) == () and hasattr(value, "dtype"):
+        return value[()]
+    return value
+
+
+def _no_partial_run(name: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"tf.Session.{name} is not there: placesim runs steps whole. Session.run with all feeds gives the same values; "
+        "the graph itself can be written with `placesim convert`."
+    )

@@ -1,0 +1,41 @@
+"""The default session of a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from placesim.tf1.session.sessions import BaseSession
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.sessions: list[BaseSession] = []
+        self.enforces_nesting = True
+
+
+_stack = _Stack()
+
+
+def get_default_session() -> Any:
+    """The innermost session of a `with` block in this thread; None where there is none."""
+    return _stack.sessions[-1] if _stack.sessions else None
+
+
+@contextmanager
+def default_session(session: BaseSession, enforces_nesting: bool = True) -> Iterator[BaseSession]:
+    """Makes a session the default inside."""
+    sessions = _stack.sessions
+    sessions.append(session)
+    try:
+        yield session
+    finally:
+        if sessions and sessions[-1] is session:
+            sessions.pop()
+        elif enforces_nesting:
+            raise AssertionError(f"Nesting violated for default stack of {type(session)} objects")
+        elif session in sessions:
+            sessions.remove(session)

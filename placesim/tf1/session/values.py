@@ -1,0 +1,71 @@
+"""Composite tensors as their parts: what a fetch or a feed of a SparseTensor or IndexedSlices comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from placesim.tf1.sparse_values import IndexedSlicesValue, SparseTensorValue
+
+
+class Composite(NamedTuple):
+    """How one class is taken apart: `parts` gives its tensors, `build` makes the value of what they came to."""
+
+    parts: Callable[[Any], Sequence[Any]]
+    build: Callable[[Sequence[Any]], Any]
+
+
+def _sparse_parts(value: Any) -> list[Any]:
+    return [value.indices, value.values, value.dense_shape]
+
+
+def _slices_parts(value: Any) -> list[Any]:
+    parts = [value.values, value.indices]
+    return parts if value.dense_shape is None else [*parts, value.dense_shape]
+
+
+def _build_slices(parts: Sequence[Any]) -> Any:
+    return IndexedSlicesValue(parts[0], parts[1], parts[2] if len(parts) > 2 else None)
+
+
+COMPOSITES: dict[str, Composite] = {
+    "SparseTensor": Composite(_sparse_parts, lambda parts: SparseTensorValue(*parts)),
+    "IndexedSlices": Composite(_slices_parts, _build_slices),
+}
+"""By the name of the class, among those of an object's: a script may have made a class of its own of one."""
+_registered: list[tuple[type, Composite, Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None]] = []
+
+
+def composite_of(value: Any) -> Composite | None:
+    """How a value is taken apart; None for a tensor, an operation or a name."""
+    for kind, found, _ in _registered:
+        if isinstance(value, kind):
+            return found
+    return next((COMPOSITES[kind.__name__] for kind in type(value).__mro__ if kind.__name__ in COMPOSITES), None)
+
+
+def feed_parts(key: Any, value: Any) -> Sequence[tuple[Any, Any]]:
+    """The tensors that a feed's key stands for, each with its value."""
+    for kind, _, feed in _registered:
+        if isinstance(key, kind) and feed is not None:
+            return feed(key, value)
+    found = composite_of(key)
+    return [(key, value)] if found is None else list(zip(found.parts(key), value, strict=False))
+
+
+def register_session_run_conversion_functions(
+    tensor_type: type,
+    fetch_function: Callable[[Any], tuple[Sequence[Any], Callable[[Sequence[Any]], Any]]],
+    feed_function: Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None = None,
+    feed_function_for_partial_run: Any = None,
+) -> None:
+    """Have sessions take a class apart by these functions.  Raises ValueError for one that is registered already."""
+    if any(issubclass(tensor_type, kind) for kind, _, _ in _registered):
+        raise ValueError(f"{tensor_type} has already been registered so ignore it.")
+    made: dict[int, Callable[[Sequence[Any]], Any]] = {}
+
+    def parts(value: Any) -> Sequence[Any]:
+        found, made[0] = fetch_function(value)
+        return found
+
+    _registered.insert(0, (tensor_type, Composite(parts, lambda found: made[0](found)), feed_function))

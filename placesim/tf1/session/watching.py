@@ -1,0 +1,83 @@
+"""Who is told of sessions and their steps: the command line, which runs a script to learn what it builds, and the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from placesim.formats.tensorflow.messages import message_class
+
+if TYPE_CHECKING:
+    from placesim.tf1.session.sessions import BaseSession
+
+Make = Callable[[str, Any], Any]
+
+
+class Watcher(Protocol):
+    """Is told of each session, and asked before each step."""
+
+    computes: bool
+    """Whether steps are computed at all: what waits for a step's values before it goes on must not wait where not."""
+
+    def opened(self, session: BaseSession) -> None:
+        """A session was made."""
+
+    def wants_step(self, session: BaseSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
+        """Whether to compute a step; else its operations count as run, and its tensors come to None."""
+
+    def closed(self, session: BaseSession) -> None:
+        """A session has ended."""
+
+
+_watchers: list[Watcher] = []
+_makers: list[Make] = []
+
+
+def watch(watcher: Watcher) -> None:
+    """Tell it from now on."""
+    _watchers.append(watcher)
+
+
+def on_session(made: Make) -> None:
+    """Have this function give each session's config from now on, of its target and the config that it was given."""
+    _makers.append(made)
+
+
+def softened(config: Any) -> Any:
+    """The config with soft placement, and without a log."""
+    found = message_class("ConfigProto")()
+    if config is not None:
+        found.CopyFrom(config)
+    found.allow_soft_placement = True
+    found.log_device_placement = False
+    return found
+
+
+def config_for(target: str, config: Any) -> Any:
+    """The config that a session gets."""
+    for made in _makers:
+        config = made(target, config)
+    return config
+
+
+def opened(session: BaseSession) -> None:
+    """Tell all of a session."""
+    for watcher in _watchers:
+        watcher.opened(session)
+
+
+def closed(session: BaseSession) -> None:
+    """Tell all that a session has ended."""
+    for watcher in _watchers:
+        watcher.closed(session)
+
+
+def wants_step(session: BaseSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
+    """Whether all want a step computed."""
+    wishes = [watcher.wants_step(session, elements, feeds) for watcher in _watchers]  # each is asked
+    return all(wishes)
+
+
+def computes_steps() -> bool:
+    """Whether steps are computed: not where a script runs only up to its first one."""
+    return all(watcher.computes for watcher in _watchers)

@@ -1,0 +1,227 @@
+"""Sorting, searching and counting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from placesim.tf1 import dtypes
+from placesim.tf1.array import concat, rank, reshape, shape, shape_of, size, stack, transpose
+from placesim.tf1.constant_values import constant_value
+from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.creation import ones, ones_like, range, zeros_like
+from placesim.tf1.generated import gen
+from placesim.tf1.math import cast
+from placesim.tf1.reductions import reduce_max
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.tensor import Tensor
+
+
+def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
+    """`tf.sort`."""
+    with name_scope(name, "sort"):
+        return _sorted_or_places(values, axis, direction, False)
+
+
+def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None) -> Any:
+    """`tf.argsort`."""
+    with name_scope(name, "argsort"):
+        return _sorted_or_places(values, axis, direction, True)
+
+
+def _sorted_or_places(values: Any, axis: int, direction: str, wants_places: bool) -> Any:
+    if direction not in ("ASCENDING", "DESCENDING"):
+        raise ValueError(f"Argument `direction` should be one of ['ASCENDING', 'DESCENDING']. Received: direction={direction}")
+    axis_tensor = constant_value(convert_to_tensor(axis, name="axis"))
+    if axis_tensor is None:
+        raise ValueError(f"Argument `axis` must be a constant scalar. Received: axis={axis}.")
+    values = convert_to_tensor(values, name="values")
+    if direction == "DESCENDING":
+        return _descending(values, int(axis_tensor), wants_places)
+    kind = values.dtype.base_dtype
+    if kind.is_unsigned:
+        offset = kind.max
+        found = _descending(offset - values, int(axis_tensor), wants_places)
+        return found if wants_places else offset - found
+    if kind.is_integer:
+        found = _descending(-values - 1, int(axis_tensor), wants_places)
+        return found if wants_places else -found - 1
+    found = _descending(-values, int(axis_tensor), wants_places)
+    return found if wants_places else -found
+
+
+def _descending(values: Tensor, axis: int, wants_places: bool) -> Any:
+    count = shape(values)[axis]
+    known = rank(values)
+    static = values.shape.rank
+    from placesim.tf1.nn.activations import top_k
+
+    if axis == -1 or (static is not None and axis == static - 1):
+        found = top_k(values, count)
+        return found.indices if wants_places else found.values
+    if static is None:
+        raise NotImplementedError("tf.sort of a tensor of unknown rank along an inner axis is not there; set its shape")
+    axis = axis if axis >= 0 else axis + static
+    del known
+    places = [*np.arange(axis), static - 1, *np.arange(axis + 1, static - 1), axis]
+    order = constant(np.array(places, np.int64), name="transposition")
+    found = top_k(transpose(values, order), count)
+    return transpose(found.indices if wants_places else found.values, order)
+
+
+def searchsorted(
+    sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = dtypes.int32, name: str | None = None
+) -> Any:
+    """`tf.searchsorted`."""
+    last, last_of_values = shape_of(sorted_sequence)[-1], shape_of(values)[-1]
+    sequences, flat = reshape(sorted_sequence, [-1, last]), reshape(values, [-1, last_of_values])
+    if side not in ("left", "right"):
+        raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = '{side}'.")
+    found = gen("UpperBound" if side == "right" else "LowerBound")(sequences, flat, out_type, name)
+    return reshape(found, shape_of(values))
+
+
+def bincount(arr: Any, weights: Any = None, minlength: Any = None, maxlength: Any = None, dtype: Any = dtypes.int32) -> Any:
+    """`tf.bincount`."""
+    with name_scope("bincount"):
+        arr = convert_to_tensor(arr, name="arr", dtype=dtypes.int32)
+        if weights is not None:
+            weights = convert_to_tensor(weights, name="weights")
+        is_there = size(arr) > 0
+        count = cast(is_there, dtypes.int32) * (reduce_max(arr) + 1)
+        if minlength is not None:
+            count = gen("Maximum")(convert_to_tensor(minlength, dtypes.int32, name="minlength"), count)
+        if maxlength is not None:
+            count = gen("Minimum")(convert_to_tensor(maxlength, dtypes.int32, name="maxlength"), count)
+        weights = weights if weights is None else reshape(weights, [-1])
+        flat = reshape(arr, [-1])
+        return gen("DenseBincount")(flat, count, constant([], dtype) if weights is None else weights)
+
+
+def histogram_fixed_width(
+    values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
+) -> Any:
+    """`tf.histogram_fixed_width`."""
+    with name_scope(name, "histogram_fixed_width", [values, value_range, nbins]) as scope:
+        return gen("HistogramFixedWidth")(values, value_range, nbins, dtype=dtype, name=scope)
+
+
+def confusion_matrix(
+    labels: Any,
+    predictions: Any,
+    num_classes: Any = None,
+    dtype: Any = dtypes.int32,
+    name: str | None = None,
+    weights: Any = None,
+) -> Any:
+    """`tf.confusion_matrix`."""
+    from placesim.tf1.assertions import assert_less, assert_non_negative
+    from placesim.tf1.grouping import with_dependencies
+
+    with name_scope(name, "confusion_matrix", (predictions, labels, num_classes, weights)):
+        labels, predictions = remove_squeezable_dimensions(
+            convert_to_tensor(labels, name="labels"), convert_to_tensor(predictions, name="predictions")
+        )
+        predictions, labels = cast(predictions, dtypes.int64), cast(labels, dtypes.int64)
+        labels = with_dependencies([assert_non_negative(labels, message="`labels` contains negative values")], labels)
+        predictions = with_dependencies(
+            [assert_non_negative(predictions, message="`predictions` contains negative values")], predictions
+        )
+        if num_classes is None:
+            num_classes = gen("Maximum")(reduce_max(predictions), reduce_max(labels)) + 1
+        else:
+            as_long = cast(num_classes, dtypes.int64)
+            labels = with_dependencies([assert_less(labels, as_long, message="`labels` out of bound")], labels)
+            predictions = with_dependencies(
+                [assert_less(predictions, as_long, message="`predictions` out of bound")], predictions
+            )
+        if weights is not None:
+            weights = cast(weights, dtype)
+        matrix = stack([num_classes, num_classes])
+        places = stack([labels, predictions], axis=1)
+        values: Any = ones_like(predictions, dtype) if weights is None else weights
+        return gen("ScatterNd")(places, values, cast(matrix, dtypes.int64))
+
+
+def remove_squeezable_dimensions(labels: Any, predictions: Any, expected_rank_diff: int = 0, name: str | None = None) -> Any:
+    """Both with the last dimension of the one of higher rank taken away where it is 1."""
+    from placesim.tf1.array import squeeze
+
+    with name_scope(name, "remove_squeezable_dimensions", [labels, predictions]):
+        predictions, labels = convert_to_tensor(predictions), convert_to_tensor(labels)
+        one, two = predictions.shape.rank, labels.shape.rank
+        if one is not None and two is not None:
+            difference = one - two
+            if difference == expected_rank_diff + 1 and predictions.shape.dims[-1].is_compatible_with(1):
+                predictions = squeeze(predictions, [-1])
+            elif difference == expected_rank_diff - 1 and labels.shape.dims[-1].is_compatible_with(1):
+                labels = squeeze(labels, [-1])
+            return labels, predictions
+        difference = rank(predictions) - rank(labels)
+        return _squeezed_dynamically(labels, predictions, difference, expected_rank_diff)
+
+
+def _squeezed_dynamically(labels: Tensor, predictions: Tensor, difference: Any, expected: int) -> Any:
+    from placesim.tf1.array import squeeze
+    from placesim.tf1.control_flow.conditionals import cond
+
+    if predictions.shape.rank is None or predictions.shape.dims[-1].is_compatible_with(1):  # type: ignore[index]
+        kept = predictions
+        predictions = cond(gen("Equal")(expected + 1, difference), lambda: squeeze(kept, [-1]), lambda: kept)
+    if labels.shape.rank is None or labels.shape.dims[-1].is_compatible_with(1):  # type: ignore[index]
+        kept_labels = labels
+        labels = cond(gen("Equal")(expected - 1, difference), lambda: squeeze(kept_labels, [-1]), lambda: kept_labels)
+    return labels, predictions
+
+
+# --- segments -------------------------------------------------------------------------------------------------------
+
+
+def _segment_sizes(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Any:
+    """How many rows each segment has, at least 1, in a shape that broadcasts with their sums."""
+    count: Any = convert_to_tensor(num_segments)
+    all_ones = ones(shape_of(segment_ids), data.dtype)
+    found = gen("UnsortedSegmentSum")(all_ones, segment_ids, count)
+    first = count[None]
+    inner = ones([rank(data) - rank(segment_ids)], count.dtype)
+    found = reshape(found, concat([first, inner], 0))
+    return gen("Maximum")(found, 1)
+
+
+def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """`tf.math.unsorted_segment_mean`."""
+    with name_scope(name, "UnsortedSegmentMean"):
+        data, segment_ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
+        counts = _segment_sizes(data, segment_ids, num_segments)
+        return gen("UnsortedSegmentSum")(data, segment_ids, num_segments) / counts
+
+
+def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """`tf.math.unsorted_segment_sqrt_n`."""
+    with name_scope(name, "UnsortedSegmentSqrtN"):
+        data, segment_ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
+        counts = _segment_sizes(data, segment_ids, num_segments)
+        return gen("UnsortedSegmentSum")(data, segment_ids, num_segments) / gen("Sqrt")(counts)
+
+
+def _sparse_segment(op: str) -> Any:
+    def call(
+        data: Any,
+        indices: Any,
+        segment_ids: Any,
+        name: str | None = None,
+        num_segments: Any = None,
+        sparse_gradient: bool = False,
+    ) -> Any:
+        if num_segments is None:
+            return gen(op)(data, indices, segment_ids, sparse_gradient=sparse_gradient, name=name)
+        return gen(op + "WithNumSegments")(data, indices, segment_ids, num_segments, sparse_gradient=sparse_gradient, name=name)
+
+    return call
+
+
+sparse_segment_sum, sparse_segment_mean = _sparse_segment("SparseSegmentSum"), _sparse_segment("SparseSegmentMean")
+sparse_segment_sqrt_n = _sparse_segment("SparseSegmentSqrtN")
+
+__all__ = ["range", "zeros_like"]

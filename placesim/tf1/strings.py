@@ -1,0 +1,151 @@
+"""Strings, files and what is read from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from placesim.tf1 import dtypes
+from placesim.tf1.arguments import renamed
+from placesim.tf1.array import rank
+from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.creation import range
+from placesim.tf1.generated import gen
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.sparse_values import SparseTensor
+
+
+def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Any:
+    """`tf.strings.join`."""
+    return gen("StringJoin")(inputs, separator=separator, name=name)
+
+
+def string_split(
+    source: Any = None,
+    sep: Any = None,
+    skip_empty: bool = True,
+    delimiter: Any = None,
+    name: str | None = None,
+    result_type: str = "SparseTensor",
+    input: Any = None,
+) -> Any:
+    """`tf.string_split`: at every character of the separator."""
+    source = renamed("input", input, "source", source)
+    sep = renamed("sep", sep, "delimiter", delimiter)
+    if sep is None:
+        sep = " "
+    with name_scope(name, "StringSplit", [source]):
+        source = convert_to_tensor(source, dtypes.string)
+        sep = convert_to_tensor(sep, dtypes.string)
+        indices, values, shape = gen("StringSplit")(source, sep, skip_empty=skip_empty)
+        indices.set_shape([None, 2])
+        values.set_shape([None])
+        shape.set_shape([2])
+        return _sparse(indices, values, shape)
+
+
+def _sparse(indices: Any, values: Any, shape: Any) -> SparseTensor:
+    """A SparseTensor of tensors, which makes no nodes."""
+    return SparseTensor(indices, values, shape)
+
+
+def reduce_join(
+    inputs: Any,
+    axis: Any = None,
+    keep_dims: Any = None,
+    separator: str = "",
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keepdims: Any = None,
+) -> Any:
+    """`tf.reduce_join`."""
+    keepdims = bool(renamed("keepdims", keepdims, "keep_dims", keep_dims))
+    axis = renamed("axis", axis, "reduction_indices", reduction_indices)
+    with name_scope(name, "ReduceJoin", [inputs, axis]):
+        x = convert_to_tensor(inputs, dtypes.string, name="inputs")
+        if axis is None:
+            known = x.shape.rank
+            axis = constant(np.arange(known - 1, -1, -1, dtype=np.int32)) if known is not None else range(rank(x) - 1, -1, -1)
+        return gen("ReduceJoin")(x, axis, keep_dims=keepdims, separator=separator)
+
+
+def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None) -> Any:
+    """`tf.regex_replace`: a pattern that is a text is an attr."""
+    if isinstance(pattern, str | bytes) and isinstance(rewrite, str | bytes):
+        return gen("StaticRegexReplace")(input, pattern=pattern, rewrite=rewrite, replace_global=replace_global, name=name)
+    return gen("RegexReplace")(input, pattern, rewrite, replace_global=replace_global, name=name)
+
+
+def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Any:
+    """`tf.strings.regex_full_match`."""
+    if isinstance(pattern, str | bytes):
+        return gen("StaticRegexFullMatch")(input, pattern=pattern, name=name)
+    return gen("RegexFullMatch")(input, pattern, name=name)
+
+
+def string_to_number(
+    string_tensor: Any = None, out_type: Any = dtypes.float32, name: str | None = None, input: Any = None
+) -> Any:
+    """`tf.string_to_number`."""
+    return gen("StringToNumber")(renamed("input", input, "string_tensor", string_tensor), out_type, name=name)
+
+
+def string_to_hash_bucket(
+    string_tensor: Any = None, num_buckets: Any = None, name: str | None = None, input: Any = None
+) -> Any:
+    """`tf.string_to_hash_bucket`."""
+    return gen("StringToHashBucket")(renamed("input", input, "string_tensor", string_tensor), num_buckets, name=name)
+
+
+def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Any:
+    """`tf.strings.length`."""
+    return gen("StringLength")(input, unit=unit, name=name)
+
+
+def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Any:
+    """`tf.strings.substr`."""
+    return gen("Substr")(input, pos, len, unit=unit, name=name)
+
+
+def decode_raw(
+    input_bytes: Any = None, out_type: Any = None, little_endian: bool = True, name: str | None = None, bytes: Any = None
+) -> Any:
+    """`tf.decode_raw`."""
+    input_bytes = renamed("input_bytes", input_bytes, "bytes", bytes)
+    if out_type is None:
+        raise ValueError("decode_raw_v1() missing 1 positional argument: 'out_type'")
+    return gen("DecodeRaw")(input_bytes, out_type, little_endian=little_endian, name=name)
+
+
+def decode_csv(
+    records: Any,
+    record_defaults: Any,
+    field_delim: str = ",",
+    use_quote_delim: bool = True,
+    name: str | None = None,
+    na_value: str = "",
+    select_cols: Any = None,
+) -> Any:
+    """`tf.decode_csv`."""
+    if select_cols is not None and any(select_cols[i] >= select_cols[i + 1] for i in np.arange(len(select_cols) - 1)):
+        raise ValueError("select_cols is not strictly increasing.")
+    return gen("DecodeCSV")(
+        records,
+        record_defaults,
+        field_delim=field_delim,
+        use_quote_delim=use_quote_delim,
+        na_value=na_value,
+        select_cols=select_cols,
+        name=name,
+    )
+
+
+def read_file(filename: Any, name: str | None = None) -> Any:
+    """`tf.read_file`."""
+    return gen("ReadFile")(filename, name)
+
+
+def serialize_tensor(tensor: Any, name: str | None = None) -> Any:
+    """`tf.serialize_tensor`."""
+    return gen("SerializeTensor")(tensor, name)

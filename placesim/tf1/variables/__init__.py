@@ -1,0 +1,1 @@
+"""Variables: section 4 of the facts."""

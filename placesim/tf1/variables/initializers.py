@@ -1,0 +1,387 @@
+"""Initializers: what makes a variable's initial value (section 4), under TensorFlow's and Keras' names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import placesim.tf1 as tf
+from placesim.graph.variables import fans
+from placesim.tf1.dtypes import as_dtype
+
+TRUNCATED_STDDEV = 0.87962566103423978
+"""Standard deviation of a unit normal cut at two: the ratio that variance scaling makes up for."""
+_MODES = ("fan_in", "fan_out", "fan_avg")
+
+
+class Initializer:
+    """Called with a shape (and dtype, and the `PartitionInfo` of a shard), gives the tensor of the initial value.
+
+    `fields` are the constructor's arguments that `get_config` names, in its order.
+    """
+
+    fields: tuple[str, ...] = ("dtype",)
+    dtype: Any = None
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+        raise NotImplementedError("Initializer subclasses must implement the `__call__()` method.")
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make this initializer again."""
+        config = {field: getattr(self, field) for field in self.fields}
+        if "dtype" in config:
+            config["dtype"] = config["dtype"].name
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Initializer:
+        """The initializer of what `get_config` gave."""
+        return cls(**config)
+
+    def _dtype(self, dtype: Any) -> Any:
+        return self.dtype if dtype is None else as_dtype(dtype)
+
+
+class _Filled(Initializer):
+    """All elements alike."""
+
+    function = ""
+
+    def __init__(self, dtype: Any = "float32") -> None:
+        self.dtype = as_dtype(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+        return getattr(tf, self.function)(shape, self._dtype(dtype))
+
+
+class Zeros(_Filled):
+    """`zeros_initializer`."""
+
+    function = "zeros"
+
+
+class Ones(_Filled):
+    """`ones_initializer`."""
+
+    function = "ones"
+
+
+class Constant(Initializer):
+    """`constant_initializer`: a value or a list of them, the last repeated where the shape holds more."""
+
+    fields = ("value", "dtype")
+
+    def __init__(self, value: Any = 0, dtype: Any = "float32", verify_shape: bool = False) -> None:
+        import numpy as np
+
+        if not (np.isscalar(value) or isinstance(value, (list, tuple, np.ndarray))):
+            kinds = "Python scalar, list or tuple of values, or numpy.ndarray"
+            raise TypeError(f"Invalid type for initial value={value} of type: {type(value).__name__}. Expected {kinds}.")
+        self.value, self.dtype, self.verify_shape = value, as_dtype(dtype), verify_shape
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None, verify_shape: bool | None = None) -> Any:
+        verify = self.verify_shape if verify_shape is None else verify_shape
+        return tf.constant(self.value, self._dtype(dtype), shape=shape, verify_shape=verify)
+
+
+class RandomUniform(Initializer):
+    """`random_uniform_initializer`, from `minval` to `maxval`."""
+
+    fields = ("minval", "maxval", "seed", "dtype")
+
+    def __init__(self, minval: Any = 0.0, maxval: Any = None, seed: int | None = None, dtype: Any = "float32") -> None:
+        self.minval, self.maxval, self.seed, self.dtype = minval, maxval, seed, as_dtype(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+        return tf.random_uniform(shape, self.minval, self.maxval, self._dtype(dtype), seed=self.seed)
+
+
+class RandomNormal(Initializer):
+    """`random_normal_initializer`."""
+
+    fields = ("mean", "stddev", "seed", "dtype")
+    function = "random_normal"
+
+    def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = "float32") -> None:
+        self.mean, self.stddev, self.seed, self.dtype = mean, stddev, seed, _floating(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+        return getattr(tf, self.function)(shape, self.mean, self.stddev, self._dtype(dtype), seed=self.seed)
+
+
+class TruncatedNormal(RandomNormal):
+    """`truncated_normal_initializer`."""
+
+    function = "truncated_normal"
+
+
+class UniformUnitScaling(Initializer):
+    """`uniform_unit_scaling_initializer`: uniform within `factor * sqrt(3 / inputs)`."""
+
+    fields = ("factor", "seed", "dtype")
+
+    def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: Any = "float32") -> None:
+        self.factor, self.seed, self.dtype = factor, seed, _floating(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+        inputs = float(math.prod(_sizes(_whole(shape, partition_info))[:-1]))
+        limit = math.sqrt(3 / max(inputs, 1.0)) * self.factor
+        return tf.random_uniform(shape, -limit, limit, self._dtype(dtype), seed=self.seed)
+
+
+class VarianceScaling(Initializer):
+    """`variance_scaling_initializer`: variance `scale / fan` of the whole variable, in a shard too."""
+
+    fields: tuple[str, ...] = ("scale", "mode", "distribution", "seed", "dtype")
+
+    def __init__(
+        self,
+        scale: float = 1.0,
+        mode: str = "fan_in",
+        distribution: str = "truncated_normal",
+        seed: int | None = None,
+        dtype: Any = "float32",
+    ) -> None:
+        if scale <= 0.0:
+            raise ValueError(f"Argument `scale` must be a positive float. Received: {scale}")
+        if mode not in _MODES:
+            raise ValueError(f"Argument `mode` should be one of {_MODES}. Received: {mode}")
+        distribution = distribution.lower()
+        if distribution not in ("normal", "uniform", "truncated_normal", "untruncated_normal"):
+            kinds = "('normal', uniform', 'truncated_normal', 'untruncated_normal')"
+            raise ValueError(f"Argument `distribution` should be one of {kinds}. Received: {distribution}")
+        self.scale, self.mode, self.distribution, self.seed = scale, mode, distribution, seed
+        self.dtype = _floating(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+        fan_in, fan_out = fans(_sizes(_whole(shape, partition_info)))
+        fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
+        variance = self.scale / max(1.0, fan)
+        dtype = self._dtype(dtype)
+        if self.distribution == "uniform":
+            limit = math.sqrt(3.0 * variance)
+            return tf.random_uniform(shape, -limit, limit, dtype, seed=self.seed)
+        if self.distribution == "untruncated_normal":
+            return tf.random_normal(shape, 0.0, math.sqrt(variance), dtype, seed=self.seed)
+        return tf.truncated_normal(shape, 0.0, math.sqrt(variance) / TRUNCATED_STDDEV, dtype, seed=self.seed)
+
+
+class GlorotUniform(VarianceScaling):
+    """`glorot_uniform_initializer`, also named after Xavier: what `get_variable` takes by default."""
+
+    fields = ("seed", "dtype")
+
+    def __init__(self, seed: int | None = None, dtype: Any = "float32") -> None:
+        super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
+
+
+class GlorotNormal(VarianceScaling):
+    """`glorot_normal_initializer`."""
+
+    fields = ("seed", "dtype")
+
+    def __init__(self, seed: int | None = None, dtype: Any = "float32") -> None:
+        super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
+
+
+class Orthogonal(Initializer):
+    """`orthogonal_initializer`: the Q of a random matrix, its columns' signs made one way; times `gain`."""
+
+    fields = ("gain", "seed", "dtype")
+
+    def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: Any = "float32") -> None:
+        self.gain, self.seed, self.dtype = gain, seed, _floating(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+        sizes = _sizes(shape)
+        if len(sizes) < 2:
+            _refuse_vector(shape)
+        rows, columns = math.prod(sizes[:-1]), sizes[-1]
+        drawn = tf.random_normal([max(rows, columns), min(rows, columns)], dtype=self._dtype(dtype), seed=self.seed)
+        q, r = tf.qr(drawn, full_matrices=False)
+        q = q * tf.sign(tf.diag_part(r))
+        if rows < columns:
+            q = tf.matrix_transpose(q)
+        return self.gain * tf.reshape(q, shape)
+
+
+class Identity(Initializer):
+    """`identity_initializer`: the unit matrix times `gain`; a shard gets its part of the whole one."""
+
+    fields = ("gain", "dtype")
+
+    def __init__(self, gain: float = 1.0, dtype: Any = "float32") -> None:
+        self.gain, self.dtype = gain, _floating(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+        whole = _sizes(_whole(shape, partition_info))
+        if len(whole) != 2:
+            _refuse_vector(shape)
+        value = tf.eye(*whole, dtype=self._dtype(dtype))
+        if partition_info is not None:
+            value = tf.slice(value, partition_info.var_offset, shape)
+        return self.gain * value
+
+
+def _scaled(scale: float, mode: str, distribution: str) -> Any:
+    def initializer(seed: int | None = None) -> VarianceScaling:
+        return VarianceScaling(scale, mode, distribution, seed)
+
+    return initializer
+
+
+he_normal = _scaled(2.0, "fan_in", "truncated_normal")
+he_uniform = _scaled(2.0, "fan_in", "uniform")
+lecun_normal = _scaled(1.0, "fan_in", "truncated_normal")
+lecun_uniform = _scaled(1.0, "fan_in", "uniform")
+
+
+# --- Keras' v1 initializers: the same with other defaults ------------------------------------------------------------
+
+
+class KerasRandomNormal(RandomNormal):
+    """`tf.keras.initializers.RandomNormal`."""
+
+    def __init__(self, mean: Any = 0.0, stddev: Any = 0.05, seed: int | None = None, dtype: Any = "float32") -> None:
+        super().__init__(mean, stddev, seed, dtype)
+
+
+class KerasRandomUniform(RandomUniform):
+    """`tf.keras.initializers.RandomUniform`."""
+
+    def __init__(self, minval: Any = -0.05, maxval: Any = 0.05, seed: int | None = None, dtype: Any = "float32") -> None:
+        super().__init__(minval, maxval, seed, dtype)
+
+
+class KerasTruncatedNormal(TruncatedNormal):
+    """`tf.keras.initializers.TruncatedNormal`."""
+
+    def __init__(self, mean: Any = 0.0, stddev: Any = 0.05, seed: int | None = None, dtype: Any = "float32") -> None:
+        super().__init__(mean, stddev, seed, dtype)
+
+
+class _KerasScaled(VarianceScaling):
+    scaling: tuple[float, str, str] = (1.0, "fan_in", "truncated_normal")
+    fields = ("seed",)
+
+    def __init__(self, seed: int | None = None) -> None:
+        super().__init__(*self.scaling, seed)
+
+
+class HeNormal(_KerasScaled):
+    """`tf.keras.initializers.he_normal`."""
+
+    scaling = (2.0, "fan_in", "truncated_normal")
+
+
+class HeUniform(_KerasScaled):
+    """`tf.keras.initializers.he_uniform`."""
+
+    scaling = (2.0, "fan_in", "uniform")
+
+
+class LecunNormal(_KerasScaled):
+    """`tf.keras.initializers.lecun_normal`."""
+
+
+class LecunUniform(_KerasScaled):
+    """`tf.keras.initializers.lecun_uniform`."""
+
+    scaling = (1.0, "fan_in", "uniform")
+
+
+# --- shared ---------------------------------------------------------------------------------------------------------
+
+
+def _floating(dtype: Any) -> Any:
+    dtype = as_dtype(dtype)
+    if not dtype.is_floating:
+        raise ValueError(f"Argument `dtype` is expected to be floating point. Received: {dtype}.")
+    return dtype
+
+
+def _sizes(shape: Any) -> Sequence[int]:
+    """A fully defined shape given in any way, as ints."""
+    return tf.TensorShape(shape).as_list()  # type: ignore[no-any-return]
+
+
+def _whole(shape: Any, partition_info: Any) -> Any:
+    return shape if partition_info is None else partition_info.full_shape
+
+
+def _refuse_vector(shape: Any) -> NoReturn:
+    wanted = "The tensor to initialize, specified by argument `shape` must be at least two-dimensional"
+    raise ValueError(f"{wanted}. Received shape={shape}")
+
+
+def keras_get(identifier: Any) -> Any:
+    """`tf.keras.initializers.get`: None, a name, a config or a callable.  Raises ValueError."""
+    if identifier is None or (callable(identifier) and not isinstance(identifier, type)):
+        return identifier
+    if isinstance(identifier, type):
+        return identifier()
+    name, config = identifier, {}
+    if isinstance(identifier, dict):
+        name, config = identifier["class_name"], identifier.get("config", {})
+    if not isinstance(name, str):
+        raise ValueError(f"Could not interpret initializer identifier: {identifier}")
+    if name not in KERAS:
+        raise ValueError(
+            f"Unknown initializer: '{name}'. Please ensure you are using a `keras.utils.custom_object_scope` and that this "
+            "object is included in the scope. See https://www.tensorflow.org/guide/keras/save_and_serialize"
+            "#registering_the_custom_object for details."
+        )
+    return KERAS[name](**config)
+
+
+KERAS: dict[str, Any] = {
+    "Initializer": Initializer,
+    "Constant": Constant,
+    "constant": Constant,
+    "Identity": Identity,
+    "identity": Identity,
+    "Ones": Ones,
+    "ones": Ones,
+    "one": Ones,
+    "Zeros": Zeros,
+    "zeros": Zeros,
+    "zero": Zeros,
+    "Orthogonal": Orthogonal,
+    "orthogonal": Orthogonal,
+    "RandomNormal": KerasRandomNormal,
+    "random_normal": KerasRandomNormal,
+    "normal": KerasRandomNormal,
+    "RandomUniform": KerasRandomUniform,
+    "random_uniform": KerasRandomUniform,
+    "uniform": KerasRandomUniform,
+    "TruncatedNormal": KerasTruncatedNormal,
+    "truncated_normal": KerasTruncatedNormal,
+    "VarianceScaling": VarianceScaling,
+    "glorot_normal": GlorotNormal,
+    "glorot_uniform": GlorotUniform,
+    "he_normal": HeNormal,
+    "he_uniform": HeUniform,
+    "lecun_normal": LecunNormal,
+    "lecun_uniform": LecunUniform,
+}
+"""`tf.keras.initializers`' names."""
+INITIALIZERS: dict[str, Any] = {
+    "constant": Constant,
+    "glorot_normal": GlorotNormal,
+    "glorot_uniform": GlorotUniform,
+    "he_normal": he_normal,
+    "he_uniform": he_uniform,
+    "identity": Identity,
+    "lecun_normal": lecun_normal,
+    "lecun_uniform": lecun_uniform,
+    "ones": Ones,
+    "orthogonal": Orthogonal,
+    "random_normal": RandomNormal,
+    "random_uniform": RandomUniform,
+    "truncated_normal": TruncatedNormal,
+    "uniform_unit_scaling": UniformUnitScaling,
+    "variance_scaling": VarianceScaling,
+    "zeros": Zeros,
+}
+"""`tf.initializers`' names; `tf.NAME_initializer` are the same but for he, lecun and identity."""

@@ -1,0 +1,206 @@
+"""Reference variables: VariableV2, Assign, and the Identity that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.conversion import register_tensor_conversion_function
+from placesim.tf1.generated import gen
+from placesim.tf1.graph import get_default_graph
+from placesim.tf1.shapes import TensorShape
+from placesim.tf1.tensor import Tensor
+from placesim.tf1.variables.variable import (
+    SaveSliceInfo,
+    Variable,
+    VariableDef,
+    add_to_collections,
+    check_collections,
+    guarded,
+    part_masks,
+    set_roles,
+)
+
+_SCATTERS = ("sub", "add", "max", "min", "mul", "div", "update")
+_ND_SCATTERS = ("sub", "add", "update", "max", "min")
+
+
+class RefVariable(Variable):
+    """TensorFlow 1's variable: ops that change it take its reference."""
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        collections: Any = None,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        name: str | None = None,
+        variable_def: VariableDef | None = None,
+        dtype: Any = None,
+        expected_shape: Any = None,
+        import_scope: str | None = None,
+        constraint: Any = None,
+        synchronization: Any = None,
+        aggregation: Any = None,
+        shape: Any = None,
+    ) -> None:
+        if variable_def is not None:
+            self._find(variable_def, import_scope)
+            return
+        if initial_value is None:
+            raise ValueError("initial_value must be specified.")
+        collections = check_collections(collections)
+        set_roles(self, name, trainable, synchronization, aggregation, constraint)
+        self.graph = get_default_graph()
+        self._caching_device = caching_device
+        given = [] if callable(initial_value) else [initial_value]
+        with tf.init_scope():
+            with tf.name_scope(name, "Variable", given) as scope:
+                self._make(scope, initial_value, dtype, None if shape is None else TensorShape(shape), validate_shape)
+            add_to_collections(self, collections)
+
+    def _make(self, scope: str, value: Any, dtype: Any, shape: TensorShape | None, validate_shape: bool) -> None:
+        with ExitStack() as labelled:
+            if callable(value):
+                labelled.enter_context(self.graph.builder.class_attr(scope[:-1]))
+                with tf.name_scope("Initializer"), tf.device(None):
+                    self.initial_value = tf.convert_to_tensor(value(), dtype=dtype, name="initial_value")
+            else:
+                self.initial_value = tf.convert_to_tensor(value, dtype=dtype, name="initial_value")
+                refuse_control_flow(self.initial_value, scope)
+            if shape is None:
+                shape = self.initial_value.shape if validate_shape else TensorShape(None)
+            base = self.initial_value.dtype.base_dtype
+            self._reference = gen("VariableV2")(shape=shape, dtype=base, name=scope)
+        if validate_shape and not self.initial_value.shape.is_fully_defined():
+            raise ValueError(f"initial_value must have a shape specified: {self.initial_value}")
+        start = guarded(self.initial_value, scope)
+        self.initializer = tf.assign(self._reference, start, validate_shape=validate_shape).op
+        with reading_device(self):
+            self._snapshot = tf.identity(self._reference, name="read")
+
+    def _find(self, definition: VariableDef, import_scope: str | None) -> None:
+        graph = self.graph = get_default_graph()
+
+        def element(name: str) -> Any:
+            return graph.as_graph_element(f"{import_scope.rstrip('/')}/{name}" if import_scope else name)
+
+        self._reference = element(definition.variable_name)
+        self.initializer = element(definition.initializer_name)
+        self.initial_value = element(definition.initial_value_name) if definition.initial_value_name else None
+        self._snapshot = element(definition.snapshot_name)
+        self._save_slice_info: SaveSliceInfo | None = definition.save_slice_info_def
+        set_roles(self, definition.variable_name, definition.trainable, None, None, None)
+
+    @property
+    def _tensor(self) -> Any:
+        return self._reference
+
+    @property
+    def name(self) -> str:
+        return str(self._reference.name)
+
+    @property
+    def dtype(self) -> Any:
+        return self._reference.dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(self._reference.shape)
+
+    @property
+    def _snapshot_name(self) -> str:
+        return str(self._snapshot.name)
+
+    def _ref(self) -> Any:
+        return self._reference
+
+    def value(self) -> Any:
+        return self._snapshot
+
+    def read_value(self) -> Any:
+        return tf.identity(self._reference, name="read")
+
+    def eval(self, session: Any = None) -> Any:
+        return self._reference.eval(session=session)
+
+    def set_shape(self, shape: Any) -> None:
+        self._reference.set_shape(shape)
+        self._snapshot.set_shape(shape)
+
+    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+        """`Assign`: the new value's reference, or the op where `read_value` is false."""
+        return self._change("Assign", value, use_locking, name, read_value)
+
+    def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+        return self._change("AssignAdd", delta, use_locking, name, read_value)
+
+    def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+        return self._change("AssignSub", delta, use_locking, name, read_value)
+
+    def _change(self, op: str, value: Any, use_locking: bool, name: str | None, read_value: bool) -> Any:
+        result = gen(op)(self._reference, value, use_locking=use_locking, name=name)
+        return result if read_value else result.op
+
+    def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        return tf.batch_scatter_update(self, sparse_delta.indices, sparse_delta.values, use_locking=use_locking, name=name)
+
+    def count_up_to(self, limit: int) -> Any:
+        return tf.count_up_to(self._reference, limit=limit)
+
+    def _assign_part(self, part: Tensor, value: Any, name: str | None = None) -> Any:
+        name = part.op.name + "/_assign" if name is None else name
+        with tf.name_scope(None):
+            return gen("StridedSliceAssign")(self._reference, value=value, name=name, **part_masks(part))
+
+
+def refuse_control_flow(value: Tensor, scope: str) -> None:
+    """ValueError for an initial value from inside a loop or branch."""
+    if value.op._get_control_flow_context() is not None:
+        raise ValueError(
+            f"Initializer for variable {scope} is from inside a control-flow construct, such as a loop or conditional. "
+            "When creating a variable inside a loop or conditional, use a lambda as the initializer."
+        )
+
+
+@contextmanager
+def reading_device(variable: RefVariable) -> Iterator[None]:
+    """Where a reference is read: on the caching device, else with the variable."""
+    caching = variable._caching_device
+    with tf.colocate_with(variable.op) if caching is None else tf.device(caching):
+        yield
+
+
+def _scatter(op: str) -> Any:
+    def scatter(self: RefVariable, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        if not isinstance(sparse_delta, tf.IndexedSlices):
+            raise TypeError(f"sparse_delta is not IndexedSlices: {sparse_delta}")
+        return gen(op)(self._reference, sparse_delta.indices, sparse_delta.values, use_locking=use_locking, name=name)
+
+    return scatter
+
+
+def _scatter_nd(op: str) -> Any:
+    def scatter(self: RefVariable, indices: Any, updates: Any, name: str | None = None) -> Any:
+        return gen(op)(self._reference, indices, updates, use_locking=True, name=name)
+
+    return scatter
+
+
+for _kind in _SCATTERS:
+    setattr(RefVariable, "scatter_" + _kind, _scatter("Scatter" + _kind.capitalize()))
+for _kind in _ND_SCATTERS:
+    setattr(RefVariable, "scatter_nd_" + _kind, _scatter_nd("ScatterNd" + _kind.capitalize()))
+
+
+def _convert(variable: RefVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    if dtype is not None and not dtype.is_compatible_with(variable.dtype):
+        asked = f"requested to type '{dtype.name}' for variable of type '{variable.dtype.name}'"
+        raise ValueError(f"Incompatible type conversion {asked}")
+    return variable._reference if as_ref else variable._snapshot
+
+
+register_tensor_conversion_function(RefVariable, _convert)

@@ -1,0 +1,295 @@
+"""Resource variables: a handle, and ops that read and change what it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.conversion import register_tensor_conversion_function
+from placesim.tf1.generated import gen
+from placesim.tf1.graph import get_default_graph
+from placesim.tf1.shapes import TensorShape
+from placesim.tf1.tensor import Tensor
+from placesim.tf1.variables.reference import refuse_control_flow
+from placesim.tf1.variables.variable import (
+    SaveSliceInfo,
+    Variable,
+    VariableDef,
+    add_to_collections,
+    check_collections,
+    guarded,
+    part_masks,
+    set_roles,
+)
+
+_SCATTERS = ("sub", "add", "max", "min", "mul", "div", "update")
+_ND_SCATTERS = ("sub", "add", "update", "max", "min")
+
+
+class HandledVariable(Variable):
+    """What has a resource handle: a variable, or what an op that changed one left in it."""
+
+    handle: Tensor
+    _dtype: Any
+    _shape: TensorShape
+    _cached: Tensor | None = None
+
+    @property
+    def _tensor(self) -> Any:
+        return self.handle
+
+    _handle = _tensor
+    """What waits for such a variable waits for its `op`."""
+
+    @property
+    def name(self) -> str:
+        return str(self.handle.name)
+
+    @property
+    def dtype(self) -> Any:
+        return self._dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        return self._shape
+
+    def value(self) -> Any:
+        """A read beside the handle, outside of the current device and colocation; the cached read if there is one."""
+        if self._cached is not None:
+            return self._cached
+        with tf.colocate_with(None, ignore_existing=True):
+            return self._read()
+
+    def read_value(self) -> Any:
+        with tf.name_scope("Read"):
+            value = self._read()
+        return tf.identity(value)
+
+    def _read(self) -> Any:
+        value = gen("ReadVariableOp")(self.handle, self._dtype)
+        value.set_shape(self._shape)
+        return value
+
+    def is_initialized(self, name: str | None = None) -> Any:
+        return gen("VarIsInitializedOp")(self.handle, name=name)
+
+    def initialized_value(self) -> Any:
+        raise NotImplementedError
+
+    def set_shape(self, shape: Any) -> None:
+        self._shape = self._shape.merge_with(shape)
+
+    def assign(self, value: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True) -> Any:
+        """`AssignVariableOp`: the variable as it is after it, or the op where `read_value` is false."""
+        with self._order():
+            value = tf.convert_to_tensor(value, dtype=self._dtype)
+            if not self._shape.is_compatible_with(value.shape):
+                shapes = f"The variable shape {self._shape}, and the assigned value shape {value.shape} are incompatible."
+                raise ValueError(f"Cannot assign value to variable ' {self.name}': Shape mismatch.{shapes}")
+            validate = self._shape.is_fully_defined()
+            op = gen("AssignVariableOp")(self.handle, value, validate_shape=validate, name=name)
+        return self._after(op) if read_value else op
+
+    def assign_add(self, delta: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True) -> Any:
+        return self._change("AssignAddVariableOp", delta, name, read_value)
+
+    def assign_sub(self, delta: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True) -> Any:
+        return self._change("AssignSubVariableOp", delta, name, read_value)
+
+    def _change(self, op: str, delta: Any, name: str | None, read_value: bool) -> Any:
+        with self._order():
+            made = gen(op)(self.handle, tf.convert_to_tensor(delta, dtype=self._dtype), name=name)
+            return self._after(made) if read_value else made
+
+    def _order(self) -> Any:
+        """What changes and reads of this wait for."""
+        return tf.control_dependencies([])
+
+    def _after(self, op: Any) -> ChangedVariable:
+        return ChangedVariable(self, op)
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> Any:
+        """`ResourceGather` of rows, named `Gather`."""
+        with tf.name_scope("Gather" if name is None else name) as scope:
+            return gen("ResourceGather")(self.handle, indices, dtype=self._dtype, name=scope)
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> Any:
+        with tf.name_scope("GatherNd" if name is None else name) as scope:
+            value = gen("ResourceGatherNd")(self.handle, indices, dtype=self._dtype, name=scope)
+        return tf.identity(value)
+
+    def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        return tf.batch_scatter_update(self, sparse_delta.indices, sparse_delta.values, use_locking=use_locking, name=name)
+
+    def count_up_to(self, limit: int) -> Any:
+        return gen("ResourceCountUpTo")(self.handle, limit=limit, T=self._dtype)
+
+    def _assign_part(self, part: Tensor, value: Any, name: str | None = None) -> Any:
+        name = part.op.name + "/_assign" if name is None else name
+        value = tf.convert_to_tensor(value, dtype=self._dtype)
+        with tf.name_scope(None):
+            op = gen("ResourceStridedSliceAssign")(self.handle, value=value, name=name, **part_masks(part))
+        return self._after(op)
+
+
+class ResourceVariable(HandledVariable):
+    """A variable held by name; each use reads it anew."""
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        collections: Any = None,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        name: str | None = None,
+        variable_def: VariableDef | None = None,
+        dtype: Any = None,
+        expected_shape: Any = None,
+        import_scope: str | None = None,
+        constraint: Any = None,
+        synchronization: Any = None,
+        aggregation: Any = None,
+        shape: Any = None,
+    ) -> None:
+        if variable_def is not None:
+            self._find(variable_def, import_scope)
+            return
+        if initial_value is None:
+            needed = "must be specified except when you are not providing a `variable_def`. You provided neither."
+            raise ValueError(f"The `initial_value` arg to `tf.Variable` {needed}")
+        collections = check_collections(collections)
+        set_roles(self, name, trainable, synchronization, aggregation, constraint)
+        self.graph = get_default_graph()
+        self._caching_device = caching_device
+        given = [] if callable(initial_value) else [initial_value]
+        with tf.init_scope():
+            with tf.name_scope(name, "Variable", given) as scope:
+                self._make(scope, initial_value, dtype, None if shape is None else TensorShape(shape))
+            add_to_collections(self, collections)
+
+    def _make(self, scope: str, value: Any, dtype: Any, shape: TensorShape | None) -> None:
+        own = scope[:-1]
+        with self.graph.builder.class_attr(own):
+            with tf.name_scope("Initializer"), tf.device(None):
+                value = value() if callable(value) else value
+                self.initial_value = tf.convert_to_tensor(value, dtype=dtype, name="initial_value")
+                refuse_control_flow(self.initial_value, scope)
+            self._dtype = self.initial_value.dtype.base_dtype
+            self._shape = self.initial_value.shape if shape is None else shape
+            handle = gen("VarHandleOp")
+            self.handle = handle(dtype=self._dtype, shape=self._shape, shared_name=own, debug_name=scope, name=scope)
+        with tf.name_scope("IsInitialized"):
+            self.is_initialized()
+        with tf.name_scope("Assign") as assign, tf.colocate_with(None, ignore_existing=True), tf.device(self.device):
+            start = guarded(self.initial_value, scope)
+            self.initializer = gen("AssignVariableOp")(self.handle, start, name=assign)
+        with tf.name_scope("Read"):
+            with tf.device(self.device):
+                self._snapshot = self._read()
+            if self._caching_device is not None:
+                with tf.colocate_with(None, ignore_existing=True), tf.device(self._caching_device):
+                    self._snapshot = self._cached = tf.identity(self._snapshot)
+
+    def _find(self, definition: VariableDef, import_scope: str | None) -> None:
+        graph = self.graph = get_default_graph()
+
+        def element(name: str) -> Any:
+            return graph.as_graph_element(f"{import_scope.rstrip('/')}/{name}" if import_scope else name)
+
+        self.handle = element(definition.variable_name)
+        self.initializer = element(definition.initializer_name)
+        self.initial_value = element(definition.initial_value_name) if definition.initial_value_name else None
+        self._snapshot = element(definition.snapshot_name)
+        self._dtype = tf.as_dtype(self.handle.op.get_attr("dtype"))
+        self._shape = TensorShape(self.handle.op.get_attr("shape"))
+        if self._snapshot.op.type != "ReadVariableOp":
+            self._cached = self._snapshot
+        self._save_slice_info: SaveSliceInfo | None = definition.save_slice_info_def
+        set_roles(self, definition.variable_name, definition.trainable, None, None, None)
+
+    @property
+    def _snapshot_name(self) -> str:
+        return str(self._snapshot.name)
+
+    @property
+    def create(self) -> Any:
+        """The op that initializes it."""
+        return self.initializer
+
+
+class ChangedVariable(HandledVariable):
+    """A variable after an op that changed it: reads of it wait for that op, which is what runs where it is run."""
+
+    def __init__(self, variable: HandledVariable, op: Any) -> None:
+        self.handle, self._dtype, self._shape = variable.handle, variable._dtype, variable._shape
+        self.graph, self.initializer, self.initial_value = variable.graph, op, None
+        self.trainable, self.constraint = variable.trainable, variable.constraint
+        self.synchronization, self.aggregation = variable.synchronization, variable.aggregation
+        self._save_slice_info = variable._save_slice_info
+        self._op = op
+        self._snapshot = self._read()
+
+    @property
+    def op(self) -> Any:
+        return self._op
+
+    @property
+    def name(self) -> str:
+        return str(self._op.name)
+
+    def value(self) -> Any:
+        with tf.colocate_with(None, ignore_existing=True):
+            return self._read()
+
+    def read_value(self) -> Any:
+        return self._read()
+
+    def _read(self) -> Any:
+        with tf.control_dependencies([self._op]):
+            return super()._read()
+
+    def _order(self) -> Any:
+        return tf.control_dependencies([self._op])
+
+    def _as_graph_element(self) -> Any:
+        return self._snapshot
+
+
+def _scatter(op: str) -> Callable[..., Any]:
+    def scatter(self: HandledVariable, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        if not isinstance(sparse_delta, tf.IndexedSlices):
+            raise TypeError(f"Argument `sparse_delta` must be a `tf.IndexedSlices`. Received arg: {sparse_delta}")
+        return self._after(scatter_rows(op, self, sparse_delta.indices, sparse_delta.values, name))
+
+    return scatter
+
+
+def _scatter_nd(op: str) -> Callable[..., Any]:
+    def scatter(self: HandledVariable, indices: Any, updates: Any, name: str | None = None) -> Any:
+        return self._after(scatter_rows(op, self, indices, updates, name))
+
+    return scatter
+
+
+def scatter_rows(op: str, variable: HandledVariable, indices: Any, updates: Any, name: str | None) -> Any:
+    """A `ResourceScatter...`; the updates are converted before the op's own scope is opened."""
+    updates = tf.convert_to_tensor(updates, dtype=variable.dtype)
+    return gen(op)(variable.handle, indices, updates, name=name)
+
+
+for _kind in _SCATTERS:
+    setattr(HandledVariable, "scatter_" + _kind, _scatter("ResourceScatter" + _kind.capitalize()))
+for _kind in _ND_SCATTERS:
+    setattr(HandledVariable, "scatter_nd_" + _kind, _scatter_nd("ResourceScatterNd" + _kind.capitalize()))
+
+
+def _convert(variable: HandledVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    if dtype is not None and not dtype.is_compatible_with(variable.dtype):
+        found = f"`tf.Variable of type {variable.dtype.name}. (Variable: {variable})"
+        raise ValueError(f"Incompatible type conversion requested to type {dtype.name} for {found}")
+    return variable.handle if as_ref else variable.value()
+
+
+register_tensor_conversion_function(HandledVariable, _convert)

@@ -1,0 +1,113 @@
+"""`tf.make_template`: a function whose variables are made at its first call and shared by the later ones."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import placesim.tf1 as tf
+
+
+def make_template(
+    name_: str,
+    func_: Callable[..., Any],
+    create_scope_now_: bool = False,
+    unique_name_: str | None = None,
+    custom_getter_: Any = None,
+    **kwargs: Any,
+) -> Template:
+    """A `Template` of a function, with `kwargs` already given."""
+    if kwargs:
+        func_ = functools.partial(func_, **kwargs)
+    return Template(name_, func_, create_scope_now_, unique_name_, custom_getter_)
+
+
+class Template:
+    """Calls a function in one variable scope of its own; all calls but the first reuse the variables."""
+
+    def __init__(
+        self, name: str, function: Callable[..., Any], create_scope_now: bool, unique_name: str | None, custom_getter: Any
+    ) -> None:
+        self._name, self._function, self._unique_name = name, function, unique_name
+        self._custom_getter = custom_getter
+        self._has_variables = False
+        self._scope: Any = None
+        if create_scope_now:
+            with self._new_scope(has_name_scope=False) as self._scope:
+                pass
+
+    def _new_scope(self, has_name_scope: bool = True) -> Any:
+        return tf.variable_scope(
+            self._unique_name, self._name, custom_getter=self._custom_getter, auxiliary_name_scope=has_name_scope
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._scope is None:
+            with self._new_scope() as scope:
+                self._scope = scope
+                return self._first(args, kwargs)
+        with tf.variable_scope(self._scope, reuse=self._has_variables):
+            return self._later(args, kwargs) if self._has_variables else self._first(args, kwargs)
+
+    def _first(self, args: Any, kwargs: Any) -> Any:
+        result = self._function(*args, **kwargs)
+        self._has_variables = True
+        return result
+
+    def _later(self, args: Any, kwargs: Any) -> Any:
+        before = len(tf.get_collection("trainable_variables"))
+        result = self._function(*args, **kwargs)
+        made = tf.get_collection("trainable_variables")[before:]
+        if made:
+            raise ValueError(
+                "Trainable variable created when calling a template after the first time, perhaps you used tf.Variable when "
+                f"you meant tf.get_variable: {made}"
+            )
+        return result
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        return self._function
+
+    @property
+    def variable_scope(self) -> Any:
+        return self._scope
+
+    @property
+    def variable_scope_name(self) -> str | None:
+        """The scope's name; None before there is one."""
+        if self._scope is None:
+            return None
+        return str(self._scope.name).rstrip("/")
+
+    @property
+    def variables(self) -> list[Any]:
+        """Global and local variables of the scope."""
+        return self.global_variables + self.local_variables
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        return self._collected("trainable_variables")
+
+    @property
+    def global_variables(self) -> list[Any]:
+        return self._collected("variables")
+
+    @property
+    def local_variables(self) -> list[Any]:
+        return self._collected("local_variables")
+
+    def _collected(self, collection: str) -> list[Any]:
+        return [] if self._scope is None else list(tf.get_collection(collection, scope=self._scope.name + "/"))
+
+
+def _alias(name: str) -> property:
+    return property(lambda self: getattr(self, name))
+
+
+Template.var_scope = _alias("variable_scope")  # type: ignore[attr-defined]

@@ -1,0 +1,474 @@
+"""`tf.Variable`: what both kinds share, and how `tf.Variable(...)` comes to one of them (section 4)."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.graph import get_default_graph
+from placesim.tf1.shapes import TensorShape
+from placesim.tf1.tensor import Tensor
+
+
+class VariableSynchronization(enum.Enum):
+    """When copies of a variable are made and brought together; only kept, since one process has no copies."""
+
+    AUTO = 0
+    NONE = 1
+    ON_WRITE = 2
+    ON_READ = 3
+
+
+class VariableAggregation(enum.Enum):
+    """How gradients of copies of a variable are joined; only kept, since one process has no copies."""
+
+    NONE = 0
+    SUM = 1
+    MEAN = 2
+    ONLY_FIRST_REPLICA = 3
+
+
+@dataclass
+class SaveSliceInfo:
+    """Which part of a partitioned variable a shard is: name and shape of the whole, offset and shape of the part."""
+
+    full_name: str | None = None
+    full_shape: Sequence[int] = ()
+    var_offset: Sequence[int] = ()
+    var_shape: Sequence[int] = ()
+
+    @property
+    def spec(self) -> str:
+        """The part as a checkpoint's `shape_and_slices` writes it: `7 2 0,3:0,2`, sizes of the whole, then ranges."""
+        sizes = " ".join(map(str, self.full_shape))
+        return f"{sizes} {':'.join(f'{at},{size}' for at, size in zip(self.var_offset, self.var_shape, strict=True))}"
+
+
+@dataclass
+class VariableDef:
+    """The names by which a collection of a MetaGraph keeps a variable: the fields of TensorFlow's message."""
+
+    variable_name: str
+    initializer_name: str
+    snapshot_name: str
+    initial_value_name: str = ""
+    is_resource: bool = False
+    trainable: bool = True
+    synchronization: int = 0
+    aggregation: int = 0
+    save_slice_info_def: SaveSliceInfo | None = field(default=None)
+
+
+class _Creating(type):
+    """Calling `tf.Variable` makes a variable of the kind that its arguments and the current scope ask for."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is Variable:
+            return create_variable(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+
+class Variable(metaclass=_Creating):
+    """A variable of the graph.  Its subclasses say which nodes it is made of.
+
+    In expressions it stands for its value; where an op takes a reference or handle, for itself.
+    """
+
+    __array_priority__ = 100
+
+    graph: Any
+    initializer: Any
+    initial_value: Any
+    constraint: Any
+    trainable: bool
+    synchronization: VariableSynchronization
+    aggregation: VariableAggregation
+    _save_slice_info: SaveSliceInfo | None = None
+    _caching_device: Any = None
+    assign: Any
+    assign_add: Any
+    assign_sub: Any
+
+    # --- what kinds differ in ---
+
+    @property
+    def _tensor(self) -> Any:
+        """The reference, or the resource handle."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """Name of its tensor: `w:0`."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> Any:
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> TensorShape:
+        raise NotImplementedError
+
+    def value(self) -> Any:
+        """The tensor that stands for it in expressions."""
+        raise NotImplementedError
+
+    def read_value(self) -> Any:
+        """A new read, in the current scope and under the current control dependencies."""
+        raise NotImplementedError
+
+    # --- shared ---
+
+    @property
+    def op(self) -> Any:
+        return self._tensor.op
+
+    @property
+    def device(self) -> str:
+        return str(self._tensor.device)
+
+    def get_shape(self) -> TensorShape:
+        return self.shape
+
+    def __repr__(self) -> str:
+        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
+
+    def initialized_value(self) -> Any:
+        """Its value, or the initial one while it has none: a `cond`."""
+        with tf.init_scope():
+            return tf.cond(tf.is_variable_initialized(self), self.read_value, lambda: self.initial_value)
+
+    def eval(self, session: Any = None) -> Any:
+        """Its value in `session`, else in the default one."""
+        return self.value().eval(session=session)
+
+    def load(self, value: Any, session: Any = None) -> None:
+        """Assigns a numpy value in `session` at once.  Raises ValueError where there is no session."""
+        session = session or tf.get_default_session()
+        if session is None:
+            raise ValueError("Either session argument should be provided or default session should be established")
+        session.run(self.initializer, {self.initializer.inputs[1]: value})
+
+    def set_shape(self, shape: Any) -> None:
+        """Sets what is known of the shape."""
+        raise NotImplementedError
+
+    def ref(self) -> Any:
+        """Something to hash it by."""
+        return id(self)
+
+    experimental_ref = ref
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> Any:
+        raise AttributeError
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> Any:
+        raise AttributeError
+
+    def _get_save_slice_info(self) -> SaveSliceInfo | None:
+        return self._save_slice_info
+
+    def _set_save_slice_info(self, info: SaveSliceInfo) -> None:
+        self._save_slice_info = info
+
+    def to_proto(self, export_scope: str | None = None) -> VariableDef | None:
+        """Its names, without `export_scope`; None for a variable outside of that scope."""
+        if export_scope is not None and not self._tensor.name.startswith(export_scope):
+            return None
+        strip = functools.partial(_strip, scope=export_scope)
+        return VariableDef(
+            strip(self._tensor.name),
+            strip(self.initializer.name),
+            strip(self._snapshot_name),
+            strip(self.initial_value.name) if self.initial_value is not None else "",
+            self._tensor.dtype.name == "resource",
+            bool(self.trainable),
+            self.synchronization.value,
+            self.aggregation.value,
+            self._save_slice_info,
+        )
+
+    def collection_record(self) -> dict[str, Any] | None:
+        """`to_proto` as a dict of texts: what tells two collections apart."""
+        definition = self.to_proto()
+        if definition is None:
+            return None
+        part = definition.save_slice_info_def
+        record = {
+            "variable": definition.variable_name,
+            "initializer": definition.initializer_name,
+            "snapshot": definition.snapshot_name,
+            "initial_value": definition.initial_value_name,
+            "is_resource": definition.is_resource,
+            "trainable": definition.trainable,
+        }
+        if part is not None:
+            record["slice"] = [part.full_name, list(part.full_shape), list(part.var_offset), list(part.var_shape)]
+        return record
+
+    @property
+    def _snapshot_name(self) -> str:
+        raise NotImplementedError
+
+    def _as_graph_element(self) -> Any:
+        return self._tensor
+
+    def __getitem__(self, spec: Any) -> Any:
+        part = self.value()[spec]
+        part.assign = functools.partial(self._assign_part, part)
+        return part
+
+    def _assign_part(self, part: Tensor, value: Any, name: str | None = None) -> Any:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.value())
+
+
+Variable.SaveSliceInfo = SaveSliceInfo  # type: ignore[attr-defined]
+
+
+def part_masks(part: Tensor) -> dict[str, Any]:
+    """begin, end, strides and masks of a StridedSlice, as the op that assigns to the same part takes them."""
+    begin, end, strides = part.op.inputs[1:4]
+    masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    return {"begin": begin, "end": end, "strides": strides} | {mask: part.op.get_attr(mask) for mask in masks}
+
+
+def _strip(name: str, scope: str | None) -> str:
+    return name.removeprefix(scope.rstrip("/") + "/") if scope else name
+
+
+_OPERATORS = (
+    *("add", "radd", "sub", "rsub", "mul", "rmul", "div", "rdiv", "truediv", "rtruediv", "floordiv", "rfloordiv"),
+    *("mod", "rmod", "pow", "rpow", "matmul", "rmatmul", "and", "rand", "or", "ror", "xor", "rxor"),
+    *("lt", "le", "gt", "ge", "neg", "abs", "invert"),
+)
+"""The operators of a Tensor that a variable has on its value; `==` is identity."""
+
+
+def _on_value(operator: str) -> Callable[..., Any]:
+    def apply(self: Variable, *args: Any) -> Any:
+        value = self.value()
+        return getattr(type(value), operator)(value, *args)
+
+    apply.__name__ = operator
+    return apply
+
+
+for _name in _OPERATORS:
+    setattr(Variable, f"__{_name}__", _on_value(f"__{_name}__"))
+
+
+# --- creating -------------------------------------------------------------------------------------------------------
+
+_resource_by_default = False
+
+
+def enable_resource_variables() -> None:
+    """Variables are resources from here on, unless a scope or call says otherwise."""
+    _set_resource_default(True)
+
+
+def disable_resource_variables() -> None:
+    """Variables are references, TensorFlow 1's default."""
+    _set_resource_default(False)
+
+
+def _set_resource_default(enabled: bool) -> None:
+    global _resource_by_default
+    _resource_by_default = enabled
+
+
+def resource_variables_enabled() -> bool:
+    return _resource_by_default
+
+
+def create_variable(
+    initial_value: Any = None,
+    trainable: bool | None = None,
+    collections: Any = None,
+    validate_shape: bool = True,
+    caching_device: Any = None,
+    name: str | None = None,
+    variable_def: VariableDef | None = None,
+    dtype: Any = None,
+    expected_shape: Any = None,
+    import_scope: str | None = None,
+    constraint: Any = None,
+    use_resource: bool | None = None,
+    synchronization: Any = VariableSynchronization.AUTO,
+    aggregation: Any = VariableAggregation.NONE,
+    shape: Any = None,
+    **others: Any,
+) -> Any:
+    """`tf.Variable`: through the graph's variable creators, the innermost first, to the default one."""
+    arguments = dict(
+        others,
+        initial_value=initial_value,
+        trainable=trainable,
+        collections=collections,
+        validate_shape=validate_shape,
+        caching_device=caching_device,
+        name=name,
+        variable_def=variable_def,
+        dtype=dtype,
+        expected_shape=expected_shape,
+        import_scope=import_scope,
+        constraint=constraint,
+        use_resource=use_resource,
+        synchronization=synchronization,
+        aggregation=aggregation,
+        shape=shape,
+        experimental_enable_variable_lifting=None,
+    )
+    make: Callable[..., Any] = _make_default
+    for creator in _creators():
+        make = functools.partial(creator, make)
+    return make(**arguments)
+
+
+def _make_default(**arguments: Any) -> Variable:
+    from placesim.tf1.variables.reference import RefVariable
+    from placesim.tf1.variables.resource import ResourceVariable
+    from placesim.tf1.variables.scopes import get_variable_scope
+
+    use_resource = arguments.pop("use_resource", None)
+    if use_resource is None:
+        use_resource = get_variable_scope().use_resource
+    if use_resource is None:
+        use_resource = _resource_by_default
+    kind = ResourceVariable if use_resource else RefVariable
+    known = inspect.signature(kind.__init__).parameters
+    return kind(**{key: value for key, value in arguments.items() if key in known})
+
+
+def _creators() -> list[Callable[..., Any]]:
+    graph = get_default_graph()
+    found = getattr(graph, "variable_creators", None)
+    if found is None:
+        found = graph.variable_creators = []
+    return found
+
+
+@contextmanager
+def variable_creator_scope(variable_creator: Callable[..., Any]) -> Iterator[None]:
+    """Variables inside are made by `variable_creator(next_creator, **arguments)`."""
+    creators = _creators()
+    creators.append(variable_creator)
+    try:
+        yield
+    finally:
+        creators.pop()
+
+
+# --- what both kinds' constructors do -------------------------------------------------------------------------------
+
+
+def check_collections(collections: Any) -> list[str]:
+    """The collections to put a variable in.  Raises ValueError."""
+    if collections is None:
+        return ["variables"]
+    if not isinstance(collections, (list, tuple, set)):
+        got = f"Got {collections} of type {type(collections)}"
+        raise ValueError(f"collections argument to Variable constructor must be a list, tuple, or set. {got}")
+    return list(collections)
+
+
+def set_roles(
+    variable: Variable, name: str | None, trainable: bool | None, synchronization: Any, aggregation: Any, constraint: Any
+) -> None:
+    """Checks and keeps what only Python knows of a variable.  Raises ValueError."""
+    if constraint is not None and not callable(constraint):
+        raise ValueError("The `constraint` argument must be a callable.")
+    variable.aggregation = VariableAggregation.NONE if aggregation is None else aggregation
+    if not isinstance(variable.aggregation, VariableAggregation):
+        raise ValueError(f"Invalid variable aggregation mode: {aggregation} for variable: {name}")
+    variable.synchronization = VariableSynchronization.AUTO if synchronization is None else synchronization
+    if not isinstance(variable.synchronization, VariableSynchronization):
+        raise ValueError(f"Invalid variable synchronization mode: {synchronization} for variable: {name}")
+    on_read = variable.synchronization is VariableSynchronization.ON_READ
+    variable.trainable = not on_read if trainable is None else trainable
+    variable.constraint = constraint
+
+
+def add_to_collections(variable: Variable, collections: list[str]) -> None:
+    """Puts a new variable into its collections, and into the trainable ones if it is."""
+    if variable.trainable and "trainable_variables" not in collections:
+        collections = [*collections, "trainable_variables"]
+    tf.add_to_collections(collections, variable)
+
+
+# --- initial values that read other variables -----------------------------------------------------------------------
+
+_LEFT_ALONE = ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp", "If")
+_HOLDERS = ("Variable", "VariableV2", "VarHandleOp")
+
+
+def guarded(value: Tensor, variable_name: str) -> Any:
+    """An initial value that can be computed before the reference variables that it reads are initialized.
+
+    What lies between it and such a variable is made again, `OP_VARIABLE`, over the variable's `initialized_value`.
+    """
+    return _Guard(variable_name).tensor(value) if not _is_cyclic(value) else value
+
+
+class _Guard:
+    def __init__(self, variable_name: str) -> None:
+        self.suffix = "_" + variable_name
+        self.made: dict[str, Any] = {}
+
+    def tensor(self, value: Tensor) -> Any:
+        op = value.op
+        if op.name not in self.made:
+            self.made[op.name] = self._op(op)
+        return self.made[op.name].outputs[value.value_index]
+
+    def _op(self, op: Any) -> Any:
+        if op.type in _LEFT_ALONE:
+            return op
+        if op.type in _HOLDERS:
+            return self._initialized(op)
+        inputs = [self.tensor(item) for item in op.inputs]
+        if all(new is old for new, old in zip(inputs, op.inputs, strict=True)):
+            return op
+        kind = "Switch" if op.type == "RefSwitch" else op.type
+        name = (op.name + self.suffix).replace(":", "_")
+        return op.graph.create_op(kind, inputs, name=name, attrs=dict(op.node.attrs))
+
+    def _initialized(self, op: Any) -> Any:
+        for collection in ("variables", "local_variables"):
+            for variable in op.graph.get_collection(collection):
+                if getattr(variable, "name", None) in (op.name, op.name + ":0"):
+                    return variable.initialized_value().op
+        return op
+
+
+def _is_cyclic(value: Tensor) -> bool:
+    """Whether a loop's back edge is among what the value comes from."""
+    done, path = set(), {value.op.name}
+    stack = [(value.op, iter(_sources(value.op)))]
+    while stack:
+        op, sources = stack[-1]
+        for source in sources:
+            if source.name in path:
+                return True
+            if source.name not in done:
+                path.add(source.name)
+                stack.append((source, iter(_sources(source))))
+                break
+        else:
+            stack.pop()
+            path.discard(op.name)
+            done.add(op.name)
+    return False
+
+
+def _sources(op: Any) -> list[Any]:
+    return [*(item.op for item in op.inputs), *op.control_inputs]

@@ -1,0 +1,111 @@
+"""Weights that are broadcast to values: checks as they are built and as they run, for losses and metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.constant_values import constant_value
+from placesim.tf1.generated import gen
+
+_PREFIX = "weights can not be broadcast to values."
+
+
+def assert_broadcastable(weights: Any, values: Any) -> Any:
+    """An op that fails where weights are no scalar and no tensor of the values' rank with sizes 1 or the values'.
+
+    Raises ValueError where the static shapes say so.
+    """
+    with tf.name_scope(None, "assert_broadcastable", (weights, values)) as scope:
+        weights, weights_shape, weights_rank = _described(weights, "weights")
+        values, values_shape, values_rank = _described(values, "values")
+        ranks = constant_value(weights_rank), constant_value(values_rank)
+        if ranks[0] is not None and ranks[1] is not None:
+            if ranks[0] == 0:
+                return tf.no_op(name="static_scalar_check_success")
+            received = f"Received weights={weights}, values={values}"
+            if ranks[0] != ranks[1]:
+                raise ValueError(
+                    f"{_PREFIX} values.rank={ranks[1]}. weights.rank={ranks[0]}. values.shape={values.shape}. "
+                    f"weights.shape={weights.shape}. {received}"
+                )
+            sizes = constant_value(weights_shape), constant_value(values_shape)
+            if sizes[0] is not None and sizes[1] is not None:
+                for axis, (size, wanted) in enumerate(zip(*sizes, strict=True)):
+                    if size not in (1, wanted):
+                        shapes = f"values.shape={sizes[1]}, weights.shape={sizes[0]}"
+                        raise ValueError(f"{_PREFIX} Mismatch at dim {axis}. {shapes}. {received}")
+                return tf.no_op(name="static_dims_check_success")
+        is_scalar = tf.equal(0, weights_rank, name="is_scalar")
+        told: tuple[Any, ...] = (_PREFIX, "weights.shape=", weights.name, weights_shape)
+        told += ("values.shape=", values.name, values_shape, "is_scalar=", is_scalar)
+        is_valid = tf.cond(
+            is_scalar,
+            lambda: is_scalar,
+            lambda: _has_valid_shape(weights_rank, weights_shape, values_rank, values_shape),
+            name="is_valid_shape",
+        )
+        return tf.Assert(is_valid, told, name=scope)
+
+
+def _described(value: Any, name: str) -> tuple[Any, Any, Any]:
+    """A tensor of a value, its shape and its rank, named after it."""
+    with tf.name_scope(None, name, (value,)) as scope:
+        value = tf.convert_to_tensor(value, name=scope)
+        return value, tf.shape(value, name="shape"), tf.rank(value, name="rank")
+
+
+def _has_valid_shape(weights_rank: Any, weights_shape: Any, values_rank: Any, values_shape: Any) -> Any:
+    given = (weights_rank, weights_shape, values_rank, values_shape)
+    with tf.name_scope(None, "has_valid_nonscalar_shape", given) as scope:
+        is_same_rank = tf.equal(values_rank, weights_rank, name="is_same_rank")
+        return tf.cond(is_same_rank, lambda: _has_valid_sizes(weights_shape, values_shape), lambda: is_same_rank, name=scope)
+
+
+def _has_valid_sizes(weights_shape: Any, values_shape: Any) -> Any:
+    with tf.name_scope(None, "has_invalid_dims", (weights_shape, values_shape)) as scope:
+        wanted = tf.expand_dims(values_shape, -1)
+        valid = tf.concat((wanted, tf.ones_like(wanted)), axis=1)
+        found = tf.expand_dims(weights_shape, -1)
+        invalid = gen("DenseToDenseSetOperation")(found, valid, "a-b", True)
+        count = tf.size(invalid.result_values, name="num_invalid_dims")
+        return tf.equal(0, count, name=scope)
+
+
+def broadcast_weights(weights: Any, values: Any) -> Any:
+    """Weights of the values' shape; the weights themselves where they have it.  Raises ValueError."""
+    with tf.name_scope(None, "broadcast_weights", (weights, values)) as scope:
+        values = tf.convert_to_tensor(values, name="values")
+        weights = tf.convert_to_tensor(weights, dtype=values.dtype.base_dtype, name="weights")
+        shapes = weights.get_shape(), values.get_shape()
+        if all(shape.is_fully_defined() for shape in shapes) and shapes[0].is_compatible_with(shapes[1]):
+            return weights
+        with tf.control_dependencies((assert_broadcastable(weights, values),)):
+            return tf.multiply(weights, tf.ones_like(values), name=scope)
+
+
+def remove_squeezable_dimensions(
+    labels: Any, predictions: Any, expected_rank_diff: int = 0, name: str | None = None
+) -> tuple[Any, Any]:
+    """Labels and predictions, of which the one whose rank is one too large for the other has lost its last dimension."""
+    with tf.name_scope(name, "remove_squeezable_dimensions", [labels, predictions]):
+        predictions = tf.convert_to_tensor(predictions)
+        labels = tf.convert_to_tensor(labels)
+        ranks = predictions.get_shape().ndims, labels.get_shape().ndims
+        if ranks[0] is not None and ranks[1] is not None:
+            difference = ranks[0] - ranks[1]
+            if difference == expected_rank_diff + 1 and predictions.shape.dims[-1].is_compatible_with(1):
+                predictions = tf.squeeze(predictions, [-1])
+            elif difference == expected_rank_diff - 1 and labels.shape.dims[-1].is_compatible_with(1):
+                labels = tf.squeeze(labels, [-1])
+            return labels, predictions
+        difference = tf.rank(predictions) - tf.rank(labels)
+        if ranks[0] is None or predictions.shape.dims[-1].is_compatible_with(1):
+            predictions = _squeezed_if(tf.equal(expected_rank_diff + 1, difference), predictions)
+        if ranks[1] is None or labels.shape.dims[-1].is_compatible_with(1):
+            labels = _squeezed_if(tf.equal(expected_rank_diff - 1, difference), labels)
+        return labels, predictions
+
+
+def _squeezed_if(condition: Any, value: Any) -> Any:
+    return tf.cond(condition, lambda: tf.squeeze(value, [-1]), lambda: value)
