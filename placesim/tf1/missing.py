@@ -34,7 +34,7 @@ class _Absent:
 
     public_name = ""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:  # type: ignore[misc]
+    def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(
             f"tf.{cls.public_name} is not there in placesim.tf1 (see `placesim manual tf1-functions` for what is). Build the "
             "graph with TensorFlow and write it with tf.io.write_graph (graph.as_graph_def()): every command of placesim takes "
