@@ -103,15 +103,13 @@ def _contracted(a: Tensor, axes: Any) -> tuple[list[int], list[int]]:
                 f"`axes` must not be larger than the number of dimensions of tensor {a}.  Received {axes}, vs tensor "
                 f"dimensions {count}."
             )
-        return np.arange(count - axes, count).tolist(), np.arange(axes).tolist()
+        return [int(i) for i in np.arange(count - axes, count)], [int(i) for i in np.arange(axes)]
     if len(axes) != 2:
         raise ValueError(f"`axes` must be an integer or have length 2. Received {axes}.")
-    one: list[Any]
-    two: list[Any]
     one, two = ([part] if isinstance(part, int | np.integer) else list(part) for part in axes)
     if len(one) != len(two):
         raise ValueError(f"Different number of contraction axes `a` and `b`, {len(one)} != {len(two)}.")
-    return one, two
+    return [int(axis) for axis in one], [int(axis) for axis in two]
 
 
 def _as_matrix(x: Tensor, axes: list[int], flipped: bool) -> tuple[Any, Any, Any]:

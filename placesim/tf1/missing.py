@@ -1,10 +1,50 @@
-"""What TensorFlow's API has and placesim.tf1 has not: a function that says so, by its name, when it is called."""
+"""What TensorFlow's API has and placesim.tf1 has not: a class that says so, by its name, when it is called.
+
+`public-names.txt` holds the functions and classes of TensorFlow 2.21's `tf.compat.v1` (Keras' own left out), a module a line.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from importlib import resources
+from typing import Any, NoReturn
 
 
+@cache
+def known_names() -> frozenset[str]:
+    """Every function and class of TensorFlow's API, without `tf.`."""
+    found: set[str] = set()
+    module = ""
+    for line in resources.files(__package__).joinpath("public-names.txt").read_text().splitlines():
+        if not line.startswith(" "):
+            head, _, line = line.partition(": ")
+            module = "" if head == "." else head + "."
+        found.update(module + name for name in line.split())
+    return frozenset(found)
+
+
+@cache
+def known_packages() -> frozenset[str]:
+    """Every module of TensorFlow's API that has functions or classes."""
+    return frozenset(".".join(parts[:i]) for parts in (name.split(".") for name in known_names()) for i in range(1, len(parts)))
+
+
+class _Absent:
+    """Stands for a function or class that is not there: it can be named, imported and asked about, but not called."""
+
+    public_name = ""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(
+            f"tf.{cls.public_name} is not there in placesim.tf1 (see `placesim manual tf1-functions` for what is). Build the "
+            "graph with TensorFlow and write it with tf.io.write_graph (graph.as_graph_def()): every command of placesim takes "
+            "that file, and `placesim convert` turns it into a graph file."
+        )
+
+
+@cache
 def absent(name: str) -> Any:
     """What stands for a name that is not there; None for one that TensorFlow hasn't either."""
-    return None
+    if name not in known_names():
+        return None
+    return type(name.rpartition(".")[2], (_Absent,), {"public_name": name, "__module__": "tensorflow"})

@@ -38,7 +38,11 @@ _OWN = ("compat", "compat.v1", "raw_ops")
 
 def is_package(name: str) -> bool:
     """Whether `tf.NAME` is a module."""
-    return name in packages() or name in _OWN
+    if name in packages() or name in _OWN:
+        return True
+    from placesim.tf1.missing import known_packages
+
+    return name in known_packages()
 
 
 def is_function(name: str) -> bool:

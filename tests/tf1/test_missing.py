@@ -1,0 +1,24 @@
+"""What is not there says so by its name; what TensorFlow hasn't either is no attribute."""
+
+from __future__ import annotations
+
+import pytest
+
+import placesim.tf1 as tf
+from placesim.tf1.exports import table
+from placesim.tf1.missing import known_names
+
+
+def test_what_is_not_there_says_so_when_it_is_called() -> None:
+    name = min(known_names() - table().keys())
+    found = tf
+    for part in name.split("."):
+        found = getattr(found, part)
+    with pytest.raises(NotImplementedError, match=rf"tf\.{name} is not there"):
+        found()  # type: ignore[operator]
+
+
+def test_what_tensorflow_has_not_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="module 'tensorflow' has no attribute 'nothing_of_the_kind'"):
+        tf.nothing_of_the_kind  # noqa: B018
+    assert not hasattr(tf.nn, "nothing_of_the_kind")
