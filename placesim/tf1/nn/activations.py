@@ -140,7 +140,7 @@ def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> An
         return gen("Relu")(bias_add(tf.matmul(x, weights), biases), name=scope)
 
 
-def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> Any:  # noqa: A002
+def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> Any:
     """The k largest of each row and where they are."""
     return gen("TopKV2")(input, k=k, sorted=sorted, name=name)
 

@@ -50,13 +50,13 @@ def explicit_padding(padding: Any, data_format: str = "NHWC") -> tuple[Any, list
     for i, dim in enumerate(padding):
         if not isinstance(dim, list | tuple):
             raise ValueError(
-                f"When `padding` is a list, each element of `padding` must be a list/tuple of size 2. Received: padding={padding} "
-                f"with element at index {i} of type {type(dim)}"
+                f"When `padding` is a list, each element of `padding` must be a list/tuple of size 2. Received: "
+                f"padding={padding} with element at index {i} of type {type(dim)}"
             )
         if len(dim) != 2:
             raise ValueError(
-                f"When `padding` is a list, each element of `padding` must be a list/tuple of size 2. Received: padding={padding} "
-                f"with element at index {i} of size {len(dim)}"
+                f"When `padding` is a list, each element of `padding` must be a list/tuple of size 2. Received: "
+                f"padding={padding} with element at index {i} of size {len(dim)}"
             )
         if i in (0, channels) and tuple(dim) != (0, 0):
             raise ValueError("All elements in padding must be [0, 0] in the batch and channel dimensions")
@@ -66,8 +66,8 @@ def explicit_padding(padding: Any, data_format: str = "NHWC") -> tuple[Any, list
 
 
 def conv2d(
-    input: Any,  # noqa: A002
-    filter: Any = None,  # noqa: A002
+    input: Any,
+    filter: Any = None,
     strides: Any = None,
     padding: Any = None,
     use_cudnn_on_gpu: bool = True,
@@ -98,7 +98,7 @@ def conv2d(
 
 
 def conv2d_backprop_filter(
-    input: Any,  # noqa: A002
+    input: Any,
     filter_sizes: Any,
     out_backprop: Any,
     strides: Any,
@@ -126,7 +126,7 @@ def conv2d_backprop_filter(
 
 def conv2d_backprop_input(
     input_sizes: Any,
-    filter: Any = None,  # noqa: A002
+    filter: Any = None,
     out_backprop: Any = None,
     strides: Any = None,
     padding: Any = None,
@@ -155,13 +155,13 @@ def conv2d_backprop_input(
 
 def conv2d_transpose(
     value: Any = None,
-    filter: Any = None,  # noqa: A002
+    filter: Any = None,
     output_shape: Any = None,
     strides: Any = None,
     padding: Any = "SAME",
     data_format: Any = "NHWC",
     name: str | None = None,
-    input: Any = None,  # noqa: A002
+    input: Any = None,
     filters: Any = None,
     dilations: Any = None,
 ) -> Any:
@@ -189,8 +189,8 @@ def conv2d_transpose(
 
 
 def conv3d(
-    input: Any,  # noqa: A002
-    filter: Any = None,  # noqa: A002
+    input: Any,
+    filter: Any = None,
     strides: Any = None,
     padding: Any = None,
     data_format: str = "NDHWC",
@@ -205,13 +205,13 @@ def conv3d(
 
 def conv3d_transpose(
     value: Any,
-    filter: Any = None,  # noqa: A002
+    filter: Any = None,
     output_shape: Any = None,
     strides: Any = None,
     padding: str = "SAME",
     data_format: Any = "NDHWC",
     name: str | None = None,
-    input: Any = None,  # noqa: A002
+    input: Any = None,
     filters: Any = None,
     dilations: Any = None,
 ) -> Any:
@@ -235,7 +235,7 @@ def conv1d(
     use_cudnn_on_gpu: Any = None,
     data_format: Any = None,
     name: str | None = None,
-    input: Any = None,  # noqa: A002
+    input: Any = None,
     dilations: Any = None,
 ) -> Any:
     """A convolution over sequences, made of one over images of height 1."""
@@ -268,7 +268,7 @@ def conv1d(
 
 
 def conv1d_transpose(
-    input: Any,  # noqa: A002
+    input: Any,
     filters: Any,
     output_shape: Any,
     strides: Any,
@@ -309,7 +309,7 @@ def _same_paddings(filter_sizes: Sequence[int], rates: Sequence[int]) -> list[li
 
 
 def with_space_to_batch(
-    input: Any,  # noqa: A002
+    input: Any,
     dilation_rate: Any,
     padding: str,
     op: Callable[[Any, str], Any],
@@ -370,8 +370,8 @@ def atrous_conv2d(value: Any, filters: Any, rate: int, padding: str, name: str |
 
 
 def convolution(
-    input: Any,  # noqa: A002
-    filter: Any,  # noqa: A002
+    input: Any,
+    filter: Any,
     padding: Any,
     strides: Any = None,
     dilation_rate: Any = None,
@@ -386,7 +386,7 @@ def convolution(
     with name_scope(name, "convolution", [input, filter]) as scope:
         images = convert_to_tensor(input, name="input")
         kernel = convert_to_tensor(filter, name="filter")
-        rank = images.shape.rank if images.shape.rank is not None else kernel.shape.rank
+        rank: Any = images.shape.rank if images.shape.rank is not None else kernel.shape.rank
         count = rank - 2
         if count not in (1, 2, 3):
             raise ValueError(f"`input.shape.rank` must be 3, 4 or 5. Received: input.shape={images.shape} of rank {rank}")
@@ -395,7 +395,7 @@ def convolution(
         steps = [1] * count if strides is None else [*_spread(strides, count)]
         if any(rate > 1 for rate in rates) and any(step > 1 for step in steps):
             raise ValueError("`strides > 1` not supported in conjunction with `dilation_rate > 1`")
-        whole = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
+        whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
 
         def apply(given: Any, padding: Any) -> Any:
             if count == 1:
@@ -426,8 +426,8 @@ def _spread(value: Any, count: int) -> list[int]:
 
 
 def depthwise_conv2d(
-    input: Any,  # noqa: A002
-    filter: Any = None,  # noqa: A002
+    input: Any,
+    filter: Any = None,
     strides: Any = None,
     padding: Any = None,
     rate: Any = None,
@@ -459,8 +459,8 @@ def _rate_after_shape(kernel: Any, rate: Any) -> tuple[Any]:
 
 
 def depthwise_conv2d_native(
-    input: Any,  # noqa: A002
-    filter: Any,  # noqa: A002
+    input: Any,
+    filter: Any,
     strides: Any,
     padding: Any,
     data_format: str = "NHWC",
@@ -482,7 +482,7 @@ def depthwise_conv2d_native(
 
 
 def separable_conv2d(
-    input: Any,  # noqa: A002
+    input: Any,
     depthwise_filter: Any,
     pointwise_filter: Any,
     strides: Any,
@@ -516,8 +516,8 @@ def separable_conv2d(
 
 
 def dilation2d(
-    input: Any,  # noqa: A002
-    filter: Any = None,  # noqa: A002
+    input: Any,
+    filter: Any = None,
     strides: Any = None,
     rates: Any = None,
     padding: Any = None,

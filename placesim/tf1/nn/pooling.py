@@ -21,7 +21,7 @@ def max_pool(
     padding: Any,
     data_format: Any = "NHWC",
     name: str | None = None,
-    input: Any = None,  # noqa: A002
+    input: Any = None,
 ) -> Any:
     """The largest of each window."""
     value = renamed("input", input, "value", value)
@@ -46,7 +46,7 @@ def avg_pool(
     padding: Any = None,
     data_format: Any = "NHWC",
     name: str | None = None,
-    input: Any = None,  # noqa: A002
+    input: Any = None,
 ) -> Any:
     """The mean of each window."""
     value = renamed("input", input, "value", value)
@@ -62,7 +62,7 @@ def _avg_pool(value: Any, ksize: Any, strides: Any, padding: Any, data_format: s
 
 
 def max_pool2d(
-    input: Any,  # noqa: A002
+    input: Any,
     ksize: Any,
     strides: Any,
     padding: Any,
@@ -76,7 +76,7 @@ def max_pool2d(
 
 def _one_dimension(word: str, pool: Any) -> Any:
     def pool1d(
-        input: Any,  # noqa: A002
+        input: Any,
         ksize: Any,
         strides: Any,
         padding: Any,
@@ -103,7 +103,7 @@ avg_pool1d = _one_dimension("AvgPool1D", _avg_pool)
 
 def _three_dimensions(op: str) -> Any:
     def pool3d(
-        input: Any,  # noqa: A002
+        input: Any,
         ksize: Any,
         strides: Any,
         padding: Any,
@@ -126,14 +126,14 @@ avg_pool3d = _three_dimensions("AvgPool3D")
 
 def _any_dimensions(one: Any, two: Any, three: Any) -> Any:
     def pool(
-        input: Any,  # noqa: A002
+        input: Any,
         ksize: Any,
         strides: Any,
         padding: Any,
         data_format: Any = None,
         name: str | None = None,
     ) -> Any:
-        input = convert_to_tensor(input, name="input")  # noqa: A001
+        input = convert_to_tensor(input, name="input")
         count = {"W": 1, "H": 2, "D": 3}[next(c for c in "DHW" if c in data_format)] if data_format else input.shape.rank - 2
         make, default = {1: (one, "NWC"), 2: (two, "NHWC"), 3: (three, "NDHWC")}[count]
         return make(input, ksize, strides, padding, data_format or default, name)
@@ -146,12 +146,12 @@ avg_pool_v2 = _any_dimensions(avg_pool1d, avg_pool, avg_pool3d)
 
 
 def max_pool_with_argmax(
-    input: Any,  # noqa: A002
+    input: Any,
     ksize: Any,
     strides: Any,
     padding: Any,
     data_format: str = "NHWC",
-    Targmax: Any = None,  # noqa: N803
+    Targmax: Any = None,
     name: str | None = None,
     output_dtype: Any = None,
     include_batch_in_index: bool = False,
@@ -170,7 +170,7 @@ def max_pool_with_argmax(
 
 
 def pool(
-    input: Any,  # noqa: A002
+    input: Any,
     window_shape: Any,
     pooling_type: str,
     padding: Any,
@@ -185,11 +185,11 @@ def pool(
 
     dilation_rate = renamed("dilations", dilations, "dilation_rate", dilation_rate)
     with name_scope(name, f"{pooling_type.lower()}_pool", [input]) as scope:
-        input = convert_to_tensor(input, name="input")  # noqa: A001
+        input = convert_to_tensor(input, name="input")
         count = len(window_shape)
         first = data_format is not None and data_format.startswith("NC")
         steps = [1] * count if strides is None else list(strides)
-        whole = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
+        whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
         if count == 1:
             make: Any = max_pool1d if pooling_type == "MAX" else avg_pool1d
         elif count == 2:
