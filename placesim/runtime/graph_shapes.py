@@ -243,7 +243,7 @@ class GraphShapes:
             array = node.attrs["value"].array
             return (array if array.size <= MAX_VALUE_ELEMENTS else None,)
         if node.op in ("Shape", "ShapeN", "Size", "Rank"):
-            return tuple(_measured(node, self._known[i][slot] if i in self._known else None) for i, slot in node.inputs)
+            return tuple(_measured(node, self._dims_of(i, slot)) for i, slot in node.inputs)
         if not self._is_followed(node) or node.id not in self._known or node.id in self._refused:
             return nothing
         values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
@@ -263,6 +263,14 @@ class GraphShapes:
         if picks:
             return tuple(None if array < 0 else array for array in found)
         return tuple(array.view(_Partial) if array.ndim else None for array in found)
+
+    def _dims_of(self, node_id: int, slot: int) -> Dims:
+        """A shape, or that of the value where only this is known."""
+        dims = self._known[node_id][slot] if node_id in self._known else None
+        if is_fully_defined(dims) or node_id not in self._values:
+            return dims
+        value = self._values[node_id][slot]
+        return dims if value is None or isinstance(value, _Partial) else value.shape
 
     def _picks_dimensions(self, node: Node) -> bool:
         """Whether a node gives single dimensions of a tensor: what is known of these is a value like any other."""

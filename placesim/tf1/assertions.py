@@ -34,14 +34,16 @@ def _binary(word: str, sign: str, compare: Callable[[Any, Any], Any], holds: Cal
     """`tf.assert_...` of two tensors; what is known already is checked at once."""
 
     def call(x: Any, y: Any, data: Any = None, summarize: Any = None, message: Any = None, name: str | None = None) -> Any:
-        told = message or ""
+        if word == "assert_equal":
+            with name_scope(name, word, [x, y, data]):
+                if x is y:
+                    return gen("NoOp")()
         with name_scope(name, word, [x, y, data]):
-            if x is y and word == "assert_equal":
-                return gen("NoOp")()
             x = convert_to_tensor(x, name="x")
             y = convert_to_tensor(y, name="y")
             if data is None:
-                data = [told, f"Condition x {sign} y did not hold element-wise:", *_names(x, y)]
+                told = [] if message is None else [message]
+                data = [*told, f"Condition x {sign} y did not hold element-wise:", *_names(x, y)]
             condition = reduce_all(compare(x, y))
             known = constant_value(x), constant_value(y)
             if known[0] is not None and known[1] is not None:
@@ -77,7 +79,9 @@ def _against_zero(word: str, sign: str, is_zero_first: bool, check: Any) -> Any:
         with name_scope(name, word, [x, data]):
             x = convert_to_tensor(x, name="x")
             if data is None:
-                data = [told, f"Condition x {sign} 0 did not hold element-wise:", *_names(x)]
+                words, tensor = _names(x)
+                said = f"Condition x {sign} 0 did not hold element-wise:"
+                data = [told, said + words, tensor] if word == "assert_non_positive" else [told, said, words, tensor]
             zero = convert_to_tensor(0, x.dtype.base_dtype)
             return check(zero, x, data, summarize) if is_zero_first else check(x, zero, data, summarize)
 

@@ -27,4 +27,9 @@ ROWS = {
         "nn.max_pool_v2 nn.avg_pool_v2 nn.max_pool_with_argmax nn.pool nn.fractional_max_pool nn.fractional_avg_pool"
     ),
     "nn.embedding": "nn.embedding_lookup",
+    "nn.ctc": "nn.ctc_loss nn.ctc_greedy_decoder nn.ctc_beam_search_decoder nn.ctc_beam_search_decoder_v2",
+    "sparse": (
+        "sparse_tensor_dense_matmul sparse_to_dense sparse_tensor_to_dense sparse_add sparse_reduce_sum sparse_reduce_max "
+        "sparse_reorder sparse_softmax sparse_slice sparse_fill_empty_rows sparse_maximum sparse_minimum"
+    ),
 }

@@ -253,9 +253,10 @@ class _Walk:
             if function is not None:
                 in_grads = function(op, *out_grads)
             else:
-                from placesim.tf1.gradients.functions import symbolic_gradient
-
-                in_grads = symbolic_gradient(op, out_grads)
+                raise NotImplementedError(
+                    f"placesim.tf1 has no gradients of calls of functions ({op.name}, op type {op.type}); calling the Python "
+                    "function itself has; placesim convert reads a GraphDef that TensorFlow made of them."
+                )
             in_grads = _as_list(in_grads)
             if op.type not in ("While", "StatelessWhile") and len(in_grads) != len(op.inputs):
                 raise ValueError(

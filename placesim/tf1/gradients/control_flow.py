@@ -134,9 +134,9 @@ def _exit(op: Any, grad: Any) -> Any:
         ]
     for part, source in zip(entered, parts, strict=True):
         if part is not None:
-            part.graph.shapes.settle(part.op.node.id, source.sizes)
+            part.graph.shapes.settle(part.op.node.id, source.sizes)  # type: ignore[union-attr]
             loop.enters.append(part)
-    return entered[0] if len(entered) == 1 else IndexedSlices(*entered)
+    return entered[0] if len(entered) == 1 else IndexedSlices(*entered)  # type: ignore[arg-type]
 
 
 def _enter(op: Any, grad: Any) -> Any:

@@ -106,7 +106,8 @@ def _image_patches(op: Any, grad: Any) -> list[Any]:
 
 def _volume_patches(op: Any, grad: Any) -> list[Any]:
     """As a sparse matrix from patches to voxels, whose sizes are known when the graph is made."""
-    _, planes, rows, columns, _ = (None if size is None else int(size) for size in op.inputs[0].get_shape().as_list())
+    sizes: list[Any] = op.inputs[0].get_shape().as_list()
+    _, planes, rows, columns, _ = sizes
     shape = tf.shape(op.inputs[0])
     batch, channels = shape[0], shape[4]
     _, out_planes, out_rows, out_columns, _ = op.outputs[0].get_shape().as_list()

@@ -66,8 +66,9 @@ def _concat_slices(grad: IndexedSlices, axis: Any, values: Sequence[Any]) -> lis
         if size.dtype != grad.indices.dtype:
             size = tf.cast(size, dtype=grad.indices.dtype)
         end = start + size
-        inside = tf.squeeze(tf.where(tf.logical_and(grad.indices >= start, grad.indices < end)), axis=[1])
-        indices = tf.gather(grad.indices, inside) - start
+        given: Any = grad.indices
+        inside = tf.squeeze(tf.where(tf.logical_and(given >= start, given < end)), axis=[1])
+        indices = tf.gather(given, inside) - start
         parts.append(IndexedSlices(tf.gather(grad.values, inside), indices, shape))
         start = end
     return parts

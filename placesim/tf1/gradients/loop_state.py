@@ -1,7 +1,7 @@
 """Gradients of loops: a loop that runs as often as the forward one did, and reads what that one recorded (7).
 
 For each forward loop between the xs and the ys a counter is added to it (`f_count`), and a loop for its gradient is made
-(`b_count`), which counts down.  A tensor of the forward loop that the gradient reads is pushed on a stack there and popped here.
+(`b_count`), which counts down.  A tensor of the forward loop that the gradient reads is pushed on a stack there, popped here.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class GradLoopState:
         self.forward_context = forward
         self.outer = outer
         self.forward_exits = list(forward.exits)
+        self.grad_context: Any = None
         self.pending_exits = len(forward.exits)
         self.deferred_exits: list[Tensor] = []
         self.unused_exits: list[Tensor] = []
@@ -241,7 +242,7 @@ class GradLoopState:
         self.history[value] = found
         return found
 
-    # --- what is summed up -----------------------------------------------------------------------------------------------------
+    # --- what is summed up ----------------------------------------------------------------------------------------------------
 
     def sum_up(self, op: Operation, grad: Any) -> Any:
         """The sum, over all iterations, of the gradients of what the loop does not change."""

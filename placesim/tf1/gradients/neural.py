@@ -255,9 +255,10 @@ _CHANNELS_FIRST = {
 
 def _fused_batch_norm_grad(op: Any, *grads: Any) -> list[Any]:
     """Second derivatives of a batch norm, from its formula's parts."""
-    from placesim.tf1.gradients.batch_norm import second_derivatives
-
-    return second_derivatives(op, *grads)
+    raise NotImplementedError(
+        "placesim.tf1 has no second derivatives of tf.nn.fused_batch_norm; tf.nn.moments with tf.nn.batch_normalization has; "
+        "placesim convert reads a GraphDef that TensorFlow made of them."
+    )
 
 
 # --- cross entropies ---------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def _matmul(op: Any, grad: Any) -> list[Any]:
 
 
 def _to_dense(op: Any, grad: Any) -> list[Any]:
-    indices, shape, _, default = op.inputs
+    indices, shape, _, _default = op.inputs
     of_values = tf.gather_nd(grad, indices)
     of_default = tf.reduce_sum(grad) - tf.reduce_sum(of_values)
     return [tf.zeros_like(indices), tf.zeros_like(shape), of_values, of_default]

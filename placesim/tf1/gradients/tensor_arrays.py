@@ -27,7 +27,7 @@ def _gradients_of(handle: Any, dtype: Any, source: str, flow: Any) -> Any:
 
 
 def _gradients_after(op: Any, handle: Any, dtype: Any, flow_grad: Any) -> tuple[Any, Any]:
-    """The array of the gradients, where elements were written: not before the forward pass has written; and the flow's gradient."""
+    """The array of the gradients, where elements were written: not before the forward pass has; and the flow's gradient."""
     flow_out = tf.identity(op.outputs[0], "flow_out")
     with control_dependencies([flow_out]):
         flow = tf.identity(flow_grad, "write_barrier")
@@ -72,7 +72,7 @@ def _split(op: Any, flow_grad: Any) -> list[Any]:
     return [None, array.concat(), None, after]
 
 
-_RULES = {
+_RULES: dict[str, GradientFunction] = {
     "Concat": _concat,
     "Gather": _gather,
     "Read": _read,

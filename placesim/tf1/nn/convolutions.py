@@ -50,13 +50,13 @@ def explicit_padding(padding: Any, data_format: str = "NHWC") -> tuple[Any, list
     for i, dim in enumerate(padding):
         if not isinstance(dim, list | tuple):
             raise ValueError(
-                f"When `padding` is a list, each element of `padding` must be a list/tuple of size 2. Received: padding={padding} "
-                f"with element at index {i} of type {type(dim)}"
+                f"When `padding` is a list, each element of `padding` must be a list/tuple of size 2. Received: "
+                f"padding={padding} with element at index {i} of type {type(dim)}"
             )
         if len(dim) != 2:
             raise ValueError(
-                f"When `padding` is a list, each element of `padding` must be a list/tuple of size 2. Received: padding={padding} "
-                f"with element at index {i} of size {len(dim)}"
+                f"When `padding` is a list, each element of `padding` must be a list/tuple of size 2. Received: "
+                f"padding={padding} with element at index {i} of size {len(dim)}"
             )
         if i in (0, channels) and tuple(dim) != (0, 0):
             raise ValueError("All elements in padding must be [0, 0] in the batch and channel dimensions")
@@ -386,7 +386,7 @@ def convolution(
     with name_scope(name, "convolution", [input, filter]) as scope:
         images = convert_to_tensor(input, name="input")
         kernel = convert_to_tensor(filter, name="filter")
-        rank = images.shape.rank if images.shape.rank is not None else kernel.shape.rank
+        rank: Any = images.shape.rank if images.shape.rank is not None else kernel.shape.rank
         count = rank - 2
         if count not in (1, 2, 3):
             raise ValueError(f"`input.shape.rank` must be 3, 4 or 5. Received: input.shape={images.shape} of rank {rank}")
@@ -395,7 +395,7 @@ def convolution(
         steps = [1] * count if strides is None else [*_spread(strides, count)]
         if any(rate > 1 for rate in rates) and any(step > 1 for step in steps):
             raise ValueError("`strides > 1` not supported in conjunction with `dilation_rate > 1`")
-        whole = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
+        whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
 
         def apply(given: Any, padding: Any) -> Any:
             if count == 1:

@@ -100,9 +100,10 @@ def _divided(tables: list[Any], flat: Any) -> tuple[Any, Any]:
                 with colocate_with(_node_of(table)):
                     known.append(tf.shape(table)[0])
         total = tf.reduce_sum(tf.cast(tf.stack(known), flat.dtype))
+    rows: Any = total
     count = len(tables)
-    each = total // count
-    extras = total % count
+    each = rows // count
+    extras = rows % count
     part_of = tf.maximum(flat // (each + 1), (flat - extras) // each)
     return part_of, tf.where(part_of < extras, flat % (each + 1), (flat - extras) % each)
 

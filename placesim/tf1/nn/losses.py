@@ -22,8 +22,7 @@ def _flattened(logits: Any) -> Any:
     """A matrix of the last dimension's rows."""
     rank, shape = tf.rank(logits), tf.shape(logits)
     last = tf.slice(shape, [tf.subtract(rank, 1)], [1])
-    matrix = tf.reshape(logits, tf.concat([[-1], last], 0))
-    return matrix
+    return tf.reshape(logits, tf.concat([[-1], last], 0))
 
 
 def softmax_cross_entropy_with_logits_v2(

@@ -189,7 +189,7 @@ def pool(
         count = len(window_shape)
         first = data_format is not None and data_format.startswith("NC")
         steps = [1] * count if strides is None else list(strides)
-        whole = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
+        whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
         if count == 1:
             make: Any = max_pool1d if pooling_type == "MAX" else avg_pool1d
         elif count == 2:
