@@ -168,6 +168,12 @@ def test_a_script_that_fails(tmp_path: Path, text: str, code: int, complaint: st
     assert "Traceback" not in ended.complaint
 
 
+def test_that_a_script_has_built_no_graph_is_said(tmp_path: Path) -> None:
+    (tmp_path / "words.py").write_text("print('words')\n")
+    done = run(tmp_path, "place", "words.py", "--cpu", "1")
+    assert (done.code, done.complaint) == (0, "words\nwords.py has run to its end; it has built no graph\n")
+
+
 def test_options_of_models_mean_nothing_for_a_script(shell: Shell) -> None:
     shell.write("train.py", PRODUCT)
     ended = shell("place", "train.py", "--tag", "serve")
