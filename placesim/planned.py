@@ -254,7 +254,7 @@ class _Planner:
             if planned.is_interrupted or left < LEAST_ROUND or least <= drawn.least_peak.value * (1 + OPTIMAL):
                 break
             effort = replace(effort, seconds=left / 2, seed=effort.seed + 1)
-            more, planned = self._search(searched, [], effort)
+            more, planned = self._search(searched, [], effort, self._bound(drawn))
             for candidate in more:
                 if candidate.devices not in shown and self._effort.seconds > time.monotonic() - began:
                     found.append(candidate._replace(label=f"{PLANNED}, another"))

@@ -68,8 +68,8 @@ ROOMS = {
     "tf1": "escapes machines simulation options inspection report formats runtime graph ops devices dtypes errors",
     "cli": (
         "collector escapes files suggestions deadlines interrupts simulation calibration known sizing timing planned "
-        "planned_files sweeping loading scripts options manual inspection planning graph_plans prediction report marked formats "
-        "devices errors placesim"
+        "planned_files sweeping loading scripts options manual inspection planning graph_plans prediction report marked "
+        "formats devices errors placesim"
     ),
     "__init__": "interrupts forecasts machines simulation devices errors",
     "__main__": "cli interrupts",
