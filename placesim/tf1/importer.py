@@ -119,6 +119,8 @@ class _Import:
         return outputs[slot]
 
     def run(self) -> None:
+        """Adds all nodes.  Raises ValueError, and then none is added, for inputs that aren't there or of another type."""
+        self._check_types()
         readers: dict[str, list[int]] = {}
         pending = []
         ready: list[int] = []
@@ -193,10 +195,9 @@ class _Import:
         if isinstance(attrs.get("_class"), tuple):
             attrs["_class"] = tuple(self._moved(label) for label in attrs["_class"])
         attrs.pop("_output_shapes", None)
-        self._check_types(node, tensors)
         builder = graph.builder
         full = self._free(node.name)
-        with builder.control_dependencies(None), graph.device(node.device or ""):
+        with builder.control_dependencies(None), graph.device("" if builder._colocation else node.device):
             operation = graph.make(node.op, builder.claim_name(node.op, full + "/"), tensors, attrs, controls)
             if not builder._colocation and any(tensor._is_ref for tensor in tensors):
                 # a ref input says nothing of a node that has been placed and labelled before
@@ -211,18 +212,21 @@ class _Import:
             operation.node.device = node.device  # as it is written
         self.made[node.name] = operation
 
-    def _check_types(self, node: NodeDef, tensors: Sequence[Tensor]) -> None:
-        """Raises ValueError for an input that is not of the type which the node says; only one that is replaced can be."""
-        if not self._mapped:
-            return
+    def _check_types(self) -> None:
+        """Raises ValueError for an input that is not of the type which its node says; only one that is replaced can be."""
         builder = self._graph.builder
-        expected = builder._signature(node.op, builder.intern(node.op, node.attrs)).input_dtypes
-        for slot, (tensor, dtype) in enumerate(zip(tensors, expected, strict=False)):
-            if tensor.element is not dtype:
-                raise ValueError(
-                    f"Input {slot} of node {self._free(node.name)} was passed {tensor.element.name} from {tensor.name} "
-                    f"incompatible with expected {dtype.name}."
-                )
+        for node in self._nodes if self._mapped else ():
+            keys = ["{}:{}".format(*_split(text)) for text in node.inputs if not text.startswith("^")]
+            if not any(key in self._mapped for key in keys):
+                continue
+            expected = builder._signature(node.op, builder.intern(node.op, node.attrs)).input_dtypes
+            for slot, (key, dtype) in enumerate(zip(keys, expected, strict=False)):
+                tensor = self._mapped.get(key)
+                if tensor is not None and tensor.element is not dtype:
+                    raise ValueError(
+                        f"Input {slot} of node {self._free(node.name)} was passed {tensor.element.name} from {tensor.name} "
+                        f"incompatible with expected {dtype.name}."
+                    )
 
     def _free(self, name: str) -> str:
         """The full name of a node: numbered where the graph has one of that name."""

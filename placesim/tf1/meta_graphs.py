@@ -143,7 +143,7 @@ def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool =
         os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, name)
     if as_text:
-        data = text_format.MessageToString(message, float_format="").encode()
+        data = text_format.MessageToString(message).encode()
     else:
         data = message.SerializeToString(deterministic=True)
     with open(path, "wb") as file:
@@ -226,6 +226,8 @@ def _read_collection(graph: Graph, key: str, given: Any, scope: str | None, vari
             item = QueueRunner(queue_runner_def=parse("QueueRunnerDef", value), import_scope=scope)
         elif kind == "bytes_list" and key == GraphKeys.SAVERS:
             item = Saver.from_proto(parse("SaverDef", value), scope)
+        elif kind == "bytes_list" and scope:
+            item = f"{scope}/{value.decode()}"
         graph.add_to_collection(key, item)
 
 

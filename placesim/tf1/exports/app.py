@@ -7,4 +7,7 @@ _LOGGING = (
     "set_verbosity flush get_logger TaskLevelStatusMessage"
 )
 
-ROWS = {"app_logging": " ".join(f"logging.{name}" for name in _LOGGING.split()) + " get_logger"}
+ROWS = {
+    "app_logging": " ".join(f"logging.{name}" for name in _LOGGING.split()) + " get_logger",
+    "python_functions": "py_func numpy_function",
+}
