@@ -77,7 +77,9 @@ def remove_training_nodes(input_graph: Any, protected_nodes: Sequence[str] | Non
     """A GraphDef without Identities and checks that only training needs."""
     kept_names = set(protected_nodes or ())
     nodes = [node for node in input_graph.node if node.op != "CheckNumerics" or node.name in kept_names]
-    checked = {node.name: node.input[0] for node in input_graph.node if node.op == "CheckNumerics" and node.name not in kept_names}
+    checked = {
+        node.name: node.input[0] for node in input_graph.node if node.op == "CheckNumerics" and node.name not in kept_names
+    }
     controlled = {text[1:] for node in nodes for text in node.input if text.startswith("^")}
     skipped = {}
     for node in nodes:
@@ -149,7 +151,9 @@ def _values(sess: Any, variables: Sequence[Any], by_name: dict[str, Any]) -> dic
         if node.op != "VarHandleOp":
             names.append(node.name + ":0")
             continue
-        read = next((each for each in by_name.values() if each.op == "ReadVariableOp" and _source(each.input[0]) == node.name), None)
+        read = next(
+            (each for each in by_name.values() if each.op == "ReadVariableOp" and _source(each.input[0]) == node.name), None
+        )
         names.append((node.name + "/Read/ReadVariableOp" if read is None else read.name) + ":0")
     found = sess.run(names) if names else []
     return {node.name: value for node, value in zip(variables, found, strict=True)}

@@ -38,8 +38,7 @@ def import_graph_def(
     with tf.name_scope(name, "import", list(mapped.values())) as scope:
         if mapped:
             with tf.name_scope("_inputs"):
-                mapped = {
-                    key: value if key.startswith("^") else tf.convert_to_tensor(value) for key, value in mapped.items()}
+                mapped = {key: value if key.startswith("^") else tf.convert_to_tensor(value) for key, value in mapped.items()}
         reader = NodeReader()
         graph.functions.update(
             {
