@@ -9,30 +9,36 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from placesim.tf1 import operators as _operators  # noqa: F401
-from placesim.tf1.namespaces import find, is_function, is_package, public_names
+from placesim.tf1.namespaces import Namespace, find, is_function, is_package, public_names
 
 newaxis = None
 
 
 def __getattr__(name: str) -> Any:
-    found = find(name)
+    found = _Shared(name) if is_package(name) else find(name)
     globals()[name] = found
     return found
 
 
-class _Api(ModuleType):
-    """Importing a submodule leaves a function of the same name in its place, as `gradients`.
+class _Shared(Namespace):
+    """A module of the API, and after its names those of the module here that is named like it, which is for its neighbours."""
 
-    One named as a module of the API, as `nn`, finds the rest of that module's names where they are.
-    """
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            own = sys.modules.get(f"{__name__}.{self._prefix}")
+            if name.startswith("__") or own is None or name not in vars(own):
+                raise
+            return vars(own)[name]
+
+
+class _Api(ModuleType):
+    """A name of the API is what TensorFlow has there, also when a submodule of that name is imported: `gradients`, `nn`."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, ModuleType):
-            if is_function(name):
-                return
-            if is_package(name) and not hasattr(value, "__getattr__"):
-                value.__getattr__ = lambda last: find(f"{name}.{last}")  # type: ignore[method-assign]
+        if isinstance(value, ModuleType) and (is_function(name) or is_package(name)):
+            return
         super().__setattr__(name, value)
 
 
@@ -41,3 +47,6 @@ sys.modules[__name__].__class__ = _Api
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *public_names("")})
+
+
+from placesim.tf1 import operators as _operators  # noqa: E402, F401 - its imports find names of the API as said above

@@ -124,12 +124,14 @@ class Tensor:
     def _no_python(self, kind: str, message: str) -> Exception:
         from placesim.tf1.errors import OperatorNotAllowedInGraphError
 
-        advice = "You can attempt the following resolutions to the problem: If you are running in Graph mode, use Eager "
-        advice += "execution mode or decorate this function with @tf.function. If you are using AutoGraph, you can try "
-        advice += "decorating this function with @tf.function. If that does not work, then you may be using an unsupported "
-        advice += "feature or your source code may not be visible to AutoGraph. See https://github.com/tensorflow/tensorflow/"
-        advice += "blob/master/tensorflow/python/autograph/g3doc/reference/limitations.md#access-to-source-code for more "
-        advice += "information."
+        advice = (
+            "You can attempt the following resolutions to the problem: If you are running in Graph mode, use Eager "
+            "execution mode or decorate this function with @tf.function. If you are using AutoGraph, you can try "
+            "decorating this function with @tf.function. If that does not work, then you may be using an unsupported "
+            "feature or your source code may not be visible to AutoGraph. See https://github.com/tensorflow/tensorflow/"
+            "blob/master/tensorflow/python/autograph/g3doc/reference/limitations.md#access-to-source-code for more "
+            "information."
+        )
         return OperatorNotAllowedInGraphError(f"{message} {advice}")
 
     def __iter__(self) -> Iterator[Tensor]:

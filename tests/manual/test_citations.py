@@ -25,6 +25,8 @@ AT_THE_START = re.compile(rf"\s*({RULE}):")
 NOT_CITATIONS = {"(0.1)", "(2.21)"}
 """Other numbers that stand alone in parentheses: the default of `balance`, TensorFlow's release."""
 FILE_NAME = re.compile(r"(?<![\w/.-])(?:[\w-]+/)*[\w-]+\.md\b")
+ADDRESS = re.compile(r"https?://\S+")
+"""What stands in one is no file of ours."""
 FOREIGN_FILES = {"doc/table_format.md"}
 """Files of other projects that are named as a source: LevelDB's."""
 
@@ -76,7 +78,7 @@ def test_a_page_names_only_rules_that_there_are(topic: str) -> None:
 def test_a_file_that_is_named_is_there() -> None:
     for path in SOURCES:
         places = (ROOT, path.parent, ROOT / "placesim" / "manual", ROOT / "placesim" / "report" / "assets")
-        for name in {name for text in texts(path) for name in FILE_NAME.findall(text)} - FOREIGN_FILES:
+        for name in {name for text in texts(path) for name in FILE_NAME.findall(ADDRESS.sub("", text))} - FOREIGN_FILES:
             assert any((place / name).exists() for place in places), f"{path.relative_to(ROOT)} names {name}"
 
 
