@@ -142,10 +142,7 @@ def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool =
     if directory:
         os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, name)
-    if as_text:
-        data = text_format.MessageToString(message).encode()
-    else:
-        data = message.SerializeToString(deterministic=True)
+    data = text_format.MessageToString(message).encode() if as_text else message.SerializeToString(deterministic=True)
     with open(path, "wb") as file:
         file.write(data)
     return path

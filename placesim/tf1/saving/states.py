@@ -63,7 +63,8 @@ def update_checkpoint_state(
     state = generate_state(save_dir, model_checkpoint_path, paths, all_model_checkpoint_timestamps, last_preserved_timestamp)
     if path == state.model_checkpoint_path:
         raise RuntimeError(
-            f"Save path '{model_checkpoint_path}' conflicts with path used for checkpoint state.  Please use a different save path."
+            f"Save path '{model_checkpoint_path}' conflicts with path used for checkpoint state.  "
+            "Please use a different save path."
         )
     from google.protobuf import text_format
 

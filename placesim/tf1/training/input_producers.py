@@ -133,8 +133,7 @@ def _check_keep(keep_input: Any, function: str) -> None:
 def _shapes(tensors: list[Tensor], given: Any, enqueue_many: bool, function: str) -> list[Any]:
     if given is not None:
         return list(given)
-    found = [tensor.shape[1:] if enqueue_many else tensor.shape for tensor in tensors]
-    return found
+    return [tensor.shape[1:] if enqueue_many else tensor.shape for tensor in tensors]
 
 
 def _start(

@@ -185,7 +185,7 @@ class QueueRunner:
         self._closed_types = tuple(
             errors.exception_type_from_error_code(code) for code in given.queue_closed_exception_types
         ) or (errors.OutOfRangeError,)
-        self._name = self._queue.name if hasattr(self._queue, "op") is False else self._queue.op.name
+        self._name = self._queue.op.name if hasattr(self._queue, "op") else self._queue.name
 
     @property
     def queue(self) -> Any:
@@ -214,7 +214,7 @@ class QueueRunner:
     @property
     def name(self) -> str:
         """The queue's name."""
-        return self._name
+        return str(self._name)
 
     def to_proto(self, export_scope: str | None = None) -> Any:
         """The QueueRunnerDef."""

@@ -126,9 +126,10 @@ def _as_types(dtypes: Any) -> list[Any]:
 def _as_shapes(shapes: Any, dtypes: list[Any]) -> list[TensorShape]:
     if shapes is None:
         return []
-    if isinstance(shapes, TensorShape) or not isinstance(shapes, list | tuple):
-        shapes = [shapes]
-    elif not any(isinstance(shape, list | tuple | TensorShape) for shape in shapes) and len(dtypes) == 1:
+    is_one = isinstance(shapes, TensorShape) or not isinstance(shapes, list | tuple)
+    if not is_one:
+        is_one = len(dtypes) == 1 and not any(isinstance(shape, list | tuple | TensorShape) for shape in shapes)
+    if is_one:
         shapes = [shapes]
     found = [TensorShape(shape) for shape in shapes]
     if len(found) != len(dtypes):
