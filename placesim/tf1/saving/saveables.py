@@ -34,7 +34,7 @@ class SaveableObject:
     @property
     def device(self) -> str:
         """The device of the variable; texts as of `Operation.device`."""
-        return self.saved.device
+        return str(self.saved.device)
 
     def tensor(self) -> Tensor:
         """What `SaveV2` gets."""
@@ -49,7 +49,7 @@ class ReferenceSaveable(SaveableObject):
     """A ref variable, or the value of a shard of one."""
 
     def tensor(self) -> Tensor:
-        return self.saved
+        return self.saved  # type: ignore[no-any-return]
 
     def restore(self, tensor: Tensor, shape: Any) -> Any:
         target = self.saved if self.saved._is_ref else self.saved.op.inputs[0]
@@ -66,14 +66,14 @@ class ResourceSaveable(SaveableObject):
 
     def tensor(self) -> Tensor:
         if not self._reads:
-            return self.saved._snapshot
+            return self.saved._snapshot  # type: ignore[no-any-return]
         with tf.device(self.device):
             with tf.name_scope("Read"):
                 gen("DisableCopyOnRead")(self.saved.handle)
                 value = gen("ReadVariableOp")(self.saved.handle, self.saved.dtype)
             value = tf.identity(value)
         with tf.device(cpu_of(self.device)):
-            return tf.identity(value)
+            return tf.identity(value)  # type: ignore[no-any-return]
 
     def restore(self, tensor: Tensor, shape: Any) -> Any:
         with tf.device(self.device):
@@ -143,7 +143,7 @@ def _shards(name: Any, value: Any) -> Any:
 
 def _variable_name(item: Any) -> str:
     if isinstance(item, Variable):
-        return item.op.name
+        return str(item.op.name)
     tensor = tf.convert_to_tensor(item, as_ref=True) if not isinstance(item, Tensor) else item
     if not _is_variable(tensor):
         raise TypeError(f"Variable to save is not a Variable: {tensor}")
