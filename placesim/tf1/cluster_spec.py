@@ -44,7 +44,7 @@ class ClusterSpec:
                 elif isinstance(tasks, dict):
                     self._jobs[name] = dict(tasks)
                 else:
-                    raise TypeError("The tasks for job %r must be a list or a dictionary from integers to strings." % name)
+                    raise TypeError(f"The tasks for job {name!r} must be a list or a dictionary from integers to strings.")
         else:
             raise TypeError(f"`cluster` must be a dictionary mapping one or more job names to {_ADDRESSES}")
         for name, job in self._jobs.items():
@@ -52,9 +52,9 @@ class ClusterSpec:
                 if not isinstance(name, str | bytes):
                     raise TypeError(f"Expected binary or unicode string, got {name!r}")
                 if not isinstance(index, int):
-                    raise TypeError("Task index must be an integer, got %r" % (index,))
+                    raise TypeError(f"Task index must be an integer, got {index!r}")
                 if not isinstance(address, str | bytes):
-                    raise TypeError("Task address must be a string, got %r" % (address,))
+                    raise TypeError(f"Task address must be a string, got {address!r}")
         self._jobs = {name: dict(sorted(self._jobs[name].items())) for name in sorted(self._jobs)}
 
     def __bool__(self) -> bool:
@@ -153,7 +153,7 @@ def replica_device_setter(
             chosen = ps
             if ps.job and (not current.job or current.job == ps.job):
                 chosen = ps.replace(task=strategy(op))
-        return chosen.make_merged_spec(current).to_string()  # type: ignore[no-any-return]
+        return chosen.make_merged_spec(current).to_string()
 
     return choose
 

@@ -11,7 +11,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from placesim.checkpoints.crc32c import crc32c, mask
 from placesim.formats.tensorflow.messages import message_class
@@ -41,7 +41,7 @@ class FileWriter:
     ) -> None:
         if session is not None:
             raise NotImplementedError(
-                "tf.summary.FileWriter(session=...) is not there, as ops that write summaries are not; without it the writer is."
+                "tf.summary.FileWriter(session=...) is not there, nor are ops that write summaries; without it the writer is."
             )
         self._logdir = os.fspath(logdir)
         self._suffix = filename_suffix or ""
@@ -76,7 +76,7 @@ class FileWriter:
 
     def get_logdir(self) -> str:
         """The directory."""
-        return self._logdir
+        return str(self._logdir)
 
     def add_summary(self, summary: Any, global_step: Any = None) -> None:
         """Writes a Summary, as a message or serialized."""
@@ -164,7 +164,7 @@ class FileWriterCache:
     """One FileWriter for each directory."""
 
     _lock = threading.RLock()
-    _cache: dict[str, FileWriter] = {}
+    _cache: ClassVar[dict[str, FileWriter]] = {}
 
     @staticmethod
     def clear() -> None:

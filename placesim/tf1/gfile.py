@@ -34,7 +34,8 @@ class GFile:
     def __init__(self, name: Any, mode: str = "r", encoding: str = "utf-8") -> None:
         if mode not in ("r", "w", "a", "r+", "w+", "a+", "rb", "wb", "ab", "r+b", "w+b", "a+b", "rb+", "wb+", "ab+"):
             raise ValueError("mode is not 'r' or 'w' or 'a' or 'r+' or 'w+' or 'a+'")
-        self._name, self._mode, self._encoding, self._opened = name, mode, encoding, None
+        self._name, self._mode, self._encoding = name, mode, encoding
+        self._opened: Any = None
 
     @property
     def name(self) -> Any:
@@ -48,7 +49,7 @@ class GFile:
         if self._opened is None:
             with _told(self._name):
                 encoding = None if "b" in self._mode else self._encoding
-                self._opened: Any = open(os.fspath(self._name), self._mode, encoding=encoding)  # noqa: SIM115
+                self._opened = open(os.fspath(self._name), self._mode, encoding=encoding)  # noqa: SIM115
         return self._opened
 
     def read(self, n: int = -1) -> Any:
@@ -80,7 +81,7 @@ class GFile:
 
     def size(self) -> int:
         """The file's bytes."""
-        return Stat(self._name).length  # type: ignore[no-any-return]
+        return Stat(self._name).length
 
     def seek(self, offset: int, whence: int = 0) -> None:
         """Goes to a place."""

@@ -28,7 +28,8 @@ def import_graph_def(
 ) -> list[Any] | None:
     """Adds the nodes; the operations and tensors of `return_elements`, if that is given.
 
-    Raises TypeError for arguments of the wrong kind, ValueError for names that are not in the GraphDef and for nodes that can't be.
+    Raises TypeError for arguments of the wrong kind, ValueError for names that are not in the GraphDef
+    and for nodes that can't be.
     """
     if not isinstance(graph_def, message_class("GraphDef")):
         raise TypeError("Argument `graph_def` must be a GraphDef proto.")

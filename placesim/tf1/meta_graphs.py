@@ -7,13 +7,14 @@ import sys
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.formats.tensorflow.messages import message_class, parse
+from placesim.formats.tensorflow.messages import message_class, parse, parse_text, to_text
 from placesim.tf1 import release
 from placesim.tf1.graph import Graph, get_default_graph
 from placesim.tf1.graph_keys import GraphKeys
 from placesim.tf1.saving.saver import Saver
 from placesim.tf1.tensor import Operation, Tensor
 from placesim.tf1.variables.variable import SaveSliceInfo, Variable, VariableDef
+from placesim.wire import WireError
 
 _VARIABLES = frozenset(GraphKeys._VARIABLE_COLLECTIONS) | {GraphKeys.MOVING_AVERAGE_VARIABLES}
 _UNWRITTEN = (
@@ -135,17 +136,12 @@ def variable_message(definition: VariableDef) -> Any:
 
 def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool = True) -> str:
     """`tf.train.write_graph`: a graph, or a message, as a file; its path."""
-    from google.protobuf import text_format
-
     message = graph_or_graph_def.as_graph_def() if isinstance(graph_or_graph_def, Graph) else graph_or_graph_def
     directory = os.fspath(logdir)
     if directory:
         os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, name)
-    if as_text:
-        data = text_format.MessageToString(message).encode()
-    else:
-        data = message.SerializeToString(deterministic=True)
+    data = to_text(message).encode() if as_text else message.SerializeToString(deterministic=True)
     with open(path, "wb") as file:
         file.write(data)
     return path
@@ -165,16 +161,12 @@ def read_meta_graph(meta_graph_or_file: Any) -> Any:
     with open(path, "rb") as file:
         data = file.read()
     try:
-        return kind.FromString(data)
-    except Exception:
-        from google.protobuf import text_format
-
-        found = kind()
+        return parse("MetaGraphDef", data)
+    except WireError:
         try:
-            text_format.Parse(data.decode(), found)
-        except (UnicodeDecodeError, text_format.ParseError) as error:
+            return parse_text("MetaGraphDef", data)
+        except WireError as error:
             raise OSError(f"Cannot parse file {path}: {error}.") from None
-        return found
 
 
 def import_meta_graph(

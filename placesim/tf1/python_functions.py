@@ -9,7 +9,7 @@ import placesim.tf1 as tf
 from placesim.tf1.generated import gen
 
 
-def py_func(func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True, name: str | None = None) -> Any:  # noqa: N803
+def py_func(func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
     """The function's results: a list if `Tout` is one.  Raises ValueError for what can't be called."""
     if not callable(func):
         raise ValueError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
@@ -27,7 +27,7 @@ def py_func(func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True
 def numpy_function(
     func: Callable[..., Any] | None = None,
     inp: Any = None,
-    Tout: Any = None,  # noqa: N803
+    Tout: Any = None,
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:

@@ -34,7 +34,7 @@ class SaveableObject:
     @property
     def device(self) -> str:
         """The device of the variable; texts as of `Operation.device`."""
-        return self.saved.device  # type: ignore[no-any-return]
+        return str(self.saved.device)
 
     def tensor(self) -> Tensor:
         """What `SaveV2` gets."""
@@ -86,7 +86,7 @@ class ResourceSaveable(SaveableObject):
 def cpu_of(device: str) -> str:
     """The CPU of the task that a device is of."""
     spec = DeviceSpec.from_string(device or "")
-    return spec.replace(device_type="CPU", device_index=0).to_string()  # type: ignore[no-any-return]
+    return spec.replace(device_type="CPU", device_index=0).to_string()
 
 
 def saveables_of(given: Any) -> list[SaveableObject]:
@@ -117,11 +117,12 @@ def names_of(given: Any) -> dict[str, Any]:
                 raise ValueError(f"At least two variables have the same name: {item.name}")
             found[item.name] = list(item)
         elif isinstance(item, Variable) and item._get_save_slice_info() is not None:
-            name = item._get_save_slice_info().full_name  # type: ignore[union-attr]
-            found.setdefault(name, [])  # type: ignore[arg-type]
-            if not isinstance(found[name], list):  # type: ignore[index]
+            part = item._get_save_slice_info()
+            name = str(part and part.full_name)
+            found.setdefault(name, [])
+            if not isinstance(found[name], list):
                 raise ValueError(f"Mixing slices and non-slices with the same name: {name}")
-            found[name].append(item)  # type: ignore[index]
+            found[name].append(item)
         else:
             name = _variable_name(item)
             if name in found:
@@ -142,11 +143,11 @@ def _shards(name: Any, value: Any) -> Any:
 
 def _variable_name(item: Any) -> str:
     if isinstance(item, Variable):
-        return item.op.name  # type: ignore[no-any-return]
+        return str(item.op.name)
     tensor = tf.convert_to_tensor(item, as_ref=True) if not isinstance(item, Tensor) else item
     if not _is_variable(tensor):
         raise TypeError(f"Variable to save is not a Variable: {tensor}")
-    return tensor.op.name  # type: ignore[no-any-return]
+    return tensor.op.name
 
 
 def _is_variable(tensor: Any) -> bool:

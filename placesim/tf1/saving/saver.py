@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.checkpoints.state import STATE_FILE
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1 import errors
 from placesim.tf1.graph_keys import GraphKeys
@@ -165,7 +166,7 @@ class Saver:
         """Writes a checkpoint; its prefix.  Raises TypeError for no session, ValueError for a path that can't be."""
         if not self._is_built and not self._is_empty:
             raise RuntimeError("`build()` should be called before save if defer_build==True")
-        state_file = latest_filename or states.STATE_FILE
+        state_file = latest_filename or STATE_FILE
         save_path = os.fspath(save_path)
         if os.path.split(state_file)[0]:
             raise ValueError("'latest_filename' must not contain path components")
@@ -271,4 +272,5 @@ class Saver:
 
 
 def _told(error: errors.OpError, reason: str) -> errors.OpError:
-    return type(error)(error.node_def, error.op, f"{_FAILED} {reason}. {_CHECK}\n\n{error.message}")
+    kind: Any = type(error)
+    return kind(error.node_def, error.op, f"{_FAILED} {reason}. {_CHECK}\n\n{error.message}")  # type: ignore[no-any-return]

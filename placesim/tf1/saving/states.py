@@ -11,7 +11,7 @@ from typing import Any
 
 from placesim.checkpoints.state import STATE_FILE, read_state
 from placesim.errors import PlacesimError
-from placesim.formats.tensorflow.messages import message_class
+from placesim.formats.tensorflow.messages import message_class, to_text
 
 _SHARD = re.compile(r"\.data-\d{5}-of-\d{5}")
 
@@ -63,13 +63,12 @@ def update_checkpoint_state(
     state = generate_state(save_dir, model_checkpoint_path, paths, all_model_checkpoint_timestamps, last_preserved_timestamp)
     if path == state.model_checkpoint_path:
         raise RuntimeError(
-            f"Save path '{model_checkpoint_path}' conflicts with path used for checkpoint state.  Please use a different save path."
+            f"Save path '{model_checkpoint_path}' conflicts with path used for checkpoint state.  "
+            "Please use a different save path."
         )
-    from google.protobuf import text_format
-
     temporary = f"{path}.tmp{os.getpid()}"
     with open(temporary, "w") as file:
-        file.write(text_format.MessageToString(state))
+        file.write(to_text(state))
     os.replace(temporary, path)
 
 
