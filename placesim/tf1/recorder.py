@@ -195,5 +195,5 @@ def record(path: str, job: Mapping[str, Any]) -> None:
 
         answer(job, {"error": describe(error, path)})
         leave(1)
-    recorder.finish(f"{path} has run {how}")
+    recorder.finish(f"{path} has run {how}{'; it has built no graph' if recorder.is_empty else ''}")
     leave(0)
