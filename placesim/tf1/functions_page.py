@@ -19,8 +19,8 @@ _WIDTH = 120
 _HEAD = """# TensorFlow 1's functions: what scripts find, and what they do not
 
 TensorFlow {release}'s `tf.compat.v1` has {known:,} functions and classes, Keras' own left out. {there:,} of them are there, for
-scripts and for `import placesim.tf1 as tf`; {missing:,} are not. Beside them `tf.raw_ops` has all {ops:,} ops, and {beyond:,} names
-are there that are no functions of that API: element types, versions, other modules' names for what it has, and some of
+scripts and for `import placesim.tf1 as tf`; {missing:,} are not. Beside them `tf.raw_ops` has all {ops:,} ops, and {beyond:,}
+names are there that are no functions of that API: element types, versions, other modules' names for what it has, and some of
 `tf.contrib`. `tf.compat.v1.NAME` is `tf.NAME`. This page is written by `make tables`.
 
 What is not there can be imported and named; when it is called, it raises `NotImplementedError` with its name. Then build the

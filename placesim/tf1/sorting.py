@@ -121,8 +121,8 @@ def confusion_matrix(
     from placesim.tf1.weights import remove_squeezable_dimensions
 
     with name_scope(name, "confusion_matrix", (predictions, labels, num_classes, weights)):
-        given = convert_named(labels=labels, predictions=predictions)
-        of_labels, of_predictions = remove_squeezable_dimensions(*given)
+        converted_labels, converted_predictions = convert_named(labels=labels, predictions=predictions)
+        of_labels, of_predictions = remove_squeezable_dimensions(converted_labels, converted_predictions)
         classes = {"predictions": cast(of_predictions, dtypes.int64), "labels": cast(of_labels, dtypes.int64)}
 
         def check(word: str, assertion: Any, *limit: Any, message: str) -> None:
