@@ -92,8 +92,8 @@ def plan(
     `report` says what would; UsageError for a value that means nothing.
     """
     from placesim.errors import ResourceExhaustedError
-    from placesim.graph_plans.study import Sought
-    from placesim.planned import Aim, study_plan
+    from placesim.graph_plans.study import Aim, Sought
+    from placesim.planned import study_plan
     from placesim.planned_files import planned_content
     from placesim.planning.portfolio import Effort, check_method
     from placesim.report.plan_report import PlanReport

@@ -65,11 +65,13 @@ ROOMS = {
         "collector files suggestions deadlines loading options inspection report formats runtime placement graph devices "
         "memory ops dtypes errors"
     ),
-    "tf1": "escapes machines simulation options inspection report formats runtime graph ops devices dtypes errors",
+    "tf1": (
+        "checkpoints wire escapes machines simulation options inspection report formats runtime graph ops devices dtypes errors"
+    ),
     "cli": (
         "collector escapes files suggestions deadlines interrupts simulation calibration known sizing timing planned "
-        "planned_files sweeping loading scripts options manual inspection planning graph_plans prediction report marked formats "
-        "devices errors placesim"
+        "planned_files sweeping loading scripts options manual inspection planning graph_plans prediction report marked "
+        "formats devices errors placesim"
     ),
     "__init__": "interrupts forecasts machines simulation devices errors",
     "__main__": "cli interrupts",

@@ -161,9 +161,9 @@ def plan_command(
     """
     from placesim.cli.graph_arguments import graph_loader, graph_name
     from placesim.formats.graph_file.overrides import parse_feed
-    from placesim.graph_plans.study import Sought
+    from placesim.graph_plans.study import Aim, Sought
     from placesim.options import make_options
-    from placesim.planned import Aim, study_plan
+    from placesim.planned import study_plan
     from placesim.planned_files import check_ending
     from placesim.planning.portfolio import Effort, check_method
 

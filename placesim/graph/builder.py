@@ -465,7 +465,7 @@ class GraphBuilder:
         return (*controls, *self.scope_controls(nodes))
 
     def scope_controls(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
-        """The control inputs that the scopes give a node which reads these, but for those that one of them waits for already."""
+        """The control inputs that the scopes give a node which reads these; not those that one of them waits for already."""
         found: list[int] = []
         for controller in self._controllers:
             if controller.members.isdisjoint(nodes):

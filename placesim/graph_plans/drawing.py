@@ -141,7 +141,7 @@ OBJECTIVES = {
     Sought.THROUGHPUT: Objective.LOAD,
     Sought.MEMORY: Objective.PEAK,
 }
-AT_ONCE = "what is there at once whatever the order, shared out over the devices"
+AT_ONCE = "what is there at one moment, shared out over the devices"
 
 
 class _Drawing:

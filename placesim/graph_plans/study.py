@@ -28,6 +28,20 @@ class Sought(Enum):
     """The highest peak of any device, in bytes."""
 
 
+class Aim(NamedTuple):
+    """What is sought; `needs_contiguous` where no path may leave a device and come back, `explains` where gains are told.
+
+    With `is_traced` the simulations of placements keep what their traces are made from.
+    Of groups with nodes whose names fit one pattern of `apart` no two share a device.
+    """
+
+    sought: Sought = Sought.LATENCY
+    needs_contiguous: bool = False
+    explains: bool = False
+    is_traced: bool = False
+    apart: tuple[str, ...] = ()
+
+
 class Placed(NamedTuple):
     """A placement that was simulated as a graph.
 

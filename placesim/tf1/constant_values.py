@@ -10,8 +10,10 @@ from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
 
 _FOLDED = frozenset(
-    ("Shape", "Size", "Rank", "Range", "Cast", "Concat", "ConcatV2", "ConcatOffset", "Pack", "Unpack", "Split", "Fill", "Equal")
-    + ("NotEqual", "StopGradient", "Const", "BroadcastTo", "CheckNumerics")
+    {
+        *("Shape", "Size", "Rank", "Range", "Fill", "Const", "Cast", "Equal", "NotEqual", "BroadcastTo", "CheckNumerics"),
+        *("Concat", "ConcatV2", "ConcatOffset", "Pack", "Unpack", "Split", "StopGradient"),
+    }
 )
 """Ops that `constant_value` sees through."""
 

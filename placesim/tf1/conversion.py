@@ -75,6 +75,11 @@ def convert_to_tensor(
     raise TypeError(f"{told}Cannot convert {value!r} with type {type(value)} to Tensor: no conversion function registered.")
 
 
+def convert_named(**values: Any) -> list[Tensor]:
+    """Tensors of several values, each with its argument's name."""
+    return [convert_to_tensor(value, name=name) for name, value in values.items()]
+
+
 def convert_n_to_tensor(
     values: Sequence[Any], dtype: Any = None, name: str | None = None, preferred_dtype: Any = None, as_ref: bool = False
 ) -> list[Tensor]:

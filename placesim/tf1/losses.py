@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.weights import assert_broadcastable, broadcast_weights, remove_squeezable_dimensions
+from placesim.tf1.weights import assert_broadcastable, broadcast_weights, remove_squeezable_dimensions, squeezed_if
 
 _COLLECTION = "losses"
 
@@ -22,14 +22,8 @@ class Reduction:
 
     @classmethod
     def all(cls) -> tuple[str, ...]:
-        return (
-            cls.NONE,
-            cls.SUM,
-            cls.MEAN,
-            cls.SUM_OVER_BATCH_SIZE,
-            cls.SUM_OVER_NONZERO_WEIGHTS,
-            cls.SUM_BY_NONZERO_WEIGHTS,
-        )
+        words = "NONE SUM MEAN SUM_OVER_BATCH_SIZE SUM_OVER_NONZERO_WEIGHTS SUM_BY_NONZERO_WEIGHTS"
+        return tuple(getattr(cls, word) for word in words.split())
 
     @classmethod
     def validate(cls, key: str) -> None:
@@ -66,33 +60,30 @@ def compute_weighted_loss(
 def _reduced(weighted: Any, losses: Any, weights: Any, reduction: str) -> Any:
     if reduction == Reduction.NONE:
         return weighted
-    loss = tf.reduce_sum(weighted)
+    total = tf.reduce_sum(weighted)
+    if reduction == Reduction.SUM:
+        return total
     if reduction == Reduction.MEAN:
-        return _safe_mean(loss, tf.reduce_sum(tf.ones_like(losses) * weights))
-    if reduction == Reduction.SUM_BY_NONZERO_WEIGHTS:
-        return _safe_mean(loss, _num_present(losses, weights))
-    if reduction == Reduction.SUM_OVER_BATCH_SIZE:
-        return _safe_mean(loss, _num_elements(losses))
-    return loss
+        count = tf.reduce_sum(tf.ones_like(losses) * weights)
+    elif reduction == Reduction.SUM_OVER_BATCH_SIZE:
+        count = _size(losses)
+    else:
+        count = _weighted_count(losses, weights)
+    return tf.div_no_nan(tf.reduce_sum(total), count, name="value")
 
 
-def _safe_mean(losses: Any, count: Any) -> Any:
-    """Their sum over a count, zero where that is zero."""
-    return tf.div_no_nan(tf.reduce_sum(losses), count, name="value")
-
-
-def _num_present(losses: Any, weights: Any, per_batch: bool = False) -> Any:
-    """How many elements have a weight that is not zero, in all or for each of the batch."""
+def _weighted_count(losses: Any, weights: Any, of_rows: bool = False) -> Any:
+    """How many elements have a weight that is not zero, in all or in each row."""
     with tf.name_scope(None, "num_present", (losses, weights)) as scope:
-        weights = tf.cast(weights, tf.float32)
-        present = tf.where(tf.equal(weights, 0.0), tf.zeros_like(weights), tf.ones_like(weights))
-        present = broadcast_weights(present, losses)
-        if per_batch:
-            return tf.reduce_sum(present, axis=tf.range(1, tf.rank(present)), keepdims=True, name=scope)
-        return tf.reduce_sum(present, name=scope)
+        factors = tf.cast(weights, tf.float32)
+        flags = tf.where(tf.equal(factors, 0.0), tf.zeros_like(factors), tf.ones_like(factors))
+        flags = broadcast_weights(flags, losses)
+        settings = {"axis": tf.range(1, tf.rank(flags)), "keepdims": True} if of_rows else {}
+        return tf.reduce_sum(flags, **settings, name=scope)
 
 
-def _num_elements(losses: Any) -> Any:
+def _size(losses: Any) -> Any:
+    """How many elements there are, in their own type."""
     with tf.name_scope(None, "num_elements", [losses]) as scope:
         return tf.cast(tf.size(losses, name=scope), losses.dtype)
 
@@ -109,6 +100,14 @@ def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
     labels = tf.cast(labels, tf.float32)
     predictions.get_shape().assert_is_compatible_with(labels.get_shape())
     return labels, predictions
+
+
+def _with_logits(labels: Any, logits: Any) -> tuple[Any, Any]:
+    """Labels in the logits' type; ValueError for shapes that are not each other's."""
+    logits = tf.convert_to_tensor(logits)
+    labels = tf.cast(labels, logits.dtype)
+    logits.get_shape().assert_is_compatible_with(labels.get_shape())
+    return labels, logits
 
 
 def absolute_difference(
@@ -233,19 +232,22 @@ def mean_pairwise_squared_error(
             predictions = tf.cast(predictions, tf.float32)
             predictions.get_shape().assert_is_compatible_with(labels.get_shape())
             errors = tf.subtract(predictions, labels)
-            axes = tf.range(1, tf.rank(errors))
-            squares = tf.reduce_sum(tf.square(errors), axis=axes, keepdims=True)
-            count = _num_present(errors, weights, per_batch=True)
-            first = 2.0 * tf.div_no_nan(squares, tf.maximum(count - 1, 0), name="value")
-            square = tf.square(tf.reduce_sum(errors, axis=axes, keepdims=True))
-            pairs = tf.maximum(tf.multiply(count, count - 1), 0)
-            second = 2.0 * tf.div_no_nan(square, pairs, name="value")
-            weighted = tf.multiply(first - second, weights)
-            loss = tf.reduce_sum(weighted)
+            along = tf.range(1, tf.rank(errors))
+            squares = tf.reduce_sum(tf.square(errors), axis=along, keepdims=True)
+            count = _weighted_count(errors, weights, of_rows=True)
+            of_each = _twice_over(squares, count - 1)
+            square = tf.square(tf.reduce_sum(errors, axis=along, keepdims=True))
+            of_pairs = _twice_over(square, tf.multiply(count, count - 1))
+            loss = tf.reduce_sum(tf.multiply(of_each - of_pairs, weights))
             is_any = tf.reduce_sum(count) > 0
-            mean = tf.where(is_any, loss, tf.zeros_like(loss), name="value")
-            add_loss(mean, loss_collection)
-            return mean
+            loss = tf.where(is_any, loss, tf.zeros_like(loss), name="value")
+            add_loss(loss, loss_collection)
+            return loss
+
+
+def _twice_over(total: Any, count: Any) -> Any:
+    """`2 total / count`, zero where there are none to count."""
+    return 2.0 * tf.div_no_nan(total, tf.maximum(count, 0), name="value")
 
 
 def sigmoid_cross_entropy(
@@ -260,9 +262,7 @@ def sigmoid_cross_entropy(
     """Cross-entropy of each logit's sigmoid."""
     _required(multi_class_labels=multi_class_labels, logits=logits)
     with tf.name_scope(scope, "sigmoid_cross_entropy_loss", (logits, multi_class_labels, weights)) as scope:
-        logits = tf.convert_to_tensor(logits)
-        labels = tf.cast(multi_class_labels, logits.dtype)
-        logits.get_shape().assert_is_compatible_with(labels.get_shape())
+        labels, logits = _with_logits(multi_class_labels, logits)
         if label_smoothing > 0:
             labels = labels * (1 - label_smoothing) + 0.5 * label_smoothing
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits, name="xentropy")
@@ -281,13 +281,10 @@ def softmax_cross_entropy(
     """Cross-entropy of the softmax, with labels that pass no gradient."""
     _required(onehot_labels=onehot_labels, logits=logits)
     with tf.name_scope(scope, "softmax_cross_entropy_loss", (logits, onehot_labels, weights)) as scope:
-        logits = tf.convert_to_tensor(logits)
-        labels = tf.cast(onehot_labels, logits.dtype)
-        logits.get_shape().assert_is_compatible_with(labels.get_shape())
+        labels, logits = _with_logits(onehot_labels, logits)
         if label_smoothing > 0:
-            classes = tf.cast(tf.shape(labels)[-1], logits.dtype)
-            negative = label_smoothing / classes
-            labels = labels * (1.0 - label_smoothing) + negative
+            share = label_smoothing / tf.cast(tf.shape(labels)[-1], logits.dtype)
+            labels = labels * (1.0 - label_smoothing) + share
         labels = tf.stop_gradient(labels, name="labels_stop_gradient")
         losses = tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits, name="xentropy")
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
@@ -320,7 +317,7 @@ def _squeezed_weights(labels: Any, weights: Any) -> Any:
         return tf.squeeze(weights, [-1]) if rank - labels_rank == 1 else weights
     difference = tf.rank(weights) - tf.rank(labels)
     if rank is None or (rank > 0 and weights.shape.dims[-1].is_compatible_with(1)):
-        weights = tf.cond(tf.equal(1, difference), lambda: tf.squeeze(weights, [-1]), lambda: weights)
+        return squeezed_if(tf.equal(1, difference), weights)
     return weights
 
 

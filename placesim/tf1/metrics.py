@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
@@ -52,6 +52,29 @@ def _collect(value: Any, collections: Any) -> None:
         tf.add_to_collections(collections, value)
 
 
+def _weighted(values: Any, weights: Any) -> tuple[Any, Any]:
+    """Values times their weights, and these in the values' shape."""
+    values, _, weights = _matched(values, None, weights)
+    weights = broadcast_weights(tf.cast(weights, tf.float32), values)
+    return tf.multiply(values, weights), weights
+
+
+def _running_mean(
+    variables: Sequence[Any], added: Sequence[Any], after: Any, metrics_collections: Any, updates_collections: Any
+) -> tuple[Any, Any]:
+    """A sum over a count, before and after a step adds to both; the count is added to after `after`."""
+    new_sum = tf.assign_add(variables[0], added[0])
+    with tf.control_dependencies([after]):
+        new_count = tf.assign_add(variables[1], added[1])
+    result, update = (
+        tf.div_no_nan(part, tf.maximum(count, 0), name=word)
+        for part, count, word in ((*variables, "value"), (new_sum, new_count, "update_op"))
+    )
+    _collect(result, metrics_collections)
+    _collect(update, updates_collections)
+    return result, update
+
+
 def mean(
     values: Any,
     weights: Any = None,
@@ -62,23 +85,13 @@ def mean(
     """The weighted mean of all values so far, and the op that adds more."""
     with tf.variable_scope(name, "mean", (values, weights)):
         values = tf.cast(values, tf.float32)
-        total = _metric_variable([], tf.float32, "total")
-        count = _metric_variable([], tf.float32, "count")
+        variables = [_metric_variable([], tf.float32, word) for word in ("total", "count")]
         if weights is None:
-            added = tf.cast(tf.size(values), tf.float32)
+            count = tf.cast(tf.size(values), tf.float32)
         else:
-            values, _, weights = _matched(values, None, weights)
-            weights = broadcast_weights(tf.cast(weights, tf.float32), values)
-            values = tf.multiply(values, weights)
-            added = tf.reduce_sum(weights)
-        new_total = tf.assign_add(total, tf.reduce_sum(values))
-        with tf.control_dependencies([values]):
-            new_count = tf.assign_add(count, added)
-        result = tf.div_no_nan(total, tf.maximum(count, 0), name="value")
-        update = tf.div_no_nan(new_total, tf.maximum(new_count, 0), name="update_op")
-        _collect(result, metrics_collections)
-        _collect(update, updates_collections)
-        return result, update
+            values, weights = _weighted(values, weights)
+            count = tf.reduce_sum(weights)
+        return _running_mean(variables, (tf.reduce_sum(values), count), values, metrics_collections, updates_collections)
 
 
 def mean_tensor(
@@ -91,22 +104,13 @@ def mean_tensor(
     """The weighted mean of each element so far, and the op that adds more."""
     with tf.variable_scope(name, "mean", (values, weights)):
         values = tf.cast(values, tf.float32)
-        total = _metric_variable(values.get_shape(), tf.float32, "total_tensor")
-        count = _metric_variable(values.get_shape(), tf.float32, "count_tensor")
-        added = tf.ones_like(values)
+        words = ("total_tensor", "count_tensor")
+        variables = [_metric_variable(values.get_shape(), tf.float32, word) for word in words]
+        count = tf.ones_like(values)
         if weights is not None:
-            values, _, weights = _matched(values, None, weights)
-            weights = broadcast_weights(tf.cast(weights, tf.float32), values)
-            values = tf.multiply(values, weights)
-            added = tf.multiply(added, weights)
-        new_total = tf.assign_add(total, values)
-        with tf.control_dependencies([values]):
-            new_count = tf.assign_add(count, added)
-        result = tf.div_no_nan(total, tf.maximum(count, 0), name="value")
-        update = tf.div_no_nan(new_total, tf.maximum(new_count, 0), name="update_op")
-        _collect(result, metrics_collections)
-        _collect(update, updates_collections)
-        return result, update
+            values, weights = _weighted(values, weights)
+            count = tf.multiply(count, weights)
+        return _running_mean(variables, (values, count), values, metrics_collections, updates_collections)
 
 
 def accuracy(
@@ -119,10 +123,9 @@ def accuracy(
 ) -> tuple[Any, Any]:
     """How often predictions are the labels."""
     predictions, labels, weights = _matched(predictions, labels, weights)
-    if labels.dtype != predictions.dtype:
-        predictions = tf.cast(predictions, labels.dtype)
-    is_correct = tf.cast(tf.equal(predictions, labels), tf.float32)
-    return mean(is_correct, weights, metrics_collections, updates_collections, name or "accuracy")
+    same_type = predictions if predictions.dtype == labels.dtype else tf.cast(predictions, labels.dtype)
+    hits = tf.equal(same_type, labels)
+    return mean(tf.cast(hits, tf.float32), weights, metrics_collections, updates_collections, name or "accuracy")
 
 
 def mean_absolute_error(

@@ -35,11 +35,16 @@ class _Absent:
     public_name = ""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError(
-            f"tf.{cls.public_name} is not there in placesim.tf1 (see `placesim manual tf1-functions` for what is). Build the "
-            "graph with TensorFlow and write it with tf.io.write_graph (graph.as_graph_def()): every command of placesim takes "
-            "that file, and `placesim convert` turns it into a graph file."
-        )
+        raise not_there(cls.public_name, "see `placesim manual tf1-functions` for what is")
+
+
+def not_there(name: str, instead: str) -> NotImplementedError:
+    """What is raised where a function, or one way to call it, is not there."""
+    return NotImplementedError(
+        f"tf.{name} is not there in placesim.tf1 ({instead}). Build the graph with TensorFlow and write it with "
+        "tf.io.write_graph (graph.as_graph_def()): every command of placesim takes that file, and `placesim convert` turns it "
+        "into a graph file."
+    )
 
 
 @cache

@@ -14,7 +14,7 @@ def is_nested(value: Any) -> bool:
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
-    """The leaves; of a dictionary in the order of its sorted keys.  With `expand_composites` also the tensors of sparse values."""
+    """The leaves; of a dictionary in the order of its sorted keys.  With `expand_composites` the tensors of sparse values."""
     return list(_leaves(structure, expand_composites))
 
 
@@ -104,9 +104,7 @@ class _Difference(Exception):
         self.kind = kind
 
 
-def assert_same_structure(
-    nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False, told: tuple[Any, Any] | None = None
-) -> None:
+def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
     """Raises ValueError where two structures differ in form, TypeError where their sequences are of different types."""
     try:
         _compare(nest1, nest2, check_types)

@@ -9,7 +9,7 @@ import numpy as np
 from placesim.tf1 import dtypes
 from placesim.tf1.array import concat, rank, reshape, shape, shape_of, size, stack, transpose
 from placesim.tf1.constant_values import constant_value
-from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.conversion import constant, convert_named, convert_to_tensor
 from placesim.tf1.creation import ones, ones_like, range, zeros_like
 from placesim.tf1.generated import gen
 from placesim.tf1.math import cast
@@ -118,61 +118,31 @@ def confusion_matrix(
     """`tf.confusion_matrix`."""
     from placesim.tf1.assertions import assert_less, assert_non_negative
     from placesim.tf1.grouping import with_dependencies
+    from placesim.tf1.weights import remove_squeezable_dimensions
 
     with name_scope(name, "confusion_matrix", (predictions, labels, num_classes, weights)):
-        labels, predictions = remove_squeezable_dimensions(
-            convert_to_tensor(labels, name="labels"), convert_to_tensor(predictions, name="predictions")
-        )
-        predictions, labels = cast(predictions, dtypes.int64), cast(labels, dtypes.int64)
-        labels = with_dependencies([assert_non_negative(labels, message="`labels` contains negative values")], labels)
-        predictions = with_dependencies(
-            [assert_non_negative(predictions, message="`predictions` contains negative values")], predictions
-        )
+        converted_labels, converted_predictions = convert_named(labels=labels, predictions=predictions)
+        of_labels, of_predictions = remove_squeezable_dimensions(converted_labels, converted_predictions)
+        classes = {"predictions": cast(of_predictions, dtypes.int64), "labels": cast(of_labels, dtypes.int64)}
+
+        def check(word: str, assertion: Any, *limit: Any, message: str) -> None:
+            found = assertion(classes[word], *limit, message=f"`{word}` {message}")
+            classes[word] = with_dependencies([found], classes[word])
+
+        for word in ("labels", "predictions"):
+            check(word, assert_non_negative, message="contains negative values")
         if num_classes is None:
-            num_classes = gen("Maximum")(reduce_max(predictions), reduce_max(labels)) + 1
+            num_classes = gen("Maximum")(reduce_max(classes["predictions"]), reduce_max(classes["labels"])) + 1
         else:
-            as_long = cast(num_classes, dtypes.int64)
-            labels = with_dependencies([assert_less(labels, as_long, message="`labels` out of bound")], labels)
-            predictions = with_dependencies(
-                [assert_less(predictions, as_long, message="`predictions` out of bound")], predictions
-            )
-        if weights is not None:
-            weights = cast(weights, dtype)
-        matrix = stack([num_classes, num_classes])
-        places = stack([labels, predictions], axis=1)
-        values: Any = ones_like(predictions, dtype) if weights is None else weights
-        return gen("ScatterNd")(places, values, cast(matrix, dtypes.int64))
-
-
-def remove_squeezable_dimensions(labels: Any, predictions: Any, expected_rank_diff: int = 0, name: str | None = None) -> Any:
-    """Both with the last dimension of the one of higher rank taken away where it is 1."""
-    from placesim.tf1.array import squeeze
-
-    with name_scope(name, "remove_squeezable_dimensions", [labels, predictions]):
-        predictions, labels = convert_to_tensor(predictions), convert_to_tensor(labels)
-        one, two = predictions.shape.rank, labels.shape.rank
-        if one is not None and two is not None:
-            difference = one - two
-            if difference == expected_rank_diff + 1 and predictions.shape.dims[-1].is_compatible_with(1):
-                predictions = squeeze(predictions, [-1])
-            elif difference == expected_rank_diff - 1 and labels.shape.dims[-1].is_compatible_with(1):
-                labels = squeeze(labels, [-1])
-            return labels, predictions
-        difference = rank(predictions) - rank(labels)
-        return _squeezed_dynamically(labels, predictions, difference, expected_rank_diff)
-
-
-def _squeezed_dynamically(labels: Tensor, predictions: Tensor, difference: Any, expected: int) -> Any:
-    from placesim.tf1.array import squeeze
-    from placesim.tf1.control_flow.conditionals import cond
-
-    if predictions.shape.rank is None or predictions.shape.dims[-1].is_compatible_with(1):  # type: ignore[index]
-        kept = predictions
-        predictions = cond(gen("Equal")(expected + 1, difference), lambda: squeeze(kept, [-1]), lambda: kept)
-    if labels.shape.rank is None or labels.shape.dims[-1].is_compatible_with(1):  # type: ignore[index]
-        kept_labels = labels
-        labels = cond(gen("Equal")(expected - 1, difference), lambda: squeeze(kept_labels, [-1]), lambda: kept_labels)
-    return labels, predictions
+            limit = cast(num_classes, dtypes.int64)
+            for word in ("labels", "predictions"):
+                check(word, assert_less, limit, message="out of bound")
+        counted = None if weights is None else cast(weights, dtype)
+        sizes = stack([num_classes, num_classes])
+        places = stack([classes["labels"], classes["predictions"]], axis=1)
+        if counted is None:
+            counted = ones_like(classes["predictions"], dtype)
+        return gen("ScatterNd")(places, counted, cast(sizes, dtypes.int64))
 
 
 # --- segments -------------------------------------------------------------------------------------------------------

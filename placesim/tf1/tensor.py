@@ -107,7 +107,7 @@ class Tensor:
         """Runs the tensor in a session, the default one if none is given."""
         from placesim.tf1.session import evaluation
 
-        return evaluation.eval_using_default_session(self, feed_dict, self.graph, session)
+        return evaluation.eval_tensor(self, feed_dict, session)
 
     def __len__(self) -> int:
         raise TypeError(
@@ -283,7 +283,7 @@ class Operation:
         """Runs the operation in a session, the default one if none is given."""
         from placesim.tf1.session import evaluation
 
-        evaluation.run_using_default_session(self, feed_dict, self.graph, session)
+        evaluation.run_operation(self, feed_dict, session)
 
     # --- what the graph's own parts change --------------------------------------------------------------------------
 

@@ -37,15 +37,15 @@ def assert_broadcastable(weights: Any, values: Any) -> Any:
                         raise ValueError(f"{_PREFIX} Mismatch at dim {axis}. {shapes}. {received}")
                 return tf.no_op(name="static_dims_check_success")
         is_scalar = tf.equal(0, weights_rank, name="is_scalar")
-        told: tuple[Any, ...] = (_PREFIX, "weights.shape=", weights.name, weights_shape)
-        told += ("values.shape=", values.name, values_shape, "is_scalar=", is_scalar)
-        is_valid = tf.cond(
-            is_scalar,
-            lambda: is_scalar,
-            lambda: _has_valid_shape(weights_rank, weights_shape, values_rank, values_shape),
-            name="is_valid_shape",
-        )
-        return tf.Assert(is_valid, told, name=scope)
+        told: list[Any] = [_PREFIX]
+        for word, tensor, shape in (("weights", weights, weights_shape), ("values", values, values_shape)):
+            told += [f"{word}.shape=", tensor.name, shape]
+
+        def has_valid_shape() -> Any:
+            return _has_valid_shape(weights_rank, weights_shape, values_rank, values_shape)
+
+        is_valid = tf.cond(is_scalar, lambda: is_scalar, has_valid_shape, name="is_valid_shape")
+        return tf.Assert(is_valid, [*told, "is_scalar=", is_scalar], name=scope)
 
 
 def _described(value: Any, name: str) -> tuple[Any, Any, Any]:
@@ -64,12 +64,10 @@ def _has_valid_shape(weights_rank: Any, weights_shape: Any, values_rank: Any, va
 
 def _has_valid_sizes(weights_shape: Any, values_shape: Any) -> Any:
     with tf.name_scope(None, "has_invalid_dims", (weights_shape, values_shape)) as scope:
-        wanted = tf.expand_dims(values_shape, -1)
-        valid = tf.concat((wanted, tf.ones_like(wanted)), axis=1)
-        found = tf.expand_dims(weights_shape, -1)
-        invalid = gen("DenseToDenseSetOperation")(found, valid, "a-b", True)
-        count = tf.size(invalid.result_values, name="num_invalid_dims")
-        return tf.equal(0, count, name=scope)
+        column = tf.expand_dims(values_shape, -1)
+        allowed = tf.concat((column, tf.ones_like(column)), axis=1)
+        outside = gen("DenseToDenseSetOperation")(tf.expand_dims(weights_shape, -1), allowed, "a-b", True)
+        return tf.equal(0, tf.size(outside.result_values, name="num_invalid_dims"), name=scope)
 
 
 def broadcast_weights(weights: Any, values: Any) -> Any:
@@ -77,8 +75,8 @@ def broadcast_weights(weights: Any, values: Any) -> Any:
     with tf.name_scope(None, "broadcast_weights", (weights, values)) as scope:
         values = tf.convert_to_tensor(values, name="values")
         weights = tf.convert_to_tensor(weights, dtype=values.dtype.base_dtype, name="weights")
-        shapes = weights.get_shape(), values.get_shape()
-        if all(shape.is_fully_defined() for shape in shapes) and shapes[0].is_compatible_with(shapes[1]):
+        wanted = values.shape
+        if wanted.is_fully_defined() and weights.shape.is_fully_defined() and wanted.is_compatible_with(weights.shape):
             return weights
         with tf.control_dependencies((assert_broadcastable(weights, values),)):
             return tf.multiply(weights, tf.ones_like(values), name=scope)
@@ -101,11 +99,12 @@ def remove_squeezable_dimensions(
             return labels, predictions
         difference = tf.rank(predictions) - tf.rank(labels)
         if ranks[0] is None or predictions.shape.dims[-1].is_compatible_with(1):
-            predictions = _squeezed_if(tf.equal(expected_rank_diff + 1, difference), predictions)
+            predictions = squeezed_if(tf.equal(expected_rank_diff + 1, difference), predictions)
         if ranks[1] is None or labels.shape.dims[-1].is_compatible_with(1):
-            labels = _squeezed_if(tf.equal(expected_rank_diff - 1, difference), labels)
+            labels = squeezed_if(tf.equal(expected_rank_diff - 1, difference), labels)
         return labels, predictions
 
 
-def _squeezed_if(condition: Any, value: Any) -> Any:
+def squeezed_if(condition: Any, value: Any) -> Any:
+    """A value that loses its last dimension where a condition holds as the graph runs."""
     return tf.cond(condition, lambda: tf.squeeze(value, [-1]), lambda: value)

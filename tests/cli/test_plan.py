@@ -273,3 +273,10 @@ def test_the_line_of_progress_has_the_terminal_s_width_and_goes(monkeypatch: pyt
     assert max(len(first), len(second)) == 29
     assert second.startswith("best 20 ms by move, none be")
     assert last == ""
+
+
+def test_peaks_are_sought_from_several_seeds_as_long_as_there_is_time(shell: Shell) -> None:
+    ended = shell("plan", shell.write("g.yaml", FREE), "--seconds", "3", "--objective", "memory")
+    assert (ended.code, ended.complaint) == (0, "")
+    ((_, value, *_),) = rows(ended.output, "plan")
+    assert float(value) == pytest.approx(min(float(row[5]) for row in rows(ended.output, "placement")), rel=1e-5)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from placesim.graph_plans.drawing import Drawn, Wanted, draw_problem
-from placesim.graph_plans.study import Sought
+from placesim.graph_plans.study import Aim, Sought
 from placesim.loading import load
 from placesim.options import make_options
-from placesim.planned import Aim, study_plan
+from placesim.planned import study_plan
 from placesim.planning.bounds import best_bound
 from placesim.planning.peaks import peak_plan
 from placesim.planning.portfolio import Effort

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from placesim.graph_plans.study import PlanStudy, Sought
+from placesim.graph_plans.study import Aim, PlanStudy, Sought
 from placesim.loading import load
 from placesim.options import make_options
 from placesim.placement.session_placer import SessionPlacer
-from placesim.planned import Aim, planned_file, study_plan
+from placesim.planned import planned_file, study_plan
 from placesim.planning.portfolio import Effort
 from placesim.simulation import Stage, simulate
 from placesim.timing import study_time
@@ -173,7 +173,7 @@ def test_what_a_move_gains_is_what_the_step_takes_without_it() -> None:
 
 
 def test_of_a_large_plan_some_moves_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("placesim.planned.EXPLAINED_TASKS", 25)
+    monkeypatch.setattr("placesim.graph_plans.moves.EXPLAINED_TASKS", 25)
     study = plan(TWO_TOWERS, effort=Effort(evaluations=400, jobs=1), aim=Aim(explains=True))
     told = [move.loss for move in study.moves if move.loss is not None]
     assert 0 < len(told) < len(study.moves)

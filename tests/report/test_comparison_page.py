@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from placesim.graph_plans.study import ANNOTATED, DEFAULT, PLANNED, Placed, PlanStudy, Sought
+from placesim.graph_plans.study import ANNOTATED, DEFAULT, PLANNED, Aim, Placed, PlanStudy, Sought
 from placesim.loading import load
 from placesim.options import make_options
-from placesim.planned import Aim, study_plan
+from placesim.planned import study_plan
 from placesim.planning.portfolio import Effort
 from placesim.report.pictures import comparison_page as comparing
 from placesim.report.pictures.comparison_page import Comparison, comparison_page, plan_page

@@ -29,7 +29,7 @@ class Difference(Exception):
 def first_difference(expected: Record, got: Record) -> str | None:
     """What differs first; None where everything agrees."""
     if "died" in got:
-        return got["died"]
+        return str(got["died"])
     try:
         _compare_exceptions(expected, got)
         _compare_graphs(expected, got)
@@ -166,7 +166,7 @@ def _is_tensor(wanted: Record, found: TensorValue) -> bool:
     if found.dtype.enum_name != wanted["dtype"] or list(array.shape) != wanted["shape"]:
         return False
     if "sha256" in wanted:
-        return hashlib.sha256(_content(found.dtype, array)).hexdigest() == wanted["sha256"]
+        return hashlib.sha256(_content(found.dtype, array)).hexdigest() == str(wanted["sha256"])
     values = [_element(value, found.dtype) for value in wanted["values"]]
     if found.dtype.numpy_name == "object_":
         ours = [item.encode() if isinstance(item, str) else bytes(item) for item in array.reshape(-1).tolist()]

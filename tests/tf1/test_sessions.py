@@ -213,7 +213,7 @@ def test_a_step_that_waits_lets_those_of_other_threads() -> None:
 
     filling = threading.Thread(target=fill)
     filling.start()
-    taken = []
+    taken: list[object] = []
     with pytest.raises(OutOfRangeError, match="is closed and has insufficient elements"):
         taken.extend(map(session.run, [take] * 7))
     filling.join()

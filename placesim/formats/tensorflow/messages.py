@@ -84,7 +84,8 @@ MESSAGES: dict[str, str] = {
         8 function_aliases {string:string}""",
     "Any": "1 type_url string, 2 value bytes",
     "SaverDef": """1 filename_tensor_name string, 2 save_tensor_name string, 3 restore_op_name string,
-        4 max_to_keep int32, 5 sharded bool, 6 keep_checkpoint_every_n_hours float, 7 version CheckpointFormatVersion""",
+        4 max_to_keep int32, 5 sharded bool, 6 keep_checkpoint_every_n_hours float,
+        7 version SaverDef.CheckpointFormatVersion""",
     "CollectionDef": """1 node_list NodeList|kind, 2 bytes_list BytesList|kind, 3 int64_list Int64List|kind,
         4 float_list FloatList|kind, 5 any_list AnyList|kind""",
     "NodeList": "1 value string*",
@@ -186,7 +187,7 @@ ENUMS: dict[str, dict[str, int]] = {
         )
         for number, name in enumerate(names.split(), first)
     },
-    "CheckpointFormatVersion": {"LEGACY": 0, "V1": 1, "V2": 2},
+    "SaverDef.CheckpointFormatVersion": {"LEGACY": 0, "V1": 1, "V2": 2},
     "Endianness": {"LITTLE": 0, "BIG": 1},
     "JitCompile": {"DEFAULT": 0, "ON": 1, "OFF": 2},
     "VariableSynchronization": {

@@ -11,12 +11,14 @@ from placesim.tf1.array import stack
 from placesim.tf1.control_flow.contexts import ControlFlowContext, is_in, outside
 from placesim.tf1.control_flow.switching import merge, switch_colocated
 from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
+from placesim.tf1.control_flow.versions import is_version_2
 from placesim.tf1.conversion import constant, convert_n_to_tensor, convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.graph_keys import GraphKeys
 from placesim.tf1.grouping import with_dependencies
 from placesim.tf1.math import cast, reduce_sum
+from placesim.tf1.missing import not_there
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
 from placesim.tf1.tensor import Operation, Tensor
@@ -148,14 +150,10 @@ def cond(
     fn2: Any = None,
 ) -> Any:
     """`tf.cond`: what the one or the other function gives.  Raises TypeError and ValueError in TensorFlow's words."""
-    from placesim.tf1.control_flow.versions import is_version_2
-
     true_fn = _one_of("true_fn", true_fn, "fn1", fn1)
     false_fn = _one_of("false_fn", false_fn, "fn2", fn2)
     if is_version_2():
-        from placesim.tf1.control_flow.function_calls import cond_as_function_calls
-
-        return cond_as_function_calls(pred, true_fn, false_fn, strict, name)
+        raise not_there("cond with control flow v2", "tf.disable_control_flow_v2() gives Switch and Merge")
     with name_scope(name, "cond", [pred]):
         for word, function in (("true_fn", true_fn), ("false_fn", false_fn)):
             if not callable(function):
@@ -195,7 +193,7 @@ def _build(given: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any
         results.append(flat)
     if not strict:
         originals = [_unpacked(original) for original in originals]
-    nest.assert_same_structure(*originals, expand_composites=True)
+    nest.assert_same_structure(originals[0], originals[1])
     for one, other in zip(*results, strict=True):
         if one.dtype.base_dtype is not other.dtype.base_dtype:
             raise ValueError(
@@ -303,6 +301,4 @@ def Assert(condition: Any, data: Any, summarize: int | None = 3, name: str | Non
 
 def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: str = "switch_case") -> Any:
     """`tf.switch_case`: what the function of an index gives; the default, or the last one, for any other."""
-    from placesim.tf1.control_flow.function_calls import case_as_function_call
-
-    return case_as_function_call(branch_index, branch_fns, default, name)
+    raise not_there("switch_case", "tf.case is there")

@@ -1,7 +1,7 @@
-"""What the branches of conditionals and the bodies of loops have in common while they are built (7).
+"""What the branches of conditionals and the bodies of loops have in common while they are built.
 
-A context is told of every op that is made inside it (`add_op`), and puts in the place of each input from outside the tensor that
-stands for it inside.  That tensor's own op is made afterwards, so it follows the op that needed it in the GraphDef.
+A context is told of every op that is made inside it (`AddOp`), and puts in the place of each input from outside the tensor
+that stands for it inside.  That tensor's own op is made afterwards, so it follows the op that needed it in the GraphDef.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class ControlFlowContext:
-    """`known` are the tensors of this context and those passed into it; `inside` gives what stands here for one from outside."""
+    """A branch or a loop.
+
+    `known` are its tensors and those passed into it; `inside` gives what stands here for one from outside.
+    """
 
     def __init__(self) -> None:
         self.graph: Graph = get_default_graph()
@@ -112,7 +115,8 @@ class ControlFlowContext:
         controls = op.control_inputs
         if loop is None:
             return controls, []
-        inner, outer = [], []
+        inner: list[Operation] = []
+        outer: list[Operation] = []
         for control in controls:
             context = output_context(control)
             (inner if context is not None and context.while_context is loop else outer).append(control)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from placesim.tf1 import dtypes, nest
+from placesim.tf1 import nest
 from placesim.tf1.array import shape
 from placesim.tf1.control_flow.loops import while_loop
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
@@ -237,6 +237,3 @@ def _folded(
 def _check_callable(fn: Any) -> None:
     if not callable(fn):
         raise TypeError(f"{getattr(fn, '__name__', fn)} is not callable. Please provide a callable function.")
-
-
-__all__ = ["dtypes", "foldl", "foldr", "map_fn", "scan"]

@@ -9,10 +9,12 @@ from placesim.tf1 import nest
 from placesim.tf1.control_flow.contexts import ControlFlowContext, output_context, outside
 from placesim.tf1.control_flow.switching import enter, is_loop_constant, leave, merge, next_iteration, pass_on, switch_colocated
 from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
+from placesim.tf1.control_flow.versions import is_version_2
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.generated import gen
-from placesim.tf1.graph import Graph, get_default_graph
+from placesim.tf1.graph import get_default_graph
 from placesim.tf1.graph_keys import GraphKeys
+from placesim.tf1.missing import not_there
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.shapes import TensorShape, as_shape
 from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
@@ -220,7 +222,6 @@ class WhileContext(ControlFlowContext):
             result = [result]
         result = self._with_summaries(summaries, result)
         nest.assert_same_structure(list(packed), list(result), expand_composites=True)
-        result = _cast_structure(loop_vars, result)
         given = [convert_to_tensor(_tensor_of(leaf)) for leaf in nest.flatten(result, expand_composites=True)]
         for merged, tensor in zip(merges, given, strict=True):
             self._close(merged, tensor)
@@ -248,7 +249,7 @@ class WhileContext(ControlFlowContext):
     def _set_invariants(self, values: Sequence[Tensor], invariants: Any) -> None:
         if invariants is None:
             return
-        shapes = [shape for item in nest.flatten(invariants) for shape in _shapes_of(item)]
+        shapes = [as_shape(item) for item in nest.flatten(invariants)]
         for tensor, entered, shape in zip(values, self.enters, shapes, strict=True):
             if not _is_within(tensor.shape, shape):
                 raise ValueError(
@@ -297,14 +298,6 @@ def _packed(loop_vars: Any, tensors: Sequence[Tensor]) -> Any:
     return nest.pack_sequence_as(loop_vars, found)
 
 
-def _cast_structure(loop_vars: Any, result: Any) -> Any:
-    return result
-
-
-def _shapes_of(item: Any) -> list[TensorShape]:
-    return [as_shape(item)]
-
-
 def _is_within(shape: TensorShape, wanted: TensorShape) -> bool:
     """Whether every tensor of the one shape has the other one."""
     if wanted.rank is None:
@@ -327,8 +320,6 @@ def while_loop(
     return_same_structure: bool = False,
 ) -> Any:
     """`tf.while_loop`.  Raises TypeError and ValueError in TensorFlow's words."""
-    from placesim.tf1.control_flow.versions import is_version_2
-
     if not callable(cond):
         raise TypeError("'cond' must be callable.")
     if not callable(body):
@@ -336,19 +327,7 @@ def while_loop(
     if parallel_iterations < 1:
         raise TypeError("'parallel_iterations' must be a positive integer.")
     if is_version_2():
-        from placesim.tf1.control_flow.function_calls import while_as_function_calls
-
-        return while_as_function_calls(
-            cond,
-            body,
-            loop_vars,
-            shape_invariants,
-            parallel_iterations,
-            maximum_iterations,
-            name,
-            return_same_structure,
-            back_prop,
-        )
+        raise not_there("while_loop with control flow v2", "tf.disable_control_flow_v2() gives Enter, Merge and Exit")
     with name_scope(name, "while", loop_vars):
         if not loop_vars:
             raise ValueError("'loop_vars' must be provided.")
@@ -359,17 +338,11 @@ def while_loop(
             cond, body, loop_vars, shape_invariants = _counted(
                 maximum, cond, body, loop_vars, shape_invariants, return_same_structure
             )
-        if shape_invariants is not None:
-            nest.assert_same_structure(loop_vars, _as_leaves(shape_invariants))
         context = WhileContext(maximum, parallel_iterations, back_prop, swap_memory)
         if context.outer is None:
             graph.add_to_collection(GraphKeys.WHILE_CONTEXT, context)
         result = context.build(cond, body, loop_vars, shape_invariants, return_same_structure or counted)
         return result[1] if counted else result
-
-
-def _as_leaves(invariants: Any) -> Any:
-    return nest.map_structure(lambda leaf: leaf, invariants)
 
 
 def _maximum(given: Any) -> Tensor:
@@ -397,6 +370,3 @@ def _counted(
     if invariants is not None:
         invariants = (TensorShape([]), invariants[0] if is_alone else invariants)
     return counted_cond, counted_body, (counter, loop_vars[0] if is_alone else loop_vars), invariants
-
-
-__all__ = ["Graph", "WhileContext", "while_context_of", "while_loop"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from placesim.tf1 import dtypes
@@ -57,19 +57,21 @@ class TensorArray:
                 return
             clears = True if clear_after_read is None else clear_after_read
             graph = get_default_graph()
-            # it is put where the first write is
-            with graph.device(None) if self._is_colocated else nullcontext():
-                with graph.colocate_with(None, ignore_existing=True) if self._is_colocated else nullcontext():
-                    self._handle, self._flow = gen("TensorArrayV3")(
-                        size=size,
-                        dtype=self._dtype,
-                        element_shape=self._contents.element_shape,
-                        identical_element_shapes=infer_shape,
-                        dynamic_size=self._dynamic_size,
-                        clear_after_read=clears,
-                        tensor_array_name=tensor_array_name or "",
-                        name=scope,
-                    )
+            with ExitStack() as scopes:
+                if self._is_colocated:
+                    # it is put where the first write is
+                    scopes.enter_context(graph.device(None))
+                    scopes.enter_context(graph.colocate_with(None, ignore_existing=True))
+                self._handle, self._flow = gen("TensorArrayV3")(
+                    size=size,
+                    dtype=self._dtype,
+                    element_shape=self._contents.element_shape,
+                    identical_element_shapes=infer_shape,
+                    dynamic_size=self._dynamic_size,
+                    clear_after_read=clears,
+                    tensor_array_name=tensor_array_name or "",
+                    name=scope,
+                )
 
     @staticmethod
     def _check(handle: Any, size: Any, dynamic_size: Any, clears: Any, array_name: Any, element_shape: Any) -> None:
@@ -169,12 +171,7 @@ class TensorArray:
 
     def _check_type(self, value: Tensor) -> None:
         if value.dtype.base_dtype is not self._dtype:
-            raise ValueError(
-                f"Input value {value} has dtype {value.dtype.name} which is not compatible with dtype {self._dtype.name}. "
-                "Please see the `TensorArray` documentation."
-                if False
-                else f"TensorArray dtype is {self._dtype.name} but Op is trying to write dtype {value.dtype.name} "
-            )
+            raise ValueError(f"TensorArray dtype is {self._dtype.name} but Op is trying to write dtype {value.dtype.name} ")
 
     def stack(self, name: str | None = None) -> Tensor:
         """All elements, as one tensor."""

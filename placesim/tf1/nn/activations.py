@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.arguments import renamed
-from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.conversion import convert_named, convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.gradients.custom import custom_gradient
 from placesim.tf1.namespaces import namespace
@@ -110,34 +110,38 @@ log_softmax = _softmax_along("LogSoftmax")
 def bias_add(value: Any, bias: Any, data_format: Any = None, name: str | None = None) -> Any:
     """Adds a vector along the channels."""
     with name_scope(name, "BiasAdd", [value, bias]) as scope:
-        if data_format is not None:
-            if data_format.startswith("NC"):
-                data_format = "NCHW"
-            elif data_format.startswith("N") and data_format.endswith("C"):
-                data_format = "NHWC"
-            else:
-                raise ValueError(f"`data_format` must be of the form `N...C` or `NC...`. Received: data_format={data_format}")
+        layout = None if data_format is None else _layout(data_format)
         value = convert_to_tensor(value, name="input")
         bias = convert_to_tensor(bias, dtype=value.dtype, name="bias")
-        return gen("BiasAdd")(value, bias, data_format=data_format, name=scope)
+        return gen("BiasAdd")(value, bias, data_format=layout, name=scope)
+
+
+def _layout(data_format: str) -> str:
+    """The op's word for where the channels are, of a format for any number of dimensions.  Raises ValueError."""
+    if data_format[:2] == "NC":
+        return "NCHW"
+    if data_format[:1] == "N" and data_format[-1] == "C":
+        return "NHWC"
+    raise ValueError(f"`data_format` must be of the form `N...C` or `NC...`. Received: data_format={data_format}")
 
 
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
     """x times weights, plus biases."""
-    with name_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
-        x = convert_to_tensor(x, name="x")
-        weights = convert_to_tensor(weights, name="weights")
-        biases = convert_to_tensor(biases, name="biases")
-        return bias_add(tf.matmul(x, weights), biases, name=scope)
+    return _affine("xw_plus_b", {"x": x, "weights": weights, "biases": biases}, name, is_rectified=False)
 
 
 def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
     """Relu of x times weights, plus biases."""
-    with name_scope(name, "relu_layer", [x, weights, biases]) as scope:
-        x = convert_to_tensor(x, name="x")
-        weights = convert_to_tensor(weights, name="weights")
-        biases = convert_to_tensor(biases, name="biases")
-        return gen("Relu")(bias_add(tf.matmul(x, weights), biases), name=scope)
+    return _affine("relu_layer", {"x": x, "weights": weights, "biases": biases}, name, is_rectified=True)
+
+
+def _affine(word: str, values: dict[str, Any], name: str | None, is_rectified: bool) -> Any:
+    with name_scope(name, word, list(values.values())) as scope:
+        matrix, factors, offsets = convert_named(**values)
+        product = tf.matmul(matrix, factors)
+        if not is_rectified:
+            return bias_add(product, offsets, name=scope)
+        return gen("Relu")(bias_add(product, offsets), name=scope)
 
 
 def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> Any:
@@ -155,22 +159,17 @@ def zero_fraction(value: Any, name: str | None = None) -> Any:
     """How many of the elements are zero, as a fraction."""
     with name_scope(name, "zero_fraction", [value]):
         value = convert_to_tensor(value, name="value")
-        size = tf.size(value, out_type=tf.int64)
-        # Small tensors are counted with 32 bits, which is faster.
-        nonzero = tf.cond(
-            size <= tf.int32.max,
-            true_fn=lambda: tf.cast(_count_nonzero(value, tf.int32), tf.int64),
-            false_fn=lambda: _count_nonzero(value, tf.int64),
-        )
+        total = tf.size(value, out_type=tf.int64)
+        # Numbers of 32 bits are enough for all but huge tensors.
+        is_small = total <= tf.int32.max
+        others = tf.cond(is_small, lambda: tf.cast(_nonzeros(value, tf.int32), tf.int64), lambda: _nonzeros(value, tf.int64))
         with name_scope("counts_to_fraction"):
-            zeros = size - nonzero
-            fraction = tf.cast(zeros, "float32") / tf.cast(size, "float32")
-        return tf.identity(fraction, "fraction")
+            share = tf.cast(total - others, "float32") / tf.cast(total, "float32")
+        return tf.identity(share, "fraction")
 
 
-def _count_nonzero(value: Any, dtype: Any) -> Any:
+def _nonzeros(value: Any, dtype: Any) -> Any:
+    """How many elements are not zero."""
     with name_scope("count_nonzero", "count_nonzero", [value]):
-        zero = value.dtype.as_numpy_dtype()
-        zeros = tf.zeros([], dtype=value.dtype)
-        del zero
-        return tf.reduce_sum(tf.cast(tf.not_equal(value, zeros), dtype), name="nonzero_count")
+        found = tf.not_equal(value, tf.zeros([], dtype=value.dtype))
+        return tf.reduce_sum(tf.cast(found, dtype), name="nonzero_count")

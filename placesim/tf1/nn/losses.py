@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from placesim.tf1.arguments import renamed
@@ -108,11 +109,10 @@ def sparse_softmax_cross_entropy_with_logits(
         if not known:
             checks.append(tf.assert_equal(tf.shape(labels), tf.shape(logits)[:-1]))
         with control_dependencies(checks):
-            classes = tf.shape(logits)[tf.rank(logits) - 1]
-            precise = tf.reshape(precise, [-1, classes])
-            labels = tf.reshape(labels, [-1])
-        cost, _ = gen("SparseSoftmaxCrossEntropyWithLogits")(precise, labels, name=name)
-        cost = tf.reshape(cost, labels_shape)
+            row = tf.shape(logits)[tf.rank(logits) - 1]
+            rows, numbers = tf.reshape(precise, [-1, row]), tf.reshape(labels, [-1])
+        flat, _ = gen("SparseSoftmaxCrossEntropyWithLogits")(rows, numbers, name=name)
+        cost = tf.reshape(flat, labels_shape)
         cost.set_shape(of_labels)
         return tf.cast(cost, logits.dtype) if precise.dtype != logits.dtype else cost
 
@@ -134,10 +134,12 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
         labels = convert_to_tensor(labels, name="labels")
         _check_same(labels, logits, "`logits` and `labels` must have the same shape, received ({logits} vs {labels}).")
         zeros = tf.zeros_like(logits, dtype=logits.dtype)
-        positive = logits >= zeros
-        relu = tf.where(positive, logits, zeros)
-        minus_abs = tf.where(positive, -logits, logits)
-        return tf.add(relu - logits * labels, tf.log1p(tf.exp(minus_abs)), name=scope)
+        is_positive = logits >= zeros
+        upper = tf.where(is_positive, logits, zeros)
+        # exp of a number that is never positive: it can't overflow.
+        decay = tf.where(is_positive, -logits, logits)
+        linear = upper - logits * labels
+        return tf.add(linear, tf.log1p(tf.exp(decay)), name=scope)
 
 
 def weighted_cross_entropy_with_logits(
@@ -149,12 +151,10 @@ def weighted_cross_entropy_with_logits(
         logits = convert_to_tensor(logits, name="logits")
         labels = convert_to_tensor(labels, name="labels")
         _check_same(labels, logits, "`logits` and `labels` must have the same shape, received ({logits} vs {labels}).")
-        weight = 1 + (pos_weight - 1) * labels
-        return tf.add(
-            (1 - labels) * logits,
-            weight * (tf.log1p(tf.exp(-tf.abs(logits))) + gen("Relu")(-logits)),
-            name=scope,
-        )
+        factor = 1 + (pos_weight - 1) * labels
+        linear = (1 - labels) * logits
+        curved = tf.log1p(tf.exp(-tf.abs(logits))) + gen("Relu")(-logits)
+        return tf.add(linear, factor * curved, name=scope)
 
 
 def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Any:
@@ -163,13 +163,14 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
         log_input = convert_to_tensor(log_input, name="log_input")
         targets = convert_to_tensor(targets, name="targets")
         _check_same(targets, log_input, "`log_input` and `targets` must have the same shape, received ({logits} vs {labels}).")
-        result = tf.exp(log_input) - log_input * targets
-        if compute_full_loss:
-            half = convert_to_tensor(0.5, dtype=targets.dtype)
-            circle = convert_to_tensor(2 * 3.141592653589793, dtype=targets.dtype)
-            stirling = (targets * tf.log(targets)) - targets + (half * tf.log(circle * targets))
-            zeros = tf.zeros_like(targets, dtype=targets.dtype)
-            ones = tf.ones_like(targets, dtype=targets.dtype)
-            small = tf.logical_and(targets >= zeros, targets <= ones)
-            result += tf.where(small, zeros, stirling)
-        return result
+        loss = tf.exp(log_input) - log_input * targets
+        return loss + _log_factorial(targets) if compute_full_loss else loss
+
+
+def _log_factorial(targets: Any) -> Any:
+    """Stirling's approximation, zero from 0 to 1."""
+    half, circle = (convert_to_tensor(number, dtype=targets.dtype) for number in (0.5, 2 * math.pi))
+    found = targets * tf.log(targets) - targets + half * tf.log(circle * targets)
+    low, high = (make(targets, dtype=targets.dtype) for make in (tf.zeros_like, tf.ones_like))
+    is_small = tf.logical_and(targets >= low, targets <= high)
+    return tf.where(is_small, low, found)

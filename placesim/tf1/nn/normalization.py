@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
 from placesim.tf1.arguments import renamed
-from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.conversion import constant, convert_named, convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import name_scope
@@ -34,23 +37,29 @@ def moments(
 ) -> tuple[Any, Any]:
     """Mean and variance over axes; of half floats they are computed as float32."""
     keep_dims = renamed("keepdims", keepdims, "keep_dims", keep_dims) or False
+    half = _half_type(x)
     with name_scope(name, "moments", [x, axes]):
-        y = tf.cast(x, "float32") if _name(x) in ("float16", "bfloat16") else x
-        mean = tf.reduce_mean(y, axes, keepdims=True, name="mean")
-        variance = tf.reduce_mean(tf.squared_difference(y, tf.stop_gradient(mean)), axes, keepdims=True, name="variance")
-        if not keep_dims:
-            mean = tf.squeeze(mean, axes)
-            variance = tf.squeeze(variance, axes)
-        if _name(x) in ("float16", "bfloat16"):
-            half = x.dtype.base_dtype
-            mean = tf.cast(mean, half)
-            return mean, tf.cast(variance, half)
-        return mean, variance
+        wide = x if half is None else tf.cast(x, "float32")
+        center = tf.reduce_mean(wide, axes, keepdims=True, name="mean")
+        apart = tf.squared_difference(wide, tf.stop_gradient(center))
+        spread = tf.reduce_mean(apart, axes, keepdims=True, name="variance")
+        return _as_asked([center, spread], axes, keep_dims, half)
 
 
-def _name(x: Any) -> str:
-    found = getattr(x, "dtype", None)
-    return "" if found is None else found.base_dtype.name
+def _half_type(x: Any) -> Any:
+    """The type of half floats; None for any other type, and for what is no tensor."""
+    dtype = getattr(x, "dtype", None)
+    base = None if dtype is None else dtype.base_dtype
+    return base if base is not None and base.name in ("float16", "bfloat16") else None
+
+
+def _as_asked(results: Sequence[Any], axes: Any, keeps: bool, half: Any) -> tuple[Any, Any]:
+    """Two moments, without the reduced dimensions unless they are kept, and as half floats where x has those."""
+    if not keeps:
+        results = [tf.squeeze(result, axes) for result in results]
+    if half is not None:
+        results = [tf.cast(result, half) for result in results]
+    return results[0], results[1]
 
 
 def weighted_moments(
@@ -61,26 +70,17 @@ def weighted_moments(
     with name_scope(name, "weighted_moments", [x, frequency_weights, axes]):
         x = convert_to_tensor(x, name="x")
         weights = convert_to_tensor(frequency_weights, name="frequency_weights")
-        half = x.dtype if x.dtype.name in ("float16", "bfloat16") else None
+        half = _half_type(x)
         if half is not None:
             x = tf.cast(x, "float32")
-        if weights.dtype != x.dtype:
+        if x.dtype != weights.dtype:
             weights = tf.cast(weights, x.dtype)
-        total = tf.reduce_sum(weights * x, axes, name="weighted_input_sum", keepdims=True)
-        broadcast = weights + tf.zeros_like(x)
-        count = tf.reduce_sum(broadcast, axes, name="sum_of_weights", keepdims=True)
-        mean = tf.div_no_nan(total, count)
-        distance = tf.reduce_sum(
-            tf.multiply(weights, tf.squared_difference(x, mean), name="mul"), axes, name="weighted_distsq", keepdims=True
-        )
-        variance = tf.div_no_nan(distance, count)
-        if not keep_dims:
-            mean = tf.squeeze(mean, axis=axes)
-            variance = tf.squeeze(variance, axis=axes)
-        if half is not None:
-            mean = tf.cast(mean, half)
-            variance = tf.cast(variance, half)
-        return mean, variance
+        along = functools.partial(tf.reduce_sum, axis=axes, keepdims=True)
+        total = along(weights * x, name="weighted_input_sum")
+        count = along(weights + tf.zeros_like(x), name="sum_of_weights")
+        center = tf.div_no_nan(total, count)
+        apart = along(tf.multiply(weights, tf.squared_difference(x, center), name="mul"), name="weighted_distsq")
+        return _as_asked([center, tf.div_no_nan(apart, count)], axes, keep_dims, half)
 
 
 def sufficient_statistics(
@@ -91,40 +91,35 @@ def sufficient_statistics(
     axes = list(set(axes))
     with name_scope(name, "sufficient_statistics", [x, shift]):
         x = convert_to_tensor(x, name="x")
-        sizes = None if x.shape.rank is None else x.shape.as_list()
-        if sizes is not None and all(sizes[axis] is not None for axis in axes):
-            product = 1
-            for axis in axes:
-                product *= sizes[axis]
-            count = constant(product, dtype=x.dtype)
+        count = _count_along(x, axes)
+        if shift is None:
+            parts = {"mean_ss": x, "var_ss": tf.square(x)}
         else:
-            rank = tf.rank(x)
-            positive = [axis if axis >= 0 else rank + axis for axis in axes]
-            x_dims = tf.gather(tf.cast(tf.shape(x), x.dtype), positive)
-            count = tf.reduce_prod(x_dims, name="count")
-        if shift is not None:
             shift = convert_to_tensor(shift, name="shift")
-            mean = tf.subtract(x, shift)
-            variance = tf.squared_difference(x, shift)
-        else:
-            mean = x
-            variance = tf.square(x)
-        mean = tf.reduce_sum(mean, axes, keepdims=keep_dims, name="mean_ss")
-        variance = tf.reduce_sum(variance, axes, keepdims=keep_dims, name="var_ss")
-    return count, mean, variance, shift
+            parts = {"mean_ss": tf.subtract(x, shift), "var_ss": tf.squared_difference(x, shift)}
+        sums = [tf.reduce_sum(part, axes, keepdims=keep_dims, name=word) for word, part in parts.items()]
+    return count, sums[0], sums[1], shift
+
+
+def _count_along(x: Tensor, axes: list[int]) -> Any:
+    """How many elements are reduced to one: a constant where the sizes are known."""
+    if x.shape.rank is not None:
+        sizes = x.shape.as_list()
+        known = [sizes[axis] for axis in axes]
+        if None not in known:
+            return constant(math.prod(known), dtype=x.dtype)
+    rank = tf.rank(x)
+    places = [rank + axis if axis < 0 else axis for axis in axes]
+    return tf.reduce_prod(tf.gather(tf.cast(tf.shape(x), x.dtype), places), name="count")
 
 
 def normalize_moments(counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None) -> tuple[Any, Any]:
     """Mean and variance of sufficient statistics."""
     with name_scope(name, "normalize", [counts, mean_ss, variance_ss, shift]):
-        divisor = tf.reciprocal(counts, name="divisor")
-        if shift is not None:
-            shifted = tf.multiply(mean_ss, divisor, name="shifted_mean")
-            mean = tf.add(shifted, shift, name="mean")
-        else:
-            shifted = mean = tf.multiply(mean_ss, divisor, name="mean")
-        variance = tf.subtract(tf.multiply(variance_ss, divisor), tf.square(shifted), name="variance")
-    return mean, variance
+        inverse = tf.reciprocal(counts, name="divisor")
+        moved = tf.multiply(mean_ss, inverse, name="mean" if shift is None else "shifted_mean")
+        center = moved if shift is None else tf.add(moved, shift, name="mean")
+        return center, tf.subtract(tf.multiply(variance_ss, inverse), tf.square(moved), name="variance")
 
 
 def batch_normalization(
@@ -153,10 +148,10 @@ def batch_norm_with_global_normalization(
     variance: Any = None,
 ) -> Any:
     """The old batch norm, by the new one's nodes."""
-    t = renamed("input", input, "t", t)
-    m = renamed("mean", mean, "m", m)
-    v = renamed("variance", variance, "v", v)
-    return batch_normalization(t, m, v, beta, gamma if scale_after_normalization else None, variance_epsilon, name)
+    pairs = (("input", input, "t", t), ("mean", mean, "m", m), ("variance", variance, "v", v))
+    x, center, spread = (renamed(*pair) for pair in pairs)
+    factor = gamma if scale_after_normalization else None
+    return batch_normalization(x, center, spread, beta, factor, variance_epsilon, name)
 
 
 def fused_batch_norm(
@@ -172,30 +167,16 @@ def fused_batch_norm(
     exponential_avg_factor: float = 1.0,
 ) -> tuple[Any, Any, Any]:
     """Batch norm in one op: what comes out, and the batch's mean and variance."""
-    if (not is_training or exponential_avg_factor != 1.0) and (mean is None or variance is None):
+    uses_given = not is_training or exponential_avg_factor != 1.0
+    if uses_given and any(moment is None for moment in (mean, variance)):
         raise ValueError(
             "Both `mean` and `variance` must be a 1D tensor when `is_training` is False or `exponential_avg_factor` != 1.0. "
             f"Received: `mean` {mean!r} and `variance` {variance!r}"
         )
-    x = convert_to_tensor(x, name="input")
-    scale = convert_to_tensor(scale, name="scale")
-    offset = convert_to_tensor(offset, name="offset")
-    if mean is None:
-        mean = constant([])
-    if variance is None:
-        variance = constant([])
-    found = gen("FusedBatchNormV3")(
-        x,
-        scale,
-        offset,
-        mean,
-        variance,
-        epsilon=epsilon,
-        exponential_avg_factor=exponential_avg_factor,
-        data_format=data_format,
-        is_training=is_training,
-        name=name,
-    )
+    inputs = convert_named(input=x, scale=scale, offset=offset)
+    inputs += [constant([]) if moment is None else moment for moment in (mean, variance)]
+    attrs = {"epsilon": epsilon, "exponential_avg_factor": exponential_avg_factor}
+    found = gen("FusedBatchNormV3")(*inputs, **attrs, data_format=data_format, is_training=is_training, name=name)
     return found[0], found[1], found[2]
 
 

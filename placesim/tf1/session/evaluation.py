@@ -2,51 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from placesim.tf1.session.stacks import get_default_session
 
-if TYPE_CHECKING:
-    from placesim.tf1.graph import Graph
+
+class _Wording(NamedTuple):
+    """What the messages of the two methods differ in."""
+
+    action: str
+    method: str
+    block: str
+    call: str
 
 
-def eval_using_default_session(tensors: Any, feed_dict: Any, graph: Graph, session: Any = None) -> Any:
-    """The value of a tensor.  Raises ValueError where no session can be had, or it has another graph."""
+_EVAL = _Wording("evaluate tensor", "eval", "with sess.as_default()", "`eval(session=sess)`")
+_RUN = _Wording("execute operation", "run", "with sess.as_default():", "run(session=sess)")
+
+
+def eval_tensor(tensor: Any, feed_dict: Any, session: Any) -> Any:
+    """The value of a tensor in a session, None: the default one.  Raises ValueError where there is none of its graph."""
+    return _in_session(_EVAL, tensor, feed_dict, session)
+
+
+def run_operation(operation: Any, feed_dict: Any, session: Any) -> None:
+    """Runs an operation in a session, None: the default one.  Raises ValueError where there is none of its graph."""
+    _in_session(_RUN, operation, feed_dict, session)
+
+
+def _in_session(words: _Wording, element: Any, feed_dict: Any, given: Any) -> Any:
+    session = get_default_session() if given is None else given
     if session is None:
-        session = get_default_session()
-        if session is None:
-            raise ValueError(
-                "Cannot evaluate tensor using `eval()`: No default session is registered. Use `with sess.as_default()` or "
-                "pass an explicit session to `eval(session=sess)`"
-            )
-        if session.graph is not graph:
-            raise ValueError(
-                "Cannot use the default session to evaluate tensor: the tensor's graph is different from the session's graph. "
-                "Pass an explicit session to `eval(session=sess)`."
-            )
-    elif session.graph is not graph:
         raise ValueError(
-            "Cannot use the given session to evaluate tensor: the tensor's graph is different from the session's graph."
+            f"Cannot {words.action} using `{words.method}()`: No default session is registered. Use `{words.block}` or "
+            f"pass an explicit session to `{words.method}(session=sess)`"
         )
-    return session.run(tensors, feed_dict)
-
-
-def run_using_default_session(operation: Any, feed_dict: Any, graph: Graph, session: Any = None) -> None:
-    """Run an operation.  Raises ValueError where no session can be had, or it has another graph."""
-    if session is None:
-        session = get_default_session()
-        if session is None:
-            raise ValueError(
-                "Cannot execute operation using `run()`: No default session is registered. Use `with sess.as_default():` or "
-                "pass an explicit session to `run(session=sess)`"
-            )
-        if session.graph is not graph:
-            raise ValueError(
-                "Cannot use the default session to execute operation: the operation's graph is different from the session's "
-                "graph. Pass an explicit session to run(session=sess)."
-            )
-    elif session.graph is not graph:
-        raise ValueError(
-            "Cannot use the given session to execute operation: the operation's graph is different from the session's graph."
-        )
-    session.run(operation, feed_dict)
+    if session.graph is element.graph:
+        return session.run(element, feed_dict)
+    whose = words.action.split()[-1]
+    told = f"session to {words.action}: the {whose}'s graph is different from the session's graph."
+    if given is None:
+        raise ValueError(f"Cannot use the default {told} Pass an explicit session to {words.call}.")
+    raise ValueError(f"Cannot use the given {told}")

@@ -1,0 +1,113 @@
+"""`tf.logging`: messages on standard error, as TensorFlow's logger writes them."""
+
+from __future__ import annotations
+
+import logging as _logging
+import sys
+from typing import Any
+
+DEBUG, INFO, WARN, ERROR, FATAL = _logging.DEBUG, _logging.INFO, _logging.WARNING, _logging.ERROR, _logging.CRITICAL
+_counts: dict[Any, int] = {}
+
+
+class _Stderr(_logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes to what standard error is at the time of the message."""
+
+    def emit(self, record: _logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+def _logger() -> _logging.Logger:
+    logger = _logging.getLogger("tensorflow")
+    if not logger.handlers:
+        handler = _Stderr()
+        handler.setFormatter(_logging.Formatter(_logging.BASIC_FORMAT))
+        logger.addHandler(handler)
+        logger.propagate = False
+        logger.setLevel(WARN)
+    return logger
+
+
+def get_logger() -> _logging.Logger:
+    """The logger of TensorFlow's messages."""
+    return _logger()
+
+
+def debug(msg: Any, *args: Any, **kwargs: Any) -> None:
+    """A message of the level DEBUG."""
+    _logger().debug(msg, *args, **kwargs)
+
+
+def info(msg: Any, *args: Any, **kwargs: Any) -> None:
+    """A message of the level INFO."""
+    _logger().info(msg, *args, **kwargs)
+
+
+def warn(msg: Any, *args: Any, **kwargs: Any) -> None:
+    """A message of the level WARN."""
+    _logger().warning(msg, *args, **kwargs)
+
+
+warning = warn
+
+
+def error(msg: Any, *args: Any, **kwargs: Any) -> None:
+    """A message of the level ERROR."""
+    _logger().error(msg, *args, **kwargs)
+
+
+def fatal(msg: Any, *args: Any, **kwargs: Any) -> None:
+    """A message of the level FATAL."""
+    _logger().fatal(msg, *args, **kwargs)
+
+
+def log(level: int, msg: Any, *args: Any, **kwargs: Any) -> None:
+    """A message of a level."""
+    _logger().log(level, msg, *args, **kwargs)
+
+
+vlog = log
+
+
+def log_if(level: int, msg: Any, condition: Any, *args: Any) -> None:
+    """A message of a level, if the condition holds."""
+    if condition:
+        log(level, msg, *args)
+
+
+def _count(msg: Any) -> int:
+    frame = sys._getframe(2)
+    key = (frame.f_code.co_filename, frame.f_lineno, str(msg))
+    _counts[key] = _counts.get(key, -1) + 1
+    return _counts[key]
+
+
+def log_every_n(level: int, msg: Any, n: int, *args: Any) -> None:
+    """A message of a level, at each n-th time, from the first on."""
+    log_if(level, msg, _count(msg) % n == 0, *args)
+
+
+def log_first_n(level: int, msg: Any, n: int, *args: Any) -> None:
+    """A message of a level, the first n times."""
+    log_if(level, msg, _count(msg) < n, *args)
+
+
+def get_verbosity() -> int:
+    """The level below which nothing is written."""
+    return _logger().getEffectiveLevel()
+
+
+def set_verbosity(v: Any) -> None:
+    """Sets the level below which nothing is written."""
+    _logger().setLevel(v)
+
+
+def flush() -> None:
+    """Nothing is held back."""
+    sys.stderr.flush()
+
+
+def TaskLevelStatusMessage(msg: Any) -> None:  # noqa: N802 (TensorFlow's name)
+    """A message of the level ERROR."""
+    error(msg)

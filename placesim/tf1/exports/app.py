@@ -1,0 +1,29 @@
+"""What runs a script and what it writes: logging."""
+
+from __future__ import annotations
+
+_LOGGING = (
+    "DEBUG INFO WARN ERROR FATAL debug info warn warning error fatal log vlog log_if log_every_n log_first_n get_verbosity "
+    "set_verbosity flush get_logger TaskLevelStatusMessage"
+)
+
+_FLAGS = (
+    "FLAGS DEFINE_string DEFINE_integer DEFINE_float DEFINE_boolean DEFINE_bool DEFINE_enum DEFINE_list DEFINE_spaceseplist "
+    "DEFINE_multi_string DEFINE_multi_integer DEFINE_multi_float mark_flag_as_required mark_flags_as_required "
+    "register_validator FlagValues Error DuplicateFlagError IllegalFlagValueError UnrecognizedFlagError "
+    "UnparsedFlagAccessError ValidationError"
+)
+_GFILE = (
+    "GFile Open FastGFile Exists IsDirectory Stat Glob ListDirectory MkDir MakeDirs Remove DeleteRecursively Rename Copy Walk"
+)
+_IO_GFILE = (
+    "GFile exists=Exists isdir=IsDirectory stat=Stat glob=Glob listdir=ListDirectory mkdir=MkDir makedirs=MakeDirs "
+    "remove=Remove rmtree=DeleteRecursively rename=Rename copy=Copy walk=Walk"
+)
+
+ROWS = {
+    "flags": " ".join([*(f"flags.{name} app.flags.{name}" for name in _FLAGS.split()), "app.run"]),
+    "gfile": " ".join([*(f"gfile.{name}" for name in _GFILE.split()), *(f"io.gfile.{item}" for item in _IO_GFILE.split())]),
+    "app_logging": " ".join(f"logging.{name}" for name in _LOGGING.split()) + " get_logger",
+    "python_functions": "py_func numpy_function",
+}

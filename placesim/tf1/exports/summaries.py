@@ -1,0 +1,11 @@
+"""Summaries and the files they are written to."""
+
+from __future__ import annotations
+
+ROWS = {
+    "summaries": (
+        "summary.scalar summary.histogram summary.image summary.audio summary.text summary.tensor_summary summary.merge "
+        "summary.merge_all summary.get_summary_description"
+    ),
+    "event_files": ("summary.FileWriter summary.FileWriterCache train.summary_iterator "),
+}

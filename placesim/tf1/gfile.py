@@ -1,0 +1,207 @@
+"""`tf.gfile`: files of this machine, with `tf.errors` for what fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from placesim.tf1 import errors
+
+_STATUSES: tuple[tuple[type[OSError], Any], ...] = (
+    (FileNotFoundError, errors.NotFoundError),
+    (FileExistsError, errors.AlreadyExistsError),
+    (PermissionError, errors.PermissionDeniedError),
+    (IsADirectoryError, errors.FailedPreconditionError),
+    (NotADirectoryError, errors.FailedPreconditionError),
+)
+
+
+@contextmanager
+def _told(path: Any) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        status = next((status for kind, status in _STATUSES if isinstance(error, kind)), errors.UnknownError)
+        raise status(None, None, f"{os.fspath(path)}; {error.strerror}") from None
+
+
+class GFile:
+    """A file; `rb` reads bytes, `r` text.  It is opened at first use."""
+
+    def __init__(self, name: Any, mode: str = "r", encoding: str = "utf-8") -> None:
+        if mode not in ("r", "w", "a", "r+", "w+", "a+", "rb", "wb", "ab", "r+b", "w+b", "a+b", "rb+", "wb+", "ab+"):
+            raise ValueError("mode is not 'r' or 'w' or 'a' or 'r+' or 'w+' or 'a+'")
+        self._name, self._mode, self._encoding = name, mode, encoding
+        self._opened: Any = None
+
+    @property
+    def name(self) -> Any:
+        return self._name
+
+    @property
+    def mode(self) -> str:
+        return self._mode
+
+    def _file(self) -> Any:
+        if self._opened is None:
+            with _told(self._name):
+                encoding = None if "b" in self._mode else self._encoding
+                self._opened = open(os.fspath(self._name), self._mode, encoding=encoding)  # noqa: SIM115
+        return self._opened
+
+    def read(self, n: int = -1) -> Any:
+        """So many characters, or all that is left."""
+        with _told(self._name):
+            return self._file().read(n)
+
+    def readline(self) -> Any:
+        """The next line with its end."""
+        return self._file().readline()
+
+    def readlines(self) -> list[Any]:
+        """All lines with their ends."""
+        return list(self._file())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._file())
+
+    def __next__(self) -> Any:
+        return next(self._file())
+
+    def write(self, file_content: Any) -> None:
+        """Adds to the file."""
+        if isinstance(file_content, bytes) and "b" not in self._mode:
+            file_content = file_content.decode(self._encoding)
+        elif isinstance(file_content, str) and "b" in self._mode:
+            file_content = file_content.encode(self._encoding)
+        self._file().write(file_content)
+
+    def size(self) -> int:
+        """The file's bytes."""
+        return Stat(self._name).length
+
+    def seek(self, offset: int, whence: int = 0) -> None:
+        """Goes to a place."""
+        self._file().seek(offset, whence)
+
+    def seekable(self) -> bool:
+        """Every file is."""
+        return True
+
+    def tell(self) -> int:
+        """The place in the file."""
+        return self._file().tell()  # type: ignore[no-any-return]
+
+    def flush(self) -> None:
+        """Everything is in the file."""
+        if self._opened is not None:
+            self._opened.flush()
+
+    def close(self) -> None:
+        """Closes it."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def __enter__(self) -> GFile:
+        if "w" in self._mode or "a" in self._mode:
+            self._file()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+Open = FastGFile = GFile
+
+
+class FileStatistics:
+    """`length` in bytes, `mtime_nsec` since 1970, `is_directory`."""
+
+    def __init__(self, length: int, mtime_nsec: int, is_directory: bool) -> None:
+        self.length, self.mtime_nsec, self.is_directory = length, mtime_nsec, is_directory
+
+
+def Exists(filename: Any) -> bool:  # noqa: N802 (TensorFlow's names, here and below)
+    """Whether there is a file or directory."""
+    return os.path.exists(os.fspath(filename))
+
+
+def IsDirectory(dirname: Any) -> bool:  # noqa: N802
+    """Whether there is a directory."""
+    return os.path.isdir(os.fspath(dirname))
+
+
+def Stat(filename: Any) -> FileStatistics:  # noqa: N802
+    """What is known of a file."""
+    with _told(filename):
+        found = os.stat(os.fspath(filename))
+    return FileStatistics(found.st_size, found.st_mtime_ns, os.path.isdir(os.fspath(filename)))
+
+
+def Glob(filename: Any) -> list[str]:  # noqa: N802
+    """The paths that fit a pattern, or one of several."""
+    import glob
+
+    patterns = [filename] if isinstance(filename, str | os.PathLike) else filename
+    return [path for pattern in patterns for path in sorted(glob.glob(os.fspath(pattern)))]
+
+
+def ListDirectory(dirname: Any) -> list[str]:  # noqa: N802
+    """The names in a directory.  Raises `tf.errors.NotFoundError` where it is none."""
+    if not IsDirectory(dirname):
+        raise errors.NotFoundError(None, None, f"Could not find directory {os.fspath(dirname)}")
+    return os.listdir(os.fspath(dirname))
+
+
+def MkDir(dirname: Any) -> None:  # noqa: N802
+    """Makes a directory."""
+    with _told(dirname):
+        os.mkdir(os.fspath(dirname))
+
+
+def MakeDirs(dirname: Any) -> None:  # noqa: N802
+    """Makes a directory and those above it, if they are not there."""
+    with _told(dirname):
+        os.makedirs(os.fspath(dirname), exist_ok=True)
+
+
+def Remove(filename: Any) -> None:  # noqa: N802
+    """Deletes a file."""
+    with _told(filename):
+        os.remove(os.fspath(filename))
+
+
+def DeleteRecursively(dirname: Any) -> None:  # noqa: N802
+    """Deletes a directory and what is in it, or a file."""
+    path = os.fspath(dirname)
+    with _told(dirname):
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        else:
+            os.remove(path)
+
+
+def Rename(oldname: Any, newname: Any, overwrite: bool = False) -> None:  # noqa: N802
+    """Gives a file another name.  Raises `tf.errors.AlreadyExistsError` for one that is taken."""
+    _onto(oldname, newname, overwrite, os.replace)
+
+
+def Copy(oldpath: Any, newpath: Any, overwrite: bool = False) -> None:  # noqa: N802
+    """Copies a file.  Raises `tf.errors.AlreadyExistsError` for a name that is taken."""
+    _onto(oldpath, newpath, overwrite, shutil.copyfile)
+
+
+def _onto(old: Any, new: Any, overwrite: bool, act: Callable[[str, str], Any]) -> None:
+    if not overwrite and Exists(new):
+        raise errors.AlreadyExistsError(None, None, "file already exists")
+    with _told(old):
+        act(os.fspath(old), os.fspath(new))
+
+
+def Walk(top: Any, in_order: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:  # noqa: N802
+    """Each directory below one, with the names of its directories and files."""
+    return iter(os.walk(os.fspath(top), topdown=in_order))

@@ -1,0 +1,194 @@
+"""`tf.graph_util`: parts of GraphDefs, and variables made constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.formats.tensorflow.attr_value import write_attr
+from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1.literals import make_tensor
+
+_VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
+_READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd")
+_PASSING = ("Identity", "Enter", "Switch", "RefEnter", "RefSwitch", "RefIdentity")
+
+
+def _source(text: str) -> str:
+    """The node that an input names."""
+    return text.removeprefix("^").partition(":")[0]
+
+
+def extract_sub_graph(graph_def: Any, dest_nodes: Any) -> Any:
+    """The nodes that some nodes need, in the GraphDef's order.  Raises TypeError, or AssertionError for what is no node."""
+    if not isinstance(graph_def, message_class("GraphDef")):
+        raise TypeError("graph_def must be a graph_pb2.GraphDef proto, but got type " + str(type(graph_def)) + ".")
+    if isinstance(dest_nodes, str):
+        raise TypeError(f"dest_nodes must be an iterable of strings, but got type {type(dest_nodes)}.")
+    by_name = {node.name: node for node in graph_def.node}
+    for name in dest_nodes:
+        if name not in by_name:
+            raise AssertionError(f"{name} is not in graph")
+    kept = _reachable(by_name, dest_nodes)
+    found = message_class("GraphDef")()
+    found.node.extend(node for node in graph_def.node if node.name in kept)
+    found.library.CopyFrom(graph_def.library)
+    found.versions.CopyFrom(graph_def.versions)
+    return found
+
+
+def _reachable(by_name: dict[str, Any], names: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in by_name:
+            continue
+        found.add(name)
+        waiting.extend(map(_source, by_name[name].input))
+    return found
+
+
+def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
+    """Whether a node has a value of a type that only CPUs have: text, or small integers of shapes."""
+    definition = node.node_def if hasattr(node, "node_def") else node
+    strings = tf.string.as_datatype_enum
+    if pin_variables_on_cpu and definition.op in _VARIABLES:
+        return True
+    if definition.op == "Const":
+        dtype = definition.attr["dtype"].type
+        sizes = definition.attr["value"].tensor.tensor_shape.dim
+        return dtype == strings or (dtype == tf.int32.as_datatype_enum and all(size.size <= 1 for size in sizes))
+    if definition.op in ("DynamicStitch", "ParallelDynamicStitch"):
+        return bool(definition.attr["T"].type == tf.int32.as_datatype_enum)
+    if definition.op == "Cast":
+        types = (definition.attr["SrcT"].type, definition.attr["DstT"].type)
+        return tf.int32.as_datatype_enum in types and definition.attr["SrcT"].type == tf.int32.as_datatype_enum
+    return False
+
+
+def tensor_shape_from_node_def_name(graph: Any, input_name: str) -> Any:
+    """The static shape of a tensor by its name."""
+    return graph.get_tensor_by_name(input_name if ":" in input_name else input_name + ":0").shape
+
+
+def remove_training_nodes(input_graph: Any, protected_nodes: Sequence[str] | None = None) -> Any:
+    """A GraphDef without Identities and checks that only training needs."""
+    kept_names = set(protected_nodes or ())
+    nodes = [node for node in input_graph.node if node.op != "CheckNumerics" or node.name in kept_names]
+    checked = {
+        node.name: node.input[0] for node in input_graph.node if node.op == "CheckNumerics" and node.name not in kept_names
+    }
+    controlled = {text[1:] for node in nodes for text in node.input if text.startswith("^")}
+    skipped = {}
+    for node in nodes:
+        removable = node.op == "Identity" and node.name not in kept_names | controlled
+        if removable and not any(text.startswith("^") for text in node.input):
+            skipped[node.name] = node.input[0]
+
+    def final(text: str) -> str:
+        while not text.startswith("^") and (_source(text) in skipped or _source(text) in checked):
+            text = skipped.get(_source(text)) or checked[_source(text)]
+        return text
+
+    found = message_class("GraphDef")()
+    for node in nodes:
+        if node.name in skipped:
+            continue
+        added = found.node.add()
+        added.CopyFrom(node)
+        added.ClearField("input")
+        added.input.extend(map(final, node.input))
+    return found
+
+
+def convert_variables_to_constants(
+    sess: Any,
+    input_graph_def: Any,
+    output_node_names: Sequence[str],
+    variable_names_whitelist: Sequence[str] | None = None,
+    variable_names_blacklist: Sequence[str] | None = None,
+) -> Any:
+    """The part of a graph that some nodes need, in which variables are Consts of the values that a session has of them."""
+    graph_def = extract_sub_graph(input_graph_def, output_node_names)
+    by_name = {node.name: node for node in graph_def.node}
+    allowed = None if variable_names_whitelist is None else set(variable_names_whitelist)
+    refused = set(variable_names_blacklist or ())
+    frozen = [
+        node
+        for node in graph_def.node
+        if node.op in _VARIABLES and (allowed is None or node.name in allowed) and node.name not in refused
+    ]
+    values = _values(sess, frozen, by_name)
+    handles = _handles(graph_def, {node.name for node in frozen if node.op == "VarHandleOp"})
+    found = message_class("GraphDef")()
+    for node in graph_def.node:
+        added = found.node.add()
+        if node.name in values:
+            _become_const(added, node, values[node.name])
+        elif node.op == "ReadVariableOp" and _source(node.input[0]) in handles:
+            added.name, added.op, added.device = node.name, "Identity", node.device
+            added.input.extend(node.input)
+            added.attr["T"].CopyFrom(node.attr["dtype"])
+            if "_class" in node.attr:
+                added.attr["_class"].CopyFrom(node.attr["_class"])
+        elif node.op == "ResourceGather" and _source(node.input[0]) in handles:
+            _become_gather(found, added, node)
+        else:
+            added.CopyFrom(node)
+            if node.name in handles and node.op in _PASSING:
+                variable = by_name[handles[node.name]]
+                added.attr["T"].CopyFrom(variable.attr["dtype"])
+    found.library.CopyFrom(graph_def.library)
+    found.versions.CopyFrom(input_graph_def.versions)
+    return found
+
+
+def _values(sess: Any, variables: Sequence[Any], by_name: dict[str, Any]) -> dict[str, Any]:
+    names = []
+    for node in variables:
+        if node.op != "VarHandleOp":
+            names.append(node.name + ":0")
+            continue
+        read = next(
+            (each for each in by_name.values() if each.op == "ReadVariableOp" and _source(each.input[0]) == node.name), None
+        )
+        names.append((node.name + "/Read/ReadVariableOp" if read is None else read.name) + ":0")
+    found = sess.run(names) if names else []
+    return {node.name: value for node, value in zip(variables, found, strict=True)}
+
+
+def _handles(graph_def: Any, variables: set[str]) -> dict[str, str]:
+    """Each node that passes on a frozen variable's handle -> the variable."""
+    found = {name: name for name in variables}
+    is_grown = True
+    while is_grown:
+        is_grown = False
+        for node in graph_def.node:
+            if node.op in _PASSING and node.name not in found and node.input and _source(node.input[0]) in found:
+                found[node.name] = found[_source(node.input[0])]
+                is_grown = True
+    return found
+
+
+def _become_const(added: Any, node: Any, value: Any) -> None:
+    added.name, added.op, added.device = node.name, "Const", ""
+    added.attr["dtype"].CopyFrom(node.attr["dtype"])
+    added.attr["value"].CopyFrom(write_attr(make_tensor(value, tf.as_dtype(node.attr["dtype"].type), None, False)))
+
+
+def _become_gather(found: Any, added: Any, node: Any) -> None:
+    """`ResourceGather` reads rows of what is a tensor now; the axis is a Const before it."""
+    added.name, added.op = node.name + "/axis", "Const"
+    added.attr["dtype"].type = tf.int32.as_datatype_enum
+    added.attr["value"].CopyFrom(write_attr(make_tensor(0, tf.int32, None, False)))
+    gather = found.node.add()
+    gather.name, gather.op, gather.device = node.name, "GatherV2", node.device
+    gather.input.extend([node.input[0], node.input[1], node.name + "/axis"])
+    gather.attr["Tparams"].CopyFrom(node.attr["dtype"])
+    gather.attr["Tindices"].CopyFrom(node.attr["Tindices"])
+    gather.attr["Taxis"].type = tf.int32.as_datatype_enum
+    gather.attr["batch_dims"].CopyFrom(node.attr["batch_dims"])
+    if "_class" in node.attr:
+        gather.attr["_class"].CopyFrom(node.attr["_class"])

@@ -1,0 +1,246 @@
+"""`tf.import_graph_def`: the nodes of a GraphDef added to the default graph, under a prefix, some inputs replaced."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.formats.tensorflow.function_def import read_function
+from placesim.formats.tensorflow.messages import message_class
+from placesim.formats.tensorflow.node_def import NodeReader
+from placesim.graph.graph import NodeDef
+from placesim.tf1.graph import Graph, get_default_graph
+from placesim.tf1.tensor import Operation, Tensor
+
+_NEXT_ITERATION = ("NextIteration", "RefNextIteration")
+_MERGE = ("Merge", "RefMerge")
+
+
+def import_graph_def(
+    graph_def: Any,
+    input_map: Any = None,
+    return_elements: Any = None,
+    name: str | None = None,
+    op_dict: Any = None,
+    producer_op_list: Any = None,
+) -> list[Any] | None:
+    """Adds the nodes; the operations and tensors of `return_elements`, if that is given.
+
+    Raises TypeError for arguments of the wrong kind, ValueError for names that are not in the GraphDef
+    and for nodes that can't be.
+    """
+    if not isinstance(graph_def, message_class("GraphDef")):
+        raise TypeError("Argument `graph_def` must be a GraphDef proto.")
+    mapped = _checked_map(input_map)
+    wanted = _checked_elements(return_elements)
+    graph = get_default_graph()
+    with tf.name_scope(name, "import", list(mapped.values())) as scope:
+        if mapped:
+            with tf.name_scope("_inputs"):
+                mapped = {key: value if key.startswith("^") else tf.convert_to_tensor(value) for key, value in mapped.items()}
+        reader = NodeReader()
+        graph.functions.update(
+            {
+                function.signature.name: read_function(function.SerializeToString(), reader)
+                for function in graph_def.library.function
+                if function.signature.name not in graph.functions
+            }
+        )
+        importing = _Import(graph, [reader.read(node.SerializeToString()) for node in graph_def.node], mapped, scope)
+        importing.check_wanted(wanted or ())
+        importing.run()
+        unused = [key for key in mapped if key not in importing.used]
+        missing = [key for key in unused if _split(key.removeprefix("^"))[0] not in importing.places]
+        if missing:
+            listed = ", ".join(missing)
+            raise ValueError(f"Attempted to map inputs that were not found in graph_def: [{listed}]")
+        return None if wanted is None else [importing.element(each) for each in wanted]
+
+
+def _checked_map(input_map: Any) -> dict[str, Any]:
+    if input_map is None:
+        return {}
+    if not isinstance(input_map, dict):
+        raise TypeError(f"Argument `input_map` must be a dictionary. Obtained {type(input_map).__name__}")
+    if not all(isinstance(key, str | bytes) for key in input_map):
+        raise TypeError(f"All keys for argument `input_map` must be strings. Obtained keys: {list(input_map)}")
+    found = {}
+    for key, value in input_map.items():
+        key = key.decode() if isinstance(key, bytes) else key
+        node, slot = _split(key)
+        found[key if key.startswith("^") else f"{node}:{slot}"] = value
+    return found
+
+
+def _checked_elements(elements: Any) -> tuple[str, ...] | None:
+    if elements is None:
+        return None
+    if not all(isinstance(element, str | bytes) for element in elements):
+        raise TypeError(f"Argument `return_elements` must be a list of strings. Obtained {elements}.")
+    return tuple(element.decode() if isinstance(element, bytes) else element for element in elements)
+
+
+def _split(text: str) -> tuple[str, int]:
+    name, colon, slot = text.rpartition(":")
+    return (name, int(slot)) if colon and slot.isdigit() else (text, 0)
+
+
+class _Import:
+    """Adds nodes as soon as what they read is there, the first in the GraphDef first."""
+
+    def __init__(self, graph: Graph, nodes: Sequence[NodeDef], mapped: dict[str, Any], scope: str) -> None:
+        self._graph, self._nodes, self._mapped, self._scope = graph, nodes, mapped, scope
+        self.places = {node.name: i for i, node in enumerate(nodes)}
+        self.made: dict[str, Operation] = {}
+        self.used: set[str] = set()
+        self._late: list[tuple[str, int, str]] = []
+        """Reader, slot and text of inputs that close a loop."""
+
+    def check_wanted(self, wanted: Sequence[str]) -> None:
+        for each in wanted:
+            if ":" in each:
+                if _split(each)[0] not in self.places:
+                    raise ValueError(f"Requested return tensor '{each}' not found in graph def")
+            elif each not in self.places:
+                raise ValueError(f"Requested return node '{each}' not found in graph def")
+
+    def element(self, text: str) -> Any:
+        if ":" not in text:
+            return self.made[text]
+        mapped = self._mapped.get("{}:{}".format(*_split(text)))
+        if mapped is not None:
+            return mapped
+        name, slot = _split(text)
+        outputs = self.made[name].outputs
+        if slot >= len(outputs):
+            raise ValueError(f"Invalid return output {slot} of node '{name}', which has {len(outputs)} output(s)")
+        return outputs[slot]
+
+    def run(self) -> None:
+        """Adds all nodes.  Raises ValueError, and then none is added, for inputs that aren't there or of another type."""
+        self._check_types()
+        readers: dict[str, list[int]] = {}
+        pending = []
+        ready: list[int] = []
+        for i, node in enumerate(self._nodes):
+            sources = [self._source(text) for text in node.inputs if not self._is_late(node, text)]
+            needed = [source for source in sources if source is not None]
+            for source in needed:
+                if source not in self.places:
+                    raise ValueError(f"Node '{node.name}': Unknown input node '{self._shown(node, source)}'")
+                readers.setdefault(source, []).append(i)
+            pending.append(len(needed))
+            if not needed:
+                heapq.heappush(ready, i)
+        count = 0
+        while ready:
+            i = heapq.heappop(ready)
+            self._add(self._nodes[i])
+            count += 1
+            for reader in readers.get(self._nodes[i].name, ()):
+                pending[reader] -= 1
+                if not pending[reader]:
+                    heapq.heappush(ready, reader)
+        if count < len(self._nodes):
+            raise ValueError(f"{len(self._nodes) - count} nodes in a cycle")
+        for name, slot, text in self._late:
+            self.made[name]._update_input(slot, self._tensor(text))
+
+    def _shown(self, node: NodeDef, source: str) -> str:
+        return next(text for text in node.inputs if self._source(text) == source)
+
+    def _is_late(self, node: NodeDef, text: str) -> bool:
+        source = self.places.get(_split(text)[0])
+        return node.op in _MERGE and source is not None and self._nodes[source].op in _NEXT_ITERATION
+
+    def _source(self, text: str) -> str | None:
+        """The node of the GraphDef that an input waits for; None for one that is replaced."""
+        if text.startswith("^"):
+            return None if text in self._mapped else text[1:]
+        name, slot = _split(text)
+        return None if f"{name}:{slot}" in self._mapped else name
+
+    def _tensor(self, text: str) -> Tensor:
+        name, slot = _split(text)
+        key = f"{name}:{slot}"
+        if key in self._mapped:
+            self.used.add(key)
+            return self._mapped[key]  # type: ignore[no-any-return]
+        outputs = self.made[name].outputs
+        if slot >= len(outputs):
+            raise ValueError(f"Connecting to invalid output {slot} of source node {name} which has {len(outputs)} outputs.")
+        return outputs[slot]
+
+    def _add(self, node: NodeDef) -> None:
+        graph = self._graph
+        inputs: list[Tensor | None] = []
+        controls: list[Operation] = []
+        for text in node.inputs:
+            if text.startswith("^"):
+                self.used.add(text)
+                target = self._mapped.get(text)
+                source = self.made[text[1:]] if target is None else target
+                controls.append(source if isinstance(source, Operation) else source.op)
+            elif self._is_late(node, text):
+                self._late.append((node.name, len(inputs), text))
+                inputs.append(None)
+            else:
+                inputs.append(self._tensor(text))
+        # What closes a loop comes later: till then a Merge reads what enters it.
+        entering = next((each for each in inputs if each is not None), None)
+        tensors = [each for each in (entering if each is None else each for each in inputs) if each is not None]
+        attrs = dict(node.attrs)
+        if isinstance(attrs.get("_class"), tuple):
+            attrs["_class"] = tuple(self._moved(label) for label in attrs["_class"])
+        attrs.pop("_output_shapes", None)
+        builder = graph.builder
+        full = self._free(node.name)
+        with builder.control_dependencies(None), graph.device("" if builder._colocation else node.device):
+            operation = graph.make(node.op, builder.claim_name(node.op, full + "/"), tensors, attrs, controls)
+            if not builder._colocation and any(tensor._is_ref for tensor in tensors):
+                # a ref input says nothing of a node that has been placed and labelled before
+                operation.node.device = builder._device_text
+                if "_class" not in attrs:
+                    operation._clear_attr("_class")
+        waited = [graph._operations[i] for controller in builder._controllers for i in controller.inputs]
+        if waited:
+            read = {tensor.op for tensor in tensors}
+            operation._add_control_inputs([each for each in waited if each not in read])
+        if not (builder._colocation or builder._device_functions or builder._device_text):
+            operation.node.device = node.device  # as it is written
+        self.made[node.name] = operation
+
+    def _check_types(self) -> None:
+        """Raises ValueError for an input that is not of the type which its node says; only one that is replaced can be."""
+        builder = self._graph.builder
+        for node in self._nodes if self._mapped else ():
+            keys = ["{}:{}".format(*_split(text)) for text in node.inputs if not text.startswith("^")]
+            if not any(key in self._mapped for key in keys):
+                continue
+            expected = builder._signature(node.op, builder.intern(node.op, node.attrs)).input_dtypes
+            for slot, (key, dtype) in enumerate(zip(keys, expected, strict=False)):
+                tensor = self._mapped.get(key)
+                if tensor is not None and tensor.element is not dtype:
+                    raise ValueError(
+                        f"Input {slot} of node {self._free(node.name)} was passed {tensor.element.name} from {tensor.name} "
+                        f"incompatible with expected {dtype.name}."
+                    )
+
+    def _free(self, name: str) -> str:
+        """The full name of a node: numbered where the graph has one of that name."""
+        full = found = self._scope + name
+        taken = self._graph.builder.graph.ids
+        number = 0
+        while found in taken or (number and found.removeprefix(self._scope) in self.places):
+            number += 1
+            found = f"{full}_{number}"
+        return found
+
+    def _moved(self, label: Any) -> Any:
+        text = label.decode() if isinstance(label, bytes) else label
+        if not text.startswith("loc:@"):
+            return label
+        owner = self.made.get(text[5:])
+        return "loc:@" + (self._free(text[5:]) if owner is None else owner.name)

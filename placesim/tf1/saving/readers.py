@@ -1,0 +1,62 @@
+"""Reading a checkpoint without a graph: `tf.train.load_checkpoint` and what goes with it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from placesim.checkpoints.checkpoint import Checkpoint
+from placesim.errors import PlacesimError
+from placesim.tf1 import dtypes
+from placesim.tf1.errors import as_tensorflow
+from placesim.tf1.saving.states import latest_checkpoint
+
+
+class CheckpointReader:
+    """`tf.train.NewCheckpointReader`: the tensors of a checkpoint by name."""
+
+    def __init__(self, filepattern: Any) -> None:
+        self._checkpoint = _told(lambda: Checkpoint(os.fspath(filepattern)))
+
+    def get_variable_to_shape_map(self) -> dict[str, list[int]]:
+        """Each tensor's sizes."""
+        return {name: list(self._checkpoint.entry(name).shape) for name in self._checkpoint.names}
+
+    def get_variable_to_dtype_map(self) -> dict[str, Any]:
+        """Each tensor's type."""
+        return {name: dtypes.of(self._checkpoint.entry(name).dtype) for name in self._checkpoint.names}
+
+    def has_tensor(self, tensor_str: str) -> bool:
+        """Whether there is a tensor of that name."""
+        return tensor_str in self._checkpoint
+
+    def get_tensor(self, tensor_str: str) -> Any:
+        """A tensor's value.  Raises `tf.errors.NotFoundError`."""
+        return _told(lambda: self._checkpoint.read(tensor_str))
+
+
+def _told(read: Any) -> Any:
+    try:
+        return read()
+    except PlacesimError as error:
+        raise as_tensorflow(error, None) from None
+
+
+def load_checkpoint(ckpt_dir_or_file: Any) -> CheckpointReader:
+    """The reader of a checkpoint, or of the newest of a directory.  Raises ValueError where there is none."""
+    path = os.fspath(ckpt_dir_or_file)
+    if os.path.isdir(path):
+        path = latest_checkpoint(path)
+    if path is None:
+        raise ValueError(f"Couldn't find 'checkpoint' file or checkpoints in given directory {ckpt_dir_or_file}")
+    return CheckpointReader(path)
+
+
+def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
+    """The value of one tensor of a checkpoint."""
+    return load_checkpoint(ckpt_dir_or_file).get_tensor(name.removesuffix(":0"))
+
+
+def list_variables(ckpt_dir_or_file: Any) -> list[tuple[str, list[int]]]:
+    """Names and sizes, in the order of the names."""
+    return sorted(load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map().items())

@@ -1,0 +1,191 @@
+"""What a Saver saves: variables, and shards of partitioned ones, each under the name it has in the checkpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.device_spec import DeviceSpec
+from placesim.tf1.generated import gen
+from placesim.tf1.tensor import Tensor
+from placesim.tf1.variables.partitioned import PartitionedVariable
+from placesim.tf1.variables.reference import RefVariable
+from placesim.tf1.variables.resource import HandledVariable
+from placesim.tf1.variables.variable import Variable
+
+_REF_OPS = ("Variable", "VariableV2", "AutoReloadVariable")
+
+
+class SaveableObject:
+    """One tensor of a checkpoint: `name` there, `slice_spec` as `shape_and_slices` has it, and what is saved and restored."""
+
+    def __init__(self, saved: Any, slice_spec: str, name: str) -> None:
+        self.saved, self.slice_spec, self.name = saved, slice_spec, name
+
+    @property
+    def op(self) -> Any:
+        """What the variable is in the graph."""
+        return self.saved.op
+
+    @property
+    def dtype(self) -> Any:
+        return self.saved.dtype.base_dtype
+
+    @property
+    def device(self) -> str:
+        """The device of the variable; texts as of `Operation.device`."""
+        return str(self.saved.device)
+
+    def tensor(self) -> Tensor:
+        """What `SaveV2` gets."""
+        raise NotImplementedError
+
+    def restore(self, tensor: Tensor, shape: Any) -> Any:
+        """Puts a tensor into the variable; `shape` is what it was reshaped to, if it was."""
+        raise NotImplementedError
+
+
+class ReferenceSaveable(SaveableObject):
+    """A ref variable, or the value of a shard of one."""
+
+    def tensor(self) -> Tensor:
+        return self.saved  # type: ignore[no-any-return]
+
+    def restore(self, tensor: Tensor, shape: Any) -> Any:
+        target = self.saved if self.saved._is_ref else self.saved.op.inputs[0]
+        validate = shape is None and self.saved.shape.is_fully_defined()
+        return tf.assign(target, tensor, validate_shape=validate)
+
+
+class ResourceSaveable(SaveableObject):
+    """A resource variable: its value outside of all scopes, or for a shard one that is read anew on the CPU."""
+
+    def __init__(self, variable: HandledVariable, slice_spec: str, name: str, reads: bool) -> None:
+        super().__init__(variable, slice_spec, name)
+        self._reads = reads
+
+    def tensor(self) -> Tensor:
+        if not self._reads:
+            return self.saved._snapshot  # type: ignore[no-any-return]
+        with tf.device(self.device):
+            with tf.name_scope("Read"):
+                gen("DisableCopyOnRead")(self.saved.handle)
+                value = gen("ReadVariableOp")(self.saved.handle, self.saved.dtype)
+            value = tf.identity(value)
+        with tf.device(cpu_of(self.device)):
+            return tf.identity(value)  # type: ignore[no-any-return]
+
+    def restore(self, tensor: Tensor, shape: Any) -> Any:
+        with tf.device(self.device):
+            tensor = tf.identity(tensor)
+            if not self.saved.shape.is_compatible_with(tensor.shape):
+                raise ValueError(f"Shapes {self.saved.shape} and {tensor.shape} are incompatible")
+            return gen("AssignVariableOp")(self.saved.handle, tensor)
+
+
+def cpu_of(device: str) -> str:
+    """The CPU of the task that a device is of."""
+    spec = DeviceSpec.from_string(device or "")
+    return spec.replace(device_type="CPU", device_index=0).to_string()
+
+
+def saveables_of(given: Any) -> list[SaveableObject]:
+    """What is to be saved, in the order of the names.  Raises TypeError and ValueError for what can't be."""
+    found: list[SaveableObject] = []
+    seen: set[Any] = set()
+    for name, value in sorted(names_of(given).items()):
+        for saveable in _of_one(name, value):
+            if saveable.op in seen:
+                raise ValueError(f"The same saveable will be restored with two names: {name}")
+            seen.add(saveable.op)
+            found.append(saveable)
+    return found
+
+
+def names_of(given: Any) -> dict[str, Any]:
+    """Each name in the checkpoint -> the variable, or the shards."""
+    if isinstance(given, dict):
+        return {name: _shards(name, value) for name, value in given.items()}
+    if not isinstance(given, list | tuple | set):
+        raise TypeError(f"Variables to save should be passed in a dict or a list. Got {given}")
+    found: dict[str, Any] = {}
+    for item in sorted(given, key=lambda each: getattr(each, "name", "")):
+        if isinstance(item, SaveableObject):
+            found[item.name] = item
+        elif isinstance(item, PartitionedVariable):
+            if item.name in found:
+                raise ValueError(f"At least two variables have the same name: {item.name}")
+            found[item.name] = list(item)
+        elif isinstance(item, Variable) and item._get_save_slice_info() is not None:
+            part = item._get_save_slice_info()
+            name = str(part and part.full_name)
+            found.setdefault(name, [])
+            if not isinstance(found[name], list):
+                raise ValueError(f"Mixing slices and non-slices with the same name: {name}")
+            found[name].append(item)
+        else:
+            name = _variable_name(item)
+            if name in found:
+                raise ValueError(f"At least two variables have the same name: {name}")
+            found[name] = item
+    return found
+
+
+def _shards(name: Any, value: Any) -> Any:
+    if isinstance(value, PartitionedVariable):
+        return list(value)
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, Variable) and value._get_save_slice_info() is not None:
+        return [value]
+    return value
+
+
+def _variable_name(item: Any) -> str:
+    if isinstance(item, Variable):
+        return str(item.op.name)
+    tensor = tf.convert_to_tensor(item, as_ref=True) if not isinstance(item, Tensor) else item
+    if not _is_variable(tensor):
+        raise TypeError(f"Variable to save is not a Variable: {tensor}")
+    return tensor.op.name
+
+
+def _is_variable(tensor: Any) -> bool:
+    return tensor.op.type in _REF_OPS
+
+
+def _of_one(name: Any, value: Any) -> list[SaveableObject]:
+    if not isinstance(name, str):
+        raise TypeError(
+            f"names_to_saveables must be a dict mapping string names to trackable operations. Name is not a string: {name}"
+        )
+    if isinstance(value, SaveableObject):
+        return [value]
+    if isinstance(value, list):
+        return [_of_shard(name, shard, value[0]) for shard in value]
+    if isinstance(value, HandledVariable):
+        return [ResourceSaveable(value, "", name, reads=False)]
+    tensor = value._as_graph_element() if isinstance(value, Variable) else value
+    if not isinstance(tensor, Tensor):
+        tensor = tf.convert_to_tensor(value)
+    if isinstance(value, RefVariable):
+        tensor = value._ref()
+    if not _is_variable(tensor):
+        raise TypeError(
+            f"names_to_saveables must be a dict mapping string names to Tensors/Variables. Not a variable: {tensor}"
+        )
+    return [ReferenceSaveable(tensor, "", name)]
+
+
+def _of_shard(name: str, shard: Any, first: Any) -> SaveableObject:
+    if not isinstance(shard, Variable):
+        raise ValueError(f"Slices must all be Variables: {shard}")
+    info = shard._get_save_slice_info()
+    if info is None:
+        raise ValueError(f"Slices must all be slices: {shard}")
+    whole = first._get_save_slice_info().full_name
+    if whole != info.full_name:
+        raise ValueError(f"Slices must all be from the same tensor: {whole} != {info.full_name}")
+    if isinstance(shard, HandledVariable):
+        return ResourceSaveable(shard, info.spec, name, reads=True)
+    return ReferenceSaveable(tf.convert_to_tensor(shard), info.spec, name)

@@ -1,0 +1,276 @@
+"""`tf.train.Saver`: adds what saves and restores to a graph, runs it, and keeps so many checkpoints."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.checkpoints.state import STATE_FILE
+from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1 import errors
+from placesim.tf1.graph_keys import GraphKeys
+from placesim.tf1.saving import states
+from placesim.tf1.saving.save_graph import V2, SaveGraph
+from placesim.tf1.saving.saveables import saveables_of
+
+_FAILED = "Restoring from checkpoint failed. This is most likely due to"
+_CHECK = "Please ensure that you have not altered the graph expected based on the checkpoint. Original error:"
+
+
+class Saver:
+    """Saves and restores variables.  Raises ValueError where there are none, TypeError for what is no variable."""
+
+    def __init__(
+        self,
+        var_list: Any = None,
+        reshape: bool = False,
+        sharded: bool = False,
+        max_to_keep: int | None = 5,
+        keep_checkpoint_every_n_hours: float = 10000.0,
+        name: str | None = None,
+        restore_sequentially: bool = False,
+        saver_def: Any = None,
+        builder: Any = None,
+        defer_build: bool = False,
+        allow_empty: bool = False,
+        write_version: int = V2,
+        pad_step_number: bool = False,
+        save_relative_paths: bool = False,
+        filename: str | None = None,
+    ) -> None:
+        if defer_build and var_list:
+            raise ValueError(
+                "If `var_list` is provided then build cannot be deferred. Either set defer_build=False or var_list=None."
+            )
+        if builder is not None:
+            raise NotImplementedError("tf.train.Saver(builder=...) is not there: what saves is built from var_list.")
+        self._var_list, self._reshape, self._sharded = var_list, reshape, sharded
+        self._max_to_keep, self._keep_hours = max_to_keep, keep_checkpoint_every_n_hours
+        self._name, self._allow_empty, self._filename = name, allow_empty, filename
+        self._is_built, self._is_empty = False, False
+        self._write_version, self._pad_step_number = write_version, pad_step_number
+        self._save_relative_paths = save_relative_paths
+        self._last_checkpoints: list[tuple[str, float]] = []
+        self._checkpoints_to_be_deleted: list[tuple[str, float]] = []
+        self.saver_def = saver_def
+        if not defer_build:
+            self.build()
+        if self.saver_def is not None:
+            self._check_saver_def()
+            self._write_version = self.saver_def.version
+
+    def build(self) -> None:
+        """Adds the nodes, if that has not been done."""
+        if self._is_built:
+            return
+        self._is_built = True
+        if self.saver_def is None:
+            if self._var_list is None:
+                self._var_list = [*tf.global_variables(), *tf.get_collection(GraphKeys.SAVEABLE_OBJECTS)]
+            if not self._var_list:
+                if not self._allow_empty:
+                    raise ValueError("No variables to save")
+                self._is_empty = True
+                return
+            built = SaveGraph(
+                saveables_of(self._var_list), self._write_version, self._sharded, self._reshape, self._name, self._filename
+            )
+            self.saver_def = message_class("SaverDef")(
+                filename_tensor_name=built.filename.name,
+                save_tensor_name=built.save.name,
+                restore_op_name=built.restore.name,
+                max_to_keep=self._max_to_keep or 0,
+                sharded=self._sharded,
+                keep_checkpoint_every_n_hours=self._keep_hours,
+                version=self._write_version,
+            )
+        elif self.saver_def and self._name:
+            for field in ("filename_tensor_name", "save_tensor_name", "restore_op_name"):
+                setattr(self.saver_def, field, f"{self._name}/{getattr(self.saver_def, field)}")
+        self._check_saver_def()
+        self._next_checkpoint_time = time.time() + self.saver_def.keep_checkpoint_every_n_hours * 3600
+
+    def _check_saver_def(self) -> None:
+        if not isinstance(self.saver_def, message_class("SaverDef")):
+            raise ValueError(f"saver_def must be a saver_pb2.SaverDef: {self.saver_def}")
+        for field, told in (
+            ("save_tensor_name", "the save_tensor_name"),
+            ("restore_op_name", "the restore_op_name"),
+        ):
+            if not getattr(self.saver_def, field):
+                raise ValueError(f"saver_def must specify {told}: {self.saver_def}")
+
+    # --- what it knows
+
+    def as_saver_def(self) -> Any:
+        """The SaverDef."""
+        return self.saver_def
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """The SaverDef, without `export_scope`; None for nodes outside of that scope."""
+        if export_scope is None:
+            return self.saver_def
+        names = ("filename_tensor_name", "save_tensor_name", "restore_op_name")
+        if not self.saver_def.filename_tensor_name.startswith(export_scope):
+            return None
+        found = message_class("SaverDef")()
+        found.CopyFrom(self.saver_def)
+        for name in names:
+            setattr(found, name, getattr(found, name).removeprefix(export_scope.rstrip("/") + "/"))
+        return found
+
+    @staticmethod
+    def from_proto(saver_def: Any, import_scope: str | None = None) -> Saver:
+        """The Saver of nodes that are in the graph."""
+        return Saver(saver_def=saver_def, name=import_scope)
+
+    @property
+    def last_checkpoints(self) -> list[str]:
+        """The checkpoints that are kept, the newest last."""
+        return [path for path, _ in self._last_checkpoints]
+
+    def set_last_checkpoints(self, last_checkpoints: Sequence[str]) -> None:
+        """Takes over checkpoints of before, as if none of them had a time."""
+        if not isinstance(last_checkpoints, list):
+            raise AssertionError
+        self._last_checkpoints = [(path, float("inf")) for path in last_checkpoints]
+
+    def set_last_checkpoints_with_time(self, last_checkpoints_with_time: Sequence[tuple[str, float]]) -> None:
+        """Takes over checkpoints of before, with their times in seconds since 1970."""
+        if not isinstance(last_checkpoints_with_time, list):
+            raise AssertionError
+        self._last_checkpoints = list(last_checkpoints_with_time)
+
+    def recover_last_checkpoints(self, checkpoint_paths: Sequence[str]) -> None:
+        """Takes over those checkpoints of before that are there."""
+        there = [path for path in checkpoint_paths if states.checkpoint_exists(path)]
+        self.set_last_checkpoints_with_time(list(zip(there, states.get_checkpoint_mtimes(there), strict=True)))
+
+    # --- saving
+
+    def save(
+        self,
+        sess: Any,
+        save_path: Any,
+        global_step: Any = None,
+        latest_filename: str | None = None,
+        meta_graph_suffix: str = "meta",
+        write_meta_graph: bool = True,
+        write_state: bool = True,
+        strip_default_attrs: bool = False,
+        save_debug_info: bool = False,
+    ) -> str | None:
+        """Writes a checkpoint; its prefix.  Raises TypeError for no session, ValueError for a path that can't be."""
+        if not self._is_built and not self._is_empty:
+            raise RuntimeError("`build()` should be called before save if defer_build==True")
+        state_file = latest_filename or STATE_FILE
+        save_path = os.fspath(save_path)
+        if os.path.split(state_file)[0]:
+            raise ValueError("'latest_filename' must not contain path components")
+        prefix = save_path
+        if global_step is not None:
+            if not isinstance(global_step, int):
+                global_step = tf.train.global_step(sess, global_step)
+            prefix = f"{save_path}-{global_step:08d}" if self._pad_step_number else f"{save_path}-{global_step}"
+        elif os.path.basename(save_path) == state_file and not self.saver_def.sharded:
+            raise ValueError(f"'latest_filename' collides with 'save_path': '{state_file}' and '{save_path}'")
+        if not isinstance(sess, tf.Session) and not hasattr(sess, "run"):
+            raise TypeError(f"'sess' must be a Session; {sess}")
+        directory = os.path.dirname(save_path)
+        if not self._is_empty:
+            try:
+                saved = sess.run(self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: prefix})
+            except errors.OpError as error:
+                if not os.path.isdir(directory or "."):
+                    raise ValueError(f"Parent directory of {save_path} doesn't exist, can't save.") from error
+                raise
+            path = saved.decode() if isinstance(saved, bytes) else str(saved)
+            if write_state:
+                self._keep(path, meta_graph_suffix)
+                states.update_checkpoint_state(
+                    directory,
+                    path,
+                    self.last_checkpoints,
+                    latest_filename=state_file,
+                    save_relative_paths=self._save_relative_paths,
+                )
+                self._delete_old(meta_graph_suffix)
+        if write_meta_graph:
+            with sess.graph.as_default():
+                self.export_meta_graph(f"{prefix}.{meta_graph_suffix}", strip_default_attrs=strip_default_attrs)
+        return None if self._is_empty else path
+
+    def _keep(self, path: str, meta_graph_suffix: str) -> None:
+        """Notes a checkpoint; those that are too many are to be deleted, unless one is due to be kept for good."""
+        if not self.saver_def.max_to_keep:
+            self._last_checkpoints = []
+            self._last_checkpoints.append((path, time.time()))
+            return
+        self._last_checkpoints = [item for item in self._last_checkpoints if item[0] != path]
+        self._last_checkpoints.append((path, time.time()))
+        if len(self._last_checkpoints) > self.saver_def.max_to_keep:
+            self._checkpoints_to_be_deleted.append(self._last_checkpoints.pop(0))
+
+    def _delete_old(self, meta_graph_suffix: str) -> None:
+        while self._checkpoints_to_be_deleted:
+            path, saved = self._checkpoints_to_be_deleted.pop(0)
+            if saved > self._next_checkpoint_time:
+                self._next_checkpoint_time += self.saver_def.keep_checkpoint_every_n_hours * 3600
+                continue
+            states.remove_checkpoint(path, self.saver_def.version, meta_graph_suffix)
+
+    def export_meta_graph(
+        self,
+        filename: str | None = None,
+        collection_list: Any = None,
+        as_text: bool = False,
+        export_scope: str | None = None,
+        clear_devices: bool = False,
+        clear_extraneous_savers: bool = False,
+        strip_default_attrs: bool = False,
+        save_debug_info: bool = False,
+    ) -> Any:
+        """Writes the graph, its collections and this Saver's SaverDef; the MetaGraphDef."""
+        from placesim.tf1.meta_graphs import export_meta_graph
+
+        return export_meta_graph(
+            filename=filename,
+            graph_def=None,
+            saver_def=self.saver_def,
+            collection_list=collection_list,
+            as_text=as_text,
+            export_scope=export_scope,
+            clear_devices=clear_devices,
+            clear_extraneous_savers=clear_extraneous_savers,
+            strip_default_attrs=strip_default_attrs,
+        )
+
+    # --- restoring
+
+    def restore(self, sess: Any, save_path: Any) -> None:
+        """Puts a checkpoint's values into the variables.
+
+        Raises ValueError for a path that is none, and NotFoundError or InvalidArgumentError for a graph that it does not fit.
+        """
+        if self._is_empty:
+            return
+        if save_path is None:
+            raise ValueError("Can't load save_path when it is None.")
+        path = os.fspath(save_path)
+        if not states.checkpoint_exists(path):
+            raise ValueError(f"The passed save_path is not a valid checkpoint: {path}")
+        tf.logging.info("Restoring parameters from %s", path)
+        try:
+            sess.run(self.saver_def.restore_op_name, {self.saver_def.filename_tensor_name: path})
+        except errors.NotFoundError as error:
+            raise _told(error, "a Variable name or other graph key that is missing from the checkpoint") from error
+        except errors.InvalidArgumentError as error:
+            raise _told(error, "a mismatch between the current graph and the graph from the checkpoint") from error
+
+
+def _told(error: errors.OpError, reason: str) -> errors.OpError:
+    kind: Any = type(error)
+    return kind(error.node_def, error.op, f"{_FAILED} {reason}. {_CHECK}\n\n{error.message}")  # type: ignore[no-any-return]

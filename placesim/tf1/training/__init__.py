@@ -1,0 +1,1 @@
+"""Running training: coordinators, queue runners, hooks, monitored sessions and supervisors."""
