@@ -154,10 +154,10 @@ def cond(
     false_fn = _one_of("false_fn", false_fn, "fn2", fn2)
     if is_version_2():
         raise not_there("cond with control flow v2", "tf.disable_control_flow_v2() gives Switch and Merge")
+    for word, function in (("true_fn", true_fn), ("false_fn", false_fn)):
+        if not callable(function):
+            raise TypeError(f"'{word}' must be callable.")
     with name_scope(name, "cond", [pred]):
-        for word, function in (("true_fn", true_fn), ("false_fn", false_fn)):
-            if not callable(function):
-                raise TypeError(f"'{word}' must be callable.")
         if isinstance(pred, bool):
             raise TypeError("'pred' must not be a Python bool.")
         return _build(convert_to_tensor(pred), true_fn, false_fn, strict)
