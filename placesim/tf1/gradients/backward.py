@@ -202,9 +202,9 @@ class _Walk:
                 started[op] = None
         self.queue.extend(started)
         if self.loops is not None:
-            for output in self.loops.process_unused_exits(self.pending, set(started)):
+            for output in self.loops.exits_out_of_reach(self.pending, set(started)):
                 if is_trainable(output):
-                    self._receive(output, self.loops.zeros_for_exit(output))
+                    self._receive(output, self.loops.zeros_of_exit(output))
                     self.queue.append(output.op)
         stop_ops = {x.op for x in self.stops}
         stop_ops |= {x.op for x in self.xs if not any(self.pending[tensor.op] > 0 for tensor in x.op.inputs)}
@@ -213,7 +213,7 @@ class _Walk:
             with self.colocated_with(op):
                 self._take(op, stop_ops)
         if self.loops is not None:
-            self.loops.post_process()
+            self.loops.close_unchanged()
 
     def _take(self, op: Operation, stop_ops: set[Operation]) -> None:
         loops = self.loops
@@ -288,7 +288,7 @@ class _Walk:
                 continue
             for output, is_used in self.loops.exits_due(tensor, self._has_gradients):
                 if not is_used and is_trainable(output):
-                    self._receive(output, self.loops.zeros_for_exit(output))
+                    self._receive(output, self.loops.zeros_of_exit(output))
                 self.queue.append(output.op)
 
     # --- what was received ---------------------------------------------------------------------------------------------------
