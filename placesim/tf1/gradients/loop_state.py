@@ -367,17 +367,16 @@ class LoopGradients:
             context = None if context is None else context.while_context
         return None if context is None else self._states.get(context)
 
-    def enter(self, op: Operation, before: bool) -> None:
-        """Enters the gradient's loop of an op's loop, if it has one."""
+    @contextmanager
+    def inside(self, op: Operation, before: bool) -> Iterator[None]:
+        """The gradient's loop of an op's loop, if it has one."""
         state = self._state(op, before)
-        if state is not None:
-            state.backward_loop.enter()
-
-    def exit(self, op: Operation, before: bool) -> None:
-        """Leaves it."""
-        state = self._state(op, before)
-        if state is not None:
-            state.backward_loop.leave()
+        if state is None:
+            yield
+            return
+        state.backward_loop.enter()
+        yield
+        state.backward_loop.leave()
 
     def is_loop_switch(self, op: Operation) -> bool:
         """Whether an op is the Switch of a loop, not of a conditional."""

@@ -303,20 +303,8 @@ def variable_op_scope(
     constraint: Any = None,
 ) -> variable_scope:
     """`tf.variable_scope` with its arguments in an older order."""
-    return variable_scope(
-        name_or_scope,
-        default_name=default_name,
-        values=values,
-        initializer=initializer,
-        regularizer=regularizer,
-        caching_device=caching_device,
-        partitioner=partitioner,
-        custom_getter=custom_getter,
-        reuse=reuse,
-        dtype=dtype,
-        use_resource=use_resource,
-        constraint=constraint,
-    )
+    settings = (initializer, regularizer, caching_device, partitioner, custom_getter, reuse, dtype, use_resource, constraint)
+    return variable_scope(name_or_scope, default_name, values, *settings)
 
 
 # --- get_variable ---------------------------------------------------------------------------------------------------
