@@ -122,7 +122,7 @@ def confusion_matrix(
 
     with name_scope(name, "confusion_matrix", (predictions, labels, num_classes, weights)):
         given = convert_named(labels=labels, predictions=predictions)
-        of_labels, of_predictions = remove_squeezable_dimensions(*given)
+        of_labels, of_predictions = remove_squeezable_dimensions(given[0], given[1])
         classes = {"predictions": cast(of_predictions, dtypes.int64), "labels": cast(of_labels, dtypes.int64)}
 
         def check(word: str, assertion: Any, *limit: Any, message: str) -> None:
