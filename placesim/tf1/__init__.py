@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -27,10 +29,13 @@ class _Shared(Namespace):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            own = sys.modules.get(f"{__name__}.{self._prefix}")
-            if name.startswith("__") or own is None or name not in vars(own):
+            # nothing else may have imported the module here yet
+            if name.startswith("__") or find_spec(f"{__name__}.{self._prefix}") is None:
                 raise
-            return vars(own)[name]
+            own = vars(import_module(f"{__name__}.{self._prefix}"))
+            if name not in own:
+                raise
+            return own[name]
 
 
 class _Api(ModuleType):

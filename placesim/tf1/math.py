@@ -38,7 +38,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Any:
         return gen("Add" if x.dtype is dtypes.string else "AddV2")(x, y, name=scope)
 
 
-def _add_dispatch(x: Any, y: Any, name: str | None = None) -> Any:
+def _sum(x: Any, y: Any, name: str | None = None) -> Any:
     """`x + y`."""
     return gen("Add" if x.dtype.base_dtype is dtypes.string else "AddV2")(x, y, name=name)
 
@@ -63,7 +63,7 @@ _DIVIDED_AS = {
 """What a true division of these types is done in; None: themselves."""
 
 
-def _truediv_python3(x: Any, y: Any, name: str | None = None) -> Any:
+def _true_quotient(x: Any, y: Any, name: str | None = None) -> Any:
     with name_scope(name, "truediv", [x, y]) as scope:
         x, y = _pair(x, y)
         dtype = _same_types(x, y)
@@ -76,7 +76,7 @@ def _truediv_python3(x: Any, y: Any, name: str | None = None) -> Any:
         return gen("RealDiv")(x, y, name=scope)
 
 
-def _div_python2(x: Any, y: Any, name: str | None = None) -> Any:
+def _quotient_by_type(x: Any, y: Any, name: str | None = None) -> Any:
     with name_scope(name, "div", [x, y]) as scope:
         x = convert_to_tensor(x, name="x")
         y = convert_to_tensor(y, x.dtype.base_dtype, name="y")
@@ -84,13 +84,13 @@ def _div_python2(x: Any, y: Any, name: str | None = None) -> Any:
         return gen("RealDiv" if dtype.is_floating or dtype.is_complex else "FloorDiv")(x, y, name=scope)
 
 
-div, truediv = _div_python2, _truediv_python3
+div, truediv = _quotient_by_type, _true_quotient
 
 
 def divide(x: Any, y: Any, name: str | None = None) -> Any:
     """`tf.divide`: `x / y`, in a scope of that name if one is given."""
     if name is not None:
-        return _truediv_python3(x, y, name)
+        return _true_quotient(x, y, name)
     if not hasattr(x, "_as_graph_element") and not isinstance(x, Tensor):
         x = convert_to_tensor(x, y.dtype.base_dtype if isinstance(y, Tensor) else None)
     return x / y
@@ -314,17 +314,13 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Any:
     real = convert_to_tensor(real, name="real")
     imag = convert_to_tensor(imag, name="imag")
     with name_scope(name, "Complex", [real, imag]) as scope:
-        kinds = (real.dtype, imag.dtype)
-        if kinds == (dtypes.float64, dtypes.float64):
-            result = dtypes.complex128
-        elif kinds == (dtypes.float32, dtypes.float32):
-            result = dtypes.complex64
-        else:
+        wide = {"float32": dtypes.complex64, "float64": dtypes.complex128}.get(real.dtype.name)
+        if wide is None or real.dtype != imag.dtype:
             raise TypeError(
-                f"The `real` and `imag` components have incorrect types: {kinds[0].name} {kinds[1].name}. They must be "
+                f"The `real` and `imag` components have incorrect types: {real.dtype.name} {imag.dtype.name}. They must be "
                 "consistent, and one of [tf.float32, tf.float64]"
             )
-        return gen("Complex")(real, imag, Tout=result, name=scope)
+        return gen("Complex")(real, imag, Tout=wide, name=scope)
 
 
 def _component(op: str, word: str) -> Any:

@@ -29,11 +29,11 @@ def _lazily(module: str, function: str) -> Binary:
 
 
 _BINARY: dict[str, tuple[str, Binary]] = {
-    "add": ("add", _lazily("math", "_add_dispatch")),
+    "add": ("add", _lazily("math", "_sum")),
     "sub": ("sub", _op("Sub")),
     "mul": ("mul", _op("Mul")),
-    "truediv": ("truediv", _lazily("math", "_truediv_python3")),
-    "div": ("div", _lazily("math", "_div_python2")),
+    "truediv": ("truediv", _lazily("math", "_true_quotient")),
+    "div": ("div", _lazily("math", "_quotient_by_type")),
     "floordiv": ("floordiv", _op("FloorDiv")),
     "mod": ("mod", _op("FloorMod")),
     "pow": ("pow", _op("Pow")),

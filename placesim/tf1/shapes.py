@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from placesim.runtime.shapes import Dims
+
+_UNKNOWN = object()
 
 
 class Dimension:
@@ -38,17 +41,10 @@ class Dimension:
         return "?" if self._value is None else str(self._value)
 
     def __eq__(self, other: object) -> Any:
-        try:
-            other = as_dimension(other)
-        except (TypeError, ValueError):
-            return NotImplemented
-        if self._value is None or other._value is None:
-            return None
-        return self._value == other._value
+        return self._with(other, operator.eq, unknown=None)
 
     def __ne__(self, other: object) -> Any:
-        found = self.__eq__(other)
-        return found if found is None or found is NotImplemented else not found
+        return self._with(other, operator.ne, unknown=None)
 
     def __bool__(self) -> bool:
         return bool(self._value)
@@ -80,42 +76,44 @@ class Dimension:
         self.assert_is_compatible_with(other)
         return Dimension(other._value if self._value is None else self._value)
 
-    def _with(self, other: Any, compute: Callable[[int, int], Any]) -> Any:
+    def _with(self, other: Any, compute: Callable[[int, int], Any], unknown: Any) -> Any:
+        """What is computed of two known sizes, else `unknown`; NotImplemented with what is no Dimension."""
         try:
-            other = as_dimension(other)
+            size = as_dimension(other).value
         except (TypeError, ValueError):
             return NotImplemented
-        if self._value is None or other._value is None:
-            return Dimension(None)
-        return Dimension(compute(self._value, other._value))
+        return unknown if None in (self._value, size) else compute(self._value, size)  # type: ignore[arg-type]
+
+    def _calculated(self, other: Any, compute: Callable[[int, int], int]) -> Any:
+        found = self._with(other, compute, unknown=_UNKNOWN)
+        return found if found is NotImplemented else Dimension(None if found is _UNKNOWN else found)
 
     def _compare(self, other: Any, compute: Callable[[int, int], bool]) -> Any:
-        other = as_dimension(other)
-        return None if self._value is None or other._value is None else compute(self._value, other._value)
+        return self._with(as_dimension(other), compute, unknown=None)
 
     def __add__(self, other: Any) -> Any:
-        return self._with(other, lambda a, b: a + b)
+        return self._calculated(other, operator.add)
 
     def __radd__(self, other: Any) -> Any:
         return self + other
 
     def __sub__(self, other: Any) -> Any:
-        return self._with(other, lambda a, b: a - b)
+        return self._calculated(other, operator.sub)
 
     def __rsub__(self, other: Any) -> Any:
-        return self._with(other, lambda a, b: b - a)
+        return self._calculated(other, lambda a, b: b - a)
 
     def __mul__(self, other: Any) -> Any:
-        return self._with(other, lambda a, b: a * b)
+        return self._calculated(other, operator.mul)
 
     def __rmul__(self, other: Any) -> Any:
         return self * other
 
     def __floordiv__(self, other: Any) -> Any:
-        return self._with(other, lambda a, b: a // b)
+        return self._calculated(other, operator.floordiv)
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return self._with(other, lambda a, b: b // a)
+        return self._calculated(other, lambda a, b: b // a)
 
     def __div__(self, other: Any) -> Any:
         return self // other
@@ -127,22 +125,22 @@ class Dimension:
         raise TypeError(f"unsupported operand type(s) for /: '{type(other).__name__}' and 'Dimension', please use // instead")
 
     def __mod__(self, other: Any) -> Any:
-        return self._with(other, lambda a, b: a % b)
+        return self._calculated(other, operator.mod)
 
     def __rmod__(self, other: Any) -> Any:
-        return self._with(other, lambda a, b: b % a)
+        return self._calculated(other, lambda a, b: b % a)
 
     def __lt__(self, other: Any) -> Any:
-        return self._compare(other, lambda a, b: a < b)
+        return self._compare(other, operator.lt)
 
     def __le__(self, other: Any) -> Any:
-        return self._compare(other, lambda a, b: a <= b)
+        return self._compare(other, operator.le)
 
     def __gt__(self, other: Any) -> Any:
-        return self._compare(other, lambda a, b: a > b)
+        return self._compare(other, operator.gt)
 
     def __ge__(self, other: Any) -> Any:
-        return self._compare(other, lambda a, b: a >= b)
+        return self._compare(other, operator.ge)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Dimension, (self._value,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from placesim.tf1.conversion import convert_to_tensor
@@ -202,9 +202,9 @@ class _Walk:
                 started[op] = None
         self.queue.extend(started)
         if self.loops is not None:
-            for output in self.loops.process_unused_exits(self.pending, set(started)):
+            for output in self.loops.exits_out_of_reach(self.pending, set(started)):
                 if is_trainable(output):
-                    self._receive(output, self.loops.zeros_for_exit(output))
+                    self._receive(output, self.loops.zeros_of_exit(output))
                     self.queue.append(output.op)
         stop_ops = {x.op for x in self.stops}
         stop_ops |= {x.op for x in self.xs if not any(self.pending[tensor.op] > 0 for tensor in x.op.inputs)}
@@ -213,15 +213,11 @@ class _Walk:
             with self.colocated_with(op):
                 self._take(op, stop_ops)
         if self.loops is not None:
-            self.loops.post_process()
+            self.loops.close_unchanged()
 
     def _take(self, op: Operation, stop_ops: set[Operation]) -> None:
-        loops = self.loops
-        if loops is not None:
-            loops.enter(op, before=True)
-        out_grads = self._aggregated(op)
-        if loops is not None:
-            loops.exit(op, before=True)
+        with self._loop_of(op, before=True):
+            out_grads = self._aggregated(op)
         function = None
         has_gradients = any(grad is not None and grad != [] for grad in out_grads)
         calls = op.type in self.graph.functions
@@ -231,19 +227,20 @@ class _Walk:
             except LookupError:
                 if not calls:
                     raise LookupError(_NO_GRADIENT.format(op=op)) from None
-        if loops is not None:
-            loops.enter(op, before=False)
-        if has_gradients and (function is not None or (calls and op not in stop_ops)):
-            in_grads = self._differentiate(op, function, out_grads)
-        else:
-            in_grads = [None] * len(op.inputs)
-        for index, (tensor, grad) in enumerate(zip(op.inputs, in_grads, strict=True)):
-            if grad is not None:
-                _check_shape(op, index, tensor, grad)
-                self._receive(tensor, grad)
-        if loops is not None:
-            loops.exit(op, before=False)
+        with self._loop_of(op, before=False):
+            if has_gradients and (function is not None or (calls and op not in stop_ops)):
+                in_grads = self._differentiate(op, function, out_grads)
+            else:
+                in_grads = [None] * len(op.inputs)
+            for index, (tensor, grad) in enumerate(zip(op.inputs, in_grads, strict=True)):
+                if grad is not None:
+                    _check_shape(op, index, tensor, grad)
+                    self._receive(tensor, grad)
         self._release_inputs(op)
+
+    def _loop_of(self, op: Operation, before: bool) -> AbstractContextManager[None]:
+        """The loop that an op's gradient is made in, or what it has received is added up in."""
+        return nullcontext() if self.loops is None else self.loops.inside(op, before)
 
     def _differentiate(self, op: Operation, function: GradientFunction | None, out_grads: list[Any]) -> list[Any]:
         for index, grad in enumerate(out_grads):
@@ -288,7 +285,7 @@ class _Walk:
                 continue
             for output, is_used in self.loops.exits_due(tensor, self._has_gradients):
                 if not is_used and is_trainable(output):
-                    self._receive(output, self.loops.zeros_for_exit(output))
+                    self._receive(output, self.loops.zeros_of_exit(output))
                 self.queue.append(output.op)
 
     # --- what was received ---------------------------------------------------------------------------------------------------

@@ -105,12 +105,12 @@ def _merge_gradient(op: Any, grad: Any, _: Any) -> list[Any]:
         state = None if loop is None else getattr(loop.while_context, "grad_state", None)
         if state is not None:
             # In a loop the predicate of each iteration is what counts.
-            found = state.history.get(pred)
+            found = state.stand_ins.get(pred)
             if found is None:
-                state.grad_context.leave()
-                history = state.accumulate(pred)
-                state.grad_context.enter()
-                found = state.history[pred] = state.pop(history, pred)
+                state.backward_loop.leave()
+                history = state.record(pred)
+                state.backward_loop.enter()
+                found = state.stand_ins[pred] = state.recall(history, pred)
             pred = found
         return _switched(grad, pred, "cond_grad")
     conditions = [tf.equal(op.outputs[1], index) for index in range(len(op.inputs))]

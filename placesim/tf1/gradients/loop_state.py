@@ -56,30 +56,29 @@ class GradLoopState:
     def __init__(self, forward: WhileContext, outer: GradLoopState | None) -> None:
         self.forward_context = forward
         self.outer = outer
-        self.forward_exits = list(forward.exits)
-        self.grad_context: Any = None
-        self.pending_exits = len(forward.exits)
-        self.deferred_exits: list[Tensor] = []
-        self.unused_exits: list[Tensor] = []
-        self.history: dict[Tensor, Tensor] = {}
+        self.exits = list(forward.exits)
+        self.backward_loop: Any = None
+        self.exits_awaited = len(self.exits)
+        self.ready_exits: list[Tensor] = []
+        self.idle_exits: list[Tensor] = []
+        self.stand_ins: dict[Tensor, Tensor] = {}
         self.switches: dict[Operation, Tensor] = {}
-        self._grad_sync: Operation | None = None
-        self._forward_sync: Operation | None = None
+        self._barriers: dict[str, Operation] = {}
         outer_forward = outer.forward_context if outer is not None else forward.outer
         with _inside(outer_forward):
-            count, self.forward_index = self._count_forward(forward, outer)
+            count, self.next_index = self._count_forward(forward, outer)
         if outer is not None:
             assert outer_forward is not None
             outer_forward.known.add(count)
-            history = outer.accumulate(count)
-            with _inside(outer.grad_context):
-                self.grad_context = self._grad_loop(forward)
-                real_count = outer.pop(history, count)
-                self.grad_index = self._count_backward(self.grad_context, real_count, outer)
+            history = outer.record(count)
+            with _inside(outer.backward_loop):
+                self.backward_loop = self._grad_loop(forward)
+                real_count = outer.recall(history, count)
+                self.next_countdown = self._count_backward(self.backward_loop, real_count, outer)
         else:
             with _inside(outer_forward):
-                self.grad_context = self._grad_loop(forward)
-                self.grad_index = self._count_backward(self.grad_context, count, None)
+                self.backward_loop = self._grad_loop(forward)
+                self.next_countdown = self._count_backward(self.backward_loop, count, None)
 
     def _grad_loop(self, forward: WhileContext) -> WhileContext:
         return WhileContext(
@@ -97,7 +96,7 @@ class GradLoopState:
         start = constant(0, name="f_count")
         if outer is not None:
             # The pushes of one execution of an inner loop come before those of the next.
-            start.op._add_control_input(outer.forward_index.op.inputs[0].op)
+            start.op._add_control_input(outer.next_index.op.inputs[0].op)
         with _inside(loop):
             loop.known.add(start)
             entered = _enter(start, loop, "f_count")
@@ -132,121 +131,105 @@ class GradLoopState:
             final = gen("Exit")(when_false, name="b_count")
             loop.exits.append(final)
             if outer is not None:
-                outer.grad_sync._add_control_input(final.op)
+                outer._pops_done._add_control_input(final.op)
             loop.leave_results([final])
         return following  # type: ignore[no-any-return]
 
-    @property
-    def grad_sync(self) -> Operation:
-        """What all pops of an iteration come before."""
-        if self._grad_sync is None:
+    def _barrier(self, name: str, loop: WhileContext, following: Tensor) -> Operation:
+        """An op that the next iteration of a loop comes after; made when it is first asked for."""
+        if name not in self._barriers:
             with control_dependencies(None):
-                self._grad_sync = gen("ControlTrigger")(name="b_sync")
-            self._grad_sync._set_control_flow_context(self.grad_context)
-            self.grad_index.op._add_control_input(self._grad_sync)
-            if self.grad_context.outer is not None:
-                self.grad_context.outer.add_inner_op(self._grad_sync)
-        return self._grad_sync
+                made = self._barriers[name] = gen("ControlTrigger")(name=name)
+            made._set_control_flow_context(loop)
+            following.op._add_control_input(made)
+            if loop is self.backward_loop and loop.outer is not None:
+                loop.outer.add_inner_op(made)
+        return self._barriers[name]
 
     @property
-    def forward_sync(self) -> Operation:
+    def _pushes_done(self) -> Operation:
         """What all pushes out of a conditional's branch come before."""
-        if self._forward_sync is None:
-            with control_dependencies(None):
-                self._forward_sync = gen("ControlTrigger")(name="f_sync")
-            self._forward_sync._set_control_flow_context(self.forward_context)
-            self.forward_index.op._add_control_input(self._forward_sync)
-        return self._forward_sync
+        return self._barrier("f_sync", self.forward_context, self.next_index)
+
+    @property
+    def _pops_done(self) -> Operation:
+        """What all pops of an iteration come before."""
+        return self._barrier("b_sync", self.backward_loop, self.next_countdown)
 
     # --- what is recorded --------------------------------------------------------------------------------------------------
 
-    def accumulate(self, value: Tensor, dead_branch: bool = False) -> Tensor:
+    def record(self, value: Tensor, dead_branch: bool = False) -> Tensor:
         """A stack on which the forward loop pushes a tensor in each iteration."""
         current = get_default_graph()._control_flow_context
         with control_dependencies(None):
             with _inside(current), colocate_with(value):
                 limit = constant(-1, "int32")
                 stack = gen("StackV2")(max_size=limit, elem_type=value.dtype.base_dtype, name="f_acc")
-            forward = self.forward_context
-            entered = forward.add_value(stack)
-            value_context = output_context(value.op)
-            if value_context is forward:
-                with _inside(forward):
-                    pushed = gen("StackPushV2")(entered, value, swap_memory=forward.swap_memory)
-                self.forward_index.op._add_control_input(pushed.op)
-            else:
-                if not isinstance(value_context, CondContext):
-                    raise TypeError(f"value_ctxt is not a CondContext: {value_context}")
-                with _inside(value_context.outer if dead_branch else value_context):
-                    pushed = gen("StackPushV2")(entered, value, swap_memory=forward.swap_memory)
-                if dead_branch:
-                    pushed.op._set_control_flow_context(value_context)
-                self.forward_sync._add_control_input(pushed.op)
-            pushed.op._add_control_input(self.forward_index.op.inputs[0].op)
+            entered = self.forward_context.add_value(stack)
+            home: Any = output_context(value.op)
+            in_branch = home is not self.forward_context
+            if in_branch and not isinstance(home, CondContext):
+                raise TypeError(f"value_ctxt is not a CondContext: {home}")
+            is_dead = in_branch and dead_branch
+            with _inside(home.outer if is_dead else home):
+                pushed = gen("StackPushV2")(entered, value, swap_memory=self.forward_context.swap_memory)
+            if is_dead:
+                pushed.op._set_control_flow_context(home)
+            later = self._pushes_done if in_branch else self.next_index.op
+            later._add_control_input(pushed.op)
+            pushed.op._add_control_input(self.next_index.op.inputs[0].op)
         return stack  # type: ignore[no-any-return]
 
-    def pop(self, stack: Tensor, value: Tensor, dead_branch: bool = False) -> Tensor:
+    def recall(self, stack: Tensor, value: Tensor, dead_branch: bool = False) -> Tensor:
         """What the forward loop pushed, in the gradient's loop: the last first."""
-        stack_context = stack.op._get_control_flow_context()
-        branch_context = None
-        context = value.op._get_control_flow_context()
-        while context is not None and context is not stack_context:
-            if isinstance(context, CondContext):
-                branch_context = context
-                break
-            context = context.outer
-        with control_dependencies(None), _inside(self.grad_context):
-            if branch_context is not None:
+        branch = _branch_between(value.op, stack.op)
+        with control_dependencies(None), _inside(self.backward_loop):
+            if branch is not None:
                 # Only the branch that ran has pushed.
-                state: GradLoopState | None = self
-                pred = None
-                while pred is None and state is not None:
-                    pred = state.history.get(branch_context.pred)
-                    state = state.outer
-                branch = 1 - branch_context.branch if dead_branch else branch_context.branch
-                stack = switch_colocated(stack, branch_context.pred if pred is None else pred)[branch]
+                side = 1 - branch.branch if dead_branch else branch.branch
+                stack = switch_colocated(stack, self._condition(branch.pred))[side]
             popped = gen("StackPopV2")(stack, value.dtype.base_dtype)
             popped.set_shape(value.shape)
-        if self.grad_context.parallel_iterations > 1:
-            self.grad_sync._add_control_input(popped.op)
+        if self.backward_loop.parallel_iterations > 1:
+            self._pops_done._add_control_input(popped.op)
         return popped  # type: ignore[no-any-return]
+
+    def _condition(self, pred: Tensor) -> Tensor:
+        """What stands for a condition in the gradient's loop or one around it; else the condition."""
+        state: GradLoopState | None = self
+        while state is not None:
+            if pred in state.stand_ins:
+                return state.stand_ins[pred]
+            state = state.outer
+        return pred
 
     def real_value(self, value: Tensor) -> Tensor:
         """What stands in the gradient's loop for a tensor of the forward loop."""
-        found = self.history.get(value)
-        if found is not None:
-            return found
-        current, state = value, self
-        history = None
-        while True:
-            if is_loop_constant(_enter_of(current)):
-                # What a loop does not change is read from outside.
-                current = _enter_of(current).inputs[0]
-                if state.outer is None:
-                    found = self.grad_context.add_value(current)
-                    break
-                state = state.outer
-            elif current.op.type == "Const":
-                found = constant(constant_value(current), dtype=current.dtype)
-                break
-            else:
-                self.grad_context.leave()
-                history = state.accumulate(current)
-                self.grad_context.enter()
-                break
-        if found is None:
-            assert history is not None
-            found = state.pop(history, current)
-            if state is not self:
-                found = self.grad_context.add_value(found)
-        self.history[value] = found
-        return found
+        if value not in self.stand_ins:
+            self.stand_ins[value] = self._new_stand_in(value)
+        return self.stand_ins[value]
+
+    def _new_stand_in(self, value: Tensor) -> Tensor:
+        state, source = self, value
+        # What a loop does not change is read from outside, of as many loops as that holds for.
+        while is_loop_constant(enter := _enter_of(source)):
+            source = enter.inputs[0]
+            if state.outer is None:
+                return self.backward_loop.add_value(source)  # type: ignore[no-any-return]
+            state = state.outer
+        if source.op.type == "Const":
+            return constant(constant_value(source), dtype=source.dtype)
+        self.backward_loop.leave()
+        stack = state.record(source)
+        self.backward_loop.enter()
+        found = state.recall(stack, source)
+        return found if state is self else self.backward_loop.add_value(found)
 
     # --- what is summed up ----------------------------------------------------------------------------------------------------
 
     def sum_up(self, op: Operation, grad: Any) -> Any:
         """The sum, over all iterations, of the gradients of what the loop does not change."""
-        loop = self.grad_context
+        loop = self.backward_loop
         if isinstance(grad, IndexedSlices):
             return self._sum_up_slices(op, grad)
         loop.leave()
@@ -271,20 +254,20 @@ class GradLoopState:
 
     def _zeros_outside(self, value: Tensor, dtype: Any) -> Tensor:
         """Zeros of a shape that only the forward pass tells, made outside the gradient's loop."""
-        outer = self.grad_context.outer
+        outer = self.backward_loop.outer
         if isinstance(outer, WhileContext) and outer.grad_state is not None:
             assert self.outer is not None
             with _inside(self.forward_context.outer):
                 shape = gen("Shape")(value)
-            history = self.outer.accumulate(shape)
+            history = self.outer.record(shape)
             with _inside(outer):
-                return tf.zeros(self.outer.pop(history, shape), dtype)  # type: ignore[no-any-return]
+                return tf.zeros(self.outer.recall(history, shape), dtype)  # type: ignore[no-any-return]
         with _inside(outer):
             shape = _shape_of(value)
             return tf.zeros(shape, dtype)  # type: ignore[no-any-return]
 
     def _sum_up_slices(self, op: Operation, grad: IndexedSlices) -> IndexedSlices:
-        loop = self.grad_context
+        loop = self.backward_loop
         values, indices, dense_shape = grad.values, grad.indices, grad.dense_shape
         loop.leave()
         with _inside(loop.outer):
@@ -309,16 +292,28 @@ class GradLoopState:
         loop.enters.extend(entered)
         merged = [_merge([tensor, tensor], "b_acc") for tensor in entered]
         switched = [gen("Switch")(tensor, loop.condition) for tensor in merged]
-        sums = [tf.concat([so_far[1], new], 0) for so_far, new in zip(switched[:2], [indices, values], strict=True)]
+        so_far = [pair[1] for pair in switched]
+        longer = [tf.concat([so_far[0], indices], 0), tf.concat([so_far[1], values], 0)]
         if dense_shape is not None:
-            sums.append(tf.maximum(dense_shape, switched[2][1]))
-        following = [gen("NextIteration")(tensor) for tensor in sums]
+            longer.append(tf.maximum(dense_shape, so_far[2]))
+        following = [gen("NextIteration")(tensor) for tensor in longer]
         for tensor, update in zip(merged, following, strict=True):
             tensor.op._update_input(1, update)
         exits = [gen("Exit")(pair[0], name="b_acc") for pair in switched]
         loop.exits.extend(exits)
         loop.leave_results(exits)
         return IndexedSlices(exits[1], exits[0], exits[2] if dense_shape is not None else None)
+
+
+def _branch_between(op: Operation, stack: Operation) -> CondContext | None:
+    """The innermost branch of a conditional that an op is in, if it is not the stack's context nor around it."""
+    end: Any = stack._get_control_flow_context()
+    context: Any = op._get_control_flow_context()
+    while context is not None and context is not end:
+        if isinstance(context, CondContext):
+            return context
+        context = context.outer
+    return None
 
 
 def _shape_of(value: Tensor) -> Any:
@@ -357,7 +352,7 @@ class LoopGradients:
             return
         outer = None if loop.outer is None else loop.outer.while_context
         state = self._states[loop] = GradLoopState(loop, None if outer is None else self._states.get(outer))
-        for tensor in state.forward_exits:
+        for tensor in state.exits:
             if tensor.op not in between:
                 between[tensor.op] = None
                 ops.append(tensor.op)
@@ -372,36 +367,33 @@ class LoopGradients:
             context = None if context is None else context.while_context
         return None if context is None else self._states.get(context)
 
-    def enter(self, op: Operation, before: bool) -> None:
-        """Enters the gradient's loop of an op's loop, if it has one."""
+    @contextmanager
+    def inside(self, op: Operation, before: bool) -> Iterator[None]:
+        """The gradient's loop of an op's loop, if it has one."""
         state = self._state(op, before)
-        if state is not None:
-            state.grad_context.enter()
-
-    def exit(self, op: Operation, before: bool) -> None:
-        """Leaves it."""
-        state = self._state(op, before)
-        if state is not None:
-            state.grad_context.leave()
+        if state is None:
+            yield
+            return
+        state.backward_loop.enter()
+        yield
+        state.backward_loop.leave()
 
     def is_loop_switch(self, op: Operation) -> bool:
         """Whether an op is the Switch of a loop, not of a conditional."""
         return op.type in SWITCHES and isinstance(op._control_flow_context, WhileContext)
 
-    def process_unused_exits(self, pending: dict[Operation, int], started: set[Operation]) -> list[Tensor]:
-        """Exits that no y depends on, of loops all of whose exits are so far."""
+    def exits_out_of_reach(self, pending: dict[Operation, int], started: set[Operation]) -> list[Tensor]:
+        """The exits that no y depends on, of the loops that have no others but those that are ys themselves."""
         found: list[Tensor] = []
         for state in self._states.values():
-            for tensor in state.forward_exits:
-                if pending[tensor.op] == 0:
-                    state.pending_exits -= 1
-                    if tensor.op not in started:
-                        state.unused_exits.append(tensor)
-                    if state.pending_exits == 0:
-                        found.extend(state.unused_exits)
-            for tensor in state.forward_context.enters:
-                if pending[tensor.op] == 0:
-                    pending[tensor.op] = 1
+            idle = [tensor for tensor in state.exits if not pending[tensor.op]]
+            state.idle_exits += [tensor for tensor in idle if tensor.op not in started]
+            state.exits_awaited -= len(idle)
+            if idle and not state.exits_awaited:
+                found += state.idle_exits
+            # The gradient of a gradient goes through a loop's inputs even where no y depends on them.
+            for enter in state.forward_context.enters:
+                pending[enter.op] = pending[enter.op] or 1
         return found
 
     def exits_due(self, tensor: Tensor, has_gradients: Callable[[Operation], bool]) -> list[tuple[Tensor, bool]]:
@@ -411,15 +403,16 @@ class LoopGradients:
         """
         state = self._state(tensor.op, before=False)
         assert state is not None
-        state.deferred_exits.append(tensor)
-        state.pending_exits -= 1
-        if state.pending_exits != 0:
+        state.ready_exits.append(tensor)
+        state.exits_awaited -= 1
+        if state.exits_awaited:
             return []
-        used = [output for output in state.deferred_exits if has_gradients(output.op)]
-        state.unused_exits.extend(output for output in state.deferred_exits if output not in used)
-        return [(output, True) for output in used] + [(output, not used) for output in state.unused_exits]
+        used: list[Tensor] = []
+        for ready in state.ready_exits:
+            (used if has_gradients(ready.op) else state.idle_exits).append(ready)
+        return [*((ready, True) for ready in used), *((idle, not used) for idle in state.idle_exits)]
 
-    def zeros_for_exit(self, output: Tensor) -> Any:
+    def zeros_of_exit(self, output: Tensor) -> Any:
         """The gradient of a loop's result that nothing was asked of."""
         loop: Any = output.op._control_flow_context
         outer_loop = None if loop.outer is None else loop.outer.while_context
@@ -429,13 +422,13 @@ class LoopGradients:
                 return tf.zeros(output.shape.as_list(), output.dtype)
             return tf.zeros_like(output, optimize=False)
         if _known(output):
-            with _inside(state.grad_context):
+            with _inside(state.backward_loop):
                 return tf.zeros(output.shape.as_list(), output.dtype)
         with _inside(loop.outer):
             shape = gen("Shape")(output)
-        history = state.accumulate(shape)
-        with _inside(state.grad_context):
-            return tf.zeros(state.pop(history, shape), output.dtype)
+        history = state.record(shape)
+        with _inside(state.backward_loop):
+            return tf.zeros(state.recall(history, shape), output.dtype)
 
     def zeros_like_output(self, op: Operation, index: int) -> Any:
         """The gradient of an op's output that nothing was asked of; None of a loop's Switch."""
@@ -454,7 +447,7 @@ class LoopGradients:
             else:
                 result = constant(0, shape=output.shape, dtype=output.dtype)
             if is_dead:
-                pred = state.history[context.pred]
+                pred = state.stand_ins[context.pred]
                 result = switch_colocated(result, pred)[1 - context.branch]
             return result
         if is_dead:
@@ -466,15 +459,15 @@ class LoopGradients:
         else:
             with _inside(context):
                 shape = gen("Shape")(output)
-        state.grad_context.leave()
-        history = state.accumulate(shape, dead_branch=is_dead)
-        state.grad_context.enter()
-        return tf.zeros(state.pop(history, shape, is_dead), output.dtype)
+        state.backward_loop.leave()
+        history = state.record(shape, dead_branch=is_dead)
+        state.backward_loop.enter()
+        return tf.zeros(state.recall(history, shape, is_dead), output.dtype)
 
-    def post_process(self) -> None:
+    def close_unchanged(self) -> None:
         """Where a loop's variable does not depend on its value before, all gradients but the last are zeros."""
         for state in self._states.values():
-            loop = state.grad_context
+            loop = state.backward_loop
             for merged in state.switches.values():
                 if merged.op.inputs[0] is not merged.op.inputs[1]:
                     continue

@@ -47,13 +47,21 @@ def _segment_extreme(op: Any, grad: Any) -> list[Any]:
     return [tf.where_v2(chosen, _rows_of(shared, ids), zeros), None]
 
 
+def _without_zeros(family: str, data: Any, grad: Any, *segments: Any) -> tuple[Any, Any, Any, Any]:
+    """Where the data is zero, the data with ones there, the gradient, and the products of that data.
+
+    The gradient is zero for a segment of several zeros: each of its elements has a zero beside it.
+    """
+    is_zero = tf.equal(data, 0)
+    how_many = gen(family + "Sum")(tf.cast(is_zero, "int32"), *segments)
+    grad = tf.where_v2(tf.greater(how_many, 1), tf.zeros_like(grad), grad)
+    filled = tf.where_v2(is_zero, tf.ones_like(data), data)
+    return is_zero, filled, grad, gen(family + "Prod")(filled, *segments)
+
+
 def _segment_product(op: Any, grad: Any) -> list[Any]:
     data, ids = op.inputs
-    is_zero = tf.equal(data, 0)
-    zeros = gen("SegmentSum")(tf.cast(is_zero, "int32"), ids)
-    grad = tf.where_v2(tf.greater(zeros, 1), tf.zeros_like(grad), grad)
-    without = tf.where_v2(is_zero, tf.ones_like(data), data)
-    products_without = gen("SegmentProd")(without, ids)
+    is_zero, without, grad, products_without = _without_zeros("Segment", data, grad, ids)
     all_rows = _rows_of(op.outputs[0], ids)
     rows_without = _rows_of(products_without, ids)
     partial = tf.where_v2(is_zero, rows_without, all_rows / without)
@@ -92,11 +100,7 @@ def _unsorted_extreme(op: Any, grad: Any) -> list[Any]:
 
 def _unsorted_product(op: Any, grad: Any) -> list[Any]:
     data, ids, count = op.inputs
-    is_zero = tf.equal(data, 0)
-    zeros = gen("UnsortedSegmentSum")(tf.cast(is_zero, "int32"), ids, count)
-    grad = tf.where_v2(tf.greater(zeros, 1), tf.zeros_like(grad), grad)
-    without = tf.where_v2(is_zero, tf.ones_like(data), data)
-    products_without = gen("UnsortedSegmentProd")(without, ids, count)
+    is_zero, _, grad, products_without = _without_zeros("UnsortedSegment", data, grad, ids, count)
     ids_or_zero = tf.maximum(ids, tf.zeros_like(ids))
     all_rows = _rows_of(op.outputs[0], ids_or_zero)
     rows_without = _rows_of(products_without, ids_or_zero)

@@ -63,15 +63,21 @@ class ExponentialMovingAverage:
                     self._averages[id(variable)] = self._new(variable)
                     self._kept.append(variable)
         with tf.name_scope(self._name) as scope:
-            decay = tf.convert_to_tensor(self._decay, dtype=tf.float32, name="decay")
-            if self._num_updates is not None:
-                count = tf.cast(self._num_updates, tf.float32, name="num_updates")
-                decay = tf.minimum(decay, (1.0 + count) / (10.0 + count))
+            decay = self._current_decay()
             updates = [
                 assign_moving_average(average, variable, decay, zero_debias=id(average) in self._from_zero)
                 for variable, average in ((variable, self._averages[id(variable)]) for variable in variables)
             ]
             return tf.group(*updates, name=scope)
+
+    def _current_decay(self) -> Any:
+        """The decay as a tensor; with a number of updates it starts low."""
+        asked = tf.convert_to_tensor(self._decay, dtype=tf.float32, name="decay")
+        if self._num_updates is None:
+            return asked
+        steps = tf.cast(self._num_updates, tf.float32, name="num_updates")
+        early = (1.0 + steps) / (10.0 + steps)
+        return tf.minimum(asked, early)
 
     def _new(self, variable: Any) -> Any:
         if isinstance(variable, Variable):

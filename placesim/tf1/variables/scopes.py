@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import enum
 import functools
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.dtypes import as_dtype
 from placesim.tf1.graph import get_default_graph
-from placesim.tf1.shapes import TensorShape
-from placesim.tf1.tensor import Tensor
-from placesim.tf1.variables.initializers import GlorotUniform, Zeros
-from placesim.tf1.variables.partitioned import PartitionedVariable, PartitionInfo, partition, slices
-from placesim.tf1.variables.regularization import RegularizationLoss
-from placesim.tf1.variables.variable import (
-    SaveSliceInfo,
-    Variable,
-    VariableAggregation,
-    VariableSynchronization,
-    check_collections,
-    create_variable,
-)
+from placesim.tf1.variables.store import VariableStore
+from placesim.tf1.variables.variable import VariableAggregation, VariableSynchronization
 
 
 class _ReuseMode(enum.Enum):
@@ -35,7 +22,6 @@ AUTO_REUSE = _ReuseMode.AUTO_REUSE
 """`reuse=AUTO_REUSE`: a variable that is there is taken, one that is not is made."""
 _INHERITED = ("initializer", "regularizer", "caching_device", "partitioner", "dtype", "use_resource")
 """The settings that a scope takes from the one around it, or from the scope object that it reopens."""
-_FORWARDED = ("validate_shape", "synchronization", "aggregation", "trainable", "collections", "constraint")
 
 
 class VariableScope:
@@ -303,20 +289,8 @@ def variable_op_scope(
     constraint: Any = None,
 ) -> variable_scope:
     """`tf.variable_scope` with its arguments in an older order."""
-    return variable_scope(
-        name_or_scope,
-        default_name=default_name,
-        values=values,
-        initializer=initializer,
-        regularizer=regularizer,
-        caching_device=caching_device,
-        partitioner=partitioner,
-        custom_getter=custom_getter,
-        reuse=reuse,
-        dtype=dtype,
-        use_resource=use_resource,
-        constraint=constraint,
-    )
+    settings = (initializer, regularizer, caching_device, partitioner, custom_getter, reuse, dtype, use_resource, constraint)
+    return variable_scope(name_or_scope, default_name, values, *settings)
 
 
 # --- get_variable ---------------------------------------------------------------------------------------------------
@@ -417,265 +391,6 @@ def get_local_variable(
         synchronization,
         aggregation,
     )
-
-
-class VariableStore:
-    """The variables that `get_variable` made, by full name."""
-
-    def __init__(self) -> None:
-        self.variables: dict[str, Variable] = {}
-        self.partitioned: dict[str, PartitionedVariable] = {}
-
-    def get(self, scope: VariableScope, name: str | None, arguments: dict[str, Any]) -> Any:
-        """A variable of a scope, or named as it; `arguments` as `get_variable`'s, settings that are None being the scope's."""
-        arguments = dict(arguments)
-        for setting in ("regularizer", "caching_device", "partitioner", "custom_getter", "reuse", "use_resource"):
-            if arguments[setting] is None:
-                arguments[setting] = getattr(scope, setting)
-        full = scope.name if name is None else scope.name + "/" + name if scope.name else name
-        with tf.name_scope(None):
-            self._check_initial_value(arguments)
-            for setting in ("initializer", "constraint", "dtype"):
-                if arguments[setting] is None:
-                    arguments[setting] = getattr(scope, setting)
-            getter = arguments.pop("custom_getter")
-            arguments["dtype"] = as_dtype(arguments["dtype"]).base_dtype
-            _settle_roles(full, arguments)
-            if getter is None:
-                return self.find_or_make(full, **arguments)
-            if not callable(getter):
-                raise ValueError(f"Passed a custom_getter which is not callable: {getter}")
-            if not _takes(getter, "constraint"):
-                del arguments["constraint"]
-            return getter(getter=self.find_or_make, name=full, **arguments)
-
-    @staticmethod
-    def _check_initial_value(arguments: dict[str, Any]) -> None:
-        value, dtype = arguments["initializer"], arguments["dtype"]
-        if value is None or callable(value) or dtype is None:
-            return
-        found = tf.convert_to_tensor(value).dtype.base_dtype
-        if found != as_dtype(dtype):
-            raise ValueError(f"Initializer type '{found!r}' and explicit dtype '{as_dtype(dtype)!r}' don't match.")
-
-    def find_or_make(
-        self,
-        name: str,
-        shape: Any = None,
-        dtype: Any = None,
-        initializer: Any = None,
-        regularizer: Any = None,
-        reuse: Any = None,
-        trainable: bool | None = None,
-        collections: Any = None,
-        caching_device: Any = None,
-        partitioner: Any = None,
-        validate_shape: bool = True,
-        use_resource: bool | None = None,
-        constraint: Any = None,
-        synchronization: Any = VariableSynchronization.AUTO,
-        aggregation: Any = VariableAggregation.NONE,
-    ) -> Any:
-        """What a custom getter gets as its getter: the variable of a full name, whole or in parts."""
-        dtype = tf.float32 if dtype is None else dtype
-        rest = {
-            "regularizer": regularizer,
-            "reuse": reuse,
-            "trainable": trainable,
-            "collections": collections,
-            "caching_device": caching_device,
-            "validate_shape": validate_shape,
-            "use_resource": use_resource,
-            "constraint": constraint,
-            "synchronization": synchronization,
-            "aggregation": aggregation,
-        }
-        is_scalar = isinstance(shape, (list, tuple)) and not shape
-        if partitioner is not None and not is_scalar:
-            if not callable(partitioner):
-                raise ValueError(f"Partitioner must be callable, but received: {partitioner}")
-            with tf.name_scope(None):
-                return self._partitioned(name, shape, dtype, initializer, partitioner, rest)
-        if reuse is True and partitioner is None and name in self.partitioned:
-            return self._partitioned(name, shape, dtype, initializer, None, rest)
-        if f"{name}/part_0" in self.variables:
-            raise ValueError(
-                "No partitioner was provided, but a partitioned version of the variable was found: "
-                f"{name}/part_0. Perhaps a variable of the same name was already created with partitioning?"
-            )
-        return self._single(name, shape, dtype, initializer, None, rest)
-
-    # --- one variable ---
-
-    def _single(self, name: str, shape: Any, dtype: Any, initializer: Any, part: Any, rest: dict[str, Any]) -> Any:
-        reuse, regularizer = rest["reuse"], rest["regularizer"]
-        shape = TensorShape(shape)
-        is_value = initializer is not None and not callable(initializer)
-        if is_value and shape.rank is not None and shape.num_elements() is not None:
-            raise ValueError("If initializer is a constant, do not specify shape.")
-        found = self.variables.get(name)
-        if found is not None:
-            return _check_found(name, found, shape, dtype, reuse)
-        if reuse is True:
-            _refuse_missing(name)
-        value = _initial_value(name, shape, dtype, initializer, part, rest["validate_shape"])
-        forwarded = {key: rest[key] for key in (*_FORWARDED, "caching_device", "use_resource")}
-        with tf.init_scope():
-            made = create_variable(value, name=name, dtype=_value_dtype(initializer, dtype), **forwarded)
-        self.variables[name] = made
-        if regularizer:
-            _regularize(made, name, regularizer)
-        return made
-
-    # --- a partitioned one ---
-
-    def _partitioned(
-        self, name: str, shape: Any, dtype: Any, initializer: Any, partitioner: Any, rest: dict[str, Any]
-    ) -> PartitionedVariable:
-        reuse = rest["reuse"]
-        if name in self.variables:
-            raise ValueError(
-                f"A partitioner was provided, but an unpartitioned version of the variable was found: {name}.  "
-                "Perhaps a variable of the same name was already created without partitioning?"
-            )
-        shape = TensorShape(shape)
-        if isinstance(initializer, Tensor):
-            shape = shape.merge_with(initializer.shape)
-        parts = partition(partitioner, shape, dtype) if partitioner is not None else None
-        found = self.partitioned.get(name)
-        if found is not None:
-            return _check_parts(name, found, shape, dtype, parts, reuse)
-        if reuse is True or parts is None:
-            raise ValueError(
-                f"PartitionedVariable {name} does not exist, or was not created with tf.get_variable(). "
-                "Did you mean to set reuse=False or reuse=tf.AUTO_REUSE in VarScope?"
-            )
-        made = []
-        whole = shape.as_list()
-        for i, (offset, size) in enumerate(slices(whole, parts)):
-            part_name = f"{name}/part_{i}"
-            value, part_shape = self._shard(part_name, initializer, offset, size, dtype)
-            part = PartitionInfo(whole, offset)
-            with tf.name_scope(None):
-                variable = self._single(part_name, part_shape, dtype, value, part, rest)
-            variable._set_save_slice_info(SaveSliceInfo(name, whole, offset, size))
-            made.append(variable)
-        self.partitioned[name] = PartitionedVariable(name, shape, dtype, made, parts)
-        return self.partitioned[name]
-
-    @staticmethod
-    def _shard(part_name: str, initializer: Any, offset: list[int], size: list[int], dtype: Any) -> tuple[Any, Any]:
-        """A shard's initializer and shape: an initial value is cut, an initializer called for each shard."""
-        with tf.name_scope(part_name + "/PartitionedInitializer"):
-            if initializer is None or callable(initializer):
-                return initializer, size
-            value = initializer if isinstance(initializer, Tensor) else tf.convert_to_tensor(initializer, dtype=dtype)
-            return tf.slice(value, offset, size), None
-
-
-def _check_found(name: str, found: Any, shape: TensorShape, dtype: Any, reuse: Any) -> Any:
-    if not reuse:
-        raise ValueError(
-            f"Variable {name} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope? "
-            + _origin(found)
-        )
-    if not shape.is_compatible_with(found.get_shape()):
-        shapes = f"specified shape {shape} and found shape {found.get_shape()}"
-        raise ValueError(f"Trying to share variable {name}, but {shapes}.")
-    if not dtype.is_compatible_with(found.dtype):
-        raise ValueError(
-            f"Trying to share variable {name}, but specified dtype {dtype.name} and found dtype {found.dtype.name}."
-        )
-    return found
-
-
-def _origin(variable: Any) -> str:
-    """Where a variable was made, as the end of TensorFlow's message says it."""
-    frames = variable.op.traceback
-    if not frames:
-        return ""
-    import traceback
-
-    return "Originally defined at:\n\n" + "".join(traceback.format_list(frames[-5:]))
-
-
-def _refuse_missing(name: str) -> None:
-    hint = "Did you mean to set reuse=tf.AUTO_REUSE in VarScope?"
-    raise ValueError(f"Variable {name} does not exist, or was not created with tf.get_variable(). {hint}")
-
-
-def _check_parts(
-    name: str, found: PartitionedVariable, shape: TensorShape, dtype: Any, parts: Any, reuse: Any
-) -> PartitionedVariable:
-    if reuse is False:
-        hint = "Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
-        raise ValueError(f"Partitioned variable with name {name} already exists. {hint}")
-    start = f"Trying to reuse partitioned variable {name}, but specified"
-    if not shape.is_compatible_with(found.get_shape()):
-        raise ValueError(f"{start} shape {shape} and found shape {found.get_shape()}.")
-    if not dtype.is_compatible_with(found.dtype):
-        raise ValueError(f"{start} dtype {dtype.name} and found dtype {found.dtype.name}.")
-    if parts is not None and parts != found._get_partitions():
-        raise ValueError(f"{start} partitions {parts} and found partitions {found._get_partitions()}.")
-    return found
-
-
-def _initial_value(name: str, shape: TensorShape, dtype: Any, initializer: Any, part: Any, validate_shape: bool) -> Any:
-    """What `tf.Variable` gets as initial value: a value, or a function that calls the initializer."""
-    if initializer is None:
-        if not (dtype.is_floating or dtype.is_integer or dtype.is_unsigned or dtype.is_bool or dtype == tf.string):
-            raise ValueError(f"An initializer for variable {name} of {dtype.base_dtype!r} is required")
-        if not shape.is_fully_defined() and shape.rank is None:
-            raise ValueError(f"Variable {name} did not get an initializer, so its `shape` argument must be specified.")
-        initializer = GlorotUniform() if dtype.is_floating else Zeros()
-    elif not callable(initializer):
-        return initializer
-    elif isinstance(initializer, type):
-        initializer = initializer()
-    if shape.is_fully_defined():
-        extra = {"partition_info": part} if part is not None and _takes(initializer, "partition_info") else {}
-        return functools.partial(initializer, shape.as_list(), dtype=dtype, **extra)
-    if _needs_nothing(initializer):
-        return initializer
-    raise ValueError(
-        "The initializer passed is not valid. It should be a callable with no arguments and the shape should not be provided "
-        "or an instance of `tf.keras.initializers.*' and `shape` should be fully defined."
-    )
-
-
-def _value_dtype(initializer: Any, dtype: Any) -> Any:
-    """An initial value that is given has its own type."""
-    return None if initializer is not None and not callable(initializer) else dtype.base_dtype
-
-
-def _takes(function: Callable[..., Any], argument: str) -> bool:
-    parameters = inspect.signature(function).parameters
-    return argument in parameters or any(item.kind is item.VAR_KEYWORD for item in parameters.values())
-
-
-def _needs_nothing(function: Callable[..., Any]) -> bool:
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(function).parameters.values()
-    return all(item.default is not item.empty for item in parameters if item.kind in positional)
-
-
-def _settle_roles(name: str, arguments: dict[str, Any]) -> None:
-    """`trainable` as it comes out of itself and `synchronization`; a custom getter sees it settled."""
-    if arguments["trainable"] is None:
-        arguments["trainable"] = arguments["synchronization"] is not VariableSynchronization.ON_READ
-    if arguments["collections"] is not None:
-        arguments["collections"] = check_collections(arguments["collections"])
-
-
-def _regularize(variable: Variable, name: str, regularizer: Callable[[Any], Any]) -> None:
-    """Calls the regularizer, once to see whether it gives something, and puts its loss into the collection."""
-
-    def loss() -> Any:
-        with tf.colocate_with(variable), tf.name_scope(name + "/Regularizer/"):
-            return regularizer(variable)
-
-    if regularizer(variable) is not None:
-        tf.add_to_collection("regularization_losses", RegularizationLoss(loss))
 
 
 def no_regularizer(_: Any) -> None:

@@ -150,10 +150,11 @@ class Variable(metaclass=_Creating):
 
     def load(self, value: Any, session: Any = None) -> None:
         """Assigns a numpy value in `session` at once.  Raises ValueError where there is no session."""
-        session = session or tf.get_default_session()
-        if session is None:
+        where = session or tf.get_default_session()
+        if where is None:
             raise ValueError("Either session argument should be provided or default session should be established")
-        session.run(self.initializer, {self.initializer.inputs[1]: value})
+        assign = self.initializer
+        where.run(assign, feed_dict={assign.inputs[1]: value})
 
     def set_shape(self, shape: Any) -> None:
         """Sets what is known of the shape."""
