@@ -158,8 +158,8 @@ def test_any_source_can_be_planned(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_raised_with_what_would() -> None:
-    small = GRAPH | {"devices": {"cpu": {"count": 1, "memory": "64MiB"}, "gpu": {"count": 2, "model": "Tesla K20m"}}}
-    with pytest.raises(placesim.ResourceExhaustedError, match=r"no plan fits: [0-9.]+ GiB on CPU:0 and [0-9.]+ GiB on GPU:0 would do") as caught:
+    small = GRAPH | {"devices": {"cpu": 1, "gpu": {"count": 2, "model": "Tesla K20m"}}}
+    with pytest.raises(placesim.ResourceExhaustedError, match="no plan fits: on GPUs such as ") as caught:
         placesim.plan(small, batch=2_000_000, evaluations=20, jobs=1)
     report = caught.value.report
     assert report.places == {}

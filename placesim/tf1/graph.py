@@ -37,6 +37,7 @@ class Graph:
         self._operations: list[Operation] = []
         self._collections: dict[str, list[Any]] = {}
         self._finalized = False
+        self.check_inputs: Callable[[Operation], None] | None = None  # there once the graph has a loop
         self._control_flow_context: Any = None
         self._default_depths: list[int] = []
         self._extra_attrs: tuple[tuple[str, Callable[[Node], Any]], ...] = ()
@@ -67,6 +68,8 @@ class Graph:
         self._operations.append(operation)
         if self._extra_attrs:
             self._add_extra_attrs(operation)
+        if self.check_inputs is not None:
+            self.check_inputs(operation)
         if self._control_flow_context is not None:
             self._control_flow_context.AddOp(operation)
 

@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from placesim.tf1.control_flow.switching import LOOP_EXITS
+from placesim.tf1.control_flow.switching import LOOP_ENTERS, LOOP_EXITS, SWITCHES
 from placesim.tf1.graph import Graph, get_default_graph
 from placesim.tf1.tensor import Operation, Tensor
 
 if TYPE_CHECKING:
     from placesim.tf1.control_flow.loops import WhileContext
+
+PASSING = LOOP_ENTERS | SWITCHES
+"""What leads a tensor into a context may read it from anywhere."""
 
 
 class ControlFlowContext:
@@ -151,3 +154,27 @@ def outside(graph: Graph) -> Iterator[None]:
     """Ops of the block have no control inputs and are in no context."""
     with graph.control_dependencies(None):
         yield
+
+
+def check_inputs(op: Operation) -> None:
+    """Raises ValueError where an op reads what a loop makes inside, and is not in that loop."""
+    context: ControlFlowContext | None = op._control_flow_context
+    loop = None if context is None else context.while_context
+    for tensor in op.inputs:
+        own = output_context(tensor.op)
+        inner = None if own is None else own.while_context
+        if inner is None or own is context or op.type in PASSING or _is_around(loop, inner):
+            continue
+        if inner.grad_state is not None or (loop is not None and loop.grad_state is not None):
+            continue  # a gradient's loop and its forward loop read of each other what is recorded
+        is_outside = f"'{tensor.op.name}' is in a while loop"
+        why = is_outside if loop is None else "they are in different while loops"
+        raise ValueError(f"Cannot use '{tensor.op.name}' as input to '{op.name}' because {why}. See info log for more details.")
+
+
+def _is_around(loop: ControlFlowContext | None, inner: ControlFlowContext) -> bool:
+    """Whether an op of the one loop is inside the other."""
+    found = loop
+    while found is not None and found is not inner:
+        found = found.outer
+    return found is not None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from placesim.tf1 import nest
-from placesim.tf1.control_flow.contexts import ControlFlowContext, output_context, outside
+from placesim.tf1.control_flow.contexts import ControlFlowContext, check_inputs, output_context, outside
 from placesim.tf1.control_flow.switching import enter, is_loop_constant, leave, merge, next_iteration, pass_on, switch_colocated
 from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
 from placesim.tf1.control_flow.versions import is_version_2
@@ -39,6 +39,7 @@ class WhileContext(ControlFlowContext):
         grad_state: GradLoopState | None = None,
     ) -> None:
         super().__init__()
+        self.graph.check_inputs = check_inputs
         self._name = self.graph.unique_name(name)
         self.maximum_iterations = maximum_iterations
         self.parallel_iterations = parallel_iterations
