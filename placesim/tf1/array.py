@@ -12,9 +12,10 @@ from placesim.tf1.arguments import renamed
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.creation import ones, set_static_shape, zeros
+from placesim.tf1.dimensions import Dimension
 from placesim.tf1.generated import gen
 from placesim.tf1.scopes import name_scope
-from placesim.tf1.shapes import Dimension, TensorShape
+from placesim.tf1.shapes import TensorShape
 from placesim.tf1.sparse_values import SparseTensor
 from placesim.tf1.tensor import Tensor
 

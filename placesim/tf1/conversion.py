@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1 import dtypes
+from placesim.tf1.dimensions import Dimension
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.literals import make_tensor
-from placesim.tf1.shapes import Dimension, TensorShape
+from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Operation, SymbolicTensor, Tensor
 
 Conversion = Callable[..., Any]

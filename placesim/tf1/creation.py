@@ -9,9 +9,10 @@ import numpy as np
 from placesim.tf1 import dtypes
 from placesim.tf1.constant_values import constant_value_as_shape
 from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.dimensions import Dimension, dimension_value
 from placesim.tf1.generated import gen
 from placesim.tf1.scopes import name_scope
-from placesim.tf1.shapes import Dimension, TensorShape, dimension_value
+from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
 
 _CONST_ELEMENTS = 1000

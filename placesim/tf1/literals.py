@@ -15,7 +15,7 @@ from placesim.dtypes import BOOL, FLOAT, INT32, STRING
 from placesim.dtypes import DType as ElementType
 from placesim.ops.attributes import TensorValue
 from placesim.tf1 import dtypes
-from placesim.tf1.shapes import Dimension
+from placesim.tf1.dimensions import Dimension
 from placesim.tf1.tensor import Tensor
 
 _VIEW_ELEMENTS = 64

@@ -9,9 +9,9 @@ import numpy as np
 
 from placesim.tf1 import dtypes
 from placesim.tf1.conversion import constant
+from placesim.tf1.dimensions import Dimension
 from placesim.tf1.generated import gen
 from placesim.tf1.scopes import name_scope
-from placesim.tf1.shapes import Dimension
 from placesim.tf1.tensor import Tensor
 
 _NO_INDEX = (

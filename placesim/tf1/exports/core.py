@@ -14,10 +14,8 @@ ROWS = {
         "dtypes.bool=bool_ dtypes.string dtypes.resource dtypes.variant dtypes.qint8 dtypes.quint8 dtypes.qint16 "
         "dtypes.quint16 dtypes.qint32"
     ),
-    "shapes": (
-        "TensorShape Dimension compat.dimension_value=dimension_value compat.dimension_at_index=dimension_at_index "
-        "dimension_value dimension_at_index"
-    ),
+    "dimensions": "Dimension compat.dimension_value=dimension_value dimension_value",
+    "shapes": "TensorShape compat.dimension_at_index=dimension_at_index dimension_at_index",
     "device_spec": "DeviceSpec",
     "scopes": (
         "name_scope device colocate_with init_scope control_dependencies container add_to_collection "

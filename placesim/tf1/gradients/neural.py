@@ -72,8 +72,9 @@ def _softmax(op: Any, grad: Any) -> Any:
 
 
 def _log_softmax(op: Any, grad: Any) -> Any:
-    softmax = tf.exp(op.outputs[0])
-    return grad - tf.reduce_sum(grad, -1, keepdims=True) * softmax
+    shares = tf.exp(op.outputs[0])
+    whole = tf.reduce_sum(grad, -1, keepdims=True)
+    return grad - whole * shares
 
 
 def _bias_add(op: Any, grad: Any) -> list[Any]:
@@ -86,14 +87,15 @@ def _bias_add_v1(op: Any, grad: Any) -> list[Any]:
 
 
 def _bias_add_grad(op: Any, grad: Any) -> Any:
-    shape, bias_shape = tf.shape(op.inputs[0]), tf.shape(grad)
-    if _text(op.get_attr("data_format")) == "NCHW":
-        expanded = tf.concat([tf.ones_like(shape[:1]), bias_shape, tf.ones_like(shape[2:])], 0)
-        repeats = tf.concat([shape[:1], [1], shape[2:]], 0)
-    else:
-        expanded = tf.concat([tf.ones_like(shape[:-1]), bias_shape], 0)
-        repeats = tf.concat([shape[:-1], [1]], 0)
-    return tf.tile(tf.reshape(grad, expanded), repeats)
+    whole, channels = tf.shape(op.inputs[0]), tf.shape(grad)
+    is_second = _text(op.get_attr("data_format")) == "NCHW"
+    around = [slice(None, 1), slice(2, None)] if is_second else [slice(None, -1)]
+    ones = [tf.ones_like(whole[part]) for part in around[:1]]
+    column = tf.concat([*ones, channels, *(tf.ones_like(whole[part]) for part in around[1:])], 0)
+    times: list[Any] = [whole[part] for part in around]
+    times.insert(1, [1])
+    repeats = tf.concat(times, 0)
+    return tf.tile(tf.reshape(grad, column), repeats)
 
 
 # --- convolutions ------------------------------------------------------------------------------------------------------------

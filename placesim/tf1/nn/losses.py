@@ -127,7 +127,7 @@ def _check_same(labels: Any, logits: Any, words: str) -> None:
 
 
 def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Any:
-    """The loss of each element: max(x, 0) - x * z + log(1 + exp(-abs(x)))."""
+    """The loss of each element on its own, a sigmoid of the logit being the probability of the label."""
     _check_named(labels, logits)
     with name_scope(name, "logistic_loss", [logits, labels]) as scope:
         logits = convert_to_tensor(logits, name="logits")

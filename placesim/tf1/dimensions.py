@@ -1,0 +1,154 @@
+"""`tf.Dimension`: one size of a shape, or that it is not known."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+_UNKNOWN = object()
+
+
+class Dimension:
+    """One dimension; `value` is None where it is unknown, and then so is what is computed with it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        if isinstance(value, Dimension):
+            self._value: int | None = value._value
+        elif value is None:
+            self._value = None
+        else:
+            try:
+                self._value = int(value.__index__())
+            except AttributeError:
+                message = f"Dimension value must be integer or None or have an __index__ method, got value '{value!r}' "
+                raise TypeError(message + f"with type '{type(value)!r}'") from None
+            if self._value < 0:
+                raise ValueError(f"Dimension {self._value} must be >= 0")
+
+    @property
+    def value(self) -> int | None:
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Dimension({self._value!r})"
+
+    def __str__(self) -> str:
+        return "?" if self._value is None else str(self._value)
+
+    def __eq__(self, other: object) -> Any:
+        return self._with(other, operator.eq, unknown=None)
+
+    def __ne__(self, other: object) -> Any:
+        return self._with(other, operator.ne, unknown=None)
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __int__(self) -> Any:
+        return self._value
+
+    def __index__(self) -> Any:
+        return self._value
+
+    def __hash__(self) -> int:
+        if self._value is None:
+            raise ValueError("Cannot hash a Dimension of unknown value.")
+        return hash(self._value)
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether both may be one."""
+        other = as_dimension(other)
+        return self._value is None or other._value is None or self._value == other._value
+
+    def assert_is_compatible_with(self, other: Any) -> None:
+        """ValueError where they differ."""
+        if not self.is_compatible_with(other):
+            raise ValueError(f"Dimensions {self} and {other} are not compatible")
+
+    def merge_with(self, other: Any) -> Dimension:
+        """What both say.  Raises ValueError."""
+        other = as_dimension(other)
+        self.assert_is_compatible_with(other)
+        return Dimension(other._value if self._value is None else self._value)
+
+    def _with(self, other: Any, compute: Callable[[int, int], Any], unknown: Any) -> Any:
+        """What is computed of two known sizes, else `unknown`; NotImplemented with what is no Dimension."""
+        try:
+            size = as_dimension(other).value
+        except (TypeError, ValueError):
+            return NotImplemented
+        return unknown if None in (self._value, size) else compute(self._value, size)  # type: ignore[arg-type]
+
+    def _calculated(self, other: Any, compute: Callable[[int, int], int]) -> Any:
+        found = self._with(other, compute, unknown=_UNKNOWN)
+        return found if found is NotImplemented else Dimension(None if found is _UNKNOWN else found)
+
+    def _compare(self, other: Any, compute: Callable[[int, int], bool]) -> Any:
+        return self._with(as_dimension(other), compute, unknown=None)
+
+    def __add__(self, other: Any) -> Any:
+        return self._calculated(other, operator.add)
+
+    def __radd__(self, other: Any) -> Any:
+        return self + other
+
+    def __sub__(self, other: Any) -> Any:
+        return self._calculated(other, operator.sub)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._calculated(other, lambda a, b: b - a)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._calculated(other, operator.mul)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self * other
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._calculated(other, operator.floordiv)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._calculated(other, lambda a, b: b // a)
+
+    def __div__(self, other: Any) -> Any:
+        return self // other
+
+    def __truediv__(self, other: Any) -> Any:
+        raise TypeError(f"unsupported operand type(s) for /: 'Dimension' and '{type(other).__name__}', please use // instead")
+
+    def __rtruediv__(self, other: Any) -> Any:
+        raise TypeError(f"unsupported operand type(s) for /: '{type(other).__name__}' and 'Dimension', please use // instead")
+
+    def __mod__(self, other: Any) -> Any:
+        return self._calculated(other, operator.mod)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._calculated(other, lambda a, b: b % a)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare(other, operator.lt)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare(other, operator.le)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(other, operator.gt)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(other, operator.ge)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Dimension, (self._value,)
+
+
+def as_dimension(value: Any) -> Dimension:
+    """A Dimension of a number, None or a Dimension."""
+    return value if isinstance(value, Dimension) else Dimension(value)
+
+
+def dimension_value(dimension: Any) -> int | None:
+    """`tf.compat.dimension_value`."""
+    return dimension.value if isinstance(dimension, Dimension) else dimension
