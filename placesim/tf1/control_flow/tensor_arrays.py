@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -129,12 +129,9 @@ class TensorArray:
         with get_default_graph().colocate_with(self._contents.colocated_with):
             yield
 
-    def _with_flow(self, flow: Tensor) -> TensorArray:
-        return build_with_flow(self, flow)
-
     def identity(self) -> TensorArray:
         """The same array, after what the scopes say."""
-        return self._with_flow(gen("Identity")(self._flow))
+        return build_with_flow(self, gen("Identity")(self._flow))
 
     def grad(self, source: str, flow: Tensor | None = None, name: str | None = None) -> TensorArray:
         """The array of the gradients of this one's elements."""
@@ -161,13 +158,23 @@ class TensorArray:
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
         """The array with an element at an index."""
-        with name_scope(name, "TensorArrayWrite", [self._handle, index, value]):
-            value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
-            self._check_type(value)
-            self._merge_element_shape(value.shape)
-            with self._beside(value):
-                flow = gen("TensorArrayWriteV3")(handle=self._handle, index=index, value=value, flow_in=self._flow, name=name)
-            return self._with_flow(flow)
+        return self._filled("TensorArrayWrite", name, value, lambda tensor: tensor.shape, index=index)
+
+    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
+        """The array with the parts of a tensor at some indices."""
+        return self._filled("TensorArrayScatter", name, value, lambda tensor: tensor.shape[1:], indices=indices)
+
+    def _filled(
+        self, word: str, name: str | None, value: Any, element_shape: Callable[[Tensor], TensorShape], **places: Any
+    ) -> TensorArray:
+        """The array after an op that takes a value to some places; what the value says of elements' shapes is kept."""
+        with name_scope(name, word, [self._handle, value, *places.values()]):
+            tensor = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
+            self._check_type(tensor)
+            self._merge_element_shape(element_shape(tensor))
+            with self._beside(tensor):
+                flow = gen(word + "V3")(handle=self._handle, value=tensor, flow_in=self._flow, name=name, **places)
+            return build_with_flow(self, flow)
 
     def _check_type(self, value: Tensor) -> None:
         if value.dtype.base_dtype is not self._dtype:
@@ -224,18 +231,6 @@ class TensorArray:
             value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
             return self.scatter(range_of(0, shape(value)[0]), value, name=name)
 
-    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with the parts of a tensor at some indices."""
-        with name_scope(name, "TensorArrayScatter", [self._handle, value, indices]):
-            value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
-            self._check_type(value)
-            self._merge_element_shape(value.shape[1:])
-            with self._beside(value):
-                flow = gen("TensorArrayScatterV3")(
-                    handle=self._handle, indices=indices, value=value, flow_in=self._flow, name=name
-                )
-            return self._with_flow(flow)
-
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
         """The array of pieces of a tensor, of some lengths along its first dimension."""
         from placesim.tf1.math import cast
@@ -250,7 +245,7 @@ class TensorArray:
                 flow = gen("TensorArraySplitV3")(
                     handle=self._handle, value=value, lengths=lengths, flow_in=self._flow, name=name
                 )
-            return self._with_flow(flow)
+            return build_with_flow(self, flow)
 
     def size(self, name: str | None = None) -> Tensor:
         """How many elements there are."""
