@@ -14,8 +14,6 @@ from placesim.tf1.namespaces import namespace
 
 _DATA = Path(__file__).parent.parent / "data" / "tf1"
 _ROWS: list[dict[str, Any]] = json.loads((_DATA / "tables.json").read_text())
-_OPEN = frozenset((_DATA / "tables_open.txt").read_text().splitlines())
-"""Rows that do not agree yet."""
 
 
 def _named(row: dict[str, Any]) -> str:
@@ -84,8 +82,6 @@ def _is_seed(name: str) -> bool:
 
 
 @pytest.mark.parametrize("row", _ROWS, ids=_named)
-def test_a_row(row: dict[str, Any], request: pytest.FixtureRequest) -> None:
-    if _named(row) in _OPEN:
-        request.applymarker(pytest.mark.xfail(strict=False))
+def test_a_row(row: dict[str, Any]) -> None:
     expected, found = _differences(row)
     assert found == expected
