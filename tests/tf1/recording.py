@@ -64,6 +64,8 @@ def record(script: Path, mode: str = "plain") -> Record:
 
     importing.install()
     graph.set_script(str(script))
+    # the process that this one was forked from may have begun a default graph
+    graph.reset_default_graph()
     graphs: list[Any] = []
     make = graph.Graph.__init__
 
