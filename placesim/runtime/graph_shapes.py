@@ -98,10 +98,6 @@ class GraphShapes:
         """What a resource handle is known to hold."""
         return self._handles.get(tensor)
 
-    def settle_handle(self, tensor: TensorRef, handle: HandleShape) -> None:
-        """What a resource handle holds, where something else says it than the graph."""
-        self._handles[tensor] = handle
-
     def outputs(self, node_id: int) -> tuple[Dims, ...]:
         """The static shapes of a node's outputs."""
         found = self._known.get(node_id)

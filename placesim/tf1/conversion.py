@@ -199,10 +199,6 @@ def _operation_conversion(value: Operation, dtype: Any = None, name: str | None 
     raise TypeError(f"Can't convert Operation '{value.name}' to Tensor")
 
 
-def _element_conversion(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
-    return NotImplemented
-
-
 register_tensor_conversion_function((list, tuple), _packing_conversion, 99)
 register_tensor_conversion_function(TensorShape, _shape_conversion, 100)
 register_tensor_conversion_function(Dimension, _dimension_conversion, 100)

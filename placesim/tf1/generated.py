@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from placesim.ops.attributes import Attrs
-from placesim.ops.definitions import AttrDef, OpDef
+from placesim.ops.definitions import OpDef
 from placesim.ops.registry import load_registry
 from placesim.tf1.attr_values import held_value
 from placesim.tf1.op_arguments import apply_op
@@ -101,12 +101,3 @@ def _gatherer(definition: OpDef) -> Callable[[Operation], Any]:
         return kind._make(parts)
 
     return gather
-
-
-def outputs_of(operation: Operation) -> Sequence[Any]:
-    """The outputs of an operation as its function would give them."""
-    definition = operation.node.signature.definition
-    return operation.outputs if definition is None else _gatherer(definition)(operation)
-
-
-__all__ = ["AttrDef", "gen", "outputs_of"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from placesim.tf1 import dtypes
 from placesim.tf1.array import expand_dims, reshape, squeeze, stack
 from placesim.tf1.array import shape as array_shape
@@ -16,7 +14,6 @@ from placesim.tf1.math import cast
 from placesim.tf1.random_ops import random_uniform
 from placesim.tf1.reductions import reduce_mean, reduce_prod, reduce_std
 from placesim.tf1.scopes import name_scope
-from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
 
 
@@ -41,19 +38,6 @@ def _checked(image: Tensor, least_rank: int = 3) -> list[Any]:
 
     checks.append(assert_greater_equal(rank(image), 3, message="'image' must be at least three-dimensional."))
     return checks
-
-
-def _checked_3d(image: Tensor) -> list[Any]:
-    shape = image.shape
-    if shape.rank not in (None, 3):
-        raise ValueError(f"'image' (shape {shape}) must be three-dimensional.")
-    if shape.rank is not None and any(dim.value == 0 for dim in shape):
-        raise ValueError(f"All dims of 'image.shape' must be > 0: {shape}")
-    if shape.is_fully_defined():
-        return []
-    from placesim.tf1.assertions import assert_positive
-
-    return [assert_positive(array_shape(image), ["all dims of 'image.shape' must be > 0."])]
 
 
 def _sizes(image: Tensor, rank: int) -> list[Any]:
@@ -384,6 +368,3 @@ def transpose_image(image: Any, name: str | None = None) -> Any:
         if image.shape.rank == 4:
             return transpose(image, [0, 2, 1, 3], name="transpose" if name is None else name)
         return transpose(image, [1, 0, 2], name="transpose" if name is None else name)
-
-
-__all__ = ["TensorShape", "np"]

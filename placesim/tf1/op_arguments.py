@@ -7,9 +7,8 @@ from typing import Any
 
 from placesim.dtypes import DType as ElementType
 from placesim.graph.binding import not_allowed
-from placesim.ops.attributes import Attrs, AttrValue
+from placesim.ops.attributes import AttrValue
 from placesim.ops.definitions import ArgDef, OpDef
-from placesim.tf1 import dtypes
 from placesim.tf1.conversion import convert_n_to_tensor, convert_to_tensor
 from placesim.tf1.graph import Graph, get_default_graph
 from placesim.tf1.tensor import Operation, SymbolicTensor, Tensor
@@ -247,6 +246,3 @@ def _flat(values: Any) -> Iterable[Any]:
             yield from _flat(value)
         else:
             yield value
-
-
-__all__ = ["Attrs", "apply_op", "dtypes", "graph_of"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
-from placesim.tf1.constant_values import constant_value
-from placesim.tf1.graph import Graph, get_default_graph
+from placesim.tf1.graph import get_default_graph
 from placesim.tf1.op_arguments import graph_of
 
 
@@ -100,6 +99,3 @@ def get_collection(key: Any, scope: str | None = None) -> list[Any]:
 def get_collection_ref(key: Any) -> list[Any]:
     """`tf.get_collection_ref`."""
     return get_default_graph().get_collection_ref(key)
-
-
-__all__ = ["Graph", "constant_value"]

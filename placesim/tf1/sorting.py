@@ -10,7 +10,7 @@ from placesim.tf1 import dtypes
 from placesim.tf1.array import concat, rank, reshape, shape, shape_of, size, stack, transpose
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.conversion import constant, convert_named, convert_to_tensor
-from placesim.tf1.creation import ones, ones_like, range, zeros_like
+from placesim.tf1.creation import ones, ones_like
 from placesim.tf1.generated import gen
 from placesim.tf1.math import cast
 from placesim.tf1.reductions import reduce_max
@@ -193,5 +193,3 @@ def _sparse_segment(op: str) -> Any:
 
 sparse_segment_sum, sparse_segment_mean = _sparse_segment("SparseSegmentSum"), _sparse_segment("SparseSegmentMean")
 sparse_segment_sqrt_n = _sparse_segment("SparseSegmentSqrtN")
-
-__all__ = ["range", "zeros_like"]

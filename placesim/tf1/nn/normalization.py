@@ -199,11 +199,6 @@ def dropout(
     return _dropout(x, rate, noise_shape, seed, name)
 
 
-def dropout_v2(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: str | None = None) -> Any:
-    """As `dropout`, by the rate alone."""
-    return _dropout(x, rate, noise_shape, seed, name)
-
-
 def _dropout(x: Any, rate: Any, noise_shape: Any, seed: Any, name: str | None) -> Any:
     with name_scope(name, "dropout", [x]):
         is_number = isinstance(rate, Real)
