@@ -26,6 +26,11 @@ def uid() -> int:
     return _ids[0]
 
 
+def restart_ids() -> None:
+    """Numbers begin anew, as in a process that has made no tensor."""
+    _ids[0] = 0
+
+
 class Tensor:
     """One output of an operation.  Operators are put on the class by `operators.py`."""
 
