@@ -36,7 +36,8 @@ class _Numbering:
         found = {key: self._of(tree[key], key in _NAMING_KEYS) for key in keys}
         if all(new is tree[key] for key, new in found.items()):
             return tree
-        return _marked(Mapping({**tree, **found}), tree)
+        changed: dict[Any, Any] = _marked(Mapping({**tree, **found}), tree)
+        return changed
 
     def _of(self, tree: Any, names: bool = False) -> Any:
         """`names` says that `{i}` alone is a text here."""
