@@ -20,6 +20,13 @@ from placesim.tf1.shapes import TensorShape, as_shape
 from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
 from placesim.tf1.tensor import Operation, Tensor
 
+
+class TurnGraph(FunctionGraph):
+    """The body of a loop."""
+
+    is_turn = True
+
+
 COUNTERS = 2
 """The loop variables before a script's own: the iterations that were made, and the most that are."""
 
@@ -62,7 +69,7 @@ def while_loop(
             return pred if maximum_iterations is None else gen("LogicalAnd")(done < most, pred)
 
         build(cond_body, goes_on)
-        body_body = FunctionGraph(body_name, shares_collections=True)
+        body_body = TurnGraph(body_name, shares_collections=True)
 
         def turn() -> Any:
             done, most, *rest = arguments(body_body)
@@ -81,7 +88,9 @@ def while_loop(
         share_captures(cond_body, body_body, inputs)
         sizes = [tensor.sizes for tensor in body_body.outputs]
         sizes[COUNTERS : COUNTERS + len(shapes)] = shapes
-        outputs = loop(inputs, cond_body, body_body, sizes, parallel_iterations, scope)
+        op = loop_op(inputs, cond_body, body_body, sizes, parallel_iterations, scope)
+        # an Identity can be fetched without all that a lowered loop makes
+        outputs = op.outputs if get_default_graph().building_function else list(map(gen("Identity"), op.outputs))
         found = _packed(loop_vars, outputs[COUNTERS : COUNTERS + len(variables)])
     if return_same_structure:
         return list(found) if isinstance(found, tuple) and not hasattr(found, "_fields") else found
@@ -98,19 +107,6 @@ def share_captures(cond_body: FunctionGraph, body: FunctionGraph, inputs: list[T
             cond_body.captures[tensor] = cond_body.add_argument(tensor.dtype, None, name)
 
 
-def loop(
-    inputs: Sequence[Tensor],
-    cond_body: FunctionGraph,
-    body: FunctionGraph,
-    sizes: Sequence[tuple[int, ...] | None],
-    parallel_iterations: int,
-    scope: str,
-) -> list[Tensor]:
-    """A While named as `scope`; an Identity of each of its results."""
-    op = loop_op(inputs, cond_body, body, sizes, parallel_iterations, scope)
-    return [gen("Identity")(tensor) for tensor in op.outputs]
-
-
 def loop_op(
     inputs: Sequence[Tensor],
     cond_body: FunctionGraph,
@@ -119,7 +115,7 @@ def loop_op(
     parallel_iterations: int,
     scope: str,
 ) -> Operation:
-    """The While itself."""
+    """A While named as `scope`, which goes on from `inputs`."""
     graph = get_default_graph()
     stateless = not any(op._is_stateful for each in (cond_body, body) for op in each._operations)
     attrs: dict[str, Any] = {
@@ -135,6 +131,8 @@ def loop_op(
     with graph.control_dependencies([*cond_body.control_captures, *body.control_captures]):
         made = call(graph, "StatelessWhile" if stateless else "While", inputs, attrs, scope)
     made.bodies = [cond_body, body]  # type: ignore[attr-defined]
+    for tensor, output in zip(inputs, made.outputs, strict=True):
+        graph.shapes.hold(output.node_ref, tensor.graph.shapes.handle(tensor.node_ref))
     return made
 
 

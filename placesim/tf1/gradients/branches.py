@@ -51,7 +51,7 @@ class _BranchGradient(FunctionGraph):
 
     def _brought_in(self, tensor: Tensor, name: str | None) -> Tensor:
         if tensor.op.type == "Const":
-            return constant(tensor.op.node.attrs["value"], tensor.dtype)
+            return constant(tensor.op.node.attrs["value"].array, tensor.dtype)
         if tensor.dtype.name == "resource":
             raise not_there(f"gradients through the resource {tensor.name} made in a branch", "make it before the branch")
         optional = self.wrapped.get(tensor)
@@ -86,7 +86,7 @@ def _conditional_gradient(op: Operation, *grads: Any) -> list[Any]:
         _bring_out(op, forward, backward)
     for ahead, back in zip(forward, backward, strict=True):
         _resolve(op, ahead, back)
-    results = iter(conditional(op.inputs[0], backward, None))
+    results = iter(conditional(op.inputs[0], backward, "gradient" if "branches" in op.node.attrs else None))
     return [None, *[next(results) if there else None for there in present]]
 
 
@@ -120,18 +120,17 @@ def _zeros(tensor: Tensor) -> Any:
     if tensor.dtype.name == "resource":
         shape, dtype = variable_shape(tensor, with_dtype=True)
         return tf.zeros(shape, dtype)
-    return tf.zeros_like(tensor, optimize=False)
+    return tf.zeros_like(tensor)
 
 
 def _bring_out(op: Operation, forward: Sequence[FunctionGraph], backward: Sequence[_BranchGradient]) -> None:
-    """Every forward branch gives the optionals of all of them, empty ones for what the others computed."""
+    """Every forward branch gives as many optionals as the one that has most; those that it lacks are empty."""
     own = [[tensor for tensor in back.wrapped.values() if not _is_among(tensor, back.forward.outputs)] for back in backward]
+    most = max(map(len, own))
     added = []
-    for i, ahead in enumerate(forward):
+    for ahead, tensors in zip(forward, own, strict=True):
         with ahead.as_default():
-            before = [gen("OptionalNone")() for _ in range(sum(map(len, own[:i])))]
-            after = [gen("OptionalNone")() for _ in range(sum(map(len, own[i + 1 :])))]
-        added.append([*before, *own[i], *after])
+            added.append([*tensors, *(gen("OptionalNone")() for _ in range(most - len(tensors)))])
     for ahead, tensors in zip(forward, added, strict=True):
         ahead.outputs.extend(tensors)
     attrs = redefine(op, ["branches"] if "branches" in op.node.attrs else ["then_branch", "else_branch"], forward)

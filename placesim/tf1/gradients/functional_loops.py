@@ -14,7 +14,7 @@ from placesim.tf1.control_flow.tensor_lists import element_shape_argument
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.functions.building import build
 from placesim.tf1.functions.function_graph import FunctionGraph
-from placesim.tf1.functions.loops import loop
+from placesim.tf1.functions.loops import TurnGraph, loop_op
 from placesim.tf1.functions.rewriting import extend_op, gradient_name, output_types_and_shapes, redefine
 from placesim.tf1.generated import gen
 from placesim.tf1.gradients.backward import gradients, is_trainable
@@ -25,13 +25,13 @@ from placesim.tf1.sparse_values import IndexedSlices
 from placesim.tf1.tensor import Operation, Tensor
 
 tf: Any = namespace("")
-_MEASURES = frozenset(("Shape", "Size", "Rank"))
+_MEASURES = frozenset(("Shape", "Size", "Rank", "TensorListElementShape", "TensorListLength"))
 """Ops that are made in the forward turn where they read its tensors: less is kept of each."""
 _LEADING = 3
 """The gradient's loop variables before the gradients: its counter, the most turns, and the turns that were made."""
 
 
-class _TurnGradient(FunctionGraph):
+class _TurnGradient(TurnGraph):
     """The gradient of one turn of a loop."""
 
     def __init__(self, op: Operation, cond_body: FunctionGraph, forward: FunctionGraph) -> None:
@@ -44,7 +44,6 @@ class _TurnGradient(FunctionGraph):
         self.after_turn: dict[Tensor, Tensor] = {}
         """The argument of what was captured -> what it is in the next turn."""
         self._inside: dict[Tensor, Tensor] = {}
-        self._measured: dict[tuple[str, Tensor], Operation] = {}
 
     def make(self, op: str, full_name: str, inputs: Any, attrs: Attrs | None = None, control_inputs: Any = ()) -> Operation:
         tensors = list(inputs)
@@ -54,12 +53,9 @@ class _TurnGradient(FunctionGraph):
 
     def _made_ahead(self, op: str, full_name: str, tensor: Tensor, attrs: Attrs | None) -> Operation:
         forward = self._forward
-        found = self._measured.get((op, tensor))
-        if found is None:
-            with forward.as_default(), forward.name_scope("/"):
-                found = forward.make(op, forward.claim_name(op, full_name), [tensor], attrs)
-            self._measured[op, tensor] = found
-        return found
+        exact = full_name if full_name in forward.builder.graph.ids else full_name + "/"
+        with forward.as_default():
+            return forward.make(op, forward.claim_name(op, exact), [tensor], attrs)
 
     def _check_is_around(self, tensor: Tensor) -> None:
         if tensor.graph is not self._forward:
@@ -80,7 +76,7 @@ class _TurnGradient(FunctionGraph):
         if tensor.graph is not self._forward or self._is_unchanged(tensor):
             return self._kept(tensor, name)
         if tensor.op.type == "Const":
-            return constant(tensor.op.node.attrs["value"], tensor.dtype)
+            return constant(tensor.op.node.attrs["value"].array, tensor.dtype)
         if tensor.dtype.name == "resource":
             raise not_there(f"gradients through the resource {tensor.name} made in a loop", "make it before the loop")
         pushed = self._list_of(tensor)
@@ -210,7 +206,8 @@ def _backwards(
     arguments = [cond_back.placeholder_of(tensor, None) for tensor in inputs]
     build(cond_back, lambda: arguments[0] < arguments[2], orders_effects=True)
     sizes = [tensor.sizes for tensor in back.outputs]
-    return loop(inputs, cond_back, back, sizes, op.node.attrs.get("parallel_iterations", 10), f"{op.name}_grad")
+    made = loop_op(inputs, cond_back, back, sizes, op.node.attrs.get("parallel_iterations", 10), f"{op.name}_grad")
+    return list(map(gen("Identity"), made.outputs))
 
 
 GRADIENTS: dict[str, GradientFunction] = dict.fromkeys(("While", "StatelessWhile"), _loop_gradient)

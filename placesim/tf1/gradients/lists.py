@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from placesim.tf1.control_flow.tensor_lists import element_shape_argument
 from placesim.tf1.generated import gen
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.namespaces import namespace
@@ -25,7 +26,7 @@ def _pop_back(op: Any, list_grad: Any, grad: Any) -> list[Any]:
 
 
 def _stack(op: Any, grad: Any) -> list[Any]:
-    return [gen("TensorListFromTensor")(grad, op.inputs[1]), None]
+    return [gen("TensorListFromTensor")(grad, element_shape_argument(grad.shape[1:])), None]
 
 
 def _from_tensor(op: Any, grad: Any) -> list[Any]:
