@@ -55,8 +55,8 @@ def while_loop(
             raise ValueError(f"'maximum_iterations' must be a scalar. Received shape: {maximum.shape}")
         counters = [constant(0, maximum.dtype, name="loop_counter"), maximum]
 
-        def arguments(graph: FunctionGraph) -> list[Tensor]:
-            given = [graph.placeholder_of(tensor, tensor.op.name) for tensor in counters]
+        def arguments(graph: FunctionGraph) -> list[Any]:
+            given: list[Any] = [graph.placeholder_of(tensor, tensor.op.name) for tensor in counters]
             for tensor, shape in zip(variables, shapes, strict=True):
                 argument = graph.placeholder_of(tensor, None)
                 graph.shapes.settle(argument.op.node.id, shape)
@@ -166,16 +166,12 @@ def _invariants(loop_vars: Any, variables: Sequence[Tensor], given: Any) -> list
     return [as_shape(shape).sizes for shape in nest.flatten(given)]
 
 
-def _check_shapes(
-    variables: Sequence[Tensor], shapes: Sequence[tuple[int, ...] | None], outputs: Sequence[Tensor]
-) -> None:
+def _check_shapes(variables: Sequence[Tensor], shapes: Sequence[tuple[int, ...] | None], outputs: Sequence[Tensor]) -> None:
     """Raises ValueError where a turn gives a loop variable a shape that it may not have."""
     for tensor, sizes, output in zip(variables, shapes, outputs, strict=True):
         if not TensorShape.of(sizes).is_compatible_with(output.shape):
             raise ValueError(
-                f"Input tensor {tensor.name!r} enters the loop with shape {TensorShape.of(sizes)}, but has shape {output.shape} "
-                "after one iteration. To allow the shape to vary across iterations, use the `shape_invariants` argument of "
+                f"Input tensor {tensor.name!r} enters the loop with shape {TensorShape.of(sizes)}, but has shape "
+                f"{output.shape} after one iteration. To allow the shape to vary across iterations, use the `shape_invariants` argument of "
                 "tf.while_loop to specify a less-specific shape."
             )
-
-

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from placesim.tf1 import dtypes
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.gradients.aggregation import AggregationMethod, aggregate
 from placesim.tf1.gradients.registry import GradientFunction, lookup
@@ -90,8 +91,14 @@ _TRAINABLE = frozenset(_TRAINABLE_TYPES.split())
 
 
 def is_trainable(tensor: Tensor) -> bool:
-    """Whether a tensor's type can have a gradient."""
-    return tensor.dtype.base_dtype.name in _TRAINABLE
+    """Whether a tensor's type can have a gradient; of a list, the type of its elements."""
+    name = tensor.dtype.base_dtype.name
+    if name == "variant":
+        from placesim.tf1.functions.variants import element_type
+
+        held = element_type(tensor)
+        return held is None or dtypes.of(held).name in _TRAINABLE
+    return name in _TRAINABLE
 
 
 def gradient_function(op: Operation) -> GradientFunction | None:

@@ -141,7 +141,7 @@ def _bring_out(op: Operation, forward: Sequence[FunctionGraph], backward: Sequen
 def _resolve(op: Operation, ahead: FunctionGraph, back: _BranchGradient) -> None:
     """What a gradient's branch reads of the forward branch comes from the forward op's inputs and outputs."""
     resolved = {}
-    outside = {inner: outer for outer, inner in ahead.captures.items()}
+    outside = dict(zip(ahead.inputs, op.inputs[1:], strict=True))
     for tensor, argument in back.captures.items():
         if tensor.graph is ahead:
             place = next((i for i, output in enumerate(ahead.outputs) if output is tensor), None)

@@ -53,9 +53,11 @@ class _TurnGradient(TurnGraph):
 
     def _made_ahead(self, op: str, full_name: str, tensor: Tensor, attrs: Attrs | None) -> Operation:
         forward = self._forward
-        exact = full_name if full_name in forward.builder.graph.ids else full_name + "/"
+        made = forward.builder.graph.ids.get(full_name)
+        if made is not None:  # for another gradient of the same loop
+            return forward.operation(made)
         with forward.as_default():
-            return forward.make(op, forward.claim_name(op, exact), [tensor], attrs)
+            return forward.make(op, forward.claim_name(op, full_name + "/"), [tensor], attrs)
 
     def _check_is_around(self, tensor: Tensor) -> None:
         if tensor.graph is not self._forward:
@@ -174,7 +176,7 @@ def _turn_gradient(
     name = _TurnGradient(op, cond_body, forward)
     total = op.outputs[0]
     entering = [constant(0, total.dtype, name="grad_counter"), op.inputs[1], total, *seeds]
-    arguments = [name.placeholder_of(tensor, None) for tensor in entering]
+    arguments: list[Any] = [name.placeholder_of(tensor, None) for tensor in entering]
 
     def turn() -> Any:
         done, most, turns, *given = arguments
@@ -203,7 +205,7 @@ def _backwards(
         captured.append(tensor)
     inputs = [*entering, *captured]
     cond_back = FunctionGraph(gradient_name(cond_body))
-    arguments = [cond_back.placeholder_of(tensor, None) for tensor in inputs]
+    arguments: list[Any] = [cond_back.placeholder_of(tensor, None) for tensor in inputs]
     build(cond_back, lambda: arguments[0] < arguments[2], orders_effects=True)
     sizes = [tensor.sizes for tensor in back.outputs]
     made = loop_op(inputs, cond_back, back, sizes, op.node.attrs.get("parallel_iterations", 10), f"{op.name}_grad")
