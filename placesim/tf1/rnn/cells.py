@@ -62,8 +62,7 @@ class RNNCell(Layer):
             dtype = inputs.dtype
         if batch_size is None or dtype is None:
             raise ValueError(
-                "batch_size and dtype cannot be None while constructing initial state: "
-                f"batch_size={batch_size}, dtype={dtype}"
+                f"batch_size and dtype cannot be None while constructing initial state: batch_size={batch_size}, dtype={dtype}"
             )
         return self.zero_state(batch_size, dtype)
 

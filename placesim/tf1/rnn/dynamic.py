@@ -154,9 +154,7 @@ class _Loop:
             output, state = call()
         else:
             output, state = self.lengths.step(time, self.zeros, state, call, skips_conditionals=True)
-        written = tuple(
-            array.write(time, tensor) for array, tensor in zip(outputs, nest.flatten(output), strict=True)
-        )
+        written = tuple(array.write(time, tensor) for array, tensor in zip(outputs, nest.flatten(output), strict=True))
         return time + 1, written, state
 
 
@@ -167,8 +165,7 @@ def _known_sizes(inputs: Sequence[Any]) -> tuple[int | None, int | None]:
     for value, shape in zip(inputs, shapes, strict=True):
         if None in shape[2:]:
             raise ValueError(
-                "Input size (depth of inputs) must be accessible via shape inference, but saw value None for "
-                f"input={value}."
+                f"Input size (depth of inputs) must be accessible via shape inference, but saw value None for input={value}."
             )
         if shape[0] != first[0]:
             raise ValueError(

@@ -44,7 +44,7 @@ def joined_shape(prefix: Any, suffix: Any) -> TensorShape:
             if value is not None:
                 known: Any = value.tolist()
             else:
-                known = [None] * part.shape.num_elements() if part.shape.rank == 1 else [None]
+                known = [None] * (part.shape.num_elements() or 0) if part.shape.rank == 1 else [None]
         else:
             known = sizes_of(part)
         shape = shape.concatenate(known)

@@ -72,7 +72,9 @@ class MultiRNNCell(RNNCell):
             with tf.variable_scope(f"cell_{i}"):
                 if self._state_is_tuple:
                     if not nest.is_nested(state):
-                        raise ValueError(f"Expected state to be a tuple of length {len(self.state_size)}, but received: {state}")
+                        raise ValueError(
+                            f"Expected state to be a tuple of length {len(self.state_size)}, but received: {state}"
+                        )
                     own = state[i]
                 else:
                     own = tf.slice(state, [0, position], [-1, cell.state_size])
@@ -158,9 +160,7 @@ class DropoutWrapper(_Wrapper):
     ) -> None:
         super().__init__(cell, dtype=dtype, **kwargs)
         if dropout_state_filter_visitor is not None and not callable(dropout_state_filter_visitor):
-            raise TypeError(
-                f"dropout_state_filter_visitor must be callable. Received: {dropout_state_filter_visitor}"
-            )
+            raise TypeError(f"dropout_state_filter_visitor must be callable. Received: {dropout_state_filter_visitor}")
         self._filter = dropout_state_filter_visitor or _is_dropped
         with tf.name_scope("DropoutWrapperInit"):
             self._input_keep_prob = _probability("input_keep_prob", input_keep_prob)
