@@ -98,6 +98,11 @@ class GraphShapes:
         """What a resource handle is known to hold."""
         return self._handles.get(tensor)
 
+    def hold(self, tensor: TensorRef, handle: HandleShape | None) -> None:
+        """Says what a resource handle holds, where something else says it than the graph."""
+        if handle is not None:
+            self._handles[tensor] = handle
+
     def outputs(self, node_id: int) -> tuple[Dims, ...]:
         """The static shapes of a node's outputs."""
         found = self._known.get(node_id)
