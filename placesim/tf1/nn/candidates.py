@@ -24,9 +24,7 @@ def uniform_candidate_sampler(
     name: str | None = None,
 ) -> Any:
     """Classes up to `range_max`, all of them equally likely."""
-    return _drawn(
-        "UniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max
-    )
+    return _drawn("UniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
 
 
 def log_uniform_candidate_sampler(
@@ -39,9 +37,7 @@ def log_uniform_candidate_sampler(
     name: str | None = None,
 ) -> Any:
     """Classes that are the likelier the smaller they are, as words numbered by how frequent they are."""
-    return _drawn(
-        "LogUniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max
-    )
+    return _drawn("LogUniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
 
 
 def learned_unigram_candidate_sampler(
