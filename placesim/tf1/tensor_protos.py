@@ -6,17 +6,13 @@ from typing import Any
 
 import numpy as np
 
-_BY_ELEMENT = frozenset(("bool", "float16", "bfloat16", "complex64", "complex128"))
-"""Types whose elements TensorFlow writes one by one, never as raw content."""
-
 
 def make_tensor_proto(
     values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False, allow_broadcast: bool = False
 ) -> Any:
     """A TensorProto of a value.  Raises TypeError or ValueError in TensorFlow's words."""
     from placesim.formats.tensorflow.messages import message_class
-    from placesim.formats.tensorflow.tensor_proto import write_tensor
-    from placesim.tensor_fields import stored_values, value_field
+    from placesim.formats.tensorflow.tensor_proto import write_own_tensor
     from placesim.tf1.literals import make_tensor
     from placesim.tf1.tensor import Tensor
 
@@ -27,15 +23,11 @@ def make_tensor_proto(
     tensor = make_tensor(values, dtype, shape, verify_shape)
     given = make_tensor(values, dtype)
     is_repeated = np.size(given.array) < np.size(tensor.array)  # the last element stands for those that follow
-    message = write_tensor(given if is_repeated else tensor)
+    message = write_own_tensor(given if is_repeated else tensor)
     if is_repeated:
         message.ClearField("tensor_shape")
         for size in np.shape(tensor.array):
             message.tensor_shape.dim.add(size=size)
-    if message.tensor_content and tensor.dtype.name in _BY_ELEMENT:
-        message.ClearField("tensor_content")
-        flat = np.asarray(tensor.array).reshape(-1)
-        getattr(message, value_field(tensor.dtype).name).extend(stored_values(flat, tensor.dtype).tolist())
     return message
 
 
