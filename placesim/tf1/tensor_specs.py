@@ -38,8 +38,9 @@ class TensorSpec:
         return self._dtype.is_compatible_with(other.dtype) and self._shape.is_compatible_with(other.shape)
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, TensorSpec) and self._dtype is other._dtype and self._name == other._name
-        return same and self._shape.sizes == other._shape.sizes  # type: ignore[union-attr]
+        if not isinstance(other, TensorSpec) or self._dtype is not other._dtype:
+            return False
+        return self._name == other._name and self._shape.sizes == other._shape.sizes
 
     def __hash__(self) -> int:
         return hash((self._dtype.name, self._shape.sizes))

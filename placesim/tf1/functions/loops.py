@@ -172,6 +172,6 @@ def _check_shapes(variables: Sequence[Tensor], shapes: Sequence[tuple[int, ...] 
         if not TensorShape.of(sizes).is_compatible_with(output.shape):
             raise ValueError(
                 f"Input tensor {tensor.name!r} enters the loop with shape {TensorShape.of(sizes)}, but has shape "
-                f"{output.shape} after one iteration. To allow the shape to vary across iterations, use the `shape_invariants` argument of "
-                "tf.while_loop to specify a less-specific shape."
+                f"{output.shape} after one iteration. To allow the shape to vary across iterations, use the "
+                "`shape_invariants` argument of tf.while_loop to specify a less-specific shape."
             )
