@@ -127,7 +127,7 @@ class Function:
     def __init__(self, python_function: Callable[..., Any], input_signature: Any = None, name: str | None = None) -> None:
         self.python_function = python_function
         self.input_signature = input_signature
-        self._name: str = name or getattr(python_function, "__name__", type(python_function).__name__)
+        self._name: str = name or str(getattr(python_function, "__name__", type(python_function).__name__))
         self._traces: dict[Hashable, ConcreteFunction] = {}
         functools.update_wrapper(self, python_function)
 
