@@ -161,6 +161,8 @@ class SparseTensor:
     def __str__(self) -> str:
         return f"SparseTensor(indices={self._indices}, values={self._values}, dense_shape={self._dense_shape})"
 
+    __repr__ = __str__
+
 
 def _dense_slices(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
     """Slices as the tensor they stand for."""
