@@ -40,9 +40,7 @@ def non_max_suppression_with_scores(
         iou = convert_to_tensor(iou_threshold, dtypes.float32, name="iou_threshold")
         least = convert_to_tensor(score_threshold, dtypes.float32, name="score_threshold")
         sigma = convert_to_tensor(soft_nms_sigma, dtypes.float32, name="soft_nms_sigma")
-        found = gen("NonMaxSuppressionV5")(
-            boxes, scores, max_output_size, iou, least, sigma, pad_to_max_output_size=False
-        )
+        found = gen("NonMaxSuppressionV5")(boxes, scores, max_output_size, iou, least, sigma, pad_to_max_output_size=False)
         return found[0], found[1]
 
 
@@ -118,9 +116,7 @@ def extract_glimpse(
     )
 
 
-def extract_image_patches_v2(
-    images: Any, sizes: Any, strides: Any, rates: Any, padding: Any, name: str | None = None
-) -> Any:
+def extract_image_patches_v2(images: Any, sizes: Any, strides: Any, rates: Any, padding: Any, name: str | None = None) -> Any:
     """`tf.image.extract_patches`."""
     return gen("ExtractImagePatches")(images, sizes, strides, rates, padding, name=name)
 

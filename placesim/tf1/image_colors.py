@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
-
 
 from placesim.tf1 import dtypes
 from placesim.tf1.conversion import convert_to_tensor
@@ -125,7 +125,7 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Any:
         images = convert_to_tensor(images, name="images")
         images = with_dependencies(_grey_checks(images), images)
         rank_before = tf.expand_dims(tf.rank(images) - 1, 0)
-        times = tf.concat([tf.ones(rank_before, dtypes.int32)] + [tf.expand_dims(3, 0)], 0)
+        times = tf.concat([tf.ones(rank_before, dtypes.int32), tf.expand_dims(3, 0)], 0)
         found = tf.tile(images, times, name=scope)
         found.set_shape(images.shape[:-1].concatenate([3]))
         return found
@@ -147,7 +147,7 @@ def _grey_checks(image: Any) -> list[Any]:
 # --- other spaces ---------------------------------------------------------------------------------------------------
 
 
-def _linear(word: str, kernel: list[list[float]]) -> Any:
+def _linear(word: str, kernel: Sequence[Sequence[float]]) -> Any:
     def convert(images: Any) -> Any:
         images = convert_to_tensor(images, name="images")
         weights = convert_to_tensor(kernel, dtype=images.dtype, name="kernel")
@@ -158,10 +158,9 @@ def _linear(word: str, kernel: list[list[float]]) -> Any:
 
 
 _YIQ = [[0.299, 0.59590059, 0.2115], [0.587, -0.27455667, -0.52273617], [0.114, -0.32134392, 0.31119955]]
-_FROM_YIQ = [[1, 1, 1], [0.95598634, -0.27201283, -1.10674021], [0.6208248, -0.64720424, 1.70423049]]
+_FROM_YIQ = [[1.0, 1.0, 1.0], [0.95598634, -0.27201283, -1.10674021], [0.6208248, -0.64720424, 1.70423049]]
 _YUV = [[0.299, -0.14714119, 0.61497538], [0.587, -0.28886916, -0.51496512], [0.114, 0.43601035, -0.10001026]]
-_FROM_YUV = [[1, 1, 1], [0, -0.394642334, 2.03206185], [1.13988303, -0.58062185, 0]]
+_FROM_YUV = [[1.0, 1.0, 1.0], [0.0, -0.394642334, 2.03206185], [1.13988303, -0.58062185, 0.0]]
 
 rgb_to_yiq, yiq_to_rgb = _linear("rgb_to_yiq", _YIQ), _linear("yiq_to_rgb", _FROM_YIQ)
 rgb_to_yuv, yuv_to_rgb = _linear("rgb_to_yuv", _YUV), _linear("yuv_to_rgb", _FROM_YUV)
-

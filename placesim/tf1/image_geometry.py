@@ -72,7 +72,9 @@ def rot90(image: Any, k: Any = 1, name: str | None = None) -> Any:
         turns = gen("FloorMod")(k, 4, name="mod")
         rank = image.shape.rank
         if rank is None:
-            return tf.cond(tf.equal(tf.rank(image), 3), lambda: _turned(image, turns, scope, 0), lambda: _turned(image, turns, scope, 1))
+            return tf.cond(
+                tf.equal(tf.rank(image), 3), lambda: _turned(image, turns, scope, 0), lambda: _turned(image, turns, scope, 1)
+            )
         if rank not in (3, 4):
             raise ValueError(f"'image' (shape {image.shape}) must have either 3 or 4 dimensions.")
         return _turned(image, turns, scope, rank - 3)
@@ -151,5 +153,3 @@ def sobel_edges(image: Any) -> Any:
     found = tf.reshape(found, shape=tf.concat([shape, [2]], 0))
     found.set_shape(static.concatenate([2]))
     return found
-
-

@@ -56,8 +56,6 @@ def _shape_checks(one: Any, two: Any) -> tuple[Any, Any, list[Any]]:
     return shapes[0], shapes[1], [*checks, tf.Assert(is_same, [shapes[0], shapes[1]], summarize=10)]
 
 
-
-
 # --- structural similarity (Wang et al. 2004, 2003) -----------------------------------------------------------------
 
 _POWERS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
@@ -112,7 +110,7 @@ def ssim_multiscale(
             with name_scope(None, f"Scale{scale}", images):
                 if scale:
                     images, inner = _halved(images, outer, inner, halves)
-                by_channel, contrast = _similarity(*images, peak, filter_size, filter_sigma, k1, k2, False)
+                by_channel, contrast = _similarity(images[0], images[1], peak, filter_size, filter_sigma, k1, k2, False)
                 contrasts.append(tf.nn.relu(contrast))
         factors = tf.stack([*contrasts[:-1], tf.nn.relu(by_channel)], axis=-1)
         return tf.reduce_mean(tf.reduce_prod(tf.pow(factors, power_factors), [-1]), [-1])
@@ -142,9 +140,7 @@ def _similarity(
     size = tf.constant(filter_size, dtypes.int32)
     sigma = tf.constant(filter_sigma, one.dtype)
     shapes = tf.shape_n([one, two])
-    checks = [
-        tf.Assert(tf.reduce_all(tf.greater_equal(shape[-3:-1], size)), [shape, size], summarize=8) for shape in shapes
-    ]
+    checks = [tf.Assert(tf.reduce_all(tf.greater_equal(shape[-3:-1], size)), [shape, size], summarize=8) for shape in shapes]
     with control_dependencies(checks):
         one = tf.identity(one)
     kernel = tf.tile(_bell(size, sigma), multiples=[1, 1, shapes[0][-1], 1])

@@ -52,9 +52,7 @@ class SavedModelBuilder:
         folder = os.path.join(self._export_dir, names.VARIABLES_DIRECTORY)
         os.makedirs(folder, exist_ok=True)
         saver = self._saver_of(saver)
-        saver.save(
-            sess, os.path.join(folder, names.VARIABLES_FILENAME), write_meta_graph=False, write_state=False
-        )
+        saver.save(sess, os.path.join(folder, names.VARIABLES_FILENAME), write_meta_graph=False, write_state=False)
         self._add(saver, tags, signature_def_map, assets, clear_devices)
         self._has_variables = True
 
@@ -129,7 +127,9 @@ class SavedModelBuilder:
 
 def _check_info(info: Any) -> None:
     if info.WhichOneof("encoding") is None:
-        raise AssertionError(f"All TensorInfo protos used in the SignatureDefs must have one of the 'encoding' fields set: {info}")
+        raise AssertionError(
+            f"All TensorInfo protos used in the SignatureDefs must have one of the 'encoding' fields set: {info}"
+        )
     if not info.dtype:
         raise AssertionError(f"All TensorInfo protos used in the SignatureDefs must have the dtype field set: {info}")
 

@@ -35,10 +35,10 @@ def get_tensor_from_tensor_info(tensor_info: Any, graph: Any = None, import_scop
         return find(tensor_info.name)
     if kind == "coo_sparse":
         of = tensor_info.coo_sparse
-        return SparseTensor(
-            find(of.indices_tensor_name), find(of.values_tensor_name), find(of.dense_shape_tensor_name)
-        )
-    raise ValueError(f"Invalid TensorInfo.encoding: {kind}. Expected `coo_sparse`, `composite_tensor`, or `name` for a dense tensor.")
+        return SparseTensor(find(of.indices_tensor_name), find(of.values_tensor_name), find(of.dense_shape_tensor_name))
+    raise ValueError(
+        f"Invalid TensorInfo.encoding: {kind}. Expected `coo_sparse`, `composite_tensor`, or `name` for a dense tensor."
+    )
 
 
 def build_signature_def(inputs: Any = None, outputs: Any = None, method_name: str | None = None, defaults: Any = None) -> Any:
@@ -57,8 +57,8 @@ def predict_signature_def(inputs: Any, outputs: Any) -> Any:
     for word, given in (("inputs", inputs), ("outputs", outputs)):
         if not given:
             raise ValueError(f"Prediction `{word}` cannot be None or empty.")
-    infos = [{key: build_tensor_info(tensor) for key, tensor in given.items()} for given in (inputs, outputs)]
-    return build_signature_def(*infos, names.PREDICT_METHOD_NAME)
+    taken, told = ({key: build_tensor_info(tensor) for key, tensor in given.items()} for given in (inputs, outputs))
+    return build_signature_def(taken, told, names.PREDICT_METHOD_NAME)
 
 
 def _examples(word: str, examples: Any) -> Any:
