@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 def _yaml(file: GraphFile) -> Iterator[bytes]:
     from placesim.cli.output import gathered
+    from placesim.formats.graph_file.scoped_writer import scoped_lines
     from placesim.formats.graph_file.writer import yaml_lines
 
+    written = scoped_lines(file)
+    if written is not None:
+        return (piece.encode() for piece in gathered(iter(written)))
     return (piece.encode() for piece in gathered(yaml_lines(file)))
 
 

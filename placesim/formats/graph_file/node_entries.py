@@ -135,8 +135,10 @@ class NodeEntries:
         references, builder = self._references, self._builder
         inputs = references.inputs(entry, full, waits)
         if "control_inputs" in entry:
-            controls = (*inputs.controls, *references.nodes(entry, "control_inputs", full, waits))
-            inputs = inputs._replace(controls=controls)
+            awaited = references.nodes(entry, "control_inputs", full, waits)
+            inputs = inputs._replace(controls=(*inputs.controls, *awaited))
+            if builder.leaves_marks:
+                builder.mark_awaited(awaited)
         is_good &= "device" not in entry or self._check_device(entry)
         with ExitStack() as scopes:
             if "colocate_with" in entry:

@@ -31,11 +31,16 @@ def graph_file_document(graph_file: GraphFile) -> dict[str, Any]:
 
 def graph_file_parts(graph_file: GraphFile) -> dict[str, Any]:
     """The same, with functions, nodes and steps one by one: each is made when it is asked for."""
+    return file_parts(graph_file, {"raw": True})
+
+
+def file_parts(graph_file: GraphFile, form: dict[str, Any]) -> dict[str, Any]:
+    """All that a file says, `nodes` in the raw form; `form` are the keys that say how they are meant."""
     graph, registry = graph_file.graph, graph_file.graph.registry
     document: dict[str, Any] = {"name": graph_file.name}
     if graph_file.description:
         document["description"] = graph_file.description
-    document["raw"] = True
+    document |= form
     if graph.versions:
         document["versions"] = dict(graph.versions)
     if graph_file.rest:
@@ -52,7 +57,7 @@ def graph_file_parts(graph_file: GraphFile) -> dict[str, Any]:
         _node(registry, node.op, node.name, graph.input_texts(node), node.device, node.attrs) for node in graph.nodes
     )
     if graph_file.steps is not None:
-        fetches = _FetchWriter(graph_file)
+        fetches = _FetchWriter(graph_file, to_raw="raw" in form)
         document["run"] = (_step(step, registry, fetches) for step in graph_file.steps)
     return document
 
@@ -105,14 +110,15 @@ def _node(registry: Registry, op: str, name: str, inputs: Iterable[str], device:
     others = dict(attrs)
     tensor = others.get("value")
     if op == "Const" and isinstance(tensor, TensorValue) and others.get("dtype") is tensor.dtype:
-        written |= _tensor(tensor)
+        written |= tensor_document(tensor)
         del others["value"], others["dtype"]
     if others:
-        written["attrs"] = {key: _attr(registry, op, key, value) for key, value in others.items()}
+        written["attrs"] = {key: attr_document(registry, op, key, value) for key, value in others.items()}
     return written
 
 
-def _attr(registry: Registry, op: str, name: str, value: AttrValue) -> Any:
+def attr_document(registry: Registry, op: str, name: str, value: AttrValue) -> Any:
+    """An attr as an entry of this op has it."""
     definition = registry.op(op)
     attr = None if definition is None else definition.attrs.get(name)
     return _typed(value) if attr is not None else _untyped(value)
@@ -136,7 +142,7 @@ def _untyped(value: AttrValue) -> Any:
     if isinstance(value, Shape):
         return {"shape": _typed(value)}
     if isinstance(value, TensorValue):
-        return {"tensor": _tensor(value)}
+        return {"tensor": tensor_document(value)}
     if isinstance(value, Placeholder):
         return {"placeholder": value.name}
     if isinstance(value, FunctionName):
@@ -151,7 +157,7 @@ def _bytes(value: bytes) -> dict[str, str]:
     return {"bytes": base64.b64encode(value).decode()}
 
 
-def _tensor(tensor: TensorValue) -> dict[str, Any]:
+def tensor_document(tensor: TensorValue) -> dict[str, Any]:
     """`dtype`, `shape` and `value`: flat, and one element where all are alike."""
     flat = [_element(value, tensor.dtype) for value in _distinct(tensor.array)]
     value = flat[0] if len(flat) == 1 and tensor.array.size > 0 else flat
@@ -267,9 +273,10 @@ def _gpu_options(options: GpuOptions) -> dict[str, Any]:
 
 
 class _FetchWriter:
-    """Writes fetches so that a raw file prints what the file prints that is written: there a bare name is a target."""
+    """Writes fetches so that what is written prints what the file prints: in a raw one a bare name is a target."""
 
-    def __init__(self, graph_file: GraphFile) -> None:
+    def __init__(self, graph_file: GraphFile, to_raw: bool) -> None:
+        self._to_raw = to_raw
         self._is_raw = graph_file.is_raw
         self._graph = graph_file.graph
         self._later: dict[str, NodeDef] = {}
@@ -280,7 +287,13 @@ class _FetchWriter:
         return [self._fetch(fetch) for fetch in step.fetches]
 
     def _fetch(self, fetch: Fetch) -> Any:
+        if fetch.name[:1] == "^":
+            return fetch.name if not self._to_raw else fetch.name[1:]
         is_bare = split_tensor_name(fetch.name)[0] == fetch.name
+        if not self._to_raw:
+            is_target = is_bare and self._is_raw and self._has_outputs(fetch.name)
+            name = f"^{fetch.name}" if is_target else fetch.name
+            return name if is_target or not fetch.label or fetch.label == name else {fetch.label: name}
         name = f"{fetch.name}:0" if is_bare and not self._is_raw and self._has_outputs(fetch.name) else fetch.name
         label = fetch.label or fetch.name
         return name if label == name else {label: name}
@@ -326,4 +339,4 @@ def _feed(feed: Feed) -> Any:
         return {value.kind: list(value.shape)} | ({} if value.seed is None else {"seed": value.seed})
     from placesim.graph.constants import make_constant
 
-    return {"tensor": _tensor(make_constant(value))}
+    return {"tensor": tensor_document(make_constant(value))}
