@@ -259,8 +259,12 @@ class GraphBuilder:
         exact = name[:-1]
         if exact in self.graph.ids:
             raise GraphBuildError(f"Duplicate node name in graph: '{exact}'")
-        self._names_in_use.setdefault(exact.lower(), 1)
+        self.note_name(exact)
         return exact
+
+    def note_name(self, full_name: str) -> None:
+        """Count a full name as used."""
+        self._names_in_use.setdefault(full_name.lower(), 1)
 
     # --- nodes ------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from placesim.graph.graph import Function, Graph, NodeDef, split_tensor_name
 from placesim.ops.attributes import Attrs
 from placesim.ops.registry import Registry
 
-RAW_KEYS = dict.fromkeys(("op", "name", "inputs", "device", "attrs", "value", "dtype", "shape")).keys()
+RAW_KEYS = dict.fromkeys(("op", "name", "inputs", "device", "attrs", "value", "dtype", "shape", "raw")).keys()
 _TENSOR_KEYS = ("value", "dtype", "shape")
 
 

@@ -1,21 +1,24 @@
 """The nodes of a graph -> entries that a person would write for them, each tried on a builder before it is taken.
 
 An entry may stand for several nodes: a variable, what initializes all variables, an op with its literals.  Where no short one
-makes the very nodes, the entry says everything itself; where that does not either, there is no such form of the graph.
+makes the very nodes, the entry says everything itself; where that does not either, the node is a NodeDef as it stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+from placesim.devices.names import format_spec, parse_python_spec
 from placesim.errors import GraphBuildError, UnimplementedError
-from placesim.formats.graph_file.short_values import literal_of
+from placesim.formats.graph_file.scope_entries import giving
+from placesim.formats.graph_file.short_values import literal_of, short_device
 from placesim.formats.graph_file.variable_forms import VariableForm, variable_forms
 from placesim.graph.binding import Variable
-from placesim.graph.builder import AWAITED, GraphBuilder
+from placesim.graph.builder import AWAITED, DeviceFunction, GraphBuilder
 from placesim.graph.graph import Graph, Node, TensorRef
 from placesim.graph.variables import add_global_initializer, add_variable
 from placesim.ops.attributes import TensorValue
@@ -24,10 +27,6 @@ from placesim.ops.deprecation import check_not_removed
 
 _MOST_LITERAL_ELEMENTS = 16
 """A constant of more is an entry of its own, also where it could be a literal."""
-
-
-class Unsayable(Exception):  # the raw form says the graph then
-    """A node that no entry makes."""
 
 
 class _Different(GraphBuildError):
@@ -52,6 +51,7 @@ class Item:
     colocated: int | None = None
     variable: VariableForm | None = None
     is_initializer: bool = False
+    is_raw: bool = False
 
     @property
     def name(self) -> str:
@@ -83,22 +83,30 @@ def same_node(one: Node, other: Node, ignored: str = "") -> bool:
 
 
 class Itemizer:
-    """Finds the entries of a graph, in order; `marks` says whether its nodes have TensorFlow's own attrs."""
+    """Finds the entries of a graph, in order; `marks` says whether its nodes have TensorFlow's own attrs.
 
-    def __init__(self, graph: Graph, plain: frozenset[int] = frozenset()) -> None:
+    What begins with one of the `plain` nodes is that node alone, and the `raw` nodes are NodeDefs.
+    """
+
+    def __init__(self, graph: Graph, plain: Set[int] = frozenset(), raw: Set[int] = frozenset()) -> None:
         self._nodes = graph.nodes
         self._ids = graph.ids
         self._values: dict[int, Variable] = {}
         self._starts: set[int] = set()
         self._plain = plain
         self._builder = GraphBuilder(graph.registry, graph.functions)
-        self._awaited = {i for node in graph.nodes for i in node.control_inputs}
+        self.raw = {*raw, *(node.id for node in graph.nodes if self._must_be_raw(node))}
+        self._awaited = {i for node in graph.nodes if node.id not in self.raw for i in node.control_inputs}
         self.marked = {node.id for node in graph.nodes if AWAITED in node.attrs}
         self.marks = bool(self.marked)
         self._builder.leaves_marks = self.marks
 
+    def _must_be_raw(self, node: Node) -> bool:
+        """Whether a node reads what only a Merge may: one below it."""
+        return node.op not in MERGES and any(i >= node.id for i in (*node.input_nodes, *node.control_inputs))
+
     def items(self) -> Iterator[Item]:
-        """Raises Unsayable."""
+        """The entries; `raw` has all NodeDefs among them at the end."""
         at = 0
         while at < len(self._nodes):
             item = self._item(at)
@@ -106,6 +114,8 @@ class Itemizer:
             at = item.end
 
     def _item(self, first: int) -> Item:
+        if first in self.raw:
+            return self._raw_item(self._nodes[first])
         if first not in self._plain:
             found = self._variable(first) or self._initializer(first) or self._with_literals(first)
             if found is not None:
@@ -123,8 +133,6 @@ class Itemizer:
         for one, other in zip(made, wanted, strict=True):
             if not same_node(one, other, AWAITED if self._is_mark_known(other) else ""):
                 raise _Different(f"another node: {one.name}")
-        if self.marks and any(i not in self.marked for node in made for i in node.control_inputs):
-            raise _Different("a node that is not marked")
         return first + len(made)
 
     def _is_mark_known(self, node: Node) -> bool:
@@ -139,7 +147,7 @@ class Itemizer:
                     with builder.attempt(), ExitStack() as scopes:
                         scopes.enter_context(builder.name_scope(form.scope))
                         if colocated is None:
-                            scopes.enter_context(builder.device(main.device))
+                            scopes.enter_context(builder.device(as_scope(main.device)))
                         else:
                             scopes.enter_context(builder.colocate_with([colocated]))
                         made = add_variable(builder, form.name, form.shape, form.dtype, form.initializer, form.kind)
@@ -171,6 +179,8 @@ class Itemizer:
             with builder.attempt(), builder.name_scope(scope + "/" if scope else None):
                 made = add_global_initializer(builder, name)
                 end = self._check(first)
+                if self.marks and not self.marked.issuperset(i for one in builder.graph.nodes[first:] for i in one.control_inputs):
+                    raise _Different("a node that is not marked")
         except GraphBuildError:
             return None
         return Item(first, end, self._nodes[made.id], self._nodes[made.id].device, is_initializer=True)
@@ -211,9 +221,13 @@ class Itemizer:
     def _node(self, node: Node) -> Item:
         found = self._try_node(node, tuple(self._variable_value(ref) for ref in node.inputs), node.id)
         found = found or self._try_node(node, tuple(node.inputs), node.id)
-        if found is None:
-            raise Unsayable(f"no entry makes {node.name}")
-        return found
+        return found or self._raw_item(node)
+
+    def _raw_item(self, node: Node) -> Item:
+        self.raw.add(node.id)
+        self._builder.note_name(node.name)
+        self._builder.graph.add(node.name, node.op, node.attrs, node.input_nodes, node.input_slots, node.control_inputs, node.device)
+        return Item(node.id, node.id + 1, node, is_raw=True)
 
     def _variable_value(self, ref: TensorRef) -> Any:
         """A variable of which this is the value, as an input."""
@@ -268,15 +282,13 @@ class Itemizer:
             if colocated is not None:
                 scopes.enter_context(builder.colocate_with([colocated]))
             if device:
-                scopes.enter_context(builder.device(device))
+                scopes.enter_context(builder.device(as_scope(device)))
             full = builder.claim_name(node.op, node.name + "/")
             if node.op == "Const":
                 more = {name: value for name, value in attrs.items() if name not in ("value", "dtype")}
                 builder.add_constant(full, node.attrs["value"], builder.intern("Const", more), node.control_inputs, 0)
                 return
             later = [i for i in node.input_nodes if i >= node.id]
-            if later and node.op not in MERGES:
-                raise _Different("an input that is still to come")
             known = next((ref for ref in inputs if not isinstance(ref, TensorRef) or ref.node < node.id), None)
             made = builder.add_named(
                 node.op,
@@ -288,6 +300,21 @@ class Itemizer:
             )
             if later:
                 made.input_nodes, made.input_slots = node.input_nodes, node.input_slots
+
+
+def as_scope(device: str) -> str | DeviceFunction:
+    """What `GraphBuilder.device` has to be told so that a node asks for this."""
+    return giving(device) if device_key(device).__class__ is dict else device
+
+
+@cache
+def device_key(device: str) -> str | dict[str, str]:
+    """A device as an entry says it: as people write it, or its words where no scope would make them."""
+    short = short_device(device)
+    try:
+        return short if format_spec(parse_python_spec(short)) == device else {"text": device}
+    except GraphBuildError:
+        return {"text": device}
 
 
 def _has_texts(value: Any) -> bool:

@@ -13,17 +13,16 @@ from typing import Any
 from placesim.collector import collector_paused
 from placesim.errors import GraphFileError
 from placesim.formats.graph_file.reader import read_graph_file
-from placesim.formats.graph_file.scoped_items import Item, Itemizer, Unsayable, same_node
+from placesim.formats.graph_file.scoped_items import Item, Itemizer, device_key, same_node
 from placesim.formats.graph_file.short_values import (
     dtype_word,
     fill_of,
     flow_text,
     literal_of,
-    short_device,
     short_tensor,
 )
 from placesim.formats.graph_file.variable_forms import VariableForm
-from placesim.formats.graph_file.writer import attr_document, file_parts
+from placesim.formats.graph_file.writer import attr_document, file_parts, node_document
 from placesim.graph.binding import Variable
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Graph, Node, TensorRef
@@ -32,8 +31,11 @@ from placesim.graph.variables import VALUE_KINDS, default_initializer
 from placesim.ops.attributes import TensorValue
 
 _MOST_TRIES = 8
-_LEAST_IN_SCOPE = 2
-"""Entries that a scope of their own is written for."""
+_MOST_RAW = 0.5
+"""Of a graph's nodes; one of which more are NodeDefs is written as one."""
+_LEAST_IN_SCOPE = 4
+_LEAST_ON_DEVICE = 3
+"""Entries that a scope of their own is written for; with fewer, two lines more would say less."""
 _SIDE_BY_SIDE = ("dtype", "shape", "value")
 
 
@@ -41,22 +43,26 @@ def scoped_lines(file: GraphFile) -> list[str] | None:
     """The lines of the file, each with its newline; None where the graph has no such form."""
     if file.rest or file.initial_values or not len(file.graph):
         return None
-    plain: frozenset[int] = frozenset()
+    plain: set[int] = set()
+    raw: set[int] = set()
     with collector_paused():
         for _ in range(_MOST_TRIES):
-            try:
-                itemizer = Itemizer(file.graph, plain)
-                items = list(itemizer.items())
-            except Unsayable:
+            itemizer = Itemizer(file.graph, plain, raw)
+            known = len(itemizer.raw)
+            items = list(itemizer.items())
+            raw = itemizer.raw
+            if len(raw) > known:
+                continue  # who is waited for by NodeDefs is known only now
+            if len(raw) > _MOST_RAW * len(file.graph):
                 return None
             lines = list(_lines(file, items, itemizer))
             odd = _first_odd(file, "".join(lines))
             if odd is None:
                 return lines
             guilty = next((item for item in items if item.first <= odd < item.end), None)
-            if guilty is None or guilty.first in plain:
+            if guilty is None or guilty.is_raw:
                 return None
-            plain |= {guilty.first}
+            (raw if guilty.first in plain else plain).add(guilty.first)
     return None
 
 
@@ -159,9 +165,8 @@ def _with_devices(entries: list[Item | _Scope]) -> list[Item | _Scope]:
         run = entries[start:end]
         if not isinstance(device, str) or not device:
             found += [_Scope(e.prefix, _with_devices(e.children)) if isinstance(e, _Scope) else e for e in run]
-        elif len(run) == 1:
-            alone = run[0]
-            found.append(_Scope(alone.prefix, alone.children, device) if isinstance(alone, _Scope) else alone)
+        elif sum(1 if isinstance(entry, Item) else _LEAST_ON_DEVICE for entry in run) < _LEAST_ON_DEVICE or len(run) == 1:
+            found += [_Scope(e.prefix, e.children, device) if isinstance(e, _Scope) else e for e in run]
         else:
             found.append(_Scope("", run, device, is_named=False))
         start = end
@@ -185,10 +190,7 @@ class _Writer:
 
     def lines(self, items: Sequence[Item]) -> Iterator[str]:
         """The lines under `nodes`."""
-        tree = _with_devices(_tree(items, ""))
-        if len(tree) == 1 and isinstance(tree[0], _Scope) and not tree[0].is_named and False:
-            return
-        yield from self._entries(tree, "  ", "")
+        yield from self._entries(_with_devices(_tree(items, "")), "  ", "")
 
     def _entries(self, entries: Sequence[Item | _Scope], indent: str, device: str) -> Iterator[str]:
         for entry in entries:
@@ -202,7 +204,7 @@ class _Writer:
         if scope.is_named:
             keys["scope"] = self._scope_name(scope.prefix)
         if scope.device and scope.device != device:
-            keys["device"] = short_device(scope.device)
+            keys["device"] = device_key(scope.device)
         head = f"{indent}- "
         for key, value in keys.items():
             yield f"{head}{key}: {flow_text(value)}\n"
@@ -237,10 +239,12 @@ class _Writer:
             written = self._variable(item, item.variable)
         elif item.is_initializer:
             written = {"initializer": self._name(item)}
+        elif item.is_raw:
+            written = {"raw": True, **node_document(self._graph, item.main)}
         else:
             written = self._node(item)
         if item.device and item.device != device:
-            written = _inserted(written, "device", short_device(item.device))
+            written = _inserted(written, "device", device_key(item.device))
         self._claimed.update(node.name.lower() for node in self._graph.nodes[item.first : item.end])
         return written
 
@@ -317,17 +321,19 @@ class _Writer:
         return self._graph.nodes[node].op in ("VariableV2", "VarHandleOp")
 
     def _node_name(self, node_id: int) -> str:
-        """The shortest name that leads to a node from here."""
+        """The shortest name that leads to a node from here; the full one with a slash where scopes have others like it."""
         node, ids = self._graph.nodes[node_id], self._graph.ids
+        if node_id >= self._now:
+            return f"/{node.name}" if len(self._prefixes) > 1 else node.name
         for depth in range(len(self._prefixes) - 1, -1, -1):
             prefix = self._prefixes[depth]
             if not node.name.startswith(prefix):
                 continue
             short = node.name[len(prefix) :]
             inner = (ids.get(nearer + short) for nearer in self._prefixes[depth + 1 :])
-            if all(other is None or (other >= self._now and node_id < self._now) for other in inner):
+            if all(other is None or other >= self._now for other in inner):
                 return short
-        return node.name
+        return f"/{node.name}"
 
 
 def _figure(value: Any, form: VariableForm) -> Any:

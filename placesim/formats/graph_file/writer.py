@@ -18,7 +18,7 @@ from placesim.devices.gpu_options import GPU_OPTIONS, GpuOptions
 from placesim.devices.inventory import TaskInventory
 from placesim.dtypes import STRING, DType
 from placesim.formats.graph_file.links import link_document
-from placesim.graph.graph import Function, FunctionArg, NodeDef, split_tensor_name
+from placesim.graph.graph import Function, FunctionArg, Graph, Node, NodeDef, split_tensor_name
 from placesim.graph.steps import Config, Feed, Fetch, FromFile, Generated, GraphFile, Step
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
 from placesim.ops.registry import Registry
@@ -53,9 +53,7 @@ def file_parts(graph_file: GraphFile, form: dict[str, Any]) -> dict[str, Any]:
         document["config"] = _config(graph_file.config)
     if graph.functions:
         document["functions"] = (_function(function, registry) for function in graph.functions.values())
-    document["nodes"] = (
-        _node(registry, node.op, node.name, graph.input_texts(node), node.device, node.attrs) for node in graph.nodes
-    )
+    document["nodes"] = (node_document(graph, node) for node in graph.nodes)
     if graph_file.steps is not None:
         fetches = _FetchWriter(graph_file, to_raw="raw" in form)
         document["run"] = (_step(step, registry, fetches) for step in graph_file.steps)
@@ -98,6 +96,11 @@ def _flow(value: Any) -> str:
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
+
+
+def node_document(graph: Graph, node: Node) -> dict[str, Any]:
+    """A node as a NodeDef."""
+    return _node(graph.registry, node.op, node.name, graph.input_texts(node), node.device, node.attrs)
 
 
 def _node(registry: Registry, op: str, name: str, inputs: Iterable[str], device: str, attrs: Attrs) -> dict[str, Any]:
