@@ -53,7 +53,7 @@ def graph_difference(expected: Record, got: Record) -> str | None:
 
 
 def nodes_that_agree(expected: Record, got: Record) -> tuple[int, int]:
-    """How many of TensorFlow's nodes are there as they are, looked up by name in the graph of the same number; and of how many."""
+    """How many of TensorFlow's nodes are there as they are, by name in the graph of the same number, and of how many."""
     agreed = total = 0
     ours: list[Any] = got.get("graph", [])
     for index, wanted in enumerate(expected["graph"]):

@@ -19,7 +19,7 @@ Record = dict[str, Any]
 
 
 def read_records(path: Path) -> dict[str, Record]:
-    """Every record by its script's name; the file may be compressed.  Raises OSError, and ValueError for what is no recording."""
+    """Every record by its script's name; the file may be compressed.  Raises OSError, ValueError, KeyError or TypeError."""
     opened: Callable[..., Any] = gzip.open if path.read_bytes()[:2] == b"\x1f\x8b" else open
     with opened(path, "rt") as lines:
         return {record["id"]: record for record in map(json.loads, lines)}

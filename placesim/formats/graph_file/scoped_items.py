@@ -19,9 +19,9 @@ from placesim.formats.graph_file.short_values import literal_of, short_device
 from placesim.formats.graph_file.variable_forms import VariableForm, variable_forms
 from placesim.graph.binding import Variable
 from placesim.graph.builder import AWAITED, DeviceFunction, GraphBuilder
-from placesim.graph.graph import Graph, Node, TensorRef
+from placesim.graph.graph import Function, Graph, Node, TensorRef
 from placesim.graph.variables import add_global_initializer, add_variable
-from placesim.ops.attributes import TensorValue
+from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import MERGES
 from placesim.ops.deprecation import check_not_removed
 
@@ -74,12 +74,31 @@ def same_value(one: Any, other: Any) -> bool:
 def same_node(one: Node, other: Node, ignored: str = "") -> bool:
     """Whether two nodes of graphs with the same nodes before them are one; `ignored` is an attr that does not count."""
     mine, others = ({k: v for k, v in node.attrs.items() if k != ignored} for node in (one, other))
-    return (
+    return bool(
         (one.name, one.op, one.device, one.input_nodes, one.input_slots, one.control_inputs)
         == (other.name, other.op, other.device, other.input_nodes, other.input_slots, other.control_inputs)
-        and mine.keys() == others.keys()
-        and all(same_value(value, others[key]) for key, value in mine.items())
+        and _same_attrs(mine, others)
     )
+
+
+def same_functions(one: Graph, other: Graph) -> bool:
+    """Whether two libraries are one."""
+    if one.functions.keys() != other.functions.keys():
+        return False
+    return all(_same_function(function, other.functions[name]) for name, function in one.functions.items())
+
+
+def _same_function(one: Function, other: Function) -> bool:
+    plain = (one.inputs, one.outputs, dict(one.control_outputs), [node[:4] for node in one.nodes])
+    return (
+        plain == (other.inputs, other.outputs, dict(other.control_outputs), [node[:4] for node in other.nodes])
+        and _same_attrs(one.attrs, other.attrs)
+        and all(_same_attrs(a.attrs, b.attrs) for a, b in zip(one.nodes, other.nodes, strict=True))
+    )
+
+
+def _same_attrs(one: Attrs, other: Attrs) -> bool:
+    return one.keys() == other.keys() and all(same_value(value, other[key]) for key, value in one.items())
 
 
 class Itemizer:
@@ -179,7 +198,9 @@ class Itemizer:
             with builder.attempt(), builder.name_scope(scope + "/" if scope else None):
                 made = add_global_initializer(builder, name)
                 end = self._check(first)
-                if self.marks and not self.marked.issuperset(i for one in builder.graph.nodes[first:] for i in one.control_inputs):
+                if self.marks and not self.marked.issuperset(
+                    i for one in builder.graph.nodes[first:] for i in one.control_inputs
+                ):
                     raise _Different("a node that is not marked")
         except GraphBuildError:
             return None
@@ -204,7 +225,8 @@ class Itemizer:
         if any(value is None for value in made.values()) or not made.keys() <= set(node.input_nodes):
             return None
         inputs = tuple(made.get(ref.node, ref) for ref in node.inputs)
-        return self._try_node(node, inputs, first)
+        named = tuple(self._variable_value(value) if isinstance(value, TensorRef) else value for value in inputs)
+        return self._try_node(node, named, first) or self._try_node(node, inputs, first)
 
     def _as_input(self, part: Node) -> Any:
         """What stands for a constant or a read of a variable among inputs; None for one that is a node of its own."""
@@ -226,7 +248,9 @@ class Itemizer:
     def _raw_item(self, node: Node) -> Item:
         self.raw.add(node.id)
         self._builder.note_name(node.name)
-        self._builder.graph.add(node.name, node.op, node.attrs, node.input_nodes, node.input_slots, node.control_inputs, node.device)
+        self._builder.graph.add(
+            node.name, node.op, node.attrs, node.input_nodes, node.input_slots, node.control_inputs, node.device
+        )
         return Item(node.id, node.id + 1, node, is_raw=True)
 
     def _variable_value(self, ref: TensorRef) -> Any:

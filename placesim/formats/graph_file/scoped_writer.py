@@ -5,15 +5,15 @@ What is written is read again, and is only given where it is the same graph, nod
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
 from placesim.collector import collector_paused
 from placesim.errors import GraphFileError
 from placesim.formats.graph_file.reader import read_graph_file
-from placesim.formats.graph_file.scoped_items import Item, Itemizer, device_key, same_node
+from placesim.formats.graph_file.scoped_items import Item, Itemizer, device_key, same_functions, same_node, same_value
 from placesim.formats.graph_file.short_values import (
     dtype_word,
     fill_of,
@@ -39,9 +39,17 @@ _LEAST_ON_DEVICE = 3
 _SIDE_BY_SIDE = ("dtype", "shape", "value")
 
 
-def scoped_lines(file: GraphFile) -> list[str] | None:
-    """The lines of the file, each with its newline; None where the graph has no such form."""
-    if file.rest or file.initial_values or not len(file.graph):
+def scoped_lines(
+    file: GraphFile, leaves_defaults: bool = False, accepts: Callable[[GraphFile], bool] = lambda again: True
+) -> list[str] | None:
+    """The lines of the file, each with its newline; None where the graph has no such form.
+
+    With `leaves_defaults` attrs that equal their default are not written, and read back as such.  `accepts` is asked whether
+    what the text is read as will do.
+    """
+    if leaves_defaults:
+        file = replace(file, graph=_without_defaults(file.graph))
+    if file.initial_values or not len(file.graph):
         return None
     plain: set[int] = set()
     raw: set[int] = set()
@@ -56,7 +64,7 @@ def scoped_lines(file: GraphFile) -> list[str] | None:
             if len(raw) > _MOST_RAW * len(file.graph):
                 return None
             lines = list(_lines(file, items, itemizer))
-            odd = _first_odd(file, "".join(lines))
+            odd = _first_odd(file, "".join(lines), accepts)
             if odd is None:
                 return lines
             guilty = next((item for item in items if item.first <= odd < item.end), None)
@@ -66,7 +74,23 @@ def scoped_lines(file: GraphFile) -> list[str] | None:
     return None
 
 
-def _first_odd(file: GraphFile, text: str) -> int | None:
+def _without_defaults(graph: Graph) -> Graph:
+    """The same graph, whose nodes do not give attrs that equal their default."""
+    short = graph.emptied()
+    short.functions, short.versions = graph.functions, graph.versions
+    for node in graph.nodes:
+        given = dict(node.attrs)
+        definition = node.signature.definition
+        for attr in () if definition is None else definition.attrs.values():
+            if attr.has_default and attr.name in given and same_value(attr.default, given[attr.name]):
+                del given[attr.name]
+        short.add(
+            node.name, node.op, given, node.input_nodes, node.input_slots, node.control_inputs, node.device, node.location
+        )
+    return short
+
+
+def _first_odd(file: GraphFile, text: str, accepts: Callable[[GraphFile], bool]) -> int | None:
     """The first node that the text makes another one than the graph's; None where it says all that the file does."""
     try:
         again = read_graph_file(text, file.graph.file, file.graph.registry)
@@ -78,14 +102,18 @@ def _first_odd(file: GraphFile, text: str) -> int | None:
     is_same = len(again.graph) == len(file.graph) and [(s.repeat, len(s.fetches), len(s.feeds)) for s in again.steps or ()] == [
         (s.repeat, len(s.fetches), len(s.feeds)) for s in file.steps or ()
     ]
-    return None if is_same and again.graph.functions == file.graph.functions else len(file.graph)
+    is_same &= again.rest == file.rest and same_functions(again.graph, file.graph) and accepts(again)
+    return None if is_same else len(file.graph)
 
 
 def _lines(file: GraphFile, items: Sequence[Item], itemizer: Itemizer) -> Iterator[str]:
+    writer = _Writer(file.graph, itemizer.marked if itemizer.marks else None)
     for key, value in file_parts(file, {"marks": True} if itemizer.marks else {}).items():
         if key == "nodes":
             yield "nodes:\n"
-            yield from _Writer(file.graph, itemizer.marked if itemizer.marks else None).lines(items)
+            yield from writer.lines(items)
+        elif key == "versions" and writer.script:
+            continue  # it was no file
         elif isinstance(value, Iterator):
             listed = list(value)
             yield f"{key}:\n" if listed else f"{key}: []\n"
@@ -185,7 +213,7 @@ class _Writer:
         self._claimed: set[str] = set()
         self._prefixes = [""]
         self._now = 0
-        self._script = graph.file if PurePath(graph.file).suffix == ".py" else ""
+        self.script = graph.file if PurePath(graph.file).suffix == ".py" else ""
         self._line = 0
 
     def lines(self, items: Sequence[Item]) -> Iterator[str]:
@@ -200,7 +228,7 @@ class _Writer:
                 yield from self._scope(entry, indent, device)
 
     def _scope(self, scope: _Scope, indent: str, device: str) -> Iterator[str]:
-        keys = {}
+        keys: dict[str, Any] = {}
         if scope.is_named:
             keys["scope"] = self._scope_name(scope.prefix)
         if scope.device and scope.device != device:
@@ -225,7 +253,7 @@ class _Writer:
 
     def _comment(self, item: Item) -> str:
         """The script's line, where it is another one than that of the entry before."""
-        place = self._graph.location(item.main) if self._script else None
+        place = self._graph.location(item.main) if self.script else None
         if place is None or place.line == self._line:
             return ""
         self._line = place.line

@@ -38,7 +38,7 @@ def short_tensor(tensor: TensorValue) -> dict[str, Any]:
 def literal_of(tensor: TensorValue) -> Any:
     """The tensor as nested lists, whose type is to be known otherwise; None for one that has no such form, or is large."""
     dtype, array = tensor
-    if not 0 < array.size <= MOST_NESTED or dtype.is_complex or dtype is STRING and _is_binary(array):
+    if not 0 < array.size <= MOST_NESTED or dtype.is_complex or (dtype is STRING and _is_binary(array)):
         return None
     if array.size > 1 and array.ndim and _is_filled(array):
         return None

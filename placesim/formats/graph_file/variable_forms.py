@@ -55,9 +55,7 @@ def variable_forms(nodes: Sequence[Node], first: int) -> Iterator[VariableForm]:
         yield VariableForm(name, scope, shape.dims, dtype, initializer, _HANDLES[handle.op])
 
 
-def _initializers(
-    nodes: Sequence[Node], handle: Node, before: Sequence[Node], shape: tuple[int, ...]
-) -> Iterator[Initializer]:
+def _initializers(nodes: Sequence[Node], handle: Node, before: Sequence[Node], shape: tuple[int, ...]) -> Iterator[Initializer]:
     if not before:
         start = _start_of(nodes, handle)
         if start is not None and start.node < handle.id:
@@ -74,7 +72,7 @@ def _initializers(
         if inside == "Const":
             filled = fill_of(tensor)
             yield Initializer("constant", {"constant": tensor.array if filled is None else filled})
-        elif inside == start_node.name and start_node.name.startswith(handle.name + "/") or inside == "initial_value":
+        elif (inside == start_node.name and start_node.name.startswith(handle.name + "/")) or inside == "initial_value":
             yield Initializer("initial_value", {"initial_value": tensor.array})
         else:
             yield Initializer("value", {"value": tensor.array})
