@@ -30,7 +30,7 @@ class Entries:
         self._nodes = NodeEntries(builder, problems, self._names, self._references, self._loops)
         self._scopes = ScopeEntries(builder, problems, self._names, self._references, self.take_all)
         self._variables = VariableEntries(builder, problems, self._names, self._scopes)
-        self._raw = RawNodes(builder.graph, problems)
+        self._raw = RawNodes(builder.graph, problems, is_marked=True)
 
     def take_all(self, entries: Any, position: int = 0) -> None:
         """A list of entries."""

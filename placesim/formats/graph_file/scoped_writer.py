@@ -11,11 +11,11 @@ from pathlib import PurePath
 from typing import Any
 
 from placesim.collector import collector_paused
+from placesim.dtypes import DType
 from placesim.errors import GraphFileError
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.formats.graph_file.scoped_items import Item, Itemizer, device_key, same_functions, same_node, same_value
 from placesim.formats.graph_file.short_values import (
-    dtype_word,
     fill_of,
     flow_text,
     literal_of,
@@ -25,7 +25,7 @@ from placesim.formats.graph_file.variable_forms import VariableForm
 from placesim.formats.graph_file.writer import attr_document, file_parts, node_document
 from placesim.graph.binding import Variable
 from placesim.graph.constants import make_constant
-from placesim.graph.graph import Graph, Node, TensorRef
+from placesim.graph.graph import Graph, TensorRef
 from placesim.graph.steps import GraphFile
 from placesim.graph.variables import VALUE_KINDS, default_initializer
 from placesim.ops.attributes import TensorValue
@@ -331,7 +331,10 @@ class _Writer:
             written |= short_tensor(attrs.pop("value"))
             attrs.pop("dtype", None)
         shown = {key: attr_document(self._graph.registry, node.op, key, value) for key, value in attrs.items()}
-        written |= {key: shown.pop(key) for key in _SIDE_BY_SIDE if key in shown and node.op != "Const"}
+        for key in _SIDE_BY_SIDE:
+            if key in shown and node.op != "Const":
+                written[key] = attrs[key].python_name if isinstance(attrs[key], DType) else shown.pop(key)
+                shown.pop(key, None)
         return written | ({"attrs": shown} if shown else {})
 
     # --- references -------------------------------------------------------------------------------------------------
@@ -380,4 +383,4 @@ def _inserted(written: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
     return written if attrs is None else {**written, "attrs": attrs}
 
 
-__all__ = ["Node", "dtype_word", "scoped_lines"]
+__all__ = ["scoped_lines"]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from placesim.dtypes import BOOL, FLOAT, INT32, STRING, DType
-from placesim.formats.graph_file.writer import tensor_document
+from placesim.dtypes import BOOL, FLOAT, INT32, STRING
+from placesim.formats.graph_file.writer import shortest, tensor_document
 from placesim.ops.attributes import TensorValue
 
 _TYPES_OF_LITERALS = (FLOAT, INT32, BOOL, STRING)
@@ -29,7 +29,7 @@ def short_tensor(tensor: TensorValue) -> dict[str, Any]:
     if value is not None:
         return {"value": value} if tensor.dtype in _TYPES_OF_LITERALS else {"value": value, "dtype": written["dtype"]}
     if tensor.dtype is FLOAT:
-        written["value"] = _shortest(written["value"])
+        written["value"] = shortest(written["value"])
     short = {"value": written["value"], "shape": written["shape"]}
     is_known = tensor.dtype in _TYPES_OF_LITERALS and tensor.array.size > 0 and not _has_words(written["value"])
     return short if is_known else {**short, "dtype": written["dtype"]}
@@ -48,7 +48,7 @@ def literal_of(tensor: TensorValue) -> Any:
         values = array.astype(np.float64)
         if not np.isfinite(values).all():
             return None
-        return _shortest(array.tolist()) if dtype is FLOAT else values.tolist()
+        return shortest(array.tolist()) if dtype is FLOAT else values.tolist()
     return array.tolist() if dtype is BOOL or dtype.is_integer else None
 
 
@@ -78,13 +78,6 @@ def _is_binary(array: np.ndarray[Any, Any]) -> bool:
 
 def _decoded(value: Any) -> Any:
     return list(map(_decoded, value)) if isinstance(value, list) else value.decode()
-
-
-def _shortest(value: Any) -> Any:
-    """Numbers that are the same in single precision, with as few digits as that needs."""
-    if isinstance(value, list):
-        return list(map(_shortest, value))
-    return float(str(np.float32(value))) if isinstance(value, float) else value
 
 
 def _has_words(value: Any) -> bool:
@@ -118,9 +111,4 @@ def _scalar(kind: type, value: Any, spelled: str) -> str:
     return text
 
 
-def dtype_word(dtype: DType) -> str:
-    """A type as Python names it."""
-    return dtype.python_name
-
-
-__all__ = ["dtype_word", "fill_of", "flow_text", "literal_of", "short_device", "short_tensor"]
+__all__ = ["fill_of", "flow_text", "literal_of", "short_device", "short_tensor"]

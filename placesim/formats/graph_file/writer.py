@@ -16,8 +16,9 @@ import yaml
 from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuModel
 from placesim.devices.gpu_options import GPU_OPTIONS, GpuOptions
 from placesim.devices.inventory import TaskInventory
-from placesim.dtypes import STRING, DType
+from placesim.dtypes import BOOL, FLOAT, STRING, DType
 from placesim.formats.graph_file.links import link_document
+from placesim.graph.constants import make_constant
 from placesim.graph.graph import Function, FunctionArg, Graph, Node, NodeDef, split_tensor_name
 from placesim.graph.steps import Config, Feed, Fetch, FromFile, Generated, GraphFile, Step
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
@@ -190,6 +191,13 @@ def _element(value: Any, dtype: DType) -> Any:
     return _number(float(value)) if dtype.is_floating else value if isinstance(value, bool) else int(value)
 
 
+def shortest(value: Any) -> Any:
+    """Numbers that are the same in single precision, with as few digits as that needs."""
+    if isinstance(value, list):
+        return list(map(shortest, value))
+    return float(str(np.float32(value))) if isinstance(value, float) else value
+
+
 def _number(value: float) -> Any:
     return float(value) if np.isfinite(value) else str(value)
 
@@ -275,6 +283,10 @@ def _gpu_options(options: GpuOptions) -> dict[str, Any]:
     return written | ({"experimental": experimental} if experimental else {})
 
 
+_MOST_FED = 64
+"""Elements of a feed that is written as a literal."""
+
+
 class _FetchWriter:
     """Writes fetches so that what is written prints what the file prints: in a raw one a bare name is a target."""
 
@@ -301,6 +313,21 @@ class _FetchWriter:
         label = fetch.label or fetch.name
         return name if label == name else {label: name}
 
+    def feed(self, feed: Feed) -> tuple[str, Any]:
+        """A feed's name and value; shortly where a raw file is not meant."""
+        written = _feed(feed)
+        if self._to_raw or not isinstance(written, dict) or "tensor" not in written:
+            return feed.tensor, written
+        name, slot = split_tensor_name(feed.tensor)
+        tensor, node_id = make_constant(feed.value), self._graph.ids.get(name)
+        types = () if node_id is None else self._graph.nodes[node_id].signature.output_dtypes
+        is_short = 0 < tensor.array.size <= _MOST_FED and types[slot : slot + 1] == (tensor.dtype,)
+        if is_short and tensor.dtype.is_floating and np.isfinite(tensor.array.astype(np.float64)).all():
+            written = tensor.array.tolist() if tensor.dtype is not FLOAT else shortest(tensor.array.tolist())
+        elif is_short and (tensor.dtype.is_integer or tensor.dtype is BOOL):
+            written = tensor.array.tolist()
+        return name if not slot else feed.tensor, written
+
     def _has_outputs(self, name: str) -> bool:
         if name in self._later:
             node = self._later[name]
@@ -311,7 +338,7 @@ class _FetchWriter:
 def _step(step: Step, registry: Registry, fetches: _FetchWriter) -> dict[str, Any]:
     written: dict[str, Any] = {"fetch": fetches.write(step)}
     if step.feeds:
-        written["feed"] = {feed.tensor: _feed(feed) for feed in step.feeds}
+        written["feed"] = dict(map(fetches.feed, step.feeds))
     if step.repeat != 1:
         written["repeat"] = step.repeat
     if step.nodes:
@@ -340,6 +367,4 @@ def _feed(feed: Feed) -> Any:
         return {"file": value.path}
     if isinstance(value, Generated):
         return {value.kind: list(value.shape)} | ({} if value.seed is None else {"seed": value.seed})
-    from placesim.graph.constants import make_constant
-
     return {"tensor": tensor_document(make_constant(value))}
