@@ -11,7 +11,48 @@ def _under(prefixes: str, names: str) -> str:
 _LAYERS = "layers slim"
 _FRAMEWORK = "framework slim"
 
+_READERS = "load_checkpoint load_variable list_variables"
+_LOSSES = (
+    "absolute_difference compute_weighted_loss cosine_distance hinge_loss log_loss mean_pairwise_squared_error "
+    "mean_squared_error sigmoid_cross_entropy softmax_cross_entropy sparse_softmax_cross_entropy add_loss"
+)
+_GRADIENTS = "create_train_op multiply_gradients clip_gradient_norms add_gradients_summaries"
+_STREAMING = (
+    "accuracy auc false_negatives false_positives mean_absolute_error mean_cosine_distance mean_iou mean_relative_error "
+    "mean_squared_error precision precision_at_thresholds recall recall_at_k recall_at_thresholds root_mean_squared_error "
+    "sensitivity_at_specificity specificity_at_sensitivity true_negatives true_positives sparse_average_precision_at_k "
+    "sparse_precision_at_k mean mean_tensor percentage_less"
+)
+_METRICS = " ".join(["accuracy confusion_matrix aggregate_metrics aggregate_metric_map",
+                     *(f"streaming_{name}" for name in _STREAMING.split())])
+
 ROWS = {
+    "contrib.losses": _under("losses slim.losses", _LOSSES),
+    "losses": _under("losses slim.losses", "get_losses get_regularization_losses get_total_loss"),
+    "contrib.metrics": _under("metrics slim.metrics", _METRICS),
+    "contrib.embeddings": _under(_LAYERS, "embedding_lookup_unique embed_sequence bow_encoder"),
+    "contrib.summaries": " ".join([
+        _under(_LAYERS, "summarize_tensor summarize_activation summarize_tensors summarize_collection summarize_activations"),
+        _under("slim layers.summaries", "summarize_variables summarize_weights summarize_biases"),
+    ]),
+    "contrib.optimizing": _under(_LAYERS, "optimize_loss OPTIMIZER_CLS_NAMES OPTIMIZER_SUMMARIES"),
+    "contrib.training": _under("training", _GRADIENTS + " clip_gradient_norms_fn"),
+    "contrib.learning": _under("slim.learning", _GRADIENTS + " train train_step"),
+    "contrib.hparams": _under("training", "HParams"),
+    "contrib.framework": " ".join([
+        _under(
+            _FRAMEWORK,
+            "assign_from_values assign_from_values_fn assign_from_checkpoint assign_from_checkpoint_fn deprecated "
+            "deprecated_arg_values",
+        ),
+        _under(
+            "framework",
+            "smart_cond smart_constant_value assert_scalar assert_scalar_int reduce_sum_n get_graph_from_inputs "
+            "get_placeholders get_name_scope deprecated_args",
+        ),
+    ]),
+    "saving.readers": _under("framework", _READERS),
+    "sorting": _under("framework", "sort argsort"),
     "contrib.arg_scopes": _under(
         _FRAMEWORK, "arg_scope add_arg_scope has_arg_scope arg_scoped_arguments current_arg_scope arg_scope_func_key"
     ),
