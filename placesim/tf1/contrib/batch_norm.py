@@ -202,9 +202,7 @@ class _Norm(NamedTuple):
                     self.is_training, lambda: self._after_moving(averages, mean, variance, outputs)[0], lambda: outputs
                 )
             else:
-                moved = smart_cond(
-                    self.is_training, lambda: self._moved(averages, mean, variance), lambda: tuple(averages)
-                )
+                moved = smart_cond(self.is_training, lambda: self._moved(averages, mean, variance), lambda: tuple(averages))
                 self._collect(moved)
         outputs.set_shape(images.get_shape())
         if shape.ndims == 2:
@@ -223,15 +221,12 @@ class _Norm(NamedTuple):
         mean, variance = averages
         known = smart_constant(self.is_training)
         if known is not False:
-            mean, variance = self._moments(batch_weights)
+            batch = self._moments(batch_weights)
             if self.updates_collections is None:
                 mean, variance = smart_cond(
-                    self.is_training,
-                    lambda batch=(mean, variance): self._after_moving(averages, *batch, *batch),
-                    lambda: tuple(averages),
+                    self.is_training, lambda: self._after_moving(averages, *batch, *batch), lambda: tuple(averages)
                 )
             else:
-                batch = mean, variance
                 moved = smart_cond(self.is_training, lambda: self._moved(averages, *batch), lambda: tuple(averages))
                 self._collect(moved)
                 mean, variance = smart_cond(self.is_training, lambda: batch, lambda: tuple(averages))

@@ -36,8 +36,10 @@ def embed_sequence(
 ) -> Any:
     """Each id as its row of a variable `embeddings`.  Raises ValueError where its sizes are to be made and are not said."""
     if not (reuse or (vocab_size and embed_dim)):
-        raise ValueError(f"Must specify vocab size and embedding dimension when not reusing. Got vocab_size={vocab_size} "
-                         f"and embed_dim={embed_dim}")
+        raise ValueError(
+            f"Must specify vocab size and embedding dimension when not reusing. Got vocab_size={vocab_size} "
+            f"and embed_dim={embed_dim}"
+        )
     with tf.variable_scope(scope, "EmbedSequence", [ids], reuse=reuse):
         shape = [vocab_size, embed_dim]
         if reuse and (vocab_size is None or embed_dim is None):

@@ -64,7 +64,9 @@ def assign_from_checkpoint(model_path: str, var_list: Any, ignore_missing_vars: 
         if isinstance(variable, (list, PartitionedVariable)):
             for part in variable:
                 info = part._save_slice_info
-                values[part] = whole[tuple(slice(at, at + size) for at, size in zip(info.var_offset, info.var_shape, strict=True))]
+                values[part] = whole[
+                    tuple(slice(at, at + size) for at, size in zip(info.var_offset, info.var_shape, strict=True))
+                ]
         else:
             values[variable] = whole
     return _assigned(values)
@@ -130,9 +132,7 @@ def reduce_sum_n(tensors: Any, name: str | None = None) -> Any:
     if not tensors:
         raise ValueError("No tensors provided.")
     with tf.name_scope(name, "reduce_sum_n", tensors) as scope:
-        sums = [
-            tf.reduce_sum(one, name=f"{one.op.name}/sum") if one.get_shape().ndims != 0 else one for one in tensors
-        ]
+        sums = [tf.reduce_sum(one, name=f"{one.op.name}/sum") if one.get_shape().ndims != 0 else one for one in tensors]
         return sums[0] if len(sums) == 1 else tf.add_n(sums, name=scope)
 
 

@@ -55,7 +55,9 @@ class HParams:
         """Another value."""
         kind, is_list = self._types[name]
         if isinstance(value, list) != is_list:
-            wanted = "Must pass a list for multi-valued parameter" if is_list else "Must not pass a list for single-valued parameter"
+            wanted = (
+                "Must pass a list for multi-valued parameter" if is_list else "Must not pass a list for single-valued parameter"
+            )
             raise ValueError(f"{wanted}: {name}.")
         cast = _CASTS.get(kind, lambda one: one)
         setattr(self, name, [cast(one) for one in value] if is_list else value if value is None else cast(value))

@@ -73,9 +73,7 @@ mean_squared_error = add_arg_scope(_loss("mean_squared_error", tf.squared_differ
 
 
 @add_arg_scope
-def log_loss(
-    predictions: Any, labels: Any = None, weights: Any = 1.0, epsilon: float = 1e-7, scope: str | None = None
-) -> Any:
+def log_loss(predictions: Any, labels: Any = None, weights: Any = 1.0, epsilon: float = 1e-7, scope: str | None = None) -> Any:
     """The logarithm of what was given to the labels, and of the rest to the others; `epsilon` keeps it from infinity."""
 
     def values(predictions: Any, labels: Any) -> Any:

@@ -42,7 +42,7 @@ for _kinds, _make in ((OF_PREDICTIONS, _of_predictions), (OF_VALUES, _of_values)
 
 
 def accuracy(predictions: Any, labels: Any, weights: Any = None, name: str | None = None) -> Any:
-    """The share of predictions that are the labels, of this batch alone.  Raises ValueError for what is no number of a class."""
+    """The share of predictions that are the labels, of this batch alone.  Raises ValueError for other types."""
     if not (labels.dtype.is_integer or labels.dtype in (tf.bool, tf.string)):
         raise ValueError(f"Labels should have bool, integer, or string dtype, but are {labels.dtype}.")
     if not labels.dtype.is_compatible_with(predictions.dtype):

@@ -110,9 +110,7 @@ def layer_norm(
             )
         sizes = shape[begin_params_axis:]
         if not sizes.is_fully_defined():
-            raise ValueError(
-                f"Inputs {inputs.name}: shape(inputs)[{begin_params_axis}:] is not fully defined: {shape}"
-            )
+            raise ValueError(f"Inputs {inputs.name}: shape(inputs)[{begin_params_axis}:] is not fully defined: {shape}")
         gamma, beta = _scale_and_offset(sizes, inputs.dtype, center, scale, variables_collections, trainable)
         mean, variance = tf.nn.moments(inputs, list(range(first, rank)), keep_dims=True)
         epsilon = 1e-3 if inputs.dtype.base_dtype == tf.float16 else 1e-12

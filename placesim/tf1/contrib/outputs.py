@@ -6,8 +6,8 @@ from collections import OrderedDict
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.layers.layer import smart_constant
 from placesim.tf1.layers.layer import smart_cond as layer_cond
+from placesim.tf1.layers.layer import smart_constant
 from placesim.tf1.variables.partitioned import PartitionedVariable
 
 _ALIASES = "aliases"

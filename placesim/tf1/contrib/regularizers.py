@@ -60,7 +60,7 @@ def l1_l2_regularizer(scale_l1: Any = 1.0, scale_l2: Any = 1.0, scope: str | Non
         return l2_regularizer(scale_l2, scope)
     if scale_l2 == 0.0:
         return l1_regularizer(scale_l1, scope)
-    return sum_regularizer([l1_regularizer(scale_l1), l2_regularizer(scale_l2)], scope=scope)
+    return sum_regularizer([l1_regularizer(scale_l1), l2_regularizer(scale_l2)], scope=scope)  # type: ignore[no-any-return]
 
 
 def sum_regularizer(regularizer_list: Any, scope: str | None = None) -> Any:
@@ -79,13 +79,15 @@ def sum_regularizer(regularizer_list: Any, scope: str | None = None) -> Any:
 
 def apply_regularization(regularizer: Regularizer, weights_list: Any = None) -> Any:
     """The sum of a regularizer's losses, in the collection of them.  Raises ValueError for a loss that is no scalar."""
-    weights = tf.get_collection(GraphKeys.WEIGHTS) if not weights_list else weights_list
+    weights = weights_list if weights_list else tf.get_collection(GraphKeys.WEIGHTS)
     with tf.name_scope("get_regularization_penalty", values=weights) as scope:
         penalties = [regularizer(one) for one in weights]
         penalties = [tf.constant(0.0) if one is None else one for one in penalties]
         for one in penalties:
             if one.get_shape().ndims != 0:
-                raise ValueError(f"regularizer must return a scalar Tensor instead of a Tensor with rank {one.get_shape().ndims}.")
+                raise ValueError(
+                    f"regularizer must return a scalar Tensor instead of a Tensor with rank {one.get_shape().ndims}."
+                )
         total = tf.add_n(penalties, name=scope)
         tf.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, total)
         return total

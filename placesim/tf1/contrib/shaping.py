@@ -66,7 +66,7 @@ def flatten(inputs: Any, outputs_collections: Any = None, scope: str | None = No
     """All dimensions but the first as one."""
     with tf.name_scope(scope, "Flatten", [inputs]) as opened:
         inputs = tf.convert_to_tensor(inputs)
-        return collect_named_outputs(outputs_collections, opened, tf.layers.flatten(inputs))
+        return collect_named_outputs(outputs_collections, opened, core.flatten(inputs))
 
 
 @add_arg_scope

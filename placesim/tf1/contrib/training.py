@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -66,6 +67,10 @@ def _with_values(gradient: Any, values: Callable[[Any], Any]) -> Any:
     return values(gradient)
 
 
+def _times(factor: Any, values: Any) -> Any:
+    return values * tf.cast(factor, values.dtype)
+
+
 def multiply_gradients(grads_and_vars: Any, gradient_multipliers: Mapping[Any, Any]) -> list[Any]:
     """Gradients times a factor for each variable, or each variable's name.  Raises ValueError."""
     if not isinstance(grads_and_vars, list):
@@ -77,12 +82,14 @@ def multiply_gradients(grads_and_vars: Any, gradient_multipliers: Mapping[Any, A
     found = []
     for gradient, variable in grads_and_vars:
         names = (variable, variable.op.name)
-        factor = next((one for key, one in gradient_multipliers.items() if any(key is name or key == name for name in names)), None)
+        factor = next(
+            (one for key, one in gradient_multipliers.items() if any(key is name or key == name for name in names)), None
+        )
         if factor is not None:
             if gradient is None:
                 raise ValueError("Requested multiple of `None` gradient.")
             factor = factor if isinstance(factor, tf.Tensor) else tf.constant(factor, dtype=gradient.dtype)
-            gradient = _with_values(gradient, lambda values, factor=factor: values * tf.cast(factor, values.dtype))
+            gradient = _with_values(gradient, functools.partial(_times, factor))
         found.append((gradient, variable))
     return found
 

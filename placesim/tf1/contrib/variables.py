@@ -210,9 +210,7 @@ class VariableDeviceChooser:
         self._num_tasks, self._next_task_id = num_tasks, 0
 
     def __call__(self, op: Any) -> str:
-        device = tf.DeviceSpec(
-            device_type=self._device_type, device_index=self._device_index, replica=self._replica
-        )
+        device = tf.DeviceSpec(device_type=self._device_type, device_index=self._device_index, replica=self._replica)
         if self._num_tasks > 0:
             task = self._next_task_id
             self._next_task_id = (task + 1) % self._num_tasks

@@ -23,34 +23,44 @@ _STREAMING = (
     "sensitivity_at_specificity specificity_at_sensitivity true_negatives true_positives sparse_average_precision_at_k "
     "sparse_precision_at_k mean mean_tensor percentage_less"
 )
-_METRICS = " ".join(["accuracy confusion_matrix aggregate_metrics aggregate_metric_map",
-                     *(f"streaming_{name}" for name in _STREAMING.split())])
+_METRICS = " ".join(
+    ["accuracy confusion_matrix aggregate_metrics aggregate_metric_map", *(f"streaming_{name}" for name in _STREAMING.split())]
+)
 
 ROWS = {
     "contrib.losses": _under("losses slim.losses", _LOSSES),
     "losses": _under("losses slim.losses", "get_losses get_regularization_losses get_total_loss"),
     "contrib.metrics": _under("metrics slim.metrics", _METRICS),
     "contrib.embeddings": _under(_LAYERS, "embedding_lookup_unique embed_sequence bow_encoder"),
-    "contrib.summaries": " ".join([
-        _under(_LAYERS, "summarize_tensor summarize_activation summarize_tensors summarize_collection summarize_activations"),
-        _under("slim layers.summaries", "summarize_variables summarize_weights summarize_biases"),
-    ]),
+    "contrib.summaries": " ".join(
+        [
+            _under(
+                _LAYERS, "summarize_tensor summarize_activation summarize_tensors summarize_collection summarize_activations"
+            ),
+            _under("slim layers.summaries", "summarize_variables summarize_weights summarize_biases"),
+        ]
+    ),
     "contrib.optimizing": _under(_LAYERS, "optimize_loss OPTIMIZER_CLS_NAMES OPTIMIZER_SUMMARIES"),
     "contrib.training": _under("training", _GRADIENTS + " clip_gradient_norms_fn"),
     "contrib.learning": _under("slim.learning", _GRADIENTS + " train train_step"),
     "contrib.hparams": _under("training", "HParams"),
-    "contrib.framework": " ".join([
-        _under(
-            _FRAMEWORK,
-            "assign_from_values assign_from_values_fn assign_from_checkpoint assign_from_checkpoint_fn deprecated "
-            "deprecated_arg_values",
-        ),
-        _under(
-            "framework",
-            "smart_cond smart_constant_value assert_scalar assert_scalar_int reduce_sum_n get_graph_from_inputs "
-            "get_placeholders get_name_scope deprecated_args",
-        ),
-    ]),
+    "contrib.framework": " ".join(
+        [
+            _under(
+                _FRAMEWORK,
+                "assign_from_values assign_from_values_fn assign_from_checkpoint assign_from_checkpoint_fn deprecated "
+                "deprecated_arg_values",
+            ),
+            _under(
+                "framework",
+                "smart_cond smart_constant_value assert_scalar assert_scalar_int reduce_sum_n get_graph_from_inputs "
+                "get_placeholders get_name_scope deprecated_args",
+            ),
+        ]
+    ),
+    "examples.mnist": (
+        _under("learn.datasets.mnist", "DataSet read_data_sets load_mnist dense_to_one_hot extract_images extract_labels")
+    ),
     "saving.readers": _under("framework", _READERS),
     "sorting": _under("framework", "sort argsort"),
     "contrib.arg_scopes": _under(
@@ -62,14 +72,14 @@ ROWS = {
         "get_local_variables get_trainable_variables get_variables_by_suffix get_variables_by_name get_unique_variable "
         "get_variable_full_name get_variables_to_restore filter_variables assert_or_get_global_step VariableDeviceChooser",
     ),
-    "optimizers.steps": _under(
-        _FRAMEWORK, "get_global_step create_global_step get_or_create_global_step assert_global_step"
-    ),
+    "optimizers.steps": _under(_FRAMEWORK, "get_global_step create_global_step get_or_create_global_step assert_global_step"),
     "contrib.initializers": _under(
-        _LAYERS, "variance_scaling_initializer xavier_initializer xavier_initializer_conv2d"
+        "layers slim layers.initializers slim.initializers",
+        "variance_scaling_initializer xavier_initializer xavier_initializer_conv2d",
     ),
     "contrib.regularizers": _under(
-        _LAYERS, "l1_regularizer l2_regularizer l1_l2_regularizer sum_regularizer apply_regularization"
+        "layers slim layers.regularizers slim.regularizers",
+        "l1_regularizer l2_regularizer l1_l2_regularizer sum_regularizer apply_regularization",
     ),
     "contrib.kernels": _under(
         _LAYERS,
