@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 _LAYERS = "layers.core layers.convolutional layers.pooling layers.normalization layers.layer layers"
 _ROWS = {
-    "framework.ops": "tf graph tensor conversion scopes graph_keys graph_elements framework_ops gradients.registry",
+    "framework.ops": "tf graph tensor conversion scopes graph_keys graph_elements gradients.registry",
     "framework.dtypes": "dtypes",
     "framework.tensor": "tensor tf",
     "framework.tensor_shape": "shapes dimensions",
@@ -41,7 +41,7 @@ _ROWS = {
     "ops.rnn_cell ops.rnn_cell_impl": "nn.rnn_cell tf",
     "ops.rnn": "nn tf",
     "ops.lookup_ops": "lookup contrib.lookup tf",
-    "training.device_setter": "distributed train",
+    "training.device_setter": "cluster_spec train",
     "training.moving_averages": "train optimizers.averages",
     "training.slot_creator": "optimizers.slots",
     "training.learning_rate_decay": "train",

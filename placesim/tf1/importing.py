@@ -61,6 +61,9 @@ class _NotThere(NotImplementedError, AttributeError):
     """A name that a submodule of TensorFlow's own may have, and that is not there: `hasattr` says no."""
 
 
+_NotThere.__name__ = _NotThere.__qualname__ = "NotImplementedError"  # what users see of it
+
+
 class _Internal(ModuleType):
     """A submodule of TensorFlow's own: its names are found where `import_sources` says.
 
