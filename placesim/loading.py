@@ -173,10 +173,11 @@ def _with_devices(loaded: Loaded, options: Options) -> Loaded:
     from placesim.devices.names import format_spec, parse_python_spec
     from placesim.formats.annotations import clear_devices, set_devices
 
-    names = list(file.graph.ids)
+    names, handles = list(file.graph.ids), file.graph.handles
     for pattern, device in patterns:
-        if not matching(names, pattern):
+        if pattern not in handles and not matching(names, pattern):
             raise UsageError(f"no node to set a device of: got --device '{pattern}={device}', expected a pattern of node names")
+    patterns = tuple((name, device) for pattern, device in patterns for name in handles.get(pattern, (pattern,)))
     if options.clear_devices:
         file = clear_devices(file)
     if patterns:

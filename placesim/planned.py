@@ -258,7 +258,7 @@ class _Planner:
         if self._aim.sought is Sought.MEMORY:
             wanted = wanted._replace(recorder=walked.recorder, on_host=self._on_host())
         drawn = draw_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
-        drawn = keep_apart(drawn, self._aim.apart)
+        drawn = keep_apart(drawn, self._aim.apart, self._base.graph.handles)
         drawn.problem.check()
         return drawn, Placed("", study, study.error)
 

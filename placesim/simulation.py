@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from placesim.files.access import FileAccess
     from placesim.graph.graph import Graph
-    from placesim.graph.steps import Config, GraphFile, Step
+    from placesim.graph.steps import Config, Fetch, GraphFile, Step
     from placesim.loading import Source
     from placesim.memory.dump import LogLine as MemoryLogLine
     from placesim.report.report import Report
@@ -270,11 +270,11 @@ class _Simulation:
         self._ledger = self._open_ledger(machine)
         directory = self._loaded.directory
         self._session = open_session(
-            file, machine, config, directory, files, self._ledger, self._feed_shapes(), self._measurements
+            file, machine, config, directory, files, self._ledger, self._feed_shapes(file.graph), self._measurements
         )
         self._run_steps(self._session, steps, names_sinks=file.is_raw and self._stage >= Stage.WALKED)
 
-    def _feed_shapes(self) -> FeedShapes | None:
+    def _feed_shapes(self, graph: Graph) -> FeedShapes | None:
         if self._stage != Stage.WALKED:
             return None
         from placesim.runtime.guesses import Guesses
@@ -282,7 +282,8 @@ class _Simulation:
 
         options = self._options
         given = Guesses(iterations=options.loop_counts, dimension=options.assume_unknown)
-        return FeedShapes(options.shapes, options.batch, self._guesses or given)
+        shapes = {name: shape for text, shape in options.shapes.items() for name in graph.spelled_out(text)}
+        return FeedShapes(shapes, options.batch, self._guesses or given)
 
     def _open_ledger(self, machine: Sequence[Device]) -> Ledger | None:
         """What accounts for the devices' memory, where one has a limit or it shall be told."""
@@ -549,19 +550,27 @@ def steps_of(loaded: Loaded, file: GraphFile, options: Options) -> tuple[Step, .
     Both may name the arguments of a model's signature.
     """
     from placesim.formats.graph_file.overrides import read_feeds
-    from placesim.graph.steps import Fetch, Step
+    from placesim.graph.steps import Step
 
     steps = (Step(),) if file.steps is None else file.steps
     if options.fetch is not None:
         names = (options.fetch,) if isinstance(options.fetch, str) else options.fetch
         feeds = steps[-1].feeds if steps else ()
         kept = [step for step in steps if step.nodes or _runs_targets_only(file, step)]
-        steps = (*kept, Step(tuple(Fetch(loaded.outputs.get(name, name), label=name) for name in names), feeds))
+        steps = (*kept, Step(tuple(fetch for name in names for fetch in _fetches(loaded, file.graph, name)), feeds))
     if not options.feed:
         return steps
     given = read_feeds(file.graph, {loaded.inputs.get(name, name): value for name, value in options.feed.items()})
     replaced = {feed.tensor for feed in given}
     return tuple(replace(step, feeds=(*(feed for feed in step.feeds if feed.tensor not in replaced), *given)) for step in steps)
+
+
+def _fetches(loaded: Loaded, graph: Graph, text: str) -> list[Fetch]:
+    """What a text means in `--fetch`: an output of the signature, a variable's value, the nodes of an id, or a tensor."""
+    from placesim.graph.steps import Fetch
+
+    names = graph.spelled_out(loaded.outputs.get(text) or graph.values.get(text, text))
+    return [Fetch(name, label=text if len(names) == 1 else name) for name in names]
 
 
 def _runs_targets_only(file: GraphFile, step: Step) -> bool:

@@ -137,7 +137,17 @@ def with_log_filter(report: Report, patterns: tuple[str, ...]) -> Report:
 
     from placesim.inspection.patterns import matcher
 
-    return replace(report, shows_node=matcher(patterns))
+    return replace(report, shows_node=matcher(patterns, report.handles))
+
+
+def unmet_filters(report: Report, patterns: tuple[str, ...]) -> Iterator[str]:
+    """The patterns that no placed node is matched by; none where nothing was placed."""
+    if not patterns or not report.placed:
+        return iter(())
+    from placesim.inspection.patterns import matcher
+
+    names = [node.name for placement in report.placed for node in placement.graph.nodes]
+    return (pattern for pattern in patterns if not any(map(matcher([pattern], report.handles), names)))
 
 
 def write_traceback(error: BaseException) -> None:

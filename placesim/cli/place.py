@@ -52,7 +52,7 @@ def place_graphs(
 ) -> int:
     """Place each graph and print its report; the worst exit code."""
     from placesim.cli.graph_arguments import load_graphs
-    from placesim.cli.output import with_log_filter, write_creation
+    from placesim.cli.output import write_creation
     from placesim.cli.reports import write_report
     from placesim.options import make_options
     from placesim.simulation import Stage, simulate
@@ -65,7 +65,7 @@ def place_graphs(
         report = simulate(loaded, options, Stage.PARTITIONED if form == "json" or summary else Stage.PLACED)
         if log_creation:
             write_creation(report)
-        is_read = write_report(with_log_filter(report, log_filters), form, name if several else None, summary)
+        is_read = write_report(report, form, name if several else None, summary, log_filters)
         worst = max(worst, report.error.exit_code if report.error is not None else 0)
         if not is_read:
             break

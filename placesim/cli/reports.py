@@ -10,7 +10,16 @@ from itertools import groupby
 from shutil import get_terminal_size
 from typing import IO, TYPE_CHECKING, Any
 
-from placesim.cli.output import PIECE_LETTERS, complain, is_terminal, with_log_filter, write, write_error_text, write_traceback
+from placesim.cli.output import (
+    PIECE_LETTERS,
+    complain,
+    is_terminal,
+    unmet_filters,
+    with_log_filter,
+    write,
+    write_error_text,
+    write_traceback,
+)
 from placesim.cli.streams import reader_is_gone
 from placesim.errors import UsageError
 from placesim.escapes import escape_line
@@ -25,12 +34,18 @@ MAX_WAITING = 1 << 20
 """Letters of results that wait for a log to be whole; JSON waits for as long as it takes, in a file beyond that."""
 
 
-def write_report(report: Report, form: str = "text", graph: str | None = None, with_summary: bool = False) -> bool:
+def write_report(
+    report: Report,
+    form: str = "text",
+    graph: str | None = None,
+    with_summary: bool = False,
+    log_filters: tuple[str, ...] = (),
+) -> bool:
     """A report as text or as one line of JSON; `graph` is its name where there are several.
 
     False where nobody reads it any more.
     """
-    with ReportWriter(form, graph, with_summary) as writer:
+    with ReportWriter(form, graph, with_summary, log_filters) as writer:
         return writer.finish(report)
 
 
@@ -86,6 +101,10 @@ class ReportWriter:
             self._out.add(self._format.rows(list(rows)))
         self._out.add(self._format.tail(report))
         self._out.flush()
+        for pattern in unmet_filters(report, self._filters):
+            complain(
+                f"no node to log: got --log-filter '{pattern}', expected a name, an id, a pattern or a scope that ends in '/'\n"
+            )
         if report.annotations is not None and self._format.tells_annotations:
             complain(_annotations_line(report.annotations))
         for message in report.warnings:

@@ -221,7 +221,8 @@ class Graph:
 
     `file` is what locations refer to; `device_scopes` are the scopes that a graph file's requests come from, inner ones first;
     `versions` the producer and minimal consumer of a converted GraphDef; `runtime_ids` is set on a graph that the runtime has
-    changed already: the nodes are in its order, and these are its numbers for them.
+    changed already: the nodes are in its order, and these are its numbers for them.  `handles` are a graph file's ids, each
+    with the names of the nodes that it stands for, `values` its resource variables, each with the node that reads its value.
     """
 
     def __init__(self, registry: Registry, functions: Mapping[str, Function] | None = None, file: str = "") -> None:
@@ -234,6 +235,8 @@ class Graph:
         self.ids: dict[str, int] = {}
         self.signatures = SignatureTable(registry, self.functions)
         self.runtime_ids: list[int] | None = None
+        self.handles: dict[str, tuple[str, ...]] = {}
+        self.values: dict[str, str] = {}
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -241,6 +244,11 @@ class Graph:
     def node(self, name: str) -> Node:
         """The node of that name; KeyError where there is none."""
         return self.nodes[self.ids[name]]
+
+    def spelled_out(self, text: str) -> tuple[str, ...]:
+        """The names of tensors or nodes that a user's text means: those of an id (`id`, `id:1`), or else itself."""
+        name, _ = split_tensor_name(text)
+        return tuple(full + text[len(name) :] for full in self.handles.get(name, (name,)))
 
     def add(
         self,
@@ -380,6 +388,7 @@ class Graph:
         graph.functions = self.functions
         graph.signatures = self.signatures
         graph.versions = self.versions
+        graph.handles, graph.values = self.handles, self.values
         return graph
 
     def consumers(self) -> list[list[int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -511,11 +511,14 @@ class _Drawing:
         return Layout(tuple(machine.resources), tuple(machine.links), runs_on, tuple(routes))
 
 
-def keep_apart(drawn: Drawn, patterns: Sequence[str]) -> Drawn:
-    """No two groups with nodes whose names fit one pattern share a device; UsageError where a pattern fits no node."""
+def keep_apart(drawn: Drawn, patterns: Sequence[str], handles: Mapping[str, Sequence[str]]) -> Drawn:
+    """No two groups with nodes whose names fit one pattern share a device; UsageError where a pattern fits no node.
+
+    `handles` are the graph file's ids.
+    """
     rows = []
     for pattern in patterns:
-        fits = matcher([pattern])
+        fits = matcher([pattern], handles)
         row = tuple(number for number, group in enumerate(drawn.groups) if any(map(fits, group.nodes)))
         if not row:
             raise UsageError(f"nothing to keep apart: got '{pattern}', which fits no node that the step runs")

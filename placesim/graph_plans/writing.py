@@ -17,7 +17,7 @@ MAX_ROUNDS = 20
 
 def freed(file: GraphFile, patterns: Sequence[str]) -> GraphFile:
     """The graph without the devices that nodes of such names ask for; `*` is all of them."""
-    fits = matcher(patterns)
+    fits = matcher(patterns, file.graph.handles)
     return assign_devices(file, {node.name: "" for node in file.graph.nodes if node.device and fits(node.name)})
 
 

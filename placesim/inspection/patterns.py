@@ -1,18 +1,21 @@
 """Names and patterns of nodes, as commands and policies take them.
 
-A pattern is a node's full name, a shell pattern over it (`*` also crosses `/`, `?`, `[abc]`), or a name scope that ends in `/`.
+A pattern is a node's full name, an id of the graph file, a shell pattern over full names (`*` also crosses `/`, `?`, `[abc]`),
+or a name scope that ends in `/`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import translate
+from itertools import chain
+from types import MappingProxyType
 
 
-def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Whether a name is matched by one of the patterns; case counts."""
-    exact = frozenset(patterns)
+def matcher(patterns: Sequence[str], handles: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Callable[[str], bool]:
+    """Whether a name is matched by one of the patterns; case counts.  `handles` are a graph file's ids (`Graph.handles`)."""
+    exact = frozenset(chain(patterns, *(handles.get(pattern, ()) for pattern in patterns)))
     scopes = tuple(pattern for pattern in patterns if pattern.endswith("/"))
     shell = [translate(pattern) for pattern in patterns if is_pattern(pattern)]
     match = re.compile("|".join(shell)).match if shell else None
@@ -26,8 +29,3 @@ def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
 def is_pattern(text: str) -> bool:
     """Whether a text has a shell pattern's characters, so that it may stand for several names."""
     return any(character in text for character in "*?[")
-
-
-def select(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
-    """The names that one of the patterns matches, in their own order."""
-    return list(filter(matcher(patterns), names))

@@ -5,6 +5,7 @@ A live one also holds the placement itself, with the reasons and the graph; a wr
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -95,6 +96,11 @@ class Snapshot:
     cost_note: str = field(default="", compare=False)
     step: PredictedStep | None = field(default=None, compare=False)
     holds_placement: bool = True
+
+    @property
+    def handles(self) -> Mapping[str, Sequence[str]]:
+        """The ids of the graph file, each with the names of its nodes; a written report has none."""
+        return {} if self.live is None else self.live.graph.handles
 
     @property
     def start(self) -> Location:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -60,6 +60,11 @@ class Report(Outcome):
     def creation(self) -> tuple[str, ...]:
         """The lines that TensorFlow logs while it makes the GPUs."""
         return creation_lines(self.creation_log, self.devices, self.style == "classic")
+
+    @property
+    def handles(self) -> Mapping[str, Sequence[str]]:
+        """The ids of the graph file, each with the names of its nodes."""
+        return self.placed[-1].graph.handles if self.placed else {}
 
     @cached_property
     def placements(self) -> tuple[PlacementRow, ...]:

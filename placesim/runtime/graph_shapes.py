@@ -98,6 +98,11 @@ class GraphShapes:
         """What a resource handle is known to hold."""
         return self._handles.get(tensor)
 
+    def hold(self, tensor: TensorRef, handle: HandleShape | None) -> None:
+        """Says what a resource handle holds, where something else says it than the graph."""
+        if handle is not None:
+            self._handles[tensor] = handle
+
     def outputs(self, node_id: int) -> tuple[Dims, ...]:
         """The static shapes of a node's outputs."""
         found = self._known.get(node_id)
@@ -272,7 +277,11 @@ class GraphShapes:
         """Whether a node gives single dimensions of a tensor: what is known of these is a value like any other."""
         if self.graph.nodes[node.input_nodes[0]].op != "Shape":
             return False
-        return node.op == "Unpack" or (node.op == "StridedSlice" and self._known[node.id] == ((),))
+        if node.op == "Unpack":
+            return True
+        # TensorFlow looks where the slice begins only in a constant, not in what follows from one
+        begins_at_constant = node.op == "StridedSlice" and self.graph.nodes[node.input_nodes[1]].op == "Const"
+        return begins_at_constant and self._known[node.id] == ((),)
 
     def _fill_in(self, node: Node, values: list[Value | None]) -> None:
         """What is not known of the parts of a shape that is put together: of each its length, so that the rest is known."""

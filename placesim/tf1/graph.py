@@ -25,6 +25,8 @@ class Graph:
     """A graph under construction.  `builder` holds its nodes and scopes, `shapes` their static shapes."""
 
     building_function = False
+    control_flow_is_version_2 = False
+    """Whether control flow calls functions here even where the script has not asked for it."""
     __module__ = "tensorflow.python.framework.ops"  # as messages name it
 
     def __init__(self) -> None:
@@ -213,7 +215,7 @@ class Graph:
         if isinstance(device, device_spec.DeviceSpec):
             return device.parsed
         if callable(device):
-            return lambda node: _device_text(device(self._operations[node.id]))
+            return _DeviceFunction(self, device)
         return device_spec.parse(device)
 
     def _colocation_op(self, target: Any) -> Operation:
@@ -499,6 +501,21 @@ def as_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"Expected binary or unicode string, got {value!r}")
     return value
+
+
+class _DeviceFunction:
+    """A script's device function, asked about the nodes of one graph."""
+
+    def __init__(self, graph: Graph, device: Callable[[Operation], Any]) -> None:
+        self._graph = graph
+        self._device = device
+
+    def __call__(self, node: Node) -> str:
+        return _device_text(self._device(self._graph.operation(node)))
+
+    def of(self, graph: Graph) -> _DeviceFunction:
+        """The same function, asked about another graph's nodes."""
+        return _DeviceFunction(graph, self._device)
 
 
 def _device_text(found: Any) -> str:

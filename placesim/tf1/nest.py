@@ -20,7 +20,7 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
 
 def _leaves(structure: Any, expands: bool) -> Iterator[Any]:
     if is_nested(structure):
-        for part in _parts(structure):
+        for part in parts(structure):
             yield from _leaves(part, expands)
     elif expands and isinstance(structure, IndexedSlices | SparseTensor):
         yield from components(structure)
@@ -28,7 +28,8 @@ def _leaves(structure: Any, expands: bool) -> Iterator[Any]:
         yield structure
 
 
-def _parts(structure: Any) -> Sequence[Any]:
+def parts(structure: Any) -> Sequence[Any]:
+    """What a structure consists of directly."""
     if isinstance(structure, Mapping):
         return [structure[key] for key in _sorted_keys(structure)]
     return structure  # type: ignore[no-any-return]
@@ -141,7 +142,7 @@ def _compare(first: Any, second: Any, checks_types: bool) -> None:
     if len(first) != len(second):
         shown = f"First structure: {_described(first)}. Second structure: {_described(second)}"
         raise _Difference(ValueError, f"The two structures don't have the same number of elements. {shown}")
-    for one, other in zip(_parts(first), _parts(second), strict=True):
+    for one, other in zip(parts(first), parts(second), strict=True):
         _compare(one, other, checks_types)
 
 

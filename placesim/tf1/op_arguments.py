@@ -221,7 +221,13 @@ class _Arguments:
 
 
 def graph_of(values: Iterable[Any]) -> Graph:
-    """The graph of the tensors among some values, else the default one.  Raises ValueError where they are of several."""
+    """The graph of the tensors among some values, else the default one.  Raises ValueError where they are of several.
+
+    Inside a function it is the function's: what comes from outside is captured.
+    """
+    default = get_default_graph()
+    if default.building_function:
+        return default
     found: Graph | None = None
     first: Any = None
     for value in values:
@@ -232,7 +238,7 @@ def graph_of(values: Iterable[Any]) -> Graph:
             found, first = element.graph, element
         elif element.graph is not found:
             raise ValueError(f"{element} must be from the same graph as {first} (graphs are {element.graph} and {found}).")
-    return found or get_default_graph()
+    return found or default
 
 
 def _element_of(value: Any) -> Any:

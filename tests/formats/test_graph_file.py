@@ -39,6 +39,27 @@ BUILT = {
         f"[{X}, {{device: [/gpu:0, /gpu:1], scope: t, nodes: [{{op: Neg, id: z, inputs: [x]}}]}}, {{op: AddN, inputs: [z]}}]",
         ["x Const", "t/Neg Neg(x) @/device:GPU:0", "t_1/Neg Neg(x) @/device:GPU:1", "AddN AddN(t/Neg, t_1/Neg)"],
     ),
+    "a copy's number stands for {i}": (
+        f"[{X}, {{op: Split, name: xs, inputs: [0, x], attrs: {{num_split: 2}}}},"
+        " {device: [/cpu:0, /cpu:1], scope: 't_{i}', nodes: [{op: Neg, name: 'n{i}', inputs: ['xs:{i}']}]}]",
+        [
+            "x Const",
+            "xs/split_dim Const",
+            "xs Split(xs/split_dim, x)",
+            "t_0/n0 Neg(xs) @/device:CPU:0",
+            "t_1/n1 Neg(xs:1) @/device:CPU:1",
+        ],
+    ),
+    "{i} belongs to the innermost repeated scope, its list of devices to the one around": (
+        "[{device: [/job:a, /job:b], nodes:"
+        " [{device: ['/task:{i}', /task:7], scope: 's{i}', nodes: [{op: NoOp, name: 'n{i}'}]}]}]",
+        [
+            "s0/n0 NoOp @/job:a/task:0",
+            "s1/n1 NoOp @/job:a/task:7",
+            "s0_1/n0 NoOp @/job:b/task:1",
+            "s1_1/n1 NoOp @/job:b/task:7",
+        ],
+    ),
     "colocation before device": (
         "[{op: NoOp, name: a, device: /gpu:1}, {op: NoOp, name: b}, {op: NoOp, name: c, colocate_with: [b, a], device: /cpu:0},"
         " {op: NoOp, name: d, colocate_with: b, device: /cpu:0}]",
@@ -231,6 +252,21 @@ def test_raw_and_functions_may_follow_the_nodes() -> None:
 def test_nodes_keep_their_place() -> None:
     graph = read_graph_file("nodes:\n  - {op: NoOp}\n  - device: /cpu:0\n    nodes:\n      - {op: NoOp}\n", "f.yaml").graph
     assert [str(graph.location(node)) for node in graph.nodes] == ["f.yaml:2:5", "f.yaml:5:9"]
+
+
+@pytest.mark.parametrize("written", ["'{i}'", "{i}"])
+def test_the_number_of_a_copy_is_a_number_where_it_stands_alone(written: str) -> None:
+    attrs = f"{{_copy: {written}, _text: 'copy {{i}}', _written: '{{{{i}}}} {{i}}'}}"
+    node = f"{{op: Const, name: {written}, value: [{written}, 5], attrs: {attrs}}}"
+    graph = read_graph_file(f"nodes: [{{device: [/cpu:0, /cpu:1], scope: s, nodes: [{node}]}}]").graph
+    assert [graph.node(name).attrs["value"].array.tolist() for name in ("s/0", "s_1/1")] == [[0, 5], [1, 5]]
+    assert [graph.node("s_1/1").attrs[key] for key in ("_copy", "_text", "_written")] == [1, "copy 1", "{i} 1"]
+
+
+def test_what_is_wrong_in_a_copy_is_said_at_its_place() -> None:
+    text = "nodes:\n  - device: [/cpu:0, /cpu:1]\n    nodes:\n      - {op: Neg, inputs: ['xs:{i}']}\n"
+    with pytest.raises(GraphFileError, match=r"f.yaml:4:28: unknown node: got 'xs:0'"):
+        read_graph_file(text, "f.yaml")
 
 
 def test_repeated_scopes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

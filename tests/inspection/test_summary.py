@@ -6,7 +6,7 @@ import pytest
 
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.inspection.amounts import Amount
-from placesim.inspection.patterns import select
+from placesim.inspection.patterns import matcher
 from placesim.inspection.summary import held_bytes, operations, summarise_outcome
 from placesim.simulation import place
 from tests.inspection.subjects import CPU, GPU, ROOT, snapshot
@@ -65,4 +65,4 @@ NAMES = ("a", "a/b", "a/b/c", "ab", "d[0]")
     ],
 )
 def test_patterns_over_names(patterns: list[str], names: list[str]) -> None:
-    assert select(NAMES, patterns) == names
+    assert list(filter(matcher(patterns), NAMES)) == names

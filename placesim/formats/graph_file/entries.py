@@ -71,6 +71,14 @@ class Entries:
         """Close the loops, and report names that stand for nothing, for later nodes, or for a cycle."""
         self._loops.close()
         self._references.settle()
+        graph = self._builder.graph
+        graph.handles = self._names.handles()
+        variables = self._builder.variables.items()
+        graph.values = {
+            graph.nodes[node_id].name: graph.nodes[variable.value].name
+            for node_id, variable in variables
+            if variable.kind == "resource"
+        }
 
     def tensor_names(self, text: str) -> list[str] | None:
         """The tensors or nodes that a fetch or feed names, in full; None where it names nothing."""

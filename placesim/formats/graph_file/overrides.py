@@ -71,7 +71,8 @@ class _PlainNames:
         """An option adds no nodes."""
 
     def tensor_names(self, text: str) -> list[str] | None:
-        return [text] if split_tensor_name(text)[0] in self._graph.ids else None
+        names = self._graph.spelled_out(text)
+        return list(names) if split_tensor_name(names[0])[0] in self._graph.ids else None
 
 
 def read_feeds(graph: Graph, feeds: Mapping[str, Any]) -> tuple[Feed, ...]:

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from placesim.errors import GraphBuildError
+from placesim.formats.graph_file.copies import numbered_scope
 from placesim.formats.graph_file.references import References
 from placesim.formats.graph_file.scoped_names import ScopedNames, Targets, Unresolved
 from placesim.formats.problems import Problems, own_position, shown, value_position
@@ -54,12 +55,13 @@ class ScopeEntries:
         for index in range(len(devices)):
             if self._copied > MAX_EXPANSION:
                 break
+            own = numbered_scope(entry, index)
             with (
                 self._names.copy() as bindings,
-                self._entered(entry, devices, index),
-                self._name_scope(entry, bindings),
+                self._entered(own, devices, index),
+                self._name_scope(own, bindings),
             ):
-                self._take_all(entry["nodes"], value_position(entry, "nodes"))
+                self._take_all(own["nodes"], value_position(own, "nodes"))
             for name, targets in bindings.items():
                 copies[name] = (*copies.get(name, ()), *targets)
         for name, targets in copies.items():

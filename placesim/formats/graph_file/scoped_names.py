@@ -233,6 +233,15 @@ class ScopedNames:
     def _first_broken(self, unresolved: Unresolved) -> str | None:
         return next((full for full in unresolved.candidates if full in self._broken), None)
 
+    def handles(self) -> dict[str, tuple[str, ...]]:
+        """What ids, and other names than full ones, stand for after the last entry, where all of it is there."""
+        nodes, full_names = self._builder.graph.nodes, self._builder.graph.ids
+        return {
+            name: tuple(nodes[node_id].name for node_id in targets if node_id is not None)
+            for name, targets in {**self._closed_ids, **self._root.bindings}.items()
+            if name not in full_names and None not in targets
+        }
+
     def all_names(self) -> Iterator[str]:
         """Every name that a reader at the root may have meant."""
         return chain(self._root.bindings, self._builder.graph.ids, self._broken)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from placesim.inspection.checking.rule import DEVICE, NODES, OPS, Breach, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject, is_on
 from placesim.inspection.device_names import short_device
-from placesim.inspection.patterns import matcher
 from placesim.inspection.snapshot import PlacedNode
 from placesim.marked import device, filled
 from placesim.ops.categories import IDENTITIES, VARIABLES
@@ -15,7 +14,7 @@ from placesim.ops.categories import IDENTITIES, VARIABLES
 
 def _chosen(subject: Subject, values: Values) -> Iterator[PlacedNode]:
     ops, names = values["ops"], values["nodes"]
-    is_named = matcher(names)
+    is_named = subject.matcher(names)
     return (n for n in subject.snapshot.nodes if (not ops or n.op in ops) and (not names or is_named(n.name)))
 
 
@@ -41,7 +40,7 @@ def _misplaced(subject: Subject, node: PlacedNode, must: str, values: Values) ->
 
 def together(subject: Subject, values: Values) -> Iterator[Breach]:
     """Nodes that are not where the first of them is."""
-    is_member = matcher(values["nodes"])
+    is_member = subject.matcher(values["nodes"])
     members = [node for node in subject.snapshot.nodes if is_member(node.name)]
     for node in members[1:]:
         if node.device != members[0].device:
@@ -53,7 +52,7 @@ def together(subject: Subject, values: Values) -> Iterator[Breach]:
 def apart(subject: Subject, values: Values) -> Iterator[Breach]:
     """The nodes of one pattern may share a device with each other, but with none of another pattern."""
     holders: dict[str, tuple[int, PlacedNode]] = {}
-    matchers = [matcher([pattern]) for pattern in values["nodes"]]
+    matchers = [subject.matcher([pattern]) for pattern in values["nodes"]]
     for node in subject.snapshot.nodes:
         group = next((index for index, matches in enumerate(matchers) if matches(node.name)), None)
         if group is None:
@@ -66,7 +65,7 @@ def apart(subject: Subject, values: Values) -> Iterator[Breach]:
 
 def variables_with_consumers(subject: Subject, values: Values) -> Iterator[Breach]:
     """Readers of a variable on another device, also those behind its read op (the first guide's advice 2)."""
-    placement, is_chosen = subject.placement, matcher(values["nodes"])
+    placement, is_chosen = subject.placement, subject.matcher(values["nodes"])
     nodes, devices = placement.graph.nodes, placement.devices
     holder: dict[int, int] = {}
     for i in placement.order:

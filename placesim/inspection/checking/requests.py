@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from placesim.inspection.checking.rule import EXCEPT, Breach, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject
 from placesim.inspection.device_names import short_device
-from placesim.inspection.patterns import matcher
 from placesim.marked import device, filled, quoted
 
 
 def soft_fallbacks(subject: Subject, values: Values) -> Iterator[Breach]:
     """Nodes that soft placement put elsewhere than they asked to be."""
-    excepted = matcher(values["except"])
+    excepted = subject.matcher(values["except"])
     for node in subject.unmet:
         if node.name not in subject.overridden and not excepted(node.name):
             message = filled("{} asked for {} and is on {}", node.name, device(node.requested), short_device(node.device))
@@ -22,7 +21,7 @@ def soft_fallbacks(subject: Subject, values: Values) -> Iterator[Breach]:
 
 def overridden_requests(subject: Subject, values: Values) -> Iterator[Breach]:
     """Nodes whose request lost against a reference or resource edge (5.6)."""
-    excepted = matcher(values["except"])
+    excepted = subject.matcher(values["except"])
     for name, source in subject.overridden.items():
         node = subject.by_name.get(name)
         if node is not None and not excepted(name):
@@ -33,7 +32,7 @@ def overridden_requests(subject: Subject, values: Values) -> Iterator[Breach]:
 
 def ignored_colocations(subject: Subject, values: Values) -> Iterator[Breach]:
     """Labels that soft placement passed over (5.7)."""
-    placement, excepted = subject.placement, matcher(values["except"])
+    placement, excepted = subject.placement, subject.matcher(values["except"])
     for node_id, ignored in placement.groups.ignored.items():
         node = placement.graph.nodes[node_id]
         for label in ignored if not excepted(node.name) else ():

@@ -58,7 +58,7 @@ def check_snapshot(snapshot: Snapshot, uses: Sequence[RuleUse]) -> tuple[Finding
 def _unmatched(snapshot: Snapshot, values: Values) -> Iterator[Breach]:
     """A pattern that no node matches guards nothing: it is a finding, at the policy's line."""
     for pattern in values.get("nodes", ()):
-        if pattern != "*" and not any(map(matcher([pattern]), (node.name for node in snapshot.nodes))):
+        if pattern != "*" and not any(map(matcher([pattern], snapshot.handles), (node.name for node in snapshot.nodes))):
             yield Breach(None, Marked(f"no node matches '{pattern}'"))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from placesim.devices.names import DeviceSpec, parse_runtime_name
 from placesim.errors import Location
+from placesim.inspection.patterns import matcher
 from placesim.inspection.snapshot import PlacedNode, Snapshot
 from placesim.placement.placer import Placement
 
@@ -21,6 +22,10 @@ class Subject:
     """What is checked, with what several rules ask of it."""
 
     snapshot: Snapshot
+
+    def matcher(self, patterns: Sequence[str]) -> Callable[[str], bool]:
+        """Whether a node's name is matched by one of the patterns."""
+        return matcher(patterns, self.snapshot.handles)
 
     @cached_property
     def unmet(self) -> tuple[PlacedNode, ...]:

@@ -121,7 +121,7 @@ def selected(snapshot: Snapshot, patterns: Sequence[str]) -> list[str]:
     if placement is not None and placement.error is not None:
         names = list(dict.fromkeys([*names, *(node.name for node in placement.graph.nodes)]))
     for pattern in patterns:
-        if not any(map(matcher([pattern]), names)):
-            near = did_you_mean(pattern, names)
+        if not any(map(matcher([pattern], snapshot.handles), names)):
+            near = did_you_mean(pattern, [*names, *snapshot.handles])
             raise UsageError(f"no such node: got '{pattern}', expected a name, a pattern or a scope that ends in '/'{near}")
-    return list(filter(matcher(patterns), names))
+    return list(filter(matcher(patterns, snapshot.handles), names))

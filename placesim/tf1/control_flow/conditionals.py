@@ -18,7 +18,6 @@ from placesim.tf1.graph import get_default_graph
 from placesim.tf1.graph_keys import GraphKeys
 from placesim.tf1.grouping import with_dependencies
 from placesim.tf1.math import cast, reduce_sum
-from placesim.tf1.missing import not_there
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
 from placesim.tf1.tensor import Operation, Tensor
@@ -153,7 +152,9 @@ def cond(
     true_fn = _one_of("true_fn", true_fn, "fn1", fn1)
     false_fn = _one_of("false_fn", false_fn, "fn2", fn2)
     if is_version_2():
-        raise not_there("cond with control flow v2", "tf.disable_control_flow_v2() gives Switch and Merge")
+        from placesim.tf1.functions import branches
+
+        return branches.cond(pred, true_fn, false_fn, name)
     for word, function in (("true_fn", true_fn), ("false_fn", false_fn)):
         if not callable(function):
             raise TypeError(f"'{word}' must be callable.")
@@ -301,4 +302,29 @@ def Assert(condition: Any, data: Any, summarize: int | None = 3, name: str | Non
 
 def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: str = "switch_case") -> Any:
     """`tf.switch_case`: what the function of an index gives; the default, or the last one, for any other."""
-    raise not_there("switch_case", "tf.case is there")
+    from placesim.tf1.functions import branches
+
+    functions = _indexed_functions(branch_fns, default)
+    with name_scope(name, "switch_case", [branch_index]):
+        return branches.switch_case(branch_index, functions, "indexed_case")
+
+
+def _indexed_functions(given: Any, default: Any) -> list[Callable[[], Any]]:
+    """The functions of 0, 1, ...; that of every other index is the default, or the last one, and comes last."""
+    if not isinstance(given, list | tuple | Mapping):
+        raise TypeError(f"'branch_fns' must be a list, tuple, or dict. Received {type(given)}")
+    pairs: Any = given.items() if isinstance(given, Mapping) else given
+    if all(callable(each) for each in pairs):
+        pairs = enumerate(pairs)
+    pairs = sorted(pairs)
+    for key, function in pairs:
+        if not isinstance(key, int):
+            raise TypeError(f"key must be a Python `int`, got {type(key)}")
+        if not callable(function):
+            raise TypeError(f"fn for key {key} must be callable.")
+    keys = [key for key, _ in pairs]
+    if keys != list(range(len(pairs))):
+        shown = ",".join(map(str, keys))
+        raise ValueError(f"branch indices (keys) must form contiguous range of [0 to {len(pairs)}) but found {{{shown}}}")
+    functions = [function for _, function in pairs]
+    return functions if default is None else [*functions, default]

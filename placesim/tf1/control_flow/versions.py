@@ -9,7 +9,7 @@ def is_version_2() -> bool:
     """`tf.control_flow_v2_enabled`."""
     from placesim.tf1.graph import get_default_graph
 
-    return _is_version_2 or get_default_graph().building_function
+    return _is_version_2 or get_default_graph().control_flow_is_version_2
 
 
 def enable_control_flow_v2() -> None:

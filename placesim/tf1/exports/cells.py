@@ -1,7 +1,17 @@
-"""Cells of recurrent networks."""
+"""Recurrent networks."""
 
 from __future__ import annotations
 
-_CELLS = "RNNCell BasicRNNCell GRUCell BasicLSTMCell MultiRNNCell DeviceWrapper LSTMStateTuple"
 
-ROWS = {"nn.cells": "nn.static_rnn " + " ".join(f"nn.rnn_cell.{name}" for name in _CELLS.split())}
+def _cells(names: str) -> str:
+    return " ".join(f"nn.rnn_cell.{name}" for name in names.split())
+
+
+ROWS = {
+    "rnn.cells": _cells("RNNCell BasicRNNCell GRUCell"),
+    "rnn.lstm": _cells("LSTMStateTuple BasicLSTMCell LSTMCell"),
+    "rnn.wrappers": _cells("MultiRNNCell DropoutWrapper ResidualWrapper DeviceWrapper"),
+    "rnn.static": "nn.static_rnn nn.static_state_saving_rnn nn.static_bidirectional_rnn",
+    "rnn.dynamic": "nn.dynamic_rnn nn.bidirectional_dynamic_rnn",
+    "rnn.raw": "nn.raw_rnn",
+}

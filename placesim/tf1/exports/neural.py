@@ -27,6 +27,13 @@ ROWS = {
         "nn.max_pool_v2 nn.avg_pool_v2 nn.max_pool_with_argmax nn.pool nn.fractional_max_pool nn.fractional_avg_pool"
     ),
     "nn.embedding": "nn.embedding_lookup",
+    "nn.candidates": (
+        "nn.uniform_candidate_sampler random.uniform_candidate_sampler nn.log_uniform_candidate_sampler "
+        "random.log_uniform_candidate_sampler nn.learned_unigram_candidate_sampler random.learned_unigram_candidate_sampler "
+        "nn.fixed_unigram_candidate_sampler random.fixed_unigram_candidate_sampler nn.all_candidate_sampler "
+        "random.all_candidate_sampler nn.compute_accidental_hits"
+    ),
+    "nn.sampled_losses": "nn.nce_loss nn.sampled_softmax_loss",
     "nn.ctc": "nn.ctc_loss nn.ctc_greedy_decoder nn.ctc_beam_search_decoder nn.ctc_beam_search_decoder_v2",
     "sparse": (
         "sparse_tensor_dense_matmul sparse_to_dense sparse_tensor_to_dense sparse_add sparse_reduce_sum sparse_reduce_max "

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from placesim.tf1.constant_values import constant_value
+from placesim.tf1.control_flow.contexts import output_context
 from placesim.tf1.conversion import constant
 from placesim.tf1.generated import gen
 from placesim.tf1.gradients.registry import GradientFunction
@@ -29,11 +30,19 @@ def _shapes(tensors: Sequence[Any]) -> list[Any]:
     return shapes
 
 
+def _axis_here(grad: Any, axis: Any) -> Any:
+    """The axis; a constant of another loop or branch than the gradient is made again, so that it needn't be led there."""
+    if axis.op.type != "Const" or output_context(axis.op) is output_context(grad.op):
+        return axis
+    return constant(constant_value(axis), dtype=axis.dtype)
+
+
 def _concat_parts(grad: Any, axis: Any, values: Sequence[Any]) -> list[Any]:
     if len(values) == 1:
         return [grad]
     if isinstance(grad, IndexedSlices):
         return _concat_slices(grad, axis, values)
+    axis = _axis_here(grad, axis)
     positive = axis % tf.rank(values[0])
     shapes = _shapes(values)
     if len(shapes) > _SLICES_UP_TO:

@@ -1,0 +1,1 @@
+"""Functions of a graph's library, made of Python functions: branches, loops' bodies, `tf.function`, those of datasets."""

@@ -1,0 +1,148 @@
+"""Branches of a conditional as functions: `If` and `Case` of version 2 control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from placesim.ops.attributes import FunctionName, Shape
+from placesim.tf1 import nest
+from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.functions.building import build, function_name
+from placesim.tf1.functions.calls import call, resources_only_read
+from placesim.tf1.functions.definitions import add_function
+from placesim.tf1.functions.function_graph import FunctionGraph
+from placesim.tf1.generated import gen
+from placesim.tf1.graph import get_default_graph
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.tensor import Operation, Tensor
+
+
+def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None) -> Any:
+    """`tf.cond` of version 2.  Raises TypeError and ValueError in TensorFlow's words."""
+    if isinstance(pred, bool):
+        raise TypeError("pred must not be a Python bool", pred)
+    with name_scope("cond" if name is None else name) as scope:
+        names = [function_name((scope, word)) for word in ("true", "false")]
+        pred = convert_to_tensor(pred)
+        bodies = [
+            build(FunctionGraph(each, shares_collections=True), function, after_op=pred)
+            for each, function in zip(names, (true_fn, false_fn), strict=True)
+        ]
+        _check_alike(bodies, ("true_fn", "false_fn"))
+        return packed_results(bodies[0], conditional(pred, bodies, scope))
+
+
+def switch_case(branch_index: Any, functions: Sequence[Callable[[], Any]], name: str) -> Any:
+    """The function of an index, the last one where there is none."""
+    if isinstance(branch_index, int):
+        raise TypeError("branch_index must not be a Python int", branch_index)
+    with name_scope(name) as scope:
+        names = [function_name((scope, f"branch{i}")) for i in range(len(functions))]
+        index = convert_to_tensor(branch_index, name="branch_index")
+        bodies = [
+            build(FunctionGraph(each, shares_collections=True), function, after_op=index)
+            for each, function in zip(names, functions, strict=True)
+        ]
+        _check_alike(bodies, [f"branches[{i}]" for i in range(len(bodies))])
+        return packed_results(bodies[0], conditional(index, bodies, scope))
+
+
+def _check_alike(bodies: Sequence[FunctionGraph], words: Sequence[str]) -> None:
+    """Raises TypeError or ValueError where branches give other structures or types than the first one."""
+    first = bodies[0]
+    for body, word in zip(bodies[1:], words[1:], strict=True):
+        try:
+            nest.assert_same_structure(first.structured_outputs, body.structured_outputs)
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"{words[0]} and {word} arguments to tf.cond must have the same number, type, and overall structure of return "
+                f"values.\n\n{words[0]} output: {first.structured_outputs}\n{word} output:  {body.structured_outputs}\n\n"
+                f"Error details:\n{error}"
+            ) from None
+        for one, other in zip(first.outputs, body.outputs, strict=True):
+            if one.element is not other.element:
+                raise TypeError(
+                    f"{words[0]} and {word} arguments to tf.cond must have the same number, type, and overall structure of "
+                    f"return values.\n\n{words[0]} output: {one}\n{word} output:  {other}"
+                )
+
+
+def conditional(selector: Tensor, bodies: Sequence[FunctionGraph], scope: str) -> list[Tensor]:
+    """An If (of a bool and two bodies, the one for true first) or Case named as `scope`; an Identity of each of its results."""
+    op = conditional_op(selector, bodies, scope)
+    return [gen("Identity")(tensor) for tensor in op.outputs]
+
+
+def conditional_op(selector: Tensor, bodies: Sequence[FunctionGraph], scope: str) -> Operation:
+    """The If or Case itself."""
+    graph = get_default_graph()
+    inputs = share_inputs(bodies)
+    names = [FunctionName(add_function(graph, body)) for body in bodies]
+    is_if = selector.dtype.base_dtype.name == "bool" or (len(bodies) == 2 and selector.dtype.base_dtype.name != "int32")
+    kind = "If" if is_if else "Case"
+    stateless = not any(op._is_stateful for body in bodies for op in body._operations)
+    attrs: dict[str, Any] = {
+        "Tin": tuple(tensor.element for tensor in inputs),
+        "Tout": tuple(tensor.element for tensor in bodies[0].outputs),
+        "output_shapes": tuple(
+            Shape(_common_sizes([tensor.sizes for tensor in each]))
+            for each in zip(*(body.outputs for body in bodies), strict=True)
+        ),
+        "_lower_using_switch_merge": True,
+        "_read_only_resource_inputs": tuple(i + 1 for i in resources_only_read(bodies)),
+    }
+    if is_if:
+        attrs |= {"Tcond": selector.element, "then_branch": names[0], "else_branch": names[1]}
+    else:
+        attrs["branches"] = tuple(names)
+    with ExitStack() as stack:
+        stack.enter_context(graph.control_dependencies([op for body in bodies for op in body.control_captures]))
+        made = call(graph, ("Stateless" if stateless else "") + kind, [selector, *inputs], attrs, scope)
+    made.bodies = list(bodies)  # type: ignore[attr-defined]
+    return made
+
+
+def share_inputs(bodies: Sequence[FunctionGraph]) -> list[Tensor]:
+    """Gives all bodies the arguments of each, in the order of their first use; what they are outside."""
+    inputs = list(dict.fromkeys(tensor for body in bodies for tensor in body.captures))
+    for body in bodies:
+        captures = body.captures
+        body.inputs = []
+        body.captures = {}
+        with body.as_default():
+            for tensor in inputs:
+                found = captures.get(tensor)
+                if found is None:
+                    found = body.placeholder_of(tensor, None)
+                else:
+                    body.inputs.append(found)
+                body.captures[tensor] = found
+    return inputs
+
+
+def _common_sizes(shapes: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
+    """What is known of a tensor that has one of these shapes."""
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
+        return None
+    return tuple(sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*known, strict=True))
+
+
+def packed_results(body: FunctionGraph, tensors: Sequence[Tensor]) -> Any:
+    """Results in the structure that a body's function gave."""
+    rest = iter(tensors)
+    leaves = nest.flatten(body.structured_outputs)
+    found: list[Any] = []
+    for leaf in leaves:
+        if leaf is None:
+            found.append(None)
+        elif isinstance(leaf, TensorArray):
+            found.append(build_with_flow(leaf, next(rest)))
+        elif isinstance(leaf, Tensor):
+            found.append(next(rest))
+        else:
+            found.append(nest.with_components(leaf, [next(rest) for _ in nest.components(leaf)]))
+    return nest.pack_sequence_as(body.structured_outputs, found)

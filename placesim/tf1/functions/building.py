@@ -1,0 +1,74 @@
+"""Python functions called to build bodies of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from placesim.tf1 import nest
+from placesim.tf1.control_flow.tensor_arrays import build_with_flow
+from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.functions.function_graph import FunctionGraph
+from placesim.tf1.functions.ordering import order_effects
+from placesim.tf1.generated import gen
+from placesim.tf1.graph import get_default_graph
+from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
+from placesim.tf1.tensor import Operation, Tensor, uid
+
+
+def function_name(parts: Sequence[str]) -> str:
+    """The parts (a scope with its slash among them) and a number: a name that no other function of the process has."""
+    return f"{''.join(parts)}_{uid()}".replace("/", "_")
+
+
+def build(
+    body: FunctionGraph,
+    function: Callable[..., Any],
+    args: Sequence[Any] = (),
+    after_op: Tensor | None = None,
+    orders_effects: bool | None = None,
+) -> FunctionGraph:
+    """Calls a function in a body's graph; what it gives, a structure of what can be tensors, are the body's outputs.
+
+    Of an op that it gives there is `after_op` when it has run, the number 1 where that is None.  With `orders_effects` (in a
+    function whose own are ordered by default) the outputs are Identities, and every stateful op runs, in its turn.
+    """
+    body.orders_effects = _orders_effects() if orders_effects is None else orders_effects
+    with body.as_default():
+        first = len(body._operations)
+        result = nest.map_structure(lambda leaf: _as_output(leaf, after_op), function(*args))
+        if body.orders_effects:
+            result = nest.map_structure(_returned, result)
+        body.structured_outputs = result
+        flat = [leaf for leaf in nest.flatten(result, expand_composites=True) if leaf is not None]
+        body.outputs.extend(body.capture(_flow(leaf)) for leaf in flat)
+        if body.orders_effects:
+            order_effects(body, first, body.outputs)
+    return body
+
+
+def _orders_effects() -> bool:
+    graph = get_default_graph()
+    return isinstance(graph, FunctionGraph) and graph.orders_effects
+
+
+def _returned(value: Any) -> Any:
+    if isinstance(value, IndexedSlices | SparseTensor):
+        return nest.with_components(value, [gen("Identity")(tensor) for tensor in nest.components(value)])
+    if hasattr(value, "flow"):
+        return build_with_flow(value, gen("Identity")(value.flow))
+    return None if value is None else gen("Identity")(value)
+
+
+def _as_output(value: Any, after_op: Tensor | None) -> Any:
+    """A leaf of what a function gives as what can leave its body."""
+    if value is None or isinstance(value, IndexedSlices | SparseTensor) or hasattr(value, "flow"):
+        return value
+    if isinstance(value, Operation):
+        with value.graph.control_dependencies([value]):
+            return gen("Identity")(constant(1) if after_op is None else after_op)
+    return convert_to_tensor(value)
+
+
+def _flow(leaf: Any) -> Tensor:
+    return leaf.flow if hasattr(leaf, "flow") else leaf  # type: ignore[no-any-return]

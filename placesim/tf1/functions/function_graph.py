@@ -1,0 +1,205 @@
+"""The graph of a function's body: tensors of the graphs around it come in as arguments, made where they are first used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from placesim.ops.attributes import Attrs, AttrValue, Shape
+from placesim.tf1 import dtypes
+from placesim.tf1.graph import Graph, get_default_graph
+from placesim.tf1.graph_keys import GraphKeys
+from placesim.tf1.tensor import Operation, Tensor
+
+_SHARED_COLLECTIONS = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES)
+
+
+class InaccessibleTensorError(ValueError):
+    """A tensor of a function that is not around the place where it is used."""
+
+    __module__ = "tensorflow.python.framework.errors_impl"
+
+
+class FunctionGraph(Graph):
+    """A function's body under construction.
+
+    `inputs` are the placeholders of its arguments, those of `captures` (tensor outside -> placeholder, in the order of their
+    first use) after the declared ones; `outputs` the tensors that it gives; `control_outputs` the ops that run with every
+    call; `control_captures` the ops outside that each call waits for.  Names begin at the root; devices, colocation, seed and
+    variable scopes are those of the place where it is made.
+    """
+
+    building_function = True
+    control_flow_is_version_2 = True
+    orders_effects = False
+    """Whether stateful ops run in the order of the Python function, all of them: `ordering.order_effects`."""
+
+    def __init__(self, name: str, outer: Graph | None = None, shares_collections: bool = False) -> None:
+        super().__init__()
+        self.name = name
+        self.outer_graph = get_default_graph() if outer is None else outer
+        outer = self.outer_graph
+        self.inputs: list[Tensor] = []
+        self.outputs: list[Tensor] = []
+        self.structured_outputs: Any = None
+        self.control_outputs: list[Operation] = []
+        self.captures: dict[Tensor, Tensor] = {}
+        self.control_captures: dict[Operation, None] = {}
+        self.seed = outer.seed
+        self.builder._device_scopes = _devices_for(self, outer)
+        self._container = outer._container
+        self.variable_creators = outer.variable_creators
+        self._collections = outer._collections if shares_collections else _copied(outer._collections)
+        self._labels = _labels(outer)
+
+    @property
+    def variable_scopes(self) -> Any:
+        """Those of the graph around it: `variables.scopes` makes them at their first use."""
+        return getattr(self.outer_graph, "variable_scopes", None)
+
+    @variable_scopes.setter
+    def variable_scopes(self, scopes: Any) -> None:
+        self.outer_graph.variable_scopes = scopes  # type: ignore[attr-defined]
+
+    # --- arguments --------------------------------------------------------------------------------------------------
+
+    def add_argument(self, dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
+        """The placeholder of one more argument; `shape` is a TensorShape, sizes or None; the name is made unique."""
+        sizes = shape.sizes if hasattr(shape, "sizes") else shape
+        with self.control_dependencies(None):
+            full = self.claim_name("Placeholder", name or "Placeholder")
+            attrs: Attrs = {"dtype": dtypes.as_dtype(dtype).base_dtype.element, "shape": Shape(sizes)}
+            found = super().make("Placeholder", full, (), attrs).outputs[0]
+        self.inputs.append(found)
+        return found
+
+    def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
+        """What stands in the body for a tensor: itself, or the argument that brings it in.
+
+        Raises InaccessibleTensorError for one of a function that is not around this one.
+        """
+        if tensor.graph is self:
+            return tensor
+        found = self.captures.get(tensor)
+        if found is None:
+            self._check_is_around(tensor)
+            found = self.captures[tensor] = self.placeholder_of(tensor, name or tensor.op.name)
+        return found
+
+    def placeholder_of(self, tensor: Tensor, name: str | None) -> Tensor:
+        """An argument of the type and shape of a tensor, and that holds what it holds, if it is a resource."""
+        found = self.add_argument(tensor.dtype, tensor.sizes, name)
+        self.shapes.hold(found.node_ref, tensor.graph.shapes.handle(tensor.node_ref))
+        return found
+
+    def _check_is_around(self, tensor: Tensor) -> None:
+        around: Any = self.outer_graph
+        while isinstance(around, FunctionGraph) and around is not tensor.graph:
+            around = around.outer_graph
+        if isinstance(tensor.graph, FunctionGraph) and around is not tensor.graph:
+            raise InaccessibleTensorError(_OUT_OF_SCOPE.format(tensor=tensor, name=tensor.graph.name, op=tensor.op))
+
+    @property
+    def external_captures(self) -> list[Tensor]:
+        """The tensors outside, in the order of their arguments."""
+        return list(self.captures)
+
+    @property
+    def internal_captures(self) -> list[Tensor]:
+        """The captures' placeholders."""
+        return list(self.captures.values())
+
+    # --- what is made inside ----------------------------------------------------------------------------------------
+
+    def make(
+        self, op: str, full_name: str, inputs: Iterable[Tensor], attrs: Attrs | None = None, control_inputs: Any = ()
+    ) -> Operation:
+        """As a graph's; an input from outside is captured in the scope of the op that reads it."""
+        tensors = list(inputs)
+        if any(tensor.graph is not self for tensor in tensors):
+            builder = self.builder
+            saved = builder.prefix
+            builder.prefix = full_name + "/"
+            try:
+                tensors = [self.capture(tensor) for tensor in tensors]
+            finally:
+                builder.prefix = saved
+        made = super().make(op, full_name, tensors, attrs, control_inputs)
+        if self._labels and "_class" not in made.node.attrs:
+            made._set_attr("_class", self._labels)
+        return made
+
+    @contextmanager
+    def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
+        """As a graph's; what is waited for outside is left to the function's calls."""
+        own: Any = None if control_inputs is None else self._own_controls(control_inputs)
+        with super().control_dependencies(own):
+            yield
+
+    def _own_controls(self, control_inputs: Any) -> list[Any]:
+        own = []
+        for item in control_inputs:
+            op = item if isinstance(item, Operation) else getattr(item, "op", item)
+            if isinstance(op, Operation) and op.graph is not self:
+                self.control_captures[op] = None
+            else:
+                own.append(item)
+        return own
+
+    @contextmanager
+    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
+        """As a graph's; an op outside gives its label alone."""
+        target = None if op is None else self._colocation_op(op)
+        with ExitStack() as stack:
+            if target is None or target.graph is self:
+                stack.enter_context(super().colocate_with(target, ignore_existing))
+            else:
+                stack.enter_context(self.builder.colocate_with((), ignore_existing=True))
+                stack.enter_context(self.builder.class_attr(target.name))
+            yield
+
+    _colocate_with_for_gradient = colocate_with
+
+    @contextmanager
+    def init_scope(self) -> Iterator[None]:
+        """`tf.init_scope`: in the graph around all functions, under the name scope of this one."""
+        outer = self.outer_graph
+        scope = self.builder.prefix
+        with outer.init_scope():
+            top = get_default_graph()
+            saved = top.builder.prefix
+            top.builder.prefix = scope
+            try:
+                yield
+            finally:
+                top.builder.prefix = saved
+
+
+def _copied(collections: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Collections of a function's own; variables go to those of the graph around it."""
+    for name in _SHARED_COLLECTIONS:
+        collections.setdefault(name, [])
+    return {name: items if name in _SHARED_COLLECTIONS else list(items) for name, items in collections.items()}
+
+
+def _devices_for(graph: Graph, outer: Graph) -> tuple[Any, ...]:
+    """The device scopes around a function; a script's functions are asked about the nodes of its body."""
+    device, text, texts, functions = outer.builder._device_scopes
+    return device, text, dict(texts), tuple(each.of(graph) if hasattr(each, "of") else each for each in functions)
+
+
+def _labels(outer: Graph) -> AttrValue:
+    """The colocation groups of the place where a function is made, which its ops have too."""
+    if isinstance(outer, FunctionGraph) and not outer.builder._colocation:
+        return outer._labels
+    nodes = outer.builder.graph.nodes
+    return tuple(sorted({f"loc:@{nodes[i].name}" for i in outer.builder._colocation}))
+
+
+_OUT_OF_SCOPE = (
+    "{tensor!r} is out of scope and cannot be used here. Use return values, explicit Python locals or TensorFlow collections "
+    "to access it.\nPlease see https://www.tensorflow.org/guide/function#all_outputs_of_a_tffunction_must_be_return_values for "
+    "more information.\n\n{tensor!r} was defined here:\n\nThe tensor {tensor!r} cannot be accessed from here, because it was "
+    "defined in {name}, which is out of scope."
+)

@@ -1,0 +1,77 @@
+"""Automatic control dependencies: what has effects in a function's body runs, in the order in which Python made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from placesim.tf1.functions.calls import reads_only
+from placesim.tf1.functions.function_graph import FunctionGraph
+from placesim.tf1.generated import gen
+from placesim.tf1.tensor import Operation, Tensor
+
+_RANDOM = (
+    "RandomUniform RandomUniformInt RandomStandardNormal ParameterizedTruncatedNormal TruncatedNormal RandomShuffle "
+    "Multinomial RandomGamma RandomGammaGrad RandomPoisson RandomPoissonV2 VarHandleOp"
+)
+_FREE = frozenset(_RANDOM.split())
+"""Stateful ops that need not run, and that may run in any order."""
+
+
+def order_effects(body: FunctionGraph, first: int, returned: Iterable[Tensor]) -> None:
+    """Orders the effects of the ops made since the body had `first`; what is returned waits for all of them.
+
+    An op that changes a resource waits for the last that changed it and for those that read it since; one that reads it for
+    the last that changed it.  Stateful ops without resources are in one line.
+    """
+    must_run: list[Operation] = []
+    writers: dict[Tensor | None, Operation] = {}
+    readers: dict[Tensor, list[Operation]] = {}
+    for op in body._operations[first:]:
+        if not _has_effects(op):
+            continue
+        must_run.append(op)
+        waits: dict[Operation, None] = {}
+        resources = list(dict.fromkeys(tensor for tensor in op.inputs if tensor.dtype.name == "resource"))
+        for resource in resources:
+            _wait_in_line(op, resource, waits, writers, readers)
+        if not resources:
+            if None in writers:
+                waits[writers[None]] = None
+            writers[None] = op
+        if waits:
+            op._add_control_inputs(list(waits))
+    if not must_run:
+        return
+    must_run.sort(key=lambda op: op.name)
+    body.control_outputs.extend(must_run)
+    last = list(returned)
+    if last:
+        with body.name_scope(None), body.control_dependencies(None):
+            done = gen("NoOp")()
+            done._add_control_inputs(must_run)
+        for tensor in last:
+            tensor.op._add_control_input(done)
+
+
+def _wait_in_line(
+    op: Operation,
+    resource: Tensor,
+    waits: dict[Operation, None],
+    writers: dict[Tensor | None, Operation],
+    readers: dict[Tensor, list[Operation]],
+) -> None:
+    writer = writers.get(resource)
+    if reads_only(op, resource):
+        if writer is not None:
+            waits[writer] = None
+        readers.setdefault(resource, []).append(op)
+        return
+    since = readers.pop(resource, [])
+    waits |= dict.fromkeys(since)
+    if writer is not None and not since:
+        waits[writer] = None
+    writers[resource] = op
+
+
+def _has_effects(op: Operation) -> bool:
+    return op._is_stateful and op.type not in _FREE

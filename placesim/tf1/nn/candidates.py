@@ -1,0 +1,106 @@
+"""Samplers of classes: which are drawn, and how often each was to be expected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from placesim.tf1.generated import gen
+from placesim.tf1.randomness import get_seed
+
+
+def _drawn(op: str, classes: Any, num_true: int, num_sampled: int, unique: bool, seed: Any, name: Any, **attrs: Any) -> Any:
+    first, second = get_seed(seed)
+    return gen(op)(classes, num_true, num_sampled, unique, seed=first or 0, seed2=second or 0, name=name, **attrs)
+
+
+def uniform_candidate_sampler(
+    true_classes: Any,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    range_max: int,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Classes up to `range_max`, all of them equally likely."""
+    return _drawn("UniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
+
+
+def log_uniform_candidate_sampler(
+    true_classes: Any,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    range_max: int,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Classes that are the likelier the smaller they are, as words numbered by how frequent they are."""
+    return _drawn("LogUniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
+
+
+def learned_unigram_candidate_sampler(
+    true_classes: Any,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    range_max: int,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Classes as often as they have been among the true ones."""
+    return _drawn(
+        "LearnedUnigramCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max
+    )
+
+
+def fixed_unigram_candidate_sampler(
+    true_classes: Any,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    range_max: int,
+    vocab_file: str = "",
+    distortion: float = 1.0,
+    num_reserved_ids: int = 0,
+    num_shards: int = 1,
+    shard: int = 0,
+    unigrams: Sequence[float] = (),
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Classes as often as a list or a file says."""
+    return _drawn(
+        "FixedUnigramCandidateSampler",
+        true_classes,
+        num_true,
+        num_sampled,
+        unique,
+        seed,
+        name,
+        range_max=range_max,
+        vocab_file=vocab_file,
+        distortion=distortion,
+        num_reserved_ids=num_reserved_ids,
+        num_shards=num_shards,
+        shard=shard,
+        unigrams=list(unigrams),
+    )
+
+
+def all_candidate_sampler(
+    true_classes: Any, num_true: int, num_sampled: int, unique: bool, seed: int | None = None, name: str | None = None
+) -> Any:
+    """All classes."""
+    return _drawn("AllCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name)
+
+
+def compute_accidental_hits(
+    true_classes: Any, sampled_candidates: Any, num_true: int, seed: int | None = None, name: str | None = None
+) -> Any:
+    """Where a class that was drawn is a true one: the row, which one was drawn, and a weight that takes it out of a softmax."""
+    first, second = get_seed(seed)
+    return gen("ComputeAccidentalHits")(
+        true_classes, sampled_candidates, num_true, seed=first or 0, seed2=second or 0, name=name
+    )

@@ -1,0 +1,214 @@
+"""Cells of recurrent networks: their base, and the basic and the gated one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.layers.layer import InputSpec, Layer
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.rnn.states import zeros_of
+from placesim.tf1.shapes import TensorShape
+
+tf: Any = namespace("")
+
+
+class RNNCell(Layer):
+    """Base of the cells, and of users' own: `call(inputs, state)` gives output and new state."""
+
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, **kwargs: Any) -> None:
+        super().__init__(trainable, name, dtype, **kwargs)
+        self._cell_scope: Any = None
+
+    def __call__(self, inputs: Any, state: Any = None, scope: Any = None) -> Any:
+        """The cell in a variable scope: the one given, else the one that was the current one at the first call."""
+        if scope is not None:
+            with tf.variable_scope(scope, custom_getter=self._taken) as scope:
+                return super().__call__(inputs, state, scope=scope)
+        # users' own classes may leave out __init__
+        opened = self.__dict__.get("_cell_scope")
+        if opened is None:
+            opened = self._cell_scope = tf.variable_scope(tf.get_variable_scope(), custom_getter=self._taken)
+        with opened:
+            return super().__call__(inputs, state)
+
+    def _taken(self, getter: Any, *args: Any, **kwargs: Any) -> Any:
+        """A variable that the cell asks for is one of the cell's."""
+        variable = getter(*args, **kwargs)
+        trainable = kwargs.get("trainable")
+        trains = trainable is None or bool(trainable)
+        for part in variable if hasattr(variable, "_get_variable_list") else [variable]:
+            if not any(part is known for known in self._variables):
+                self._variables.append(part)
+                self._trainable.append(trains)
+        return variable
+
+    @property
+    def state_size(self) -> Any:
+        """The size of each part of the state, in its structure."""
+        raise NotImplementedError("Abstract method")
+
+    @property
+    def output_size(self) -> Any:
+        """The size of each output, in its structure."""
+        raise NotImplementedError("Abstract method")
+
+    def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
+        """A zero state for inputs, or for a batch size and type.  Raises ValueError where neither is given."""
+        if inputs is not None:
+            inputs = convert_to_tensor(inputs, name="inputs")
+            known = inputs.shape.as_list()[0]
+            batch_size = known if known is not None else tf.shape(inputs)[0]
+            dtype = inputs.dtype
+        if batch_size is None or dtype is None:
+            raise ValueError(
+                f"batch_size and dtype cannot be None while constructing initial state: batch_size={batch_size}, dtype={dtype}"
+            )
+        return self.zero_state(batch_size, dtype)
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        """Zeros of the state's sizes for each of a batch."""
+        with tf.name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):
+            return zeros_of(self.state_size, batch_size, dtype)
+
+
+def check_cell(name: str, cell: Any) -> None:
+    """Raises TypeError for what can't be used as a cell."""
+    has_state = hasattr(cell, "zero_state") or hasattr(cell, "get_initial_state")
+    checks = (
+        (hasattr(cell, "output_size"), "'output_size' property is missing"),
+        (hasattr(cell, "state_size"), "'state_size' property is missing"),
+        (has_state, "either 'zero_state' or 'get_initial_state' method is required"),
+        (callable(cell), "is not callable"),
+    )
+    missing = [words for holds, words in checks if not holds]
+    if missing:
+        raise TypeError(f"The argument {name!r} ({cell}) is not an RNNCell: {', '.join(missing)}.")
+
+
+def initial_state_of(cell: Any, batch_size: Any, dtype: Any) -> Any:
+    """The state that a cell begins with."""
+    if getattr(cell, "get_initial_state", None) is not None:
+        return cell.get_initial_state(inputs=None, batch_size=batch_size, dtype=dtype)
+    return cell.zero_state(batch_size, dtype)
+
+
+def cache_variables(scope: Any) -> None:
+    """Variables of a scope are copied to where they are used, but for those of a network that is itself in a loop."""
+    if scope.caching_device is None and _loop_around() is None:
+        scope.set_caching_device(lambda op: op.device)
+
+
+def _loop_around() -> Any:
+    context = tf.get_default_graph()._control_flow_context
+    return None if context is None else context.while_context
+
+
+class LayerRNNCell(RNNCell):
+    """A cell whose variables are its own, as a layer's are."""
+
+    def __call__(self, inputs: Any, state: Any = None, scope: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return Layer.__call__(self, inputs, state, *args, scope=scope, **kwargs)
+
+
+class UnitCell(LayerRNNCell):
+    """A cell of `num_units` units with an activation."""
+
+    def __init__(self, num_units: Any, activation: Any, reuse: Any, name: str | None, dtype: Any, **kwargs: Any) -> None:
+        super().__init__(name=name, dtype=dtype, _reuse=reuse, **kwargs)
+        self.input_spec = InputSpec(ndim=2)
+        self._num_units = num_units
+        self._activation = _activation(activation)
+
+    @property
+    def state_size(self) -> Any:
+        return self._num_units
+
+    @property
+    def output_size(self) -> Any:
+        return self._num_units
+
+    def _depth(self, input_shape: Any) -> int:
+        """The size of the inputs.  Raises ValueError where it is not known."""
+        shape = TensorShape(input_shape if not isinstance(input_shape, list) else input_shape[0])
+        if shape.dims is None or shape.dims[-1].value is None:
+            known = None if shape.dims is None else tuple(shape.as_list())
+            raise ValueError(f"Expected inputs.shape[-1] to be known, received shape: {known}")
+        return int(shape.dims[-1].value)
+
+    def _add_bias(self, name: str, size: int, value: float = 0.0) -> Any:
+        kind = tf.constant_initializer(value, dtype=self._given_dtype) if value else tf.zeros_initializer(self._given_dtype)
+        return self.add_weight(name, [size], initializer=kind)
+
+
+def _activation(given: Any) -> Any:
+    """A function by its name or itself; tanh where none is given."""
+    if given is None:
+        return tf.tanh
+    if not isinstance(given, str):
+        return given
+    return getattr(tf.nn, given) if given != "linear" else tf.identity
+
+
+class BasicRNNCell(UnitCell):
+    """`activation([inputs, state] . kernel + bias)`."""
+
+    def __init__(
+        self,
+        num_units: Any,
+        activation: Any = None,
+        reuse: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_units, activation, reuse, name, dtype, **kwargs)
+
+    def build(self, input_shape: Any) -> None:
+        depth = self._depth(input_shape)
+        self._kernel = self.add_weight("kernel", [depth + self._num_units, self._num_units])
+        self._bias = self._add_bias("bias", self._num_units)
+        self.built = True
+
+    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+        gates = tf.nn.bias_add(tf.matmul(tf.concat([inputs, state], 1), self._kernel), self._bias)
+        output = self._activation(gates)
+        return output, output
+
+
+class GRUCell(UnitCell):
+    """A gated recurrent unit."""
+
+    def __init__(
+        self,
+        num_units: Any,
+        activation: Any = None,
+        reuse: Any = None,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_units, activation, reuse, name, dtype, **kwargs)
+        self._kernel_initializer, self._bias_initializer = kernel_initializer, bias_initializer
+
+    def build(self, input_shape: Any) -> None:
+        depth, units = self._depth(input_shape), self._num_units
+        self._gate_kernel, self._gate_bias = self._add_pair("gates", depth + units, 2 * units, 1.0)
+        self._candidate_kernel, self._candidate_bias = self._add_pair("candidate", depth + units, units, 0.0)
+        self.built = True
+
+    def _add_pair(self, name: str, rows: int, columns: int, bias: float) -> tuple[Any, Any]:
+        kernel = self.add_weight(name + "/kernel", [rows, columns], initializer=self._kernel_initializer)
+        if self._bias_initializer is not None:
+            return kernel, self.add_weight(name + "/bias", [columns], initializer=self._bias_initializer)
+        return kernel, self._add_bias(name + "/bias", columns, bias)
+
+    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+        gates = tf.matmul(tf.concat([inputs, state], 1), self._gate_kernel)
+        reset, update = tf.split(value=tf.sigmoid(tf.nn.bias_add(gates, self._gate_bias)), num_or_size_splits=2, axis=1)
+        candidate = tf.matmul(tf.concat([inputs, reset * state], 1), self._candidate_kernel)
+        candidate = self._activation(tf.nn.bias_add(candidate, self._candidate_bias))
+        new = update * state + (1 - update) * candidate
+        return new, new

@@ -1,0 +1,88 @@
+"""`tf.nn.raw_rnn`: a loop whose inputs and states a function of the user gives at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from placesim.tf1 import nest
+from placesim.tf1.control_flow.tensor_arrays import TensorArray
+from placesim.tf1.conversion import constant
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.rnn.cells import cache_variables, check_cell
+from placesim.tf1.rnn.states import batch_size_of_steps, joined_sizes, sizes_of
+from placesim.tf1.rnn.steps import kept_where
+
+tf: Any = namespace("")
+
+
+def raw_rnn(
+    cell: Any,
+    loop_fn: Callable[..., Any],
+    parallel_iterations: int | None = None,
+    swap_memory: bool = False,
+    scope: Any = None,
+) -> tuple[Any, Any, Any]:
+    """The outputs' arrays, the last state, and what `loop_fn` carried through the loop."""
+    check_cell("cell", cell)
+    if not callable(loop_fn):
+        raise TypeError("Argument `loop_fn` must be a callable.")
+    with tf.variable_scope(scope or "rnn") as varscope:
+        cache_variables(varscope)
+        time = constant(0, dtype="int32")
+        finished, inputs, state, first_output, carried = loop_fn(time, None, None, None)
+        flat = nest.flatten(inputs)
+        # a loop needs something to carry
+        carried = constant(0, dtype="int32") if carried is None else carried
+        shapes = [value.shape for value in flat]
+        batch = batch_size_of_steps(flat)
+        nest.assert_same_structure(cell.state_size, state)
+        if first_output is None:
+            sizes, types = cell.output_size, nest.map_structure(lambda _: nest.flatten(state)[0].dtype, cell.output_size)
+        else:
+            sizes = nest.map_structure(lambda value: value.shape, first_output)
+            types = nest.map_structure(lambda value: value.dtype, first_output)
+        flat_sizes, flat_types = nest.flatten(sizes), nest.flatten(types)
+        known = shapes[0].as_list()[0] if shapes[0].rank else None
+        arrays = [
+            TensorArray(dtype, 0, True, element_shape=[known, *sizes_of(size)], name=f"rnn_output_{i}")
+            for i, (size, dtype) in enumerate(zip(flat_sizes, flat_types, strict=True))
+        ]
+        outputs = nest.pack_sequence_as(sizes, arrays)
+        zeros = nest.pack_sequence_as(
+            sizes,
+            [tf.zeros(joined_sizes(batch, size), dtype) for size, dtype in zip(flat_sizes, flat_types, strict=True)],
+        )
+
+        def goes_on(time: Any, finished: Any, *_: Any) -> Any:
+            return tf.logical_not(tf.reduce_all(finished))
+
+        def body(time: Any, finished: Any, given: Any, outputs: Any, state: Any, carried: Any) -> Any:
+            output, made = cell(given, state)
+            nest.assert_same_structure(state, made)
+            nest.assert_same_structure(cell.output_size, output)
+            following = time + 1
+            ends, inputs, wanted, emitted, loop_state = loop_fn(following, output, made, carried)
+            nest.assert_same_structure(state, wanted)
+            nest.assert_same_structure(given, inputs)
+            nest.assert_same_structure(outputs, emitted)
+            loop_state = carried if loop_state is None else loop_state
+            emitted = _kept(finished, zeros, emitted)
+            wanted = _kept(finished, state, wanted)
+            for value, shape in zip(nest.flatten(inputs), shapes, strict=True):
+                value.set_shape(shape)
+            written = nest.map_structure(lambda array, value: array.write(time, value), outputs, emitted)
+            return following, tf.logical_or(finished, ends), inputs, written, wanted, loop_state
+
+        _, _, _, outputs, state, carried = tf.while_loop(
+            goes_on,
+            body,
+            [time, finished, inputs, outputs, state, carried],
+            parallel_iterations=parallel_iterations or 32,
+            swap_memory=swap_memory,
+        )
+    return outputs, state, carried
+
+
+def _kept(finished: Any, old: Any, new: Any) -> Any:
+    return nest.map_structure(lambda before, after: kept_where(finished, before, after), old, new)

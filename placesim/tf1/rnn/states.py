@@ -1,0 +1,105 @@
+"""States of cells: their sizes, their types, and zeros of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1 import nest
+from placesim.tf1.constant_values import constant_value
+from placesim.tf1.conversion import constant
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.shapes import TensorShape, as_shape
+from placesim.tf1.tensor import Tensor
+
+tf: Any = namespace("")
+
+
+def _as_vector(part: Any) -> Any:
+    """A number of elements, some sizes, or a tensor of either, as a tensor of sizes; None for sizes that are not all known."""
+    if isinstance(part, Tensor):
+        if part.shape.rank == 0:
+            return tf.expand_dims(part, 0)
+        if part.shape.rank == 1:
+            return part
+        raise ValueError(f"prefix tensor must be either a scalar or vector, but saw tensor: {part}")
+    sizes = sizes_of(part)
+    return None if None in sizes else constant(sizes, dtype="int32")
+
+
+def joined_sizes(prefix: Any, suffix: Any) -> Any:
+    """The sizes of both, one after the other, as a tensor.  Raises ValueError where one is not known."""
+    parts = [_as_vector(prefix), _as_vector(suffix)]
+    if any(part is None for part in parts):
+        raise ValueError(f"Provided a prefix or suffix of None: {prefix} and {suffix}")
+    return tf.concat(parts, 0)
+
+
+def joined_shape(prefix: Any, suffix: Any) -> TensorShape:
+    """As much of `joined_sizes` as is known beforehand.  TensorFlow makes the same constants for it, and reads them."""
+    shape = TensorShape([])
+    for part in (prefix, suffix):
+        vector = _as_vector(part)
+        if isinstance(part, Tensor):
+            value = constant_value(vector)
+            if value is not None:
+                known: Any = value.tolist()
+            else:
+                known = [None] * (part.shape.num_elements() or 0) if part.shape.rank == 1 else [None]
+        else:
+            known = sizes_of(part)
+        shape = shape.concatenate(known)
+    return shape
+
+
+def zeros_of(sizes: Any, batch: Any, dtype: Any) -> Any:
+    """Zeros for each of a batch, in the structure of the sizes."""
+
+    def zeros(size: Any) -> Any:
+        made = tf.zeros(joined_sizes(batch, size), dtype=dtype)
+        made.set_shape(joined_shape(batch, size))
+        return made
+
+    return map_sizes(zeros, sizes)
+
+
+def map_sizes(function: Any, sizes: Any) -> Any:
+    """The structure whose leaves are what the function makes of each size."""
+    return nest.map_structure(function, sizes)
+
+
+def state_dtype(given: Any, state: Any) -> Any:
+    """The type that is asked for, else that of the state's parts.  Raises ValueError where they differ or there are none."""
+    if given is not None:
+        return given
+    if not nest.is_nested(state):
+        return state.dtype
+    found = [leaf.dtype for leaf in nest.flatten(state)]
+    if not found:
+        raise ValueError(f"Unable to infer dtype from argument state={state}.")
+    if any(dtype != found[0] for dtype in found):
+        raise ValueError(
+            f"Argument state={state} has tensors of different inferred dtypes. Unable to infer a single representative dtype. "
+            f"Dtypes received: {found}"
+        )
+    return found[0]
+
+
+def batch_size_of(inputs: Any) -> Any:
+    """How many sequences there are in time-major inputs: a number where one of them says it, else a tensor."""
+    for value in inputs:
+        if value.shape.rank is not None and value.shape.rank >= 2 and value.shape.as_list()[1] is not None:
+            return value.shape.as_list()[1]
+    return tf.shape(inputs[0])[1]
+
+
+def batch_size_of_steps(inputs: Any) -> Any:
+    """How many sequences there are in the inputs of one step: a number where it is known, else a tensor."""
+    for value in inputs:
+        if value.shape.rank is not None and value.shape.as_list()[0] is not None:
+            return value.shape.as_list()[0]
+    return tf.shape(inputs[0])[0]
+
+
+def sizes_of(size: Any) -> list[int | None]:
+    """A size as the sizes of a tensor without its batch."""
+    return as_shape(size).as_list() if isinstance(size, TensorShape | list | tuple) else [size]

@@ -1,0 +1,175 @@
+"""Networks unrolled over a list of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from placesim.tf1 import nest
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.rnn.cells import cache_variables, check_cell, initial_state_of
+from placesim.tf1.rnn.states import joined_shape, joined_sizes, state_dtype
+from placesim.tf1.rnn.steps import Lengths
+
+tf: Any = namespace("")
+
+
+def static_rnn(
+    cell: Any,
+    inputs: Sequence[Any],
+    initial_state: Any = None,
+    dtype: Any = None,
+    sequence_length: Any = None,
+    scope: Any = None,
+) -> tuple[list[Any], Any]:
+    """A cell applied to each of a list of inputs: the outputs, and the last state.  Raises TypeError and ValueError."""
+    check_cell("cell", cell)
+    if not nest.is_nested(inputs):
+        raise TypeError(f"Argument `inputs` must be a sequence. Received: {inputs}")
+    if not inputs:
+        raise ValueError("Argument `inputs` must not be empty.")
+    outputs = []
+    with tf.variable_scope(scope or "rnn") as varscope:
+        cache_variables(varscope)
+        batch = _batch_size(inputs)
+        state = initial_state
+        if state is None:
+            if not dtype:
+                raise ValueError("If no initial_state is provided, argument `dtype` must be specified")
+            state = initial_state_of(cell, batch, dtype)
+        lengths = zeros = None
+        if sequence_length is not None:
+            sequence_length = convert_to_tensor(sequence_length, name="sequence_length")
+            if sequence_length.shape.rank not in (None, 1):
+                raise ValueError("Argument `sequence_length` must be a vector of length batch_size")
+            dtype = state_dtype(dtype, state)
+            zeros = nest.map_structure(lambda size: _zero_output(batch, size, dtype), cell.output_size)
+            lengths = Lengths(tf.cast(sequence_length, tf.int32))
+        for time, value in enumerate(inputs):
+            if time > 0:
+                varscope.reuse_variables()
+
+            def call(value: Any = value, before: Any = state) -> tuple[Any, Any]:
+                return cell(value, before)  # type: ignore[no-any-return]
+
+            output, state = call() if lengths is None else lengths.step(time, zeros, state, call, skips_conditionals=False)
+            outputs.append(output)
+    return outputs, state
+
+
+def _zero_output(batch: Any, size: Any, dtype: Any) -> Any:
+    zeros = tf.zeros(joined_sizes(batch, size), dtype=dtype)
+    zeros.set_shape(joined_shape(batch, size))
+    return zeros
+
+
+def _batch_size(inputs: Sequence[Any]) -> Any:
+    """A number where it is known.  Raises ValueError where inputs' sizes differ or are not known."""
+    first = inputs
+    while nest.is_nested(first):
+        first = first[0]
+    shape: Any = first.shape  # type: ignore[attr-defined]
+    if shape.rank == 1:
+        return tf.shape(first)[0]
+    fixed = shape.as_list()[0] if shape.rank is not None else None
+    for value in nest.flatten(inputs):
+        if value.shape.rank is None:
+            continue
+        batch, *sizes = value.shape.as_list()
+        for i, size in enumerate(sizes, 1):
+            if size is None:
+                raise ValueError(
+                    f"Input size (dimension {i} of input {value}) must be accessible via shape inference, but saw value None."
+                )
+        if batch is not None and fixed is not None and batch != fixed:
+            raise ValueError(f"Dimensions {fixed} and {batch} are not compatible")
+        fixed = batch if fixed is None else fixed
+    return tf.shape(first)[0] if fixed is None else fixed
+
+
+class _StateSaver:
+    """What `static_state_saving_rnn` is given, asked for all the parts of a state at once."""
+
+    def __init__(self, saver: Any, names: Any) -> None:
+        self.saver, self.names = saver, names
+
+    def load(self, size: Any) -> Any:
+        if nest.is_nested(size) != nest.is_nested(self.names):
+            raise ValueError(
+                "Argument `state_name` should be the same type as `cell.state_size`, but received: "
+                f"state_name={self.names!r} and cell.state_size={size!r}."
+            )
+        names = nest.flatten(self.names)
+        if len(names) != len(nest.flatten(size)):
+            raise ValueError("Number of elements in argument `state_name` and `cell.state_size` are mismatched.")
+        return nest.pack_sequence_as(size, [self.saver.state(name) for name in names])
+
+    def save(self, state: Any) -> list[Any]:
+        return [
+            self.saver.save_state(name, part) for name, part in zip(nest.flatten(self.names), nest.flatten(state), strict=True)
+        ]
+
+
+def static_state_saving_rnn(
+    cell: Any, inputs: Sequence[Any], state_saver: Any, state_name: Any, sequence_length: Any = None, scope: Any = None
+) -> tuple[list[Any], Any]:
+    """`static_rnn` whose state is what a saver has, and which leaves its last one there when the last output is there."""
+    saver = _StateSaver(state_saver, state_name)
+    state = saver.load(cell.state_size)
+    outputs, state = static_rnn(cell, inputs, initial_state=state, sequence_length=sequence_length, scope=scope)
+    with tf.control_dependencies(saver.save(state)):
+        outputs[-1] = nest.map_structure(tf.identity, outputs[-1])
+        state = nest.map_structure(tf.identity, state)
+    return outputs, state
+
+
+def reversed_sequence(inputs: Sequence[Any], lengths: Any) -> list[Any]:
+    """A list of inputs from its end; where lengths are given, each sequence from its own end."""
+    if lengths is None:
+        return list(reversed(inputs))
+    flat = [nest.flatten(value) for value in inputs]
+    columns = []
+    for column in zip(*flat, strict=True):
+        shape = column[0].shape
+        for value in column[1:]:
+            shape = shape.merge_with(value.shape)
+        stacked = tf.stack(column)
+        stacked.set_shape([None, *shape.as_list()] if shape.rank is not None else None)
+        turned = tf.unstack(tf.reverse_sequence(stacked, lengths, 0, 1))
+        for value in turned:
+            value.set_shape(shape)
+        columns.append(turned)
+    return [nest.pack_sequence_as(value, row) for value, row in zip(inputs, zip(*columns, strict=True), strict=True)]
+
+
+def static_bidirectional_rnn(
+    cell_fw: Any,
+    cell_bw: Any,
+    inputs: Sequence[Any],
+    initial_state_fw: Any = None,
+    initial_state_bw: Any = None,
+    dtype: Any = None,
+    sequence_length: Any = None,
+    scope: Any = None,
+) -> tuple[list[Any], Any, Any]:
+    """Two cells, one from the beginning and one from the end: their outputs joined, and both last states."""
+    check_cell("cell_fw", cell_fw)
+    check_cell("cell_bw", cell_bw)
+    if not nest.is_nested(inputs):
+        raise TypeError(f"Argument `inputs` must be a sequence. Received: {inputs}")
+    if not inputs:
+        raise ValueError("Argument `inputs` must not be empty.")
+    with tf.variable_scope(scope or "bidirectional_rnn"):
+        with tf.variable_scope("fw") as way:
+            forward, state_fw = static_rnn(cell_fw, inputs, initial_state_fw, dtype, sequence_length, scope=way)
+        with tf.variable_scope("bw") as way:
+            turned = reversed_sequence(inputs, sequence_length)
+            found, state_bw = static_rnn(cell_bw, turned, initial_state_bw, dtype, sequence_length, scope=way)
+    backward = reversed_sequence(found, sequence_length)
+    return [_joined(fw, bw) for fw, bw in zip(forward, backward, strict=True)], state_fw, state_bw
+
+
+def _joined(forward: Any, backward: Any) -> Any:
+    join: Callable[..., Any] = lambda fw, bw: tf.concat([fw, bw], 1)  # noqa: E731
+    return nest.map_structure(join, forward, backward)

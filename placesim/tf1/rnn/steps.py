@@ -1,0 +1,65 @@
+"""One step of a cell over sequences of different lengths: those that have ended keep their state and give zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from placesim.tf1 import nest
+from placesim.tf1.control_flow.tensor_arrays import TensorArray
+from placesim.tf1.namespaces import namespace
+
+tf: Any = namespace("")
+
+Call = Callable[[], tuple[Any, Any]]
+
+
+def kept_where(ended: Any, old: Any, new: Any) -> Any:
+    """A sequence's old value where it has ended, else the new one.  Arrays and numbers of all sequences are the new ones."""
+    if isinstance(old, TensorArray) or new.shape.rank == 0:
+        return new
+    with tf.colocate_with(new):
+        return tf.where(ended, old, new)
+
+
+class Lengths:
+    """How long each of a batch of sequences is, the shortest and the longest."""
+
+    def __init__(self, lengths: Any) -> None:
+        self.lengths = lengths
+        self.shortest = tf.reduce_min(lengths)
+        self.longest = tf.reduce_max(lengths)
+
+    def step(self, time: Any, zeros: Any, state: Any, call: Call, skips_conditionals: bool) -> tuple[Any, Any]:
+        """Output and state after a step.  With `skips_conditionals` the cell is run even where all sequences have ended."""
+        ended = time >= self.lengths
+        before, empty = nest.flatten(state), nest.flatten(zeros)
+        structure: list[Any] = []
+
+        def run() -> list[Any]:
+            output, after = call()
+            nest.assert_same_structure(zeros, output)
+            nest.assert_same_structure(state, after)
+            structure[:] = [output, after]
+            return nest.flatten(output) + nest.flatten(after)
+
+        def choose(new: Sequence[Any]) -> list[Any]:
+            return [kept_where(ended, old, made) for old, made in zip(empty + before, new, strict=True)]
+
+        def run_or_copy() -> list[Any]:
+            new = run()
+            return _list(tf.cond(time < self.shortest, lambda: new, lambda: choose(new)))
+
+        if skips_conditionals:
+            found = choose(run())
+        else:
+            found = _list(tf.cond(time >= self.longest, lambda: empty + before, run_or_copy))
+        outputs, states = found[: len(empty)], found[len(empty) :]
+        for made, old in zip(found, empty + before, strict=True):
+            if not isinstance(made, TensorArray):
+                made.set_shape(old.shape)
+        return nest.pack_sequence_as(zeros, outputs), nest.pack_sequence_as(state, states)
+
+
+def _list(found: Any) -> list[Any]:
+    return list(found) if isinstance(found, list | tuple) else [found]
