@@ -80,7 +80,9 @@ def padded_batch(
     spec = dataset.element_spec
     for leaf in structures.flatten(spec):
         if not isinstance(leaf, TensorSpec):
-            raise TypeError(f"`padded_batch` is only supported for datasets that produce tensor elements but type of elements in the input dataset is {type(leaf)}.")
+            raise TypeError(
+                f"`padded_batch` is only supported for datasets that produce tensor elements but type of elements in the input dataset is {type(leaf)}."
+            )
     leaves = structures.flatten(spec)
     if shapes is None:
         for leaf in leaves:
@@ -98,7 +100,9 @@ def padded_batch(
     known = static_size(size, drops)
     sizes = [TensorShape([known]).concatenate(_static_shape(shape)) for shape in padded]
     specs = [TensorSpec(shape, leaf.dtype) for shape, leaf in zip(sizes, leaves, strict=True)]
-    return transformed(dataset, "PaddedBatchDatasetV2", size, padded, padding, drops, spec=structures.pack(spec, specs), name=name)
+    return transformed(
+        dataset, "PaddedBatchDatasetV2", size, padded, padding, drops, spec=structures.pack(spec, specs), name=name
+    )
 
 
 def _static_shape(shape: Tensor) -> TensorShape:
@@ -176,5 +180,3 @@ def sparse_batch(dataset: Dataset, batch_size: Any, row_shape: Any, name: str | 
     known = TensorShape([None]).concatenate(_static_shape(shape))
     spec = SparseTensorSpec(known, dataset.element_spec.dtype)
     return transformed(dataset, "DenseToSparseBatchDataset", batch_size, shape, spec=spec, name=name)
-
-

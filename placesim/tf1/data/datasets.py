@@ -16,6 +16,13 @@ from placesim.tf1.missing import not_there
 from placesim.tf1.tensor import Tensor
 
 _VERSION = re.compile(r"V\d+$")
+_VERSION_2 = frozenset(
+    (
+        "AssertCardinalityDataset DenseToSparseBatchDataset GroupByWindowDataset IgnoreErrorsDataset MapAndBatchDataset "
+        "LegacyParallelInterleaveDatasetV2 ScanDataset ShuffleAndRepeatDataset TakeWhileDataset UniqueDataset"
+    ).split()
+)
+"""Ops whose datasets TensorFlow has no version 1 of: `apply` shows them as they are."""
 
 
 class Dataset:
@@ -63,9 +70,7 @@ class Dataset:
         return True
 
     def __len__(self) -> NoReturn:
-        raise TypeError(
-            "`tf.data.Dataset` only supports `len` in eager mode. Use `tf.data.Dataset.cardinality()` instead."
-        )
+        raise TypeError("`tf.data.Dataset` only supports `len` in eager mode. Use `tf.data.Dataset.cardinality()` instead.")
 
     def as_numpy_iterator(self) -> NoReturn:
         """Raises RuntimeError: there is no eager execution."""
@@ -142,7 +147,9 @@ class Dataset:
         return sample_from_datasets(datasets, weights, seed, stop_on_empty_dataset)
 
     @staticmethod
-    def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = True) -> Dataset:
+    def choose_from_datasets(
+        datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = True
+    ) -> Dataset:
         """Elements of several datasets, in the order that a dataset of their numbers tells."""
         from placesim.tf1.data.choices import choose_from_datasets
 
@@ -237,8 +244,8 @@ class Dataset:
         found = transformation_func(self)
         if not isinstance(found, Dataset):
             raise TypeError(f"`transformation_func` must return a `tf.data.Dataset` object. Got {type(found)}.")
-        found = VariantDataset(found._variant_tensor, found._spec, found._options)
-        return found
+        kind = found._kind if found._variant_tensor.op.type in _VERSION_2 else DatasetV1Adapter.__name__
+        return DatasetV1Adapter(found._variant_tensor, found._spec, kind, found._options)
 
     # --- changes by functions ---------------------------------------------------------------------------------------
 
@@ -251,8 +258,8 @@ class Dataset:
         use_unbounded_threadpool: bool = False,
         name: str | None = None,
     ) -> Dataset:
-        """What a function makes of each element."""
-        return _mapping().mapped(self, map_func, num_parallel_calls, deterministic, name)
+        """What a function makes of each element.  TensorFlow leaves the name out."""
+        return _mapping().mapped(self, map_func, num_parallel_calls, deterministic)
 
     def map_with_legacy_function(
         self, map_func: Any, num_parallel_calls: Any = None, deterministic: bool | None = None
@@ -381,7 +388,13 @@ def element_attrs(spec: Any) -> dict[str, Any]:
 
 
 def make(
-    op: str, *args: Any, spec: Any, inputs: Sequence[Dataset] = (), kind: str | None = None, name: str | None = None, **attrs: Any
+    op: str,
+    *args: Any,
+    spec: Any,
+    inputs: Sequence[Dataset] = (),
+    kind: str | None = None,
+    name: str | None = None,
+    **attrs: Any,
 ) -> DatasetV1Adapter:
     """The dataset of an op's output; types, shapes and the name are told to the ops that want them."""
     definition = load_registry().op(op)

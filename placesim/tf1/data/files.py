@@ -19,7 +19,9 @@ def _file_names(filenames: Any) -> Dataset:
     """A dataset of names: the one given, or one of a tensor's elements.  Raises TypeError for other types."""
     if isinstance(filenames, Dataset):
         if filenames.output_types is not dtypes.string:
-            raise TypeError(f"The `filenames` argument must contain `tf.string` elements. Got {filenames.output_types!r} elements.")
+            raise TypeError(
+                f"The `filenames` argument must contain `tf.string` elements. Got {filenames.output_types!r} elements."
+            )
         if filenames.output_shapes.rank not in (None, 0):
             raise TypeError(
                 "The `filenames` argument must contain `tf.string` elements of shape [] (i.e. scalars). Got element of shape "
@@ -150,5 +152,3 @@ def list_files(file_pattern: Any, shuffle: Any = None, seed: Any = None, name: s
             size = math.maximum(shape(files, out_type=dtypes.int64)[0], 1)
             dataset = dataset.shuffle(size, seed=seed)
         return dataset
-
-

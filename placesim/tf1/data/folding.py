@@ -65,7 +65,9 @@ def scanned(dataset: Dataset, initial_state: Any, function: Any, name: str | Non
     while True:
         found = _folding_function(dataset, function, "Dataset_scan", spec)
         if not (isinstance(found.output_spec, tuple) and len(found.output_spec) == 2):
-            raise TypeError(f"Invalid `scan_func`. `scan_func` should return a pair consisting of new state and the output value but its return type is {found.output_spec}.")
+            raise TypeError(
+                f"Invalid `scan_func`. `scan_func` should return a pair consisting of new state and the output value but its return type is {found.output_spec}."
+            )
         given, output = found.output_spec
         _check_state(given, spec)
         wider = structures.common(spec, given)

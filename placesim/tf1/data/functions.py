@@ -32,11 +32,15 @@ class ElementFunction:
         self._spec = spec
         self._unpacks = unpacks
         self.output_spec: Any = None
-        body = FunctionGraph(function_name(("__inference_", f"{caller}_{_readable_name(function)}")))
+        body = FunctionGraph("")
+        body._labels = ()
         with body.as_default():
             rows = zip(structures.component_types(spec), structures.component_shapes(spec), strict=True)
             args = [body.add_argument(dtype, shape, f"args_{i}") for i, (dtype, shape) in enumerate(rows)]
-        build(body, self._call, args, orders_effects=True)
+        # neither the devices nor the colocations around are theirs
+        with body.device(None):
+            build(body, self._call, args, orders_effects=True)
+        body.name = function_name((f"__inference_{caller}_{_readable_name(function)}",))
         name = add_function(get_default_graph(), body, {"_tf_data_function": True})
         self.name = FunctionName(name, (("_tf_data_function", True),))
         self.captured: list[Tensor] = list(body.captures)

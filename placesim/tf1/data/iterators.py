@@ -139,8 +139,8 @@ def make_one_shot_iterator(dataset: Dataset) -> Iterator:
     from placesim.tf1.data.one_shot import dataset_function
 
     spec = dataset.element_spec
+    factory = dataset_function(dataset)
     with colocate_with(dataset._variant_tensor):
-        factory = dataset_function(dataset)
         return Iterator(gen("OneShotIterator")(dataset_factory=factory, **element_attrs(spec)), None, spec)
 
 

@@ -19,7 +19,6 @@ def mapped(
     function: Any,
     parallel: Any = None,
     deterministic: bool | None = None,
-    name: str | None = None,
     keeps_count: bool = False,
     runs_between_ops: bool = True,
 ) -> Dataset:
@@ -30,7 +29,6 @@ def mapped(
         "use_inter_op_parallelism": runs_between_ops,
         "preserve_cardinality": keeps_count,
         "spec": found.output_spec,
-        "name": name,
     }
     if parallel is None:
         return transformed(dataset, "MapDataset", found.captured, **attrs)

@@ -17,6 +17,7 @@ from placesim.graph.graph import Function, NodeDef
 from placesim.ops.attributes import AttrValue, FunctionName, TensorValue
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.functions.definitions import define
+from placesim.tf1.functions.function_graph import devices_for
 from placesim.tf1.graph import Graph, get_default_graph
 from placesim.tf1.tensor import Operation, Tensor
 
@@ -54,7 +55,7 @@ class _Body(Graph):
         self.outputs: list[Tensor] = []
         self.control_outputs: list[Operation] = []
         self.seed = outer.seed
-        self.builder._device_scopes = outer.builder._device_scopes
+        self.builder._device_scopes = devices_for(self, outer)
 
     def copied(self, tensor: Tensor) -> Tensor:
         """The copy of a tensor; one that is used twice is copied twice, and what an op waits for is left out."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1 import dtypes, math
-from placesim.tf1.array import where
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.randomness import get_seed
@@ -18,7 +17,7 @@ _MOST = 2**31 - 1
 def seed_tensors(seed: Any) -> tuple[Tensor, Tensor]:
     """Both seeds, of one int64 each: 0 and 0 where neither the graph nor the dataset has one."""
     if isinstance(seed, Tensor):
-        first, second = get_seed(None if seed is None else 0)[0], math.mod(seed, _MOST)
+        first, second = get_seed(0)[0], gen("FloorMod")(seed, _MOST, name="mod")
     else:
         first, second = get_seed(seed)
     one = convert_to_tensor(first or 0, dtypes.int64, "seed")

@@ -40,7 +40,9 @@ def from_tensor_slices(tensors: Any, name: str | None = None, is_files: bool = F
 def from_sparse_tensor_slices(sparse_tensor: Any) -> Dataset:
     """The rows of a sparse tensor, as indices, values and dense shape.  Raises TypeError for anything else."""
     if not isinstance(sparse_tensor, SparseTensor):
-        raise TypeError(f"Invalid `sparse_tensor`. `sparse_tensor` must be a `tf.sparse.SparseTensor`. Got {type(sparse_tensor)}.")
+        raise TypeError(
+            f"Invalid `sparse_tensor`. `sparse_tensor` must be a `tf.sparse.SparseTensor`. Got {type(sparse_tensor)}."
+        )
     rank = sparse_tensor.indices.shape[1:2].merge_with(sparse_tensor.dense_shape.shape)[0].value
     inner = None if rank is None else rank - 1
     spec = (

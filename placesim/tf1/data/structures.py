@@ -80,7 +80,9 @@ def pack_up_to(shallow: Any, given: Any) -> list[Any]:
     if not is_nested(shallow):
         return [given]
     if not is_nested(given) and not isinstance(given, list):
-        raise TypeError(f"If shallow structure is a sequence, input must also be a sequence. Input has type: {type(given).__name__}.")
+        raise TypeError(
+            f"If shallow structure is a sequence, input must also be a sequence. Input has type: {type(given).__name__}."
+        )
     if len(given) != len(shallow):
         raise ValueError(
             "The two structures don't have the same sequence length. Input structure has length "
@@ -241,13 +243,13 @@ def _deserialized(spec: SparseTensorSpec, tensor: Tensor) -> SparseTensor:
     if sizes is None:
         return SparseTensor(indices, values, dense_shape)
     indices.set_shape([None, len(sizes)])
-    dense_shape.set_shape([len(sizes)])
     if all(size >= 0 for size in sizes):
         dense_shape = constant(list(sizes), dtypes.int64, name="shape")
     elif any(size >= 0 for size in sizes):
         parts = gen("Unpack")(dense_shape, num=len(sizes), name="unstack")
         known = [constant(size, dtypes.int64) if size >= 0 else part for size, part in zip(sizes, parts, strict=True)]
         dense_shape = gen("Pack")(known, name="stack")
+    dense_shape.set_shape([len(sizes)])
     return SparseTensor(indices, values, dense_shape)
 
 
@@ -295,4 +297,3 @@ def common(first: Any, second: Any) -> Any | None:
     if first.dtype is not second.dtype:
         return None
     return type(first)(first.shape.most_specific_compatible_shape(second.shape), first.dtype)
-

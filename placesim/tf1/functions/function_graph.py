@@ -47,7 +47,7 @@ class FunctionGraph(Graph):
         self.captures: dict[Tensor, Tensor] = {}
         self.control_captures: dict[Operation, None] = {}
         self.seed = outer.seed
-        self.builder._device_scopes = _devices_for(self, outer)
+        self.builder._device_scopes = devices_for(self, outer)
         self._container = outer._container
         self.variable_creators = outer.variable_creators
         self._collections = outer._collections if shares_collections else _copied(outer._collections)
@@ -183,7 +183,7 @@ def _copied(collections: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return {name: items if name in _SHARED_COLLECTIONS else list(items) for name, items in collections.items()}
 
 
-def _devices_for(graph: Graph, outer: Graph) -> tuple[Any, ...]:
+def devices_for(graph: Graph, outer: Graph) -> tuple[Any, ...]:
     """The device scopes around a function; a script's functions are asked about the nodes of its body."""
     device, text, texts, functions = outer.builder._device_scopes
     return device, text, dict(texts), tuple(each.of(graph) if hasattr(each, "of") else each for each in functions)

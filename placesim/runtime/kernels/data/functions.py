@@ -315,6 +315,7 @@ TABLE: Table = {
     **dict.fromkeys(("InterleaveDataset", "ExperimentalParallelInterleaveDataset"), build_dataset(interleave)),
     **dict.fromkeys(("ParallelInterleaveDataset", "ParallelInterleaveDatasetV2"), build_dataset(interleave)),
     **dict.fromkeys(("ParallelInterleaveDatasetV3", "ParallelInterleaveDatasetV4"), build_dataset(interleave)),
+    "LegacyParallelInterleaveDatasetV2": build_dataset(interleave),
     **dict.fromkeys(("ScanDataset", "ExperimentalScanDataset"), build_dataset(scan)),
     "ReduceDataset": Kernel(reduce, infer_components, needs_context=True),
     "DatasetToSingleElement": Kernel(take_single_element, infer_components),
