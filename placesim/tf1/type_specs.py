@@ -24,7 +24,7 @@ class TypeSpec:
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._parts() == other._parts()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._parts() == other._parts()
 
     def __hash__(self) -> int:
         return hash((type(self), self._parts()))

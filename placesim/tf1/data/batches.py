@@ -81,7 +81,8 @@ def padded_batch(
     for leaf in structures.flatten(spec):
         if not isinstance(leaf, TensorSpec):
             raise TypeError(
-                f"`padded_batch` is only supported for datasets that produce tensor elements but type of elements in the input dataset is {type(leaf)}."
+                "`padded_batch` is only supported for datasets that produce tensor elements but type of elements in the input "
+                f"dataset is {type(leaf)}."
             )
     leaves = structures.flatten(spec)
     if shapes is None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from placesim.tf1 import dtypes, math, reductions
+import placesim.tf1 as tf
+from placesim.tf1 import dtypes
 from placesim.tf1.array import where
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.data import structures
@@ -32,15 +33,15 @@ def bucket_by_sequence_length(
             "`len(bucket_batch_sizes)` must equal `len(bucket_boundaries) + 1` but "
             f"`len(bucket_batch_sizes)={len(batch_sizes)}` and `len(bucket_boundaries)={len(boundaries)}`."
         )
-    sizes = constant(batch_sizes, dtypes.int64)
+    sizes: Any = constant(batch_sizes, dtypes.int64)
 
     def element_to_bucket_id(*args: Any) -> Any:
         length = element_length_func(*args)
         limits = list(boundaries)
         lowest = [np.iinfo(np.int32).min, *limits]
         highest = [*limits, np.iinfo(np.int32).max]
-        inside = math.logical_and(math.less_equal(lowest, length), math.less(length, highest))
-        return reductions.reduce_min(where(inside))
+        inside = tf.logical_and(tf.less_equal(lowest, length), tf.less(length, highest))
+        return tf.reduce_min(where(inside))
 
     def window_size_fn(bucket_id: Any) -> Any:
         return sizes[bucket_id]
@@ -63,8 +64,9 @@ def bucket_by_sequence_length(
 
             told = "When pad_to_bucket_boundary=True, elements must have length < max(bucket_boundaries)."
             last = constant(len(batch_sizes) - 1, dtypes.int64)
-            with control_dependencies([Assert(math.less(bucket_id, last), [told])]):
-                filler = convert_to_tensor(boundaries, dtypes.int64)[bucket_id] - 1
+            with control_dependencies([Assert(tf.less(bucket_id, last), [told])]):
+                limits: Any = convert_to_tensor(boundaries, dtypes.int64)
+                filler = limits[bucket_id] - 1
         shapes = make_padded_shapes(grouped.output_shapes if padded_shapes is None else padded_shapes, filler)
         return grouped.padded_batch(size, shapes, padding_values, drop_remainder=drop_remainder)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import placesim.tf1 as tf
 from placesim.tf1 import dtypes
 from placesim.tf1.array import expand_dims, squeeze
 from placesim.tf1.conversion import convert_to_tensor
@@ -33,8 +34,8 @@ def _directed(selector: Dataset, datasets: Sequence[Dataset], stops: bool) -> Da
         wider = structures.common(spec, dataset.element_spec)
         if wider is None:
             raise TypeError(
-                f"Invalid `datasets`. `datasets` must have compatible element specs.\n Dataset 0 element_spec={spec}.\n Dataset "
-                f"{i + 1} element_spec={dataset.element_spec}."
+                f"Invalid `datasets`. `datasets` must have compatible element specs.\n Dataset 0 element_spec={spec}.\n "
+                f"Dataset {i + 1} element_spec={dataset.element_spec}."
             )
         spec = wider
     variants = [dataset._variant_tensor for dataset in datasets]
@@ -55,9 +56,7 @@ def sample_from_datasets(
     if not datasets:
         raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
     if isinstance(weights, Dataset):
-        from placesim.tf1 import math
-
-        logits = mapping.mapped(weights, lambda *p: expand_dims(math.log(*p, name="logits"), 0))
+        logits = mapping.mapped(weights, lambda *p: expand_dims(tf.log(*p, name="logits"), 0))
         seeds = random_numbers(seed).batch(2)
 
         def select_dataset_varying_logits(logits: Any, seed: Any) -> Any:
@@ -79,7 +78,6 @@ def sample_from_datasets(
 
 def _logits(datasets: Sequence[Dataset], weights: Any) -> Any:
     """A row of the logarithms of the weights, ones unless they are given: numbers, or a tensor."""
-    from placesim.tf1 import math
 
     if weights is None:
         return [[1.0] * len(datasets)]
@@ -90,4 +88,4 @@ def _logits(datasets: Sequence[Dataset], weights: Any) -> Any:
         raise ValueError(
             f"Invalid `weights`. The shape of `weights` should be compatible with `[len(datasets)]` but is {given.shape}."
         )
-    return expand_dims(math.log(given, name="logits"), 0)
+    return expand_dims(tf.log(given, name="logits"), 0)

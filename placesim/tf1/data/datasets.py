@@ -16,11 +16,9 @@ from placesim.tf1.missing import not_there
 from placesim.tf1.tensor import Tensor
 
 _VERSION = re.compile(r"V\d+$")
-_VERSION_2 = frozenset(
-    (
-        "AssertCardinalityDataset DenseToSparseBatchDataset GroupByWindowDataset IgnoreErrorsDataset MapAndBatchDataset "
-        "LegacyParallelInterleaveDatasetV2 ScanDataset ShuffleAndRepeatDataset TakeWhileDataset UniqueDataset"
-    ).split()
+_VERSION_2 = (
+    "AssertCardinalityDataset DenseToSparseBatchDataset GroupByWindowDataset IgnoreErrorsDataset MapAndBatchDataset "
+    "LegacyParallelInterleaveDatasetV2 ScanDataset ShuffleAndRepeatDataset TakeWhileDataset UniqueDataset"
 )
 """Ops whose datasets TensorFlow has no version 1 of: `apply` shows them as they are."""
 
@@ -85,17 +83,17 @@ class Dataset:
     @staticmethod
     def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
         """One element."""
-        return _sources().from_tensors(tensors, name)
+        return sources.from_tensors(tensors, name)
 
     @staticmethod
     def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
         """The slices of tensors along their first axis.  Raises ValueError for scalars and for other lengths."""
-        return _sources().from_tensor_slices(tensors, name)
+        return sources.from_tensor_slices(tensors, name)
 
     @staticmethod
     def from_sparse_tensor_slices(sparse_tensor: Any) -> Dataset:
         """The rows of a sparse tensor, as indices, values and dense shape."""
-        return _sources().from_sparse_tensor_slices(sparse_tensor)
+        return sources.from_sparse_tensor_slices(sparse_tensor)
 
     @staticmethod
     def from_generator(
@@ -107,31 +105,27 @@ class Dataset:
         name: str | None = None,
     ) -> Dataset:
         """What a Python generator gives.  Raises TypeError and ValueError for wrong arguments."""
-        from placesim.tf1.data.generators import from_generator
-
-        return from_generator(generator, output_types, output_shapes, args, output_signature, name)
+        return generators.from_generator(generator, output_types, output_shapes, args, output_signature, name)
 
     @staticmethod
     def range(*args: Any, **kwargs: Any) -> Dataset:
         """Numbers: `stop`, or `start, stop[, step]`, of `output_type` (int64)."""
-        return _sources().number_range(*args, **kwargs)
+        return sources.number_range(*args, **kwargs)
 
     @staticmethod
     def random(seed: Any = None, rerandomize_each_iteration: Any = None, name: str | None = None) -> Dataset:
         """Random numbers without end."""
-        return _sources().random_numbers(seed, rerandomize_each_iteration, name)
+        return sources.random_numbers(seed, rerandomize_each_iteration, name)
 
     @staticmethod
     def list_files(file_pattern: Any, shuffle: Any = None, seed: Any = None, name: str | None = None) -> Dataset:
         """The names of the files that match, shuffled unless told otherwise."""
-        from placesim.tf1.data.files import list_files
-
-        return list_files(file_pattern, shuffle, seed, name)
+        return files.list_files(file_pattern, shuffle, seed, name)
 
     @staticmethod
     def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
         """Elements of several datasets together.  Raises TypeError for what is no dataset."""
-        return _sources().zipped(args, datasets, name)
+        return sources.zipped(args, datasets, name)
 
     @staticmethod
     def sample_from_datasets(
@@ -142,24 +136,20 @@ class Dataset:
         rerandomize_each_iteration: Any = None,
     ) -> Dataset:
         """Elements of several datasets, each drawn at random."""
-        from placesim.tf1.data.choices import sample_from_datasets
-
-        return sample_from_datasets(datasets, weights, seed, stop_on_empty_dataset)
+        return choices.sample_from_datasets(datasets, weights, seed, stop_on_empty_dataset)
 
     @staticmethod
     def choose_from_datasets(
         datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = True
     ) -> Dataset:
         """Elements of several datasets, in the order that a dataset of their numbers tells."""
-        from placesim.tf1.data.choices import choose_from_datasets
-
-        return choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)
+        return choices.choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)
 
     # --- changes ----------------------------------------------------------------------------------------------------
 
     def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
         """This dataset's elements, then another one's.  Raises TypeError where they have no structure in common."""
-        return _changes().concatenate(self, dataset, name)
+        return changes.concatenate(self, dataset, name)
 
     def batch(
         self,
@@ -170,7 +160,7 @@ class Dataset:
         name: str | None = None,
     ) -> Dataset:
         """Several elements as one."""
-        return _batches().batch(self, batch_size, drop_remainder, num_parallel_calls, deterministic, name)
+        return batches.batch(self, batch_size, drop_remainder, num_parallel_calls, deterministic, name)
 
     def padded_batch(
         self,
@@ -180,52 +170,52 @@ class Dataset:
         drop_remainder: Any = False,
         name: str | None = None,
     ) -> Dataset:
-        """Several elements as one, padded to one shape.  Raises ValueError or TypeError for shapes and values that don't fit."""
-        return _batches().padded_batch(self, batch_size, padded_shapes, padding_values, drop_remainder, name)
+        """Several elements as one, padded to one shape.  ValueError or TypeError for shapes and values that don't fit."""
+        return batches.padded_batch(self, batch_size, padded_shapes, padding_values, drop_remainder, name)
 
     def window(
         self, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: Any = False, name: str | None = None
     ) -> Dataset:
         """Datasets of so many elements."""
-        return _batches().window(self, size, shift, stride, drop_remainder, name)
+        return batches.window(self, size, shift, stride, drop_remainder, name)
 
     def unbatch(self, name: str | None = None) -> Dataset:
         """The slices of its elements."""
-        return _batches().unbatch(self, name)
+        return batches.unbatch(self, name)
 
     def shuffle(
         self, buffer_size: Any, seed: Any = None, reshuffle_each_iteration: Any = None, name: str | None = None
     ) -> Dataset:
         """Its elements in another order, drawn from a buffer."""
-        return _changes().shuffle(self, buffer_size, seed, reshuffle_each_iteration, name)
+        return changes.shuffle(self, buffer_size, seed, reshuffle_each_iteration, name)
 
     def repeat(self, count: Any = None, name: str | None = None) -> Dataset:
         """Its elements so many times; without end unless told."""
-        return _changes().with_number(self, "RepeatDataset", "count", -1 if count is None else count, name)
+        return changes.with_number(self, "RepeatDataset", "count", -1 if count is None else count, name)
 
     def take(self, count: Any, name: str | None = None) -> Dataset:
         """Its first elements."""
-        return _changes().with_number(self, "TakeDataset", "count", count, name)
+        return changes.with_number(self, "TakeDataset", "count", count, name)
 
     def skip(self, count: Any, name: str | None = None) -> Dataset:
         """All but its first elements."""
-        return _changes().with_number(self, "SkipDataset", "count", count, name)
+        return changes.with_number(self, "SkipDataset", "count", count, name)
 
     def prefetch(self, buffer_size: Any = None, name: str | None = None) -> Dataset:
         """Its elements, so many of them ahead."""
-        return _changes().prefetch(self, buffer_size, name)
+        return changes.prefetch(self, buffer_size, name)
 
     def cache(self, filename: Any = "", name: str | None = None) -> Dataset:
         """Its elements, kept when first there."""
-        return _changes().cache(self, filename, name)
+        return changes.cache(self, filename, name)
 
     def shard(self, num_shards: Any, index: Any, name: str | None = None) -> Dataset:
         """Each `num_shards`-th element, from `index` on."""
-        return _changes().shard(self, num_shards, index, name)
+        return changes.shard(self, num_shards, index, name)
 
     def enumerate(self, start: Any = 0, name: str | None = None) -> Dataset:
         """Its elements with their numbers."""
-        return _changes().enumerated(self, start, name)
+        return changes.enumerated(self, start, name)
 
     def unique(self, name: str | None = None) -> Dataset:
         """Each element once."""
@@ -237,14 +227,14 @@ class Dataset:
 
     def with_options(self, options: Options, name: str | None = None) -> Dataset:
         """The same elements under these options.  Raises ValueError where they contradict those set before."""
-        return _changes().with_options(self, options, name)
+        return changes.with_options(self, options, name)
 
     def apply(self, transformation_func: Callable[[Dataset], Any]) -> Any:
         """What a function makes of it.  Raises TypeError where that is no dataset."""
         found = transformation_func(self)
         if not isinstance(found, Dataset):
             raise TypeError(f"`transformation_func` must return a `tf.data.Dataset` object. Got {type(found)}.")
-        kind = found._kind if found._variant_tensor.op.type in _VERSION_2 else DatasetV1Adapter.__name__
+        kind = found._kind if found._variant_tensor.op.type in _VERSION_2.split() else DatasetV1Adapter.__name__
         return DatasetV1Adapter(found._variant_tensor, found._spec, kind, found._options)
 
     # --- changes by functions ---------------------------------------------------------------------------------------
@@ -259,7 +249,7 @@ class Dataset:
         name: str | None = None,
     ) -> Dataset:
         """What a function makes of each element.  TensorFlow leaves the name out."""
-        return _mapping().mapped(self, map_func, num_parallel_calls, deterministic)
+        return mapping.mapped(self, map_func, num_parallel_calls, deterministic)
 
     def map_with_legacy_function(
         self, map_func: Any, num_parallel_calls: Any = None, deterministic: bool | None = None
@@ -269,7 +259,7 @@ class Dataset:
 
     def flat_map(self, map_func: Any, name: str | None = None) -> Dataset:
         """The elements of the datasets that a function makes of each element.  Raises TypeError where it makes none."""
-        return _mapping().flat_mapped(self, map_func, name)
+        return mapping.flat_mapped(self, map_func, name)
 
     def interleave(
         self,
@@ -281,11 +271,11 @@ class Dataset:
         name: str | None = None,
     ) -> Dataset:
         """The elements, in turn, of the datasets that a function makes of several elements."""
-        return _mapping().interleaved(self, map_func, cycle_length, block_length, num_parallel_calls, deterministic, name)
+        return mapping.interleaved(self, map_func, cycle_length, block_length, num_parallel_calls, deterministic, name)
 
     def filter(self, predicate: Any, name: str | None = None) -> Dataset:
         """The elements for which a function is true.  Raises ValueError where it gives no truth value."""
-        return _mapping().filtered(self, predicate, name)
+        return mapping.filtered(self, predicate, name)
 
     def filter_with_legacy_function(self, predicate: Any) -> Dataset:
         """As `filter`."""
@@ -293,21 +283,21 @@ class Dataset:
 
     def reduce(self, initial_state: Any, reduce_func: Any, name: str | None = None) -> Any:
         """What a function makes of a state and each element in turn: the last state."""
-        return _folding().reduced(self, initial_state, reduce_func, name)
+        return folding.reduced(self, initial_state, reduce_func, name)
 
     def scan(self, initial_state: Any, scan_func: Any, name: str | None = None) -> Dataset:
         """What a function makes of a state and each element in turn."""
-        return _folding().scanned(self, initial_state, scan_func, name)
+        return folding.scanned(self, initial_state, scan_func, name)
 
     def take_while(self, predicate: Any, name: str | None = None) -> Dataset:
         """The elements before the first for which a function is false."""
-        return _mapping().taken_while(self, predicate, name)
+        return mapping.taken_while(self, predicate, name)
 
     def group_by_window(
         self, key_func: Any, reduce_func: Any, window_size: Any = None, window_size_func: Any = None, name: str | None = None
     ) -> Dataset:
         """What a function makes of the elements of each key."""
-        return _folding().grouped_by_window(self, key_func, reduce_func, window_size, window_size_func, name)
+        return folding.grouped_by_window(self, key_func, reduce_func, window_size, window_size_func, name)
 
     def bucket_by_sequence_length(
         self,
@@ -322,9 +312,7 @@ class Dataset:
         name: str | None = None,
     ) -> Dataset:
         """Batches of elements of about one length."""
-        from placesim.tf1.data.buckets import bucket_by_sequence_length
-
-        return bucket_by_sequence_length(
+        return buckets.bucket_by_sequence_length(
             self,
             element_length_func,
             bucket_boundaries,
@@ -341,15 +329,11 @@ class Dataset:
 
     def make_one_shot_iterator(self) -> Any:
         """An iterator that needs no initializing.  Raises ValueError where the dataset depends on state."""
-        from placesim.tf1.data.iterators import make_one_shot_iterator
-
-        return make_one_shot_iterator(self)
+        return iterators.make_one_shot_iterator(self)
 
     def make_initializable_iterator(self, shared_name: str | None = None) -> Any:
         """An iterator that begins where its initializer is run."""
-        from placesim.tf1.data.iterators import make_initializable_iterator
-
-        return make_initializable_iterator(self, shared_name)
+        return iterators.make_initializable_iterator(self, shared_name)
 
     def get_single_element(self, name: str | None = None) -> Any:
         """The only element."""
@@ -420,31 +404,5 @@ def number(value: Any, name: str) -> Tensor:
     return convert_to_tensor(value, dtypes.int64, name)
 
 
-def _sources() -> Any:
-    from placesim.tf1.data import sources
-
-    return sources
-
-
-def _batches() -> Any:
-    from placesim.tf1.data import batches
-
-    return batches
-
-
-def _changes() -> Any:
-    from placesim.tf1.data import changes
-
-    return changes
-
-
-def _mapping() -> Any:
-    from placesim.tf1.data import mapping
-
-    return mapping
-
-
-def _folding() -> Any:
-    from placesim.tf1.data import folding
-
-    return folding
+# the modules that hold the methods' work begin with the class above
+from placesim.tf1.data import batches, buckets, changes, choices, files, folding, generators, iterators, mapping, sources  # noqa: E402

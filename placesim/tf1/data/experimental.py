@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-
 from placesim.tf1.data import batches, changes, mapping
 from placesim.tf1.data.datasets import Dataset, number, transformed
 from placesim.tf1.missing import not_there

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import placesim.tf1 as tf
 from placesim.tf1 import dtypes
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.data import mapping, sources
@@ -131,8 +132,7 @@ def _text(value: Any, name: str) -> Any:
 
 
 def list_files(file_pattern: Any, shuffle: Any = None, seed: Any = None, name: str | None = None) -> Dataset:
-    """The names of the files that match, shuffled unless told otherwise; an op that fails where there are none stands before."""
-    from placesim.tf1 import math
+    """The names of the files that match, shuffled unless told otherwise; where there are none an op fails."""
     from placesim.tf1.array import identity, shape
     from placesim.tf1.control_flow.conditionals import Assert
     from placesim.tf1.generated import gen
@@ -142,13 +142,13 @@ def list_files(file_pattern: Any, shuffle: Any = None, seed: Any = None, name: s
     with name_scope("list_files"):
         patterns = convert_to_tensor(_as_texts(file_pattern), dtypes.string, "file_pattern")
         files = gen("MatchingFiles")(patterns)
-        found = math.greater(shape(files)[0], 0, name="match_not_empty")
-        message = math.add("No files matched pattern: ", reduce_join(patterns, separator=", "), name="message")
+        found = tf.greater(shape(files)[0], 0, name="match_not_empty")
+        message = tf.add("No files matched pattern: ", reduce_join(patterns, separator=", "), name="message")
         checked = Assert(found, [message], summarize=1, name="assert_not_empty")
         with control_dependencies([checked]):
             files = identity(files)
         dataset = sources.from_tensor_slices(files, is_files=True)
         if shuffle is None or shuffle:
-            size = math.maximum(shape(files, out_type=dtypes.int64)[0], 1)
+            size = tf.maximum(shape(files, out_type=dtypes.int64)[0], 1)
             dataset = dataset.shuffle(size, seed=seed)
         return dataset

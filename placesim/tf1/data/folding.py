@@ -20,7 +20,7 @@ def _folding_function(dataset: Dataset, function: Any, caller: str, state_spec: 
 
 
 def reduced(dataset: Dataset, initial_state: Any, function: Any, name: str | None = None) -> Any:
-    """The last state: what a function makes of the one before and each element.  Raises TypeError for a state of another type."""
+    """The last state: what a function makes of the one before and each element.  TypeError for a state of another type."""
     with name_scope("initial_state"):
         state = structures.normalize(initial_state)
     spec, found = _stable(dataset, function, "reduce", structures.spec_of(state))
@@ -66,7 +66,8 @@ def scanned(dataset: Dataset, initial_state: Any, function: Any, name: str | Non
         found = _folding_function(dataset, function, "Dataset_scan", spec)
         if not (isinstance(found.output_spec, tuple) and len(found.output_spec) == 2):
             raise TypeError(
-                f"Invalid `scan_func`. `scan_func` should return a pair consisting of new state and the output value but its return type is {found.output_spec}."
+                "Invalid `scan_func`. `scan_func` should return a pair consisting of new state and the output value but its "
+                f"return type is {found.output_spec}."
             )
         given, output = found.output_spec
         _check_state(given, spec)

@@ -14,6 +14,7 @@ from placesim.tf1.functions.definitions import add_function
 from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.tensor import Tensor
+from placesim.tf1.type_specs import type_spec_of
 
 _NOT_IN_NAMES = str.maketrans("", "", "<>\\' ")
 
@@ -51,7 +52,7 @@ class ElementFunction:
         given = self._function(*parts)
         if isinstance(given, list):
             given = tuple(given)
-        self.output_spec = structures.map_structure(structures.type_spec_of, given)
+        self.output_spec = structures.map_structure(type_spec_of, given)
         return structures.to_tensors(given)
 
     @property
@@ -59,7 +60,7 @@ class ElementFunction:
         return structures.types_of(self.output_spec)
 
     def dataset_spec(self) -> Any:
-        """The spec of the elements of the dataset that it gives.  Raises AttributeError, as TensorFlow does, for anything else."""
+        """The spec of the elements of the dataset that it gives.  Raises AttributeError, as TensorFlow, for anything else."""
         if not isinstance(self.output_spec, structures.DatasetSpec):
             raise AttributeError("'Tensor' object has no attribute '_name'")
         return self.output_spec.element_spec

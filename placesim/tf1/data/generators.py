@@ -126,7 +126,7 @@ def _asked_by_types(running: _Running, spec: Any, number: Tensor) -> Any:
     leaves = structures.flatten(spec)
 
     def generator_py_func(iterator_id: Any) -> Any:
-        return _arrays(running.next(iterator_id), spec, leaves)
+        return _arrays(running.next(iterator_id), spec, leaves, by_types=True)
 
     found = numpy_function(generator_py_func, [number], [leaf.dtype for leaf in leaves])
     for tensor, leaf in zip(found, leaves, strict=True):
@@ -138,26 +138,25 @@ def _asked(running: _Running, spec: Any, number: Tensor) -> Any:
     leaves = structures.flatten(spec)
 
     def generator_py_func(iterator_id: Any) -> Any:
-        return _arrays(running.next(iterator_id), spec, leaves)
+        return _arrays(running.next(iterator_id), spec, leaves, by_types=False)
 
     found = eager_py_func(generator_py_func, [number], [leaf.dtype for leaf in leaves])
     return structures.from_tensors(spec, found)
 
 
-def _arrays(values: Any, spec: Any, leaves: Sequence[Any]) -> list[Any]:
+def _arrays(values: Any, spec: Any, leaves: Sequence[Any], by_types: bool) -> list[Any]:
     """What a generator gave as arrays.  Raises TypeError where it is no element of the spec."""
     try:
         parts = structures.pack_up_to(spec, values)
     except (TypeError, ValueError):
-        raise TypeError(
-            "`generator` yielded an element that did not match the expected structure. The expected structure was "
-            f"{structures.types_of(spec)}, but the yielded element was {values}."
-        ) from None
+        raise _other_structure(structures.types_of(spec) if by_types else spec, values) from None
     found = []
     for part, leaf in zip(parts, leaves, strict=True):
         try:
             array = _array(part, leaf.dtype)
         except (TypeError, ValueError):
+            if not by_types:
+                raise _other_structure(spec, values) from None
             raise TypeError(
                 "`generator` yielded an element that could not be converted to the expected type. The expected type was "
                 f"{leaf.dtype.name}, but the yielded element was {part}."
@@ -168,6 +167,13 @@ def _arrays(values: Any, spec: Any, leaves: Sequence[Any]) -> list[Any]:
             )
         found.append(array)
     return found
+
+
+def _other_structure(wanted: Any, values: Any) -> TypeError:
+    return TypeError(
+        "`generator` yielded an element that did not match the expected structure. The expected structure was "
+        f"{wanted}, but the yielded element was {values}."
+    )
 
 
 def _array(value: Any, dtype: dtypes.DType) -> np.ndarray[Any, Any]:

@@ -99,8 +99,8 @@ def map_and_batched(
         parallel = batch_size if parallel_batches is None else batch_size * parallel_batches
     elif parallel_batches is not None:
         raise ValueError(
-            "`map_and_batch_with_legacy_function` allows only one of `num_parallel_batches` and `num_parallel_calls` to be set, "
-            f"but `num_parallel_batches` was set to {parallel_batches} and `num_parallel_calls` as set to {parallel}."
+            "`map_and_batch_with_legacy_function` allows only one of `num_parallel_batches` and `num_parallel_calls` to be "
+            f"set, but `num_parallel_batches` was set to {parallel_batches} and `num_parallel_calls` as set to {parallel}."
         )
     found = element_function(function, "tf_data_experimental_map_and_batch", dataset)
     size = number(batch_size, "batch_size")

@@ -70,7 +70,7 @@ class _Group:
         self._held[key] = value
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._held == other._held  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._held == other._held
 
     def __hash__(self) -> int:
         return hash(self.serialised())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1 import dtypes, math
+import placesim.tf1 as tf
+from placesim.tf1 import dtypes
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.randomness import get_seed
@@ -25,5 +26,5 @@ def seed_tensors(seed: Any) -> tuple[Tensor, Tensor]:
         return one, convert_to_tensor(0, dtypes.int64, "seed2")
     with name_scope("seed2") as scope:
         other = convert_to_tensor(second, dtypes.int64)
-        both = gen("LogicalAnd")(math.equal(one, 0), math.equal(other, 0))
+        both = gen("LogicalAnd")(tf.equal(one, 0), tf.equal(other, 0))
         return one, gen("SelectV2")(both, constant(_MOST, dtypes.int64), other, name=scope)

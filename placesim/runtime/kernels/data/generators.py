@@ -89,7 +89,10 @@ def slice_sparse_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelCont
         raise InvalidArgumentError("Dense shape must have a positive number of dimensions")
     rows = indices[:, 0] if len(indices) else np.zeros(0, np.int64)
     if np.any(np.diff(rows) < 0):
-        raise InvalidArgumentError("The SparseTensor must be ordered in the batch dimension; handling arbitrarily ordered input is not currently supported.")
+        raise InvalidArgumentError(
+            "The SparseTensor must be ordered in the batch dimension; handling arbitrarily ordered input is not currently "
+            "supported."
+        )
     count = int(dims[0])
     bounds = np.searchsorted(rows, np.arange(count + 1))
 

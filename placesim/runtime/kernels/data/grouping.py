@@ -185,7 +185,7 @@ class _Counted(Iterator[Element]):
             found = next(self._source)
         except StopIteration:
             if self._given != self._count:
-                raise self._wrong(f"{self._given}") from None
+                raise self._wrong(f"only {self._given}") from None
             raise
         self._given += 1
         if self._given > self._count:

@@ -1,4 +1,4 @@
-"""Sparse tensors as strings or variants, and back: each part is the bytes of a TensorProto message that holds the raw content."""
+"""Sparse tensors as strings or variants, and back; a string is the bytes of a TensorProto with the raw content of a part."""
 
 from __future__ import annotations
 
@@ -67,15 +67,15 @@ def deserialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     if attrs["Tserialized"] is not VARIANT:
         raise UnimplementedError("DeserializeSparse of strings: placesim takes variants only")
     if not serialized.ndim or serialized.shape[-1] != 3:
-        raise InvalidArgumentError(
-            f"Serialized sparse should have 3 as the last dimension {format_dims(serialized.shape)}"
-        )
+        raise InvalidArgumentError(f"Serialized sparse should have 3 as the last dimension {format_dims(serialized.shape)}")
     outer = serialized.shape[:-1]
     indices, values, dims = [], [], []
     for place in np.ndindex(*outer):
         part_indices, part_values, part_dims = (np.asarray(part) for part in serialized[place])
         if part_values.dtype != attrs["dtype"].numpy:
-            raise InvalidArgumentError(f"Requested SparseTensor of type {attrs['dtype'].name} but SparseTensor has another type")
+            raise InvalidArgumentError(
+                f"Requested SparseTensor of type {attrs['dtype'].name} but SparseTensor has another type"
+            )
         before = np.broadcast_to(np.array(place, np.int64), (len(part_indices), len(outer)))
         indices.append(np.concatenate([before, part_indices], axis=1))
         values.append(part_values)
