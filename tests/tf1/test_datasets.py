@@ -26,13 +26,17 @@ def _elements(dataset: Any) -> list[Any]:
     """All elements, as a session gives them."""
     iterator = tf.data.make_initializable_iterator(dataset)
     following = iterator.get_next()
-    found = []
+    found: list[Any] = []
     with tf.Session() as session:
         session.run(iterator.initializer)
         with pytest.raises(errors.OutOfRangeError, match="End of sequence"):
-            while True:
-                found.append(session.run(following))
+            _run_for_ever(session, following, found)
     return found
+
+
+def _run_for_ever(session: Any, following: Any, found: list[Any]) -> None:
+    while True:
+        found.append(session.run(following))
 
 
 def _listed(dataset: Any) -> list[Any]:
