@@ -33,14 +33,12 @@ class ElementFunction:
         self._spec = spec
         self._unpacks = unpacks
         self.output_spec: Any = None
-        body = FunctionGraph("")
-        body._labels = ()
+        body = FunctionGraph("", keeps_devices=False)
+        body.reads_python = True
         with body.as_default():
             rows = zip(structures.component_types(spec), structures.component_shapes(spec), strict=True)
             args = [body.add_argument(dtype, shape, f"args_{i}") for i, (dtype, shape) in enumerate(rows)]
-        # neither the devices nor the colocations around are theirs
-        with body.device(None):
-            build(body, self._call, args, orders_effects=True)
+        build(body, self._call, args, orders_effects=True)
         body.name = function_name((f"__inference_{caller}_{_readable_name(function)}",))
         name = add_function(get_default_graph(), body, {"_tf_data_function": True})
         self.name = FunctionName(name, (("_tf_data_function", True),))
