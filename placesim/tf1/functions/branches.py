@@ -102,7 +102,7 @@ def _cast_indices(bodies: Sequence[FunctionGraph]) -> None:
 def as_predicate(value: Any) -> Tensor:
     """The tensor of a condition: a scalar."""
     found = convert_to_tensor(value)
-    return found if found.shape.rank == 0 else gen("Squeeze")(found)  # type: ignore[no-any-return]
+    return found if found.shape.rank == 0 else gen("Squeeze")(found)
 
 
 def conditional(kind: str, selector: Tensor, bodies: Sequence[FunctionGraph], scope: str | None) -> list[Tensor]:
