@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from placesim.tf1 import dtypes
@@ -135,6 +136,50 @@ def sparse_fill_empty_rows(sp_input: Any, default_value: Any, name: str | None =
         default_value = convert_to_tensor(default_value, sp_input.dtype)
         indices, values, empty, _ = gen("SparseFillEmptyRows")(*_parts(sp_input), default_value)
         return SparseTensor(indices, values, sp_input.dense_shape), empty
+
+
+def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
+    """`tf.sparse_reshape`."""
+    sp_input = _sparse(sp_input)
+    shape = tf.cast(shape, dtype=dtypes.int64)
+    with name_scope(name, "SparseReshape", [sp_input]) as scope:
+        indices, reshaped = gen("SparseReshape")(sp_input.indices, sp_input.dense_shape, shape, name=scope)
+        known = sp_input.shape.as_list() if sp_input.shape.is_fully_defined() else None
+        sizes = _reshaped_sizes(known, constant_value(shape))
+        if sizes is not None:
+            reshaped = tf.constant(sizes, dtype=dtypes.int64)
+        return SparseTensor(indices, tf.identity(sp_input.values), reshaped)
+
+
+def _reshaped_sizes(given: Any, wanted: Any) -> list[int] | None:
+    """The sizes that are asked for, with what -1 stands for; None where this is not known.  Raises ValueError."""
+    if wanted is None:
+        return None
+    sizes = [int(size) for size in wanted]
+    if sizes.count(-1) > 1:
+        raise ValueError(f"At most one dimension can be inferred (-1). Found: {wanted}")
+    if given is None:
+        return None if -1 in sizes else sizes
+    total = math.prod(given)
+    if -1 in sizes:
+        sizes[sizes.index(-1)] = total // math.prod(size for size in sizes if size != -1)
+    if math.prod(sizes) != total:
+        raise ValueError(
+            f"Cannot reshape a tensor with {total} elements to shape {sizes} ({math.prod(sizes)} elements)."
+        )
+    return sizes
+
+
+def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
+    """`tf.sparse_retain`."""
+    sp_input = _sparse(sp_input)
+    to_retain = convert_to_tensor(to_retain)
+    known = sp_input.values.shape
+    if known.rank is not None and known.as_list()[0] is not None:
+        known.dims[0].assert_is_compatible_with(to_retain.shape.with_rank_at_least(1).dims[0])
+    places = tf.reshape(tf.where(to_retain), [-1])
+    kept = [tf.gather(part, places) for part in (sp_input.indices, sp_input.values)]
+    return SparseTensor(*kept, tf.identity(sp_input.dense_shape))
 
 
 def _extreme(op: str, name: str) -> Any:

@@ -27,6 +27,7 @@ ROWS = {
         "nn.max_pool_v2 nn.avg_pool_v2 nn.max_pool_with_argmax nn.pool nn.fractional_max_pool nn.fractional_avg_pool"
     ),
     "nn.embedding": "nn.embedding_lookup",
+    "nn.sparse_embedding": "nn.embedding_lookup_sparse nn.safe_embedding_lookup_sparse",
     "nn.candidates": (
         "nn.uniform_candidate_sampler random.uniform_candidate_sampler nn.log_uniform_candidate_sampler "
         "random.log_uniform_candidate_sampler nn.learned_unigram_candidate_sampler random.learned_unigram_candidate_sampler "
@@ -37,6 +38,7 @@ ROWS = {
     "nn.ctc": "nn.ctc_loss nn.ctc_greedy_decoder nn.ctc_beam_search_decoder nn.ctc_beam_search_decoder_v2",
     "sparse": (
         "sparse_tensor_dense_matmul sparse_to_dense sparse_tensor_to_dense sparse_add sparse_reduce_sum sparse_reduce_max "
-        "sparse_reorder sparse_softmax sparse_slice sparse_fill_empty_rows sparse_maximum sparse_minimum"
+        "sparse_reorder sparse_softmax sparse_slice sparse_reshape sparse.reshape=sparse_reshape sparse_retain "
+        "sparse.retain=sparse_retain sparse_fill_empty_rows sparse_maximum sparse_minimum"
     ),
 }

@@ -19,7 +19,7 @@ def _rows(grad: Any, indices: Any, table_shape: Any) -> IndexedSlices:
     """The gradient of a table whose rows `indices` were read."""
     count = tf.expand_dims(tf.size(indices), 0)
     values_shape = tf.concat([count, table_shape[1:]], 0)
-    values = tf.reshape(dense(grad), values_shape)
+    values = tf.reshape(grad, values_shape)
     return IndexedSlices(values, tf.reshape(indices, count), table_shape)
 
 
@@ -27,7 +27,7 @@ def _gather(op: Any, grad: Any) -> list[Any]:
     table, indices = op.inputs
     with colocate_with(table):
         table_shape = tf.shape(table)
-    return [_rows(grad, indices, table_shape), None]
+    return [_rows(dense(grad), indices, table_shape), None]
 
 
 def _gather_along_axis(op: Any, grad: Any) -> list[Any]:
