@@ -164,9 +164,7 @@ def _reshaped_sizes(given: Any, wanted: Any) -> list[int] | None:
     if -1 in sizes:
         sizes[sizes.index(-1)] = total // math.prod(size for size in sizes if size != -1)
     if math.prod(sizes) != total:
-        raise ValueError(
-            f"Cannot reshape a tensor with {total} elements to shape {sizes} ({math.prod(sizes)} elements)."
-        )
+        raise ValueError(f"Cannot reshape a tensor with {total} elements to shape {sizes} ({math.prod(sizes)} elements).")
     return sizes
 
 
@@ -178,8 +176,8 @@ def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
     if known.rank is not None and known.as_list()[0] is not None:
         known.dims[0].assert_is_compatible_with(to_retain.shape.with_rank_at_least(1).dims[0])
     places = tf.reshape(tf.where(to_retain), [-1])
-    kept = [tf.gather(part, places) for part in (sp_input.indices, sp_input.values)]
-    return SparseTensor(*kept, tf.identity(sp_input.dense_shape))
+    indices = tf.gather(sp_input.indices, places)
+    return SparseTensor(indices, tf.gather(sp_input.values, places), tf.identity(sp_input.dense_shape))
 
 
 def _extreme(op: str, name: str) -> Any:

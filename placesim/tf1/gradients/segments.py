@@ -36,7 +36,8 @@ def _sparse_segment(grad_op: str, extra: int) -> GradientFunction:
         shape = tf.shape(op.inputs[0])
         parts = grad, op.inputs[1], op.inputs[2], shape[0]
         if op.get_attr("sparse_gradient"):
-            found: Any = IndexedSlices(*gen(grad_op + "V2")(*parts), shape)
+            values, indices = gen(grad_op + "V2")(*parts)
+            found: Any = IndexedSlices(values, indices, shape)
         else:
             found = gen(grad_op)(*parts)
         return [found, None, None, *([None] * extra)]

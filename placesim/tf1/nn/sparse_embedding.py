@@ -111,9 +111,7 @@ def safe_embedding_lookup_sparse(
         shape = sparse_ids.dense_shape
         known = shape.shape.as_list()[0] if shape.shape.rank is not None else None
         rank = tf.size(shape) if known is None else known
-        ids = tf.sparse_reshape(
-            sparse_ids, [tf.reduce_prod(tf.slice(shape, [0], [rank - 1])), tf.gather(shape, rank - 1)]
-        )
+        ids = tf.sparse_reshape(sparse_ids, [tf.reduce_prod(tf.slice(shape, [0], [rank - 1])), tf.gather(shape, rank - 1)])
         weights = sparse_weights
         if weights is not None:
             weights = SparseTensor(ids.indices, weights.values, ids.dense_shape)
