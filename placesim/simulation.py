@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from placesim.runtime.measuring import Measurements
     from placesim.runtime.prepared import PreparedStep
     from placesim.runtime.recording import Recorder
+    from placesim.runtime.resources import SharedResources
     from placesim.runtime.session import Session
     from placesim.runtime.walking import FeedShapes
 
@@ -388,6 +389,7 @@ class OpenedMachine(NamedTuple):
     process: GpuProcess
     tasks: tuple[TaskInventory, ...] = ()
     links: MachineLinks = NO_LINKS
+    shared: SharedResources | None = None
 
     def open_session(self, graph: Graph) -> Session:
         """A session that runs steps of a graph, which may grow between them; it may touch what the program itself may."""
@@ -396,11 +398,18 @@ class OpenedMachine(NamedTuple):
 
         files = FileAccess.of([], (), True)
         ledger = open_ledger(self.devices, self.options, self.process)
-        return Session(graph, self.devices, self.config, files=files, ledger=ledger)
+        return Session(graph, self.devices, self.config, files=files, ledger=ledger, shared=self.shared)
 
 
-def open_machine(config: Config, options: Options, process: GpuProcess, *, puts_counts_aside: bool = False) -> OpenedMachine:
-    """What a session with this config is made on.
+def open_machine(
+    config: Config,
+    options: Options,
+    process: GpuProcess,
+    *,
+    puts_counts_aside: bool = False,
+    cluster: Sequence[tuple[str, int]] = (),
+) -> OpenedMachine:
+    """What a session with this config is made on: the machine, or for jobs with numbers of tasks a cluster.
 
     The config's `device_count` chooses among the machine's devices; those of the command line put it aside.  Raises what
     TensorFlow raises while it makes the devices.
@@ -410,8 +419,16 @@ def open_machine(config: Config, options: Options, process: GpuProcess, *, puts_
     log: list[LogLine] = []
     settled = override_config(config, options if puts_counts_aside else replace(options, cpu=None, gpu=None))
     tasks, links = machine_of(None, options)
+    if cluster:
+        tasks = _cluster_of(tasks, cluster)
     devices = _session_devices(tasks, settled, replace(options, process=process), log.append)
     return OpenedMachine(devices, build_device_set(devices, settled), settled, tuple(log), options, process, tasks, links)
+
+
+def _cluster_of(known: Sequence[TaskInventory], cluster: Sequence[tuple[str, int]]) -> tuple[TaskInventory, ...]:
+    """Jobs with their numbers of tasks, each as what is known of its job, else as the first one that is known."""
+    by_job = {task.job: task for task in known}
+    return tuple(by_job.get(job, known[0])._replace(job=job, tasks=count) for job, count in cluster)
 
 
 def open_ledger(machine: Sequence[Device], options: Options, process: GpuProcess) -> Ledger | None:

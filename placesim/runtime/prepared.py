@@ -12,8 +12,10 @@ from placesim.placement.input_checks import missing_output
 from placesim.placement.placer import Placement
 from placesim.runtime.executors import AnyExecutor
 from placesim.runtime.partition import Partitions
+from placesim.runtime.program import DeviceState
 from placesim.runtime.pruning import ClientGraph
 from placesim.runtime.requests import Fetched
+from placesim.runtime.shared_buffers import Buffers, shared_buffers, show_ends
 
 
 class FetchedValue(NamedTuple):
@@ -88,6 +90,14 @@ class Prepared:
     settled: tuple[tuple[int, ...], ...] | None = None
     open: tuple[tuple[int, ...], ...] | None = None
     step_resources: dict[str, Any] = field(default_factory=dict)
+    buffers: Buffers | None = None
+
+    def shown(self, results: dict[int, Any], states: Mapping[str, DeviceState]) -> dict[int, Any]:
+        """Values by `_Retval` index, those that share a variable's memory as it is now."""
+        if self.buffers is None:
+            self.buffers = shared_buffers(self.step.client)
+        show_ends(results, self.buffers, states)
+        return results
 
     def arguments(self, graph: Graph, feeds: Mapping[TensorRef, Any]) -> dict[int, Any]:
         """The fed values by `_Arg` index; `feeds` are by the ids of the session's graph."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -147,3 +148,19 @@ class ResourceManager:
             for (name, _), resource in container.items()
             if isinstance(resource, Variable)
         }
+
+
+class SharedResources:
+    """The resources that all sessions of a cluster's servers use, by the names of devices; their steps take turns."""
+
+    def __init__(self) -> None:
+        self.condition = threading.Condition(threading.RLock())
+        self._managers: dict[str, ResourceManager] = {}
+
+    def of(self, device: str) -> ResourceManager:
+        """The resources of a device."""
+        return self._managers.setdefault(device, ResourceManager())
+
+    def clear(self) -> None:
+        """Forget all resources; sessions that are open keep theirs."""
+        self._managers.clear()

@@ -34,7 +34,7 @@ from placesim.runtime.process_memory import ProcessMemory, serving_memory
 from placesim.runtime.program import DeviceState
 from placesim.runtime.pruning import ClientGraph, prune, prune_unplaced
 from placesim.runtime.requests import Fetched, default_fetches, resolve_fed_tensor, resolve_feed, resolve_fetch
-from placesim.runtime.resources import value_dims
+from placesim.runtime.resources import ResourceManager, SharedResources, value_dims
 from placesim.runtime.threads import PROCESS_POOLS, ThreadPools, runs_ops_in_parallel
 from placesim.runtime.turns import Turns
 from placesim.runtime.visible_devices import build_device_set
@@ -52,7 +52,9 @@ class Session:
     `place` is called by the first `run`, and again after `extend`; what it established is in `placements`.  Variables live on
     the device that they were placed on, until `close`.  Without `files` the graph may read below `directory`.  With a `ledger`
     the memory of its devices is accounted for; with `sketched` steps are walked through and not computed.
-    `measurements` are told when what ran.  Raises InvalidArgumentError for a master that the machine lacks.
+    `measurements` are told when what ran; `shared` is what the session has in common with others.
+
+    Raises InvalidArgumentError for a master that the machine lacks.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Session:
         ledger: Ledger | None = None,
         sketched: FeedShapes | None = None,
         measurements: Measurements | None = None,
+        shared: SharedResources | None = None,
     ) -> None:
         self.graph = graph
         self.config = config or Config()
@@ -87,6 +90,7 @@ class Session:
                 files=self._files,
                 guesses=None if sketched is None else sketched.guesses,
                 measurements=measurements,
+                resources=ResourceManager() if shared is None else shared.of(d.name),
             )
             for d in self.device_set.devices
         }
@@ -97,7 +101,7 @@ class Session:
             ledger.find_resources = lambda device: self._states[device].resources
         self._prepared: dict[Wanted, Prepared] = {}
         self._running: set[int] = set()
-        self._turns = Turns()
+        self._turns = Turns(None if shared is None else shared.condition)
         self._default_fetches: list[Fetched] | None = None
         self._placement: Placement | None = None
         self._closed = False
@@ -327,8 +331,10 @@ class Session:
             stack.enter_context(serving_memory(self._memory))
             # the ledger keeps the books of one step at a time: of a step that runs while another waits it has none
             if self._ledger is None or len(self._running) > 1:
-                return prepared.executor.run(arguments, progress, is_accounted=False)
-            return self._run_accounted(self._ledger, prepared, arguments, progress)
+                results = prepared.executor.run(arguments, progress, is_accounted=False)
+            else:
+                results = self._run_accounted(self._ledger, prepared, arguments, progress)
+        return prepared.shown(results, self._states)
 
     def _run_accounted(
         self, ledger: Ledger, prepared: Prepared, arguments: Mapping[int, Any], progress: Progress | None

@@ -17,10 +17,10 @@ _OWN_THREADS = "placesim"
 
 
 class Turns:
-    """A lock that one thread's step holds while it computes."""
+    """A lock that one thread's step holds while it computes; sessions that share resources share its `condition`."""
 
-    def __init__(self) -> None:
-        self._condition = threading.Condition(threading.RLock())
+    def __init__(self, condition: threading.Condition | None = None) -> None:
+        self._condition = threading.Condition(threading.RLock()) if condition is None else condition
         self._closed = False
         self.running = 0
         """How many steps have begun and not ended, those that wait among them."""
@@ -46,13 +46,18 @@ class Turns:
 
         Raises CancelledError once the session is closed.
         """
-        if not any(_may_run_steps(thread) for thread in threading.enumerate()):
+        if not other_threads_may_run_steps():
             return False
         self._condition.notify_all()
         self._condition.wait(_WAIT_SECONDS)
         if self._closed:
             raise CancelledError("Run call was cancelled")
         return True
+
+
+def other_threads_may_run_steps() -> bool:
+    """Whether this process has a thread beside the current one that could begin a step."""
+    return any(_may_run_steps(thread) for thread in threading.enumerate())
 
 
 def _may_run_steps(thread: threading.Thread) -> bool:

@@ -240,3 +240,19 @@ def test_a_machine_that_is_none(shell: Shell) -> None:
     error = "NotFoundError: No CPU devices are available in this process\n"
     assert shell("explain", graph, "--cpu", "0") == (1, error, "")
     assert shell("check", graph, "--cpu", "0").output == f"{graph}:1:1: placeable: {error}"
+
+
+def test_a_node_of_a_scope_may_move_alone(shell: Shell) -> None:
+    scope = (
+        "{scope: tower, device: '/job:w/gpu:0', nodes: [{op: Neg, name: a, inputs: [1.0]}, {op: Neg, name: b, inputs: [a]}]}"
+    )
+    graph = shell.write("g.yaml", f"devices: [{{job: w, cpu: 1, gpu: 2}}]\nnodes:\n  - {scope}\n")
+    offered = shell("explain", graph, "tower/b", "--no-cost").output.partition("what would change it\n")[2].splitlines()
+    worker = "/job:w/replica:0/task:0/device:"
+    change = "g.yaml:3:28: change the device /job:w/gpu:0 of the scope around tower/a to /device:"
+    assert [line.strip() for line in offered][:4] == [
+        f"g.yaml:3:87: give tower/b the device /device:GPU:1 -> {worker}GPU:1",
+        f"g.yaml:3:87: give tower/b the device /device:CPU:0 -> {worker}CPU:0",
+        f"{change}GPU:1 -> {worker}GPU:1, with 2 other nodes",
+        f"{change}CPU:0 -> {worker}CPU:0, with 2 other nodes",
+    ]

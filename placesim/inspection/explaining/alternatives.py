@@ -95,7 +95,7 @@ def _own_edits(setting: Setting, node: Node, found: Proof) -> Iterator[Edit]:
     for annotation in annotations:
         if annotation.kind != Kind.LABEL:
             yield from _changes(annotation, node.name, devices)
-    if not node.device:
+    if all(annotation.kind in (Kind.SCOPE, Kind.LABEL) for annotation in annotations):
         names = tuple(made.name for made in setting.annotations.entry_nodes(node))
         yield from (AddDevice(min(names, key=len), names, device, setting.graph.location(node)) for device in devices)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from itertools import takewhile
 
 from placesim.devices.names import ANY, DeviceSpec, enclose, parse_python_spec, parse_runtime_name
 from placesim.errors import GraphBuildError, Location
@@ -121,10 +122,11 @@ class Annotations:
 
     def _read_scope(self, scope: DeviceScope) -> Annotation:
         inside = self._graph.nodes[scope.first : scope.end]
+        first_entry = takewhile(lambda node: node.location == inside[0].location, inside)
+        holder = min(first_entry, key=lambda node: len(node.name))
         if 0 < inside[0].location == inside[-1].location < scope.location:
-            holder = min(inside, key=lambda node: len(node.name))
             return self._annotation(Kind.VARIABLE, scope.location, scope.device or "", holder, scope.first)
-        return self._annotation(Kind.SCOPE, scope.location, scope.device or "", inside[0])
+        return self._annotation(Kind.SCOPE, scope.location, scope.device or "", holder)
 
     def _annotation(self, kind: Kind, position: int, text: str, node: Node, first: int | None = None) -> Annotation:
         key = (kind, self._key_position(position, node.id if first is None else first), text)

@@ -73,5 +73,5 @@ tensor_scatter_nd_sub=TensorScatterSub tensor_scatter_sub=TensorScatterSub tile=
 train.sdca_fprint=SdcaFprint train.sdca_optimizer=SdcaOptimizer train.sdca_shrink_l1=SdcaShrinkL1 truncatediv=TruncateDiv
 truncatemod=TruncateMod unravel_index=UnravelIndex unsorted_segment_max=UnsortedSegmentMax
 unsorted_segment_min=UnsortedSegmentMin unsorted_segment_prod=UnsortedSegmentProd unsorted_segment_sum=UnsortedSegmentSum
-write_file=WriteFile zeta=Zeta
+user_ops.my_fact=Fact write_file=WriteFile zeta=Zeta
 """

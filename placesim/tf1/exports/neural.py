@@ -36,9 +36,4 @@ ROWS = {
     ),
     "nn.sampled_losses": "nn.nce_loss nn.sampled_softmax_loss",
     "nn.ctc": "nn.ctc_loss nn.ctc_greedy_decoder nn.ctc_beam_search_decoder nn.ctc_beam_search_decoder_v2",
-    "sparse": (
-        "sparse_tensor_dense_matmul sparse_to_dense sparse_tensor_to_dense sparse_add sparse_reduce_sum sparse_reduce_max "
-        "sparse_reorder sparse_softmax sparse_slice sparse_reshape sparse.reshape=sparse_reshape sparse_retain "
-        "sparse.retain=sparse_retain sparse_fill_empty_rows sparse_maximum sparse_minimum"
-    ),
 }

@@ -17,5 +17,22 @@ ROWS = {
         "train.limit_epochs train.input_producer train.string_input_producer train.range_input_producer "
         "train.slice_input_producer train.batch train.shuffle_batch"
     ),
-    "protos": "train.ClusterDef=ClusterDef train.ServerDef=ServerDef",
+    "training.servers": "train.Server",
+    "training.accumulators": "ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator",
+    "optimizers.sync_replicas": "train.SyncReplicasOptimizer",
+    "training.run_hooks": ("train.SessionRunHook train.SessionRunArgs train.SessionRunContext train.SessionRunValues "),
+    "training.step_hooks": (
+        "train.SecondOrStepTimer train.LoggingTensorHook train.StopAtStepHook train.StepCounterHook train.GlobalStepWaiterHook"
+    ),
+    "training.value_hooks": "train.NanTensorHook train.NanLossDuringTrainingError train.FinalOpsHook train.FeedFnHook",
+    "training.saving_hooks": (
+        "train.CheckpointSaverHook train.CheckpointSaverListener train.SummarySaverHook train.ProfilerHook"
+    ),
+    "training.scaffold": "train.Scaffold",
+    "training.session_manager": "train.SessionManager",
+    "training.session_creators": "train.SessionCreator train.ChiefSessionCreator train.WorkerSessionCreator",
+    "training.monitored": "train.MonitoredSession train.SingularMonitoredSession train.MonitoredTrainingSession",
+    "training.supervisor": "train.Supervisor",
+    "training.initializing": "tables_initializer initializers.tables_initializer initialize_all_tables=tables_initializer",
+    "protos": "train.ClusterDef=ClusterDef train.ServerDef=ServerDef train.JobDef=JobDef",
 }

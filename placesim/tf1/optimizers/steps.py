@@ -55,6 +55,27 @@ def get_or_create_global_step(graph: Any = None) -> Any:
     return create_global_step(graph) if found is None else found
 
 
+_READS = "global_step_read_op_cache"
+
+
+def read_global_step() -> Any:
+    """A tensor of the global step that can be read before the variable has a value, one for each graph; None without a step."""
+    graph = tf.get_default_graph()
+    found = graph.get_collection(_READS)
+    if found:
+        return found[0]
+    step = get_global_step(graph)
+    if step is None:
+        return None
+    with tf.name_scope(None), tf.name_scope(step.op.name + "/"):
+        value = step
+        if isinstance(step, Variable):
+            value = tf.cond(tf.is_variable_initialized(step), step.read_value, lambda: step.initial_value)
+        read = value + 0
+        graph.add_to_collection(_READS, read)
+    return read
+
+
 def assert_global_step(global_step_tensor: Any) -> None:
     """TypeError for what can be no global step."""
     if not isinstance(global_step_tensor, (Variable, Tensor)):

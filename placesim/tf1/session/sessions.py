@@ -109,14 +109,15 @@ class BaseSession:
         return self._target.encode()
 
     def list_devices(self) -> list[DeviceAttributes]:
-        """The devices of the session, as its runtime orders them.  Raises CancelledError once it is closed."""
+        """The devices of the session, those of its own task first.  Raises CancelledError once it is closed."""
         if self._closed:
             raise CancelledError(None, None, "Session has been closed.")
         from placesim.tf1.session.devices import incarnation_of
 
+        known = self._opened.device_set
         return [
             DeviceAttributes(device.name, device.type, device.memory_limit, incarnation_of(device.name))
-            for device in self._opened.device_set.devices
+            for device in sorted(known.devices, key=lambda device: device.spec.address_space != known.local)
         ]
 
     def close(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from placesim.formats.tensorflow.messages import message_class
@@ -72,8 +74,27 @@ def closed(session: BaseSession) -> None:
         watcher.closed(session)
 
 
+class _Untold(threading.local):
+    depth = 0
+
+
+_untold = _Untold()
+
+
+@contextmanager
+def untold() -> Iterator[None]:
+    """Steps of this thread inside are the API's own and not the script's: nobody is told of them."""
+    _untold.depth += 1
+    try:
+        yield
+    finally:
+        _untold.depth -= 1
+
+
 def wants_step(session: BaseSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
     """Whether all want a step computed."""
+    if _untold.depth:
+        return computes_steps()
     wishes = [watcher.wants_step(session, elements, feeds) for watcher in _watchers]  # each is asked
     return all(wishes)
 

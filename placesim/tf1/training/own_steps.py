@@ -1,0 +1,24 @@
+"""The steps that training sessions run for themselves: whether the model is ready, which global step it is at, saving.
+
+Where a script runs only for its graph such a step is neither computed nor told: the model counts as ready, and the first
+step is one that the script itself asks for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.session import watching
+
+
+def run_own(session: Any, fetches: Any, otherwise: Any) -> Any:
+    """The values of fetches; `otherwise` where steps aren't computed."""
+    if not watching.computes_steps():
+        return otherwise
+    with watching.untold():
+        return session.run(fetches)
+
+
+def read_step(session: Any, step: Any) -> int:
+    """The value of a global step in a session; 0 where steps aren't computed."""
+    return int(run_own(session, step, 0))

@@ -1,0 +1,67 @@
+"""What hooks of a training session are told, and what they may ask for: `tf.train.SessionRunHook` and the records around it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class SessionRunArgs(NamedTuple):
+    """What is to be run beside what the caller asks for: fetches in any structure, feeds, and RunOptions."""
+
+    fetches: Any
+    feed_dict: Any = None
+    options: Any = None
+
+
+class SessionRunValues(NamedTuple):
+    """What a step came to: the values of a hook's own fetches, and the options and statistics of the step."""
+
+    results: Any
+    options: Any
+    run_metadata: Any
+
+
+class SessionRunContext:
+    """What the hooks of one step know of it; any of them may ask for the end of the loop."""
+
+    def __init__(self, original_args: SessionRunArgs, session: Any) -> None:
+        self._original_args, self._session = original_args, session
+        self._stop_requested = False
+
+    @property
+    def original_args(self) -> SessionRunArgs:
+        """What the caller asked for."""
+        return self._original_args
+
+    @property
+    def session(self) -> Any:
+        return self._session
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether a hook has asked for the end."""
+        return self._stop_requested
+
+    def request_stop(self) -> None:
+        """Has `should_stop` say that the loop is to end."""
+        self._stop_requested = True
+
+
+class SessionRunHook:
+    """Is called around the steps of a training session; each method does nothing unless it is overridden."""
+
+    def begin(self) -> None:
+        """Before the session is made: the graph may still be added to."""
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """After the session was made, or made again; the graph is finalized."""
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
+        """Before a step; what is to be run with it."""
+        return None
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """After a step that raised nothing."""
+
+    def end(self, session: Any) -> None:
+        """At the end of a session that ends without an exception."""

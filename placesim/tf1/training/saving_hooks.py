@@ -1,0 +1,257 @@
+"""Hooks that write files: checkpoints, summaries, and timelines of steps."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1.session import watching
+from placesim.tf1.training.own_steps import read_step
+from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from placesim.tf1.training.step_hooks import SecondOrStepTimer, step_reader
+
+
+class CheckpointSaverListener:
+    """Is told of each checkpoint that a CheckpointSaverHook saves."""
+
+    def begin(self) -> None:
+        """Before the session is made."""
+
+    def before_save(self, session: Any, global_step_value: int) -> None:
+        """Before a checkpoint."""
+
+    def after_save(self, session: Any, global_step_value: int) -> Any:
+        """After a checkpoint; True asks for the end of the loop."""
+
+    def end(self, session: Any, global_step_value: int) -> None:
+        """At the end of the session."""
+
+
+class CheckpointSaverHook(SessionRunHook):
+    """Saves a checkpoint at the beginning, every so often, and at the end.  Raises ValueError for what contradicts itself."""
+
+    def __init__(
+        self,
+        checkpoint_dir: Any,
+        save_secs: float | None = None,
+        save_steps: int | None = None,
+        saver: Any = None,
+        checkpoint_basename: str = "model.ckpt",
+        scaffold: Any = None,
+        listeners: Any = None,
+        save_graph_def: bool = True,
+    ) -> None:
+        tf.logging.info("Create CheckpointSaverHook.")
+        if saver is not None and scaffold is not None:
+            raise ValueError("You cannot provide both saver and scaffold.")
+        self._saver, self._scaffold = saver, scaffold
+        self._folder = checkpoint_dir
+        self._path = os.path.join(checkpoint_dir, checkpoint_basename)
+        self._timer = SecondOrStepTimer(save_secs, save_steps)
+        self._listeners = listeners or []
+        self._steps_per_run = 1
+        self._save_graph_def = save_graph_def
+
+    def begin(self) -> None:
+        """Raises RuntimeError where there is no global step."""
+        self._writer = tf.summary.FileWriterCache.get(self._folder)
+        self._step = step_reader("CheckpointSaverHook")
+        for listener in self._listeners:
+            listener.begin()
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Writes the graph and the first checkpoint."""
+        if not watching.computes_steps():
+            return
+        step = read_step(session, self._step)
+        graph = tf.get_default_graph()
+        if self._save_graph_def:
+            tf.train.write_graph(graph.as_graph_def(add_shapes=True), self._folder, "graph.pbtxt")
+        saver = self._found_saver()
+        described = message_class("MetaGraphDef")()
+        given = saver.saver_def if saver else None
+        described.CopyFrom(tf.train.export_meta_graph(graph_def=graph.as_graph_def(add_shapes=True), saver_def=given))
+        self._writer.add_graph(graph)
+        self._writer.add_meta_graph(described)
+        self._save(session, step)
+        self._timer.update_last_triggered_step(step)
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """The global step."""
+        return SessionRunArgs(self._step)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Saves, if that is due; what was read may be from before the step's own update, so that it is read once more."""
+        if not self._timer.should_trigger_for_step(run_values.results + self._steps_per_run):
+            return
+        step = read_step(run_context.session, self._step)
+        if self._timer.should_trigger_for_step(step):
+            self._timer.update_last_triggered_step(step)
+            if self._save(run_context.session, step):
+                run_context.request_stop()
+
+    def end(self, session: Any) -> None:
+        """The last checkpoint, if there is none of that step."""
+        if not watching.computes_steps():
+            return
+        step = read_step(session, self._step)
+        if step != self._timer.last_triggered_step():
+            self._save(session, step)
+        for listener in self._listeners:
+            listener.end(session, step)
+
+    def _save(self, session: Any, step: int) -> bool:
+        """A checkpoint; whether a listener asks for the end."""
+        tf.logging.info("Calling checkpoint listeners before saving checkpoint %d...", step)
+        for listener in self._listeners:
+            listener.before_save(session, step)
+        tf.logging.info("Saving checkpoints for %d into %s.", step, self._path)
+        with watching.untold():
+            self._found_saver().save(session, self._path, global_step=step, write_meta_graph=self._save_graph_def)
+        log = message_class("SessionLog")(status=_CHECKPOINT, checkpoint_path=self._path)
+        self._writer.add_session_log(log, step)
+        tf.logging.info("Calling checkpoint listeners after saving checkpoint %d...", step)
+        is_over = False
+        for listener in self._listeners:
+            if listener.after_save(session, step):
+                tf.logging.info("A CheckpointSaverListener requested that training be stopped. listener: %s", listener)
+                is_over = True
+        return is_over
+
+    def _found_saver(self) -> Any:
+        """The Saver that was given, else the scaffold's, else the one in its collection."""
+        if self._saver is not None:
+            return self._saver
+        if self._scaffold is not None:
+            return self._scaffold.saver
+        key = tf.GraphKeys.SAVERS
+        found = tf.get_collection(key)
+        if not found:
+            raise RuntimeError(
+                f"No items in collection {key}. Please add a saver to the collection or provide a saver or scaffold."
+            )
+        if len(found) > 1:
+            raise RuntimeError(
+                f"More than one item in collection {key}. Please indicate which one to use by passing it to the constructor."
+            )
+        self._saver = found[0]
+        return self._saver
+
+
+_START, _CHECKPOINT = 1, 3
+"""What a SessionLog tells of."""
+
+
+class SummarySaverHook(SessionRunHook):
+    """Writes summaries every so often.  Raises ValueError for what contradicts itself."""
+
+    def __init__(
+        self,
+        save_steps: int | None = None,
+        save_secs: float | None = None,
+        output_dir: Any = None,
+        summary_writer: Any = None,
+        scaffold: Any = None,
+        summary_op: Any = None,
+    ) -> None:
+        if (scaffold is None) == (summary_op is None):
+            raise ValueError("Exactly one of scaffold or summary_op must be provided.")
+        self._summary_op, self._scaffold = summary_op, scaffold
+        self._writer, self._folder = summary_writer, output_dir
+        self._timer = SecondOrStepTimer(save_secs, save_steps)
+
+    def begin(self) -> None:
+        """Raises RuntimeError where there is no global step."""
+        if self._writer is None and self._folder:
+            self._writer = tf.summary.FileWriterCache.get(self._folder)
+        self._next_step: Any = None
+        self._step = step_reader("SummarySaverHook")
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """The global step, and where they are due the summaries."""
+        fetches = {"global_step": self._step}
+        self._is_due = self._next_step is None or self._timer.should_trigger_for_step(self._next_step)
+        if self._is_due:
+            summaries = self._summaries()
+            if summaries is not None:
+                fetches["summary"] = summaries
+        return SessionRunArgs(fetches)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Writes them."""
+        if not self._writer:
+            return
+        step = run_values.results["global_step"]
+        if self._next_step is None or self._is_due:
+            step = read_step(run_context.session, self._step)
+        if self._next_step is None:
+            self._writer.add_session_log(message_class("SessionLog")(status=_START), step)
+        if self._is_due:
+            self._timer.update_last_triggered_step(step)
+            for summary in run_values.results.get("summary", ()):
+                self._writer.add_summary(summary, step)
+        self._next_step = step + 1
+
+    def end(self, session: Any = None) -> None:
+        """Everything is in the file."""
+        if self._writer:
+            self._writer.flush()
+
+    def _summaries(self) -> Any:
+        """A list of the ops that write summaries; None where there are none."""
+        found = self._summary_op
+        if found is None and self._scaffold.summary_op is not None:
+            found = self._scaffold.summary_op
+        if found is None:
+            return None
+        return found if isinstance(found, list) else [found]
+
+
+class ProfilerHook(SessionRunHook):
+    """Writes `timeline-STEP.json` of a step every so often, as Chrome's trace events."""
+
+    def __init__(
+        self,
+        save_steps: int | None = None,
+        save_secs: float | None = None,
+        output_dir: Any = "",
+        show_dataflow: bool = True,
+        show_memory: bool = False,
+    ) -> None:
+        self._folder = output_dir
+        self._show_dataflow, self._show_memory = show_dataflow, show_memory
+        self._timer = SecondOrStepTimer(save_secs, save_steps)
+
+    def begin(self) -> None:
+        """Raises RuntimeError where there is no global step."""
+        self._writer = tf.summary.FileWriterCache.get(self._folder)
+        self._next_step: Any = None
+        self._step = step_reader("ProfilerHook")
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """The global step, and where it is due a trace of everything."""
+        self._is_due = self._next_step is not None and self._timer.should_trigger_for_step(self._next_step)
+        options = message_class("RunOptions")
+        return SessionRunArgs(self._step, options=options(trace_level=options.FULL_TRACE) if self._is_due else None)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Writes the step's timeline."""
+        step = run_values.results
+        if self._next_step is None:
+            self._timer.update_last_triggered_step(step)
+        if self._is_due:
+            from placesim.tf1.session.timeline import Timeline
+
+            step = read_step(run_context.session, self._step)
+            self._timer.update_last_triggered_step(step)
+            path = os.path.join(self._folder, f"timeline-{step}.json")
+            tf.logging.info("Saving timeline for %d into '%s'.", step, path)
+            trace = Timeline(run_values.run_metadata.step_stats).generate_chrome_trace_format(
+                self._show_dataflow, self._show_memory
+            )
+            with open(path, "w") as file:
+                file.write(trace)
+            self._writer.add_run_metadata(run_values.run_metadata, f"step_{step}")
+        self._next_step = step + 1

@@ -1,0 +1,178 @@
+"""`tf.train.Scaffold`: what a training session needs of a graph, made where nobody gave it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.graph_keys import GraphKeys
+from placesim.tf1.training import initializing
+
+_GIVEN = (
+    "init_op",
+    "ready_op",
+    "ready_for_local_init_op",
+    "local_init_op",
+    "summary_op",
+    "saver",
+    "init_feed_dict",
+    "local_init_feed_dict",
+)
+
+
+class Scaffold:
+    """Ops that initialize, tell whether all is ready, summarize and save.
+
+    An op that isn't given is the one in its collection, else made by `finalize` and put there.  Raises TypeError for a
+    scaffold to copy that is none.
+    """
+
+    def __init__(
+        self,
+        init_op: Any = None,
+        init_feed_dict: Any = None,
+        init_fn: Callable[..., Any] | None = None,
+        ready_op: Any = None,
+        ready_for_local_init_op: Any = None,
+        local_init_op: Any = None,
+        summary_op: Any = None,
+        saver: Any = None,
+        copy_from_scaffold: Scaffold | None = None,
+        local_init_feed_dict: Any = None,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name in _GIVEN}
+        copied: Any = copy_from_scaffold
+        if copied is not None:
+            if not isinstance(copied, Scaffold):
+                raise TypeError("copy_from_scaffold is not a Scaffold instance.")
+            given = {name: getattr(copied, "_" + name) if value is None else value for name, value in given.items()}
+            init_fn = init_fn or copied._user_init_fn
+        for name, value in given.items():
+            setattr(self, "_" + name, value)
+        self._user_init_fn: Callable[..., Any] | None = init_fn
+
+    def finalize(self) -> Scaffold:
+        """Makes what is missing, and finalizes the graph.  Raises RuntimeError where a collection offers more than one."""
+        for name, key, make in _DEFAULTS:
+            if getattr(self, "_" + name) is None:
+                setattr(self, "_" + name, self.get_or_default(name, key, make))
+        if self._saver is None:
+            self._saver = saver_of_graph()
+        self._saver.build()
+        tf.get_default_graph().finalize()
+        tf.logging.info("Graph was finalized.")
+        return self
+
+    @staticmethod
+    def get_or_default(arg_name: str, collection_key: str, default_constructor: Callable[[], Any]) -> Any:
+        """What a collection holds, else a new one that is put there.  Raises RuntimeError where it holds more than one."""
+        found = tf.get_collection(collection_key)
+        if len(found) > 1:
+            raise RuntimeError(
+                'More than one item in the collection "%s". Please indicate which one to use by passing it to the '
+                "tf.Scaffold constructor as:  tf.Scaffold(%s=item to use)",
+                collection_key,
+                arg_name,
+            )
+        if found:
+            return found[0]
+        made = default_constructor()
+        if made is not None:
+            tf.add_to_collection(collection_key, made)
+        return made
+
+    @staticmethod
+    def default_local_init_op() -> Any:
+        """An op that initializes local variables, tables and local resources."""
+        return tf.group(
+            tf.local_variables_initializer(),
+            initializing.tables_initializer(),
+            initializing.initialize_resources(initializing.local_resources()),
+        )
+
+    @property
+    def init_fn(self) -> Callable[..., Any] | None:
+        """The function of the scaffold and a session that was given, as one of the session; None where there is none."""
+        function = self._user_init_fn
+        return None if function is None else lambda session: function(self, session)
+
+    @property
+    def init_op(self) -> Any:
+        return self._init_op
+
+    @property
+    def ready_op(self) -> Any:
+        return self._ready_op
+
+    @property
+    def ready_for_local_init_op(self) -> Any:
+        return self._ready_for_local_init_op
+
+    @property
+    def local_init_op(self) -> Any:
+        return self._local_init_op
+
+    @property
+    def local_init_feed_dict(self) -> Any:
+        return self._local_init_feed_dict
+
+    @property
+    def summary_op(self) -> Any:
+        return self._summary_op
+
+    @property
+    def saver(self) -> Any:
+        return self._saver
+
+    @property
+    def init_feed_dict(self) -> Any:
+        return self._init_feed_dict
+
+    _init_op: Any
+    _ready_op: Any
+    _ready_for_local_init_op: Any
+    _local_init_op: Any
+    _local_init_feed_dict: Any
+    _summary_op: Any
+    _saver: Any
+    _init_feed_dict: Any
+
+
+def _init_op() -> Any:
+    shared = initializing.shared_resources()
+    return tf.group(tf.global_variables_initializer(), initializing.initialize_resources(shared))
+
+
+def _ready_op() -> Any:
+    return tf.concat([tf.report_uninitialized_variables(), initializing.report_uninitialized_resources()], 0)
+
+
+def _ready_for_local_init_op() -> Any:
+    shared = initializing.shared_resources()
+    variables = tf.report_uninitialized_variables(tf.global_variables())
+    return tf.concat([variables, initializing.report_uninitialized_resources(shared)], 0)
+
+
+_DEFAULTS: tuple[tuple[str, str, Callable[[], Any]], ...] = (
+    ("init_op", GraphKeys.INIT_OP, _init_op),
+    ("ready_op", GraphKeys.READY_OP, _ready_op),
+    ("ready_for_local_init_op", GraphKeys.READY_FOR_LOCAL_INIT_OP, _ready_for_local_init_op),
+    ("local_init_op", GraphKeys.LOCAL_INIT_OP, Scaffold.default_local_init_op),
+    ("summary_op", GraphKeys.SUMMARY_OP, lambda: tf.summary.merge_all()),
+)
+"""What `finalize` makes, in its order: name, collection, and how."""
+
+
+def saver_of_graph() -> Any:
+    """The Saver in its collection, else a new sharded one.  Raises RuntimeError where there is more than one."""
+    found = tf.get_collection(GraphKeys.SAVERS)
+    if len(found) > 1:
+        raise RuntimeError(
+            "More than one item in collection savers. Please indicate which one to use by passing it to the constructor."
+        )
+    if found:
+        return found[0]
+    saver = tf.train.Saver(sharded=True, allow_empty=True)
+    tf.add_to_collection(GraphKeys.SAVERS, saver)
+    return saver

@@ -1,0 +1,197 @@
+"""`tf.train.Server`: a task of a cluster, all of whose tasks are simulated in this process.
+
+Sessions of one cluster share its variables and queues, whichever server they talk to.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1 import errors
+from placesim.tf1.cluster_spec import ClusterSpec
+from placesim.tf1.session.targets import register_target
+
+if TYPE_CHECKING:
+    from placesim.graph.steps import Config
+    from placesim.machines import Machine
+
+_SCHEME = "grpc://"
+_free_ports = itertools.count(2222)
+"""Ports of servers that were given none; TensorFlow takes some that are free."""
+
+
+def tell(text: str) -> None:
+    """Says on standard error what a simulated cluster does differently."""
+    sys.stderr.write(f"placesim: {text}\n")
+
+
+def is_alone(target: str) -> bool:
+    """Whether no other process or thread will do anything in the cluster of a target."""
+    from placesim.runtime.turns import other_threads_may_run_steps
+
+    return (not target or target.startswith(_SCHEME)) and not other_threads_may_run_steps()
+
+
+class _Cluster:
+    """The jobs of a cluster, and what its devices keep."""
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        from placesim.runtime.resources import SharedResources
+
+        self.spec = spec
+        self.shared = SharedResources()
+
+    def open(self, task: str, config: Config, machine: Machine) -> Any:
+        """The cluster as the machine of a session that talks to a task."""
+        from dataclasses import replace
+
+        from placesim.simulation import open_machine
+
+        sizes = [(job, max(self.spec.task_indices(job)) + 1) for job in self.spec.jobs]
+        opened = open_machine(
+            replace(config, master=task),
+            machine.options,
+            machine.process,
+            puts_counts_aside=machine.is_overridden,
+            cluster=sizes,
+        )
+        return opened._replace(shared=self.shared)
+
+
+_clusters: list[_Cluster] = []
+_tasks: dict[str, tuple[_Cluster, str]] = {}
+"""By target: the cluster, and the task there."""
+_running: set[str] = set()
+"""The targets of the servers that were made."""
+
+
+class Server:
+    """A task's server.
+
+    Raises TypeError for what is no cluster, ValueError where no task is named, InternalError for one that the cluster lacks.
+    """
+
+    __module__ = "tensorflow.python.training.server_lib"
+
+    def __init__(
+        self,
+        server_or_cluster_def: Any,
+        job_name: str | None = None,
+        task_index: int | None = None,
+        protocol: str | None = None,
+        config: Any = None,
+        start: bool = True,
+    ) -> None:
+        self._definition = _definition(server_or_cluster_def, job_name, task_index, protocol, config)
+        spec = ClusterSpec(self._definition.cluster)
+        job, index = self._definition.job_name, self._definition.task_index
+        if job not in spec.jobs:
+            raise errors.InternalError(None, None, f'Job "{job}" was not defined in cluster')
+        if index not in spec.task_indices(job):
+            raise errors.InternalError(None, None, f'Task {index} was not defined in job "{job}"')
+        port = int(spec.task_address(job, index).rpartition(":")[2] or 0) or next(_free_ports)
+        self._target = f"{_SCHEME}localhost:{port}"
+        if self._target in _running:
+            raise errors.UnknownError(None, None, "Could not start gRPC server")
+        _running.add(self._target)
+        cluster = next((known for known in _clusters if known.spec == spec and not _has_free_port(spec)), None)
+        if cluster is None:
+            cluster = _Cluster(spec)
+            _clusters.append(cluster)
+            for other in spec.jobs:
+                for number in spec.task_indices(other):
+                    address = spec.task_address(other, number)
+                    _tasks.setdefault(_SCHEME + address, (cluster, f"/job:{other}/replica:0/task:{number}"))
+        _tasks[self._target] = (cluster, f"/job:{job}/replica:0/task:{index}")
+
+    @staticmethod
+    def create_local_server(config: Any = None, start: bool = True) -> Server:
+        """A server of a cluster that has this one task."""
+        return Server({"localhost": ["localhost:0"]}, protocol="grpc", config=config, start=start)
+
+    @property
+    def server_def(self) -> Any:
+        """The ServerDef."""
+        return self._definition
+
+    @property
+    def target(self) -> str:
+        """What a session that talks to it is made with."""
+        return self._target
+
+    def start(self) -> None:
+        """Nothing: it answers from its making on."""
+
+    def join(self) -> NoReturn:
+        """Ends the script, saying so: there is no other process that this one could serve."""
+        task = f"/job:{self._definition.job_name}/task:{self._definition.task_index}"
+        tell(
+            f"{task} would serve other processes till it is ended; here a worker's script simulates the whole cluster: "
+            "run that one (what tells it its task follows `--`)"
+        )
+        raise SystemExit(0)
+
+
+def _has_free_port(spec: ClusterSpec) -> bool:
+    return any(address.endswith(":0") for job in spec.jobs for address in spec.job_tasks(job) if address)
+
+
+def _definition(given: Any, job_name: Any, task_index: Any, protocol: Any, config: Any) -> Any:
+    """The ServerDef that a server's arguments come to."""
+    kind = message_class("ServerDef")
+    found = kind()
+    if isinstance(given, kind):
+        found.CopyFrom(given)
+        if job_name is not None:
+            found.job_name = job_name
+        if task_index is not None:
+            found.task_index = task_index
+        if protocol is not None:
+            found.protocol = protocol
+    else:
+        try:
+            spec = ClusterSpec(given)
+        except TypeError:
+            raise TypeError(
+                "Could not convert `server_or_cluster_def` to a `tf.train.ServerDef` or `tf.train.ClusterSpec`."
+            ) from None
+        if job_name is None:
+            if len(spec.jobs) != 1:
+                raise ValueError("Must specify an explicit `job_name`.")
+            job_name = spec.jobs[0]
+        if task_index is None:
+            indices = spec.task_indices(job_name)
+            if len(indices) != 1:
+                raise ValueError("Must specify an explicit `task_index`.")
+            task_index = indices[0]
+        found.cluster.CopyFrom(spec.as_cluster_def())
+        found.job_name, found.task_index, found.protocol = job_name, task_index, protocol or "grpc"
+    if config is not None:
+        found.default_session_config.MergeFrom(config)
+    return found
+
+
+def _find(target: str, config: Config, machine: Machine) -> Any:
+    cluster, task = _known(target)
+    return cluster.open(task, config, machine)
+
+
+def _reset(target: str, containers: Any) -> None:
+    _known(target)[0].shared.clear()
+
+
+def _known(target: str) -> tuple[_Cluster, str]:
+    if target not in _tasks:
+        raise errors.NotFoundError(
+            None,
+            None,
+            f"No server of this process is at {target}: placesim simulates a cluster where the script makes its "
+            "tf.train.Server, and reaches no other process",
+        )
+    return _tasks[target]
+
+
+register_target(_SCHEME, _find, _reset)

@@ -1,0 +1,250 @@
+"""Hooks that count steps: when something is due, when to stop, how fast it goes, and what to log."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+import placesim.tf1 as tf
+from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1.optimizers import steps
+from placesim.tf1.session import watching
+from placesim.tf1.training.own_steps import read_step
+from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+
+
+def step_reader(hook: str) -> Any:
+    """The tensor that a hook reads the global step from.  Raises RuntimeError where there is no global step."""
+    found = steps.read_global_step()
+    if found is None:
+        raise RuntimeError(f"Global step should be created to use {hook}.")
+    return found
+
+
+class SecondOrStepTimer:
+    """Says when something is due: every so many seconds, or every so many steps.  Raises ValueError for both and for none."""
+
+    def __init__(self, every_secs: float | None = None, every_steps: int | None = None) -> None:
+        if every_secs is None and every_steps is None:
+            raise ValueError("Either every_secs or every_steps should be provided.")
+        if every_secs is not None and every_steps is not None:
+            raise ValueError("Can not provide both every_secs and every_steps.")
+        self._every_secs, self._every_steps = every_secs, every_steps
+        self.reset()
+
+    def reset(self) -> None:
+        """As if it had never been due."""
+        self._last_step: int | None = None
+        self._last_time: float | None = None
+
+    def should_trigger_for_step(self, step: int) -> bool:
+        """Whether it is due at a step: always at the first that is asked for, never twice at one."""
+        if self._last_step is None:
+            return True
+        if self._last_step == step:
+            return False
+        if self._every_secs is not None:
+            assert self._last_time is not None
+            return time.time() >= self._last_time + self._every_secs
+        assert self._every_steps is not None
+        return step >= self._last_step + self._every_steps
+
+    def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
+        """Notes that it was done; the seconds and steps since the time before, None at the first."""
+        now = time.time()
+        if self._last_step is None or self._last_time is None:
+            passed: tuple[float | None, int | None] = (None, None)
+        else:
+            passed = (now - self._last_time, step - self._last_step)
+        self._last_time, self._last_step = now, step
+        return passed
+
+    def last_triggered_step(self) -> int | None:
+        """The step at which it was done last."""
+        return self._last_step
+
+
+class LoggingTensorHook(SessionRunHook):
+    """Logs the values of tensors, every so often or at the end.  Raises ValueError where it isn't clear when."""
+
+    def __init__(
+        self,
+        tensors: Any,
+        every_n_iter: int | None = None,
+        every_n_secs: float | None = None,
+        at_end: bool = False,
+        formatter: Any = None,
+    ) -> None:
+        only_at_end = at_end and every_n_iter is None and every_n_secs is None
+        if not only_at_end and (every_n_iter is None) == (every_n_secs is None):
+            raise ValueError("either at_end and/or exactly one of every_n_iter and every_n_secs must be provided.")
+        if every_n_iter is not None and every_n_iter <= 0:
+            raise ValueError(f"invalid every_n_iter={every_n_iter}.")
+        if isinstance(tensors, dict):
+            self._tensors, self._order = tensors, list(tensors)
+        else:
+            self._tensors, self._order = {item: item for item in tensors}, list(tensors)
+        self._formatter, self._at_end = formatter, at_end
+        self._timer = None if only_at_end else SecondOrStepTimer(every_n_secs, every_n_iter)
+        self._count, self._is_due = 0, False
+
+    def begin(self) -> None:
+        """The tensors may be named."""
+        if self._timer is not None:
+            self._timer.reset()
+        self._count = 0
+        graph = tf.get_default_graph()
+        self._fetched = {tag: graph.as_graph_element(tensor) for tag, tensor in self._tensors.items()}
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
+        """The tensors, where their values will be logged."""
+        self._is_due = self._timer is not None and self._timer.should_trigger_for_step(self._count)
+        return SessionRunArgs(self._fetched) if self._is_due else None
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Logs them."""
+        if self._is_due:
+            self._log(run_values.results)
+        self._count += 1
+
+    def end(self, session: Any) -> None:
+        """Logs them once more, if they are wanted at the end."""
+        if self._at_end and watching.computes_steps():
+            self._log(session.run(self._fetched))
+
+    def _log(self, values: Any) -> None:
+        before = np.get_printoptions()
+        np.set_printoptions(suppress=True)
+        seconds = None if self._timer is None else self._timer.update_last_triggered_step(self._count)[0]
+        if self._formatter:
+            tf.logging.info(self._formatter(values))
+        else:
+            shown = ", ".join(f"{tag} = {values[tag]}" for tag in self._order)
+            tf.logging.info(
+                "%s (%.3f sec)" if seconds is not None else "%s", *([shown] if seconds is None else [shown, seconds])
+            )
+        np.set_printoptions(**before)
+
+
+class StopAtStepHook(SessionRunHook):
+    """Ends the loop at a global step, or so many steps after it began.  Raises ValueError for both and for none."""
+
+    def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
+        if num_steps is None and last_step is None:
+            raise ValueError("One of num_steps or last_step must be specified.")
+        if num_steps is not None and last_step is not None:
+            raise ValueError("Only one of num_steps or last_step can be specified.")
+        self._num_steps, self._last_step = num_steps, last_step
+
+    def begin(self) -> None:
+        """Raises RuntimeError where there is no global step."""
+        self._step = step_reader("StopAtStepHook")
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Counts from the step that the session begins with."""
+        if self._last_step is None:
+            assert self._num_steps is not None
+            self._last_step = read_step(session, self._step) + self._num_steps
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """The global step."""
+        return SessionRunArgs(self._step)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Asks for the end; what was read may be from before the step's own update, so that it is read once more."""
+        assert self._last_step is not None
+        if run_values.results + 1 >= self._last_step and read_step(run_context.session, self._step) >= self._last_step:
+            run_context.request_stop()
+
+
+class StepCounterHook(SessionRunHook):
+    """Logs how many global steps a second there are, and writes it as a summary.  Raises ValueError for both and for none."""
+
+    def __init__(
+        self,
+        every_n_steps: int | None = 100,
+        every_n_secs: float | None = None,
+        output_dir: Any = None,
+        summary_writer: Any = None,
+    ) -> None:
+        if (every_n_steps is None) == (every_n_secs is None):
+            raise ValueError("exactly one of every_n_steps and every_n_secs should be provided.")
+        self._timer = SecondOrStepTimer(every_n_secs, every_n_steps)
+        self._summary_writer, self._output_dir = summary_writer, output_dir
+        self._last_seen: int | None = None
+        self._steps_per_run = 1
+
+    def begin(self) -> None:
+        """Raises RuntimeError where there is no global step."""
+        if self._summary_writer is None and self._output_dir:
+            self._summary_writer = tf.summary.FileWriterCache.get(self._output_dir)
+        self._step = step_reader("StepCounterHook")
+        self._tag = f"{tf.train.get_global_step().op.name}/sec"
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """The global step."""
+        return SessionRunArgs(self._step)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Logs the rate, if that is due."""
+        seen = run_values.results
+        if self._timer.should_trigger_for_step(seen + self._steps_per_run):
+            step = read_step(run_context.session, self._step)
+            if self._timer.should_trigger_for_step(step):
+                seconds, passed = self._timer.update_last_triggered_step(step)
+                if seconds is not None and passed is not None:
+                    self._log(passed / seconds, step)
+        if seen == self._last_seen:
+            tf.logging.log_first_n(
+                tf.logging.WARN,
+                "It seems that global step (tf.train.get_global_step) has not been increased. Current value (could be stable): "
+                "%s vs previous value: %s. You could increase the global step by passing tf.train.get_global_step() to "
+                "Optimizer.apply_gradients or Optimizer.minimize.",
+                5,
+                seen,
+                self._last_seen,
+            )
+        self._last_seen = seen
+
+    def _log(self, rate: float, step: int) -> None:
+        if self._summary_writer is not None:
+            summary = message_class("Summary")()
+            summary.value.add(tag=self._tag, simple_value=rate)
+            self._summary_writer.add_summary(summary, step)
+        tf.logging.info("%s: %g", self._tag, rate)
+
+
+class GlobalStepWaiterHook(SessionRunHook):
+    """Holds the first step back till another task has come to a global step."""
+
+    def __init__(self, wait_until_step: int) -> None:
+        self._wait_until_step = wait_until_step
+        self._is_over = False
+
+    def begin(self) -> None:
+        """Raises RuntimeError where there is no global step."""
+        self._is_over = False
+        self._step = step_reader("_GlobalStepWaiterHook")
+
+    def before_run(self, run_context: SessionRunContext) -> None:
+        """Waits; where no other task is there that could count, it says so and goes on."""
+        if self._is_over or self._wait_until_step <= 0 or not watching.computes_steps():
+            self._is_over = True
+            return
+        from placesim.tf1.training.servers import is_alone, tell
+
+        tf.logging.info("Waiting for global step %d before starting training.", self._wait_until_step)
+        last_logged = 0
+        while (step := read_step(run_context.session, self._step)) < self._wait_until_step:
+            if is_alone(run_context.session.sess_str.decode()):
+                tell(f"no other task counts up to global step {self._wait_until_step}, so that this one does not wait for it")
+                break
+            if step - last_logged > 1000:
+                tf.logging.info(
+                    "Waiting for global step %d before starting training. Current step is %d.", self._wait_until_step, step
+                )
+                last_logged = step
+            time.sleep(0.5)
+        self._is_over = True

@@ -1,0 +1,403 @@
+"""`tf.train.Supervisor`: prepares a graph for training, makes its session, and saves and summarizes from threads of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1.graph_keys import GraphKeys
+from placesim.tf1.session import watching
+from placesim.tf1.training import initializing
+from placesim.tf1.training.own_steps import read_step
+from placesim.tf1.training.queue_runners import Coordinator, LooperThread, QueueRunner
+from placesim.tf1.training.session_manager import SessionManager
+
+_REFERENCES = ("Variable", "VariableV2")
+_START, _STOP, _CHECKPOINT = 1, 2, 3
+"""What a SessionLog tells of."""
+
+
+class Supervisor:
+    """Training of one graph, by one process or as one of several.
+
+    Raises RuntimeError for what contradicts itself, ValueError for variables of a worker's graph that are on no device.
+    """
+
+    __module__ = "tensorflow.python.training.supervisor"
+    USE_DEFAULT: Any = 0
+
+    def __init__(
+        self,
+        graph: Any = None,
+        ready_op: Any = USE_DEFAULT,
+        ready_for_local_init_op: Any = USE_DEFAULT,
+        is_chief: bool = True,
+        init_op: Any = USE_DEFAULT,
+        init_feed_dict: Any = None,
+        local_init_op: Any = USE_DEFAULT,
+        logdir: Any = None,
+        summary_op: Any = USE_DEFAULT,
+        saver: Any = USE_DEFAULT,
+        global_step: Any = USE_DEFAULT,
+        save_summaries_secs: float = 120,
+        save_model_secs: float = 600,
+        recovery_wait_secs: float = 30,
+        stop_grace_secs: float = 120,
+        checkpoint_basename: str = "model.ckpt",
+        session_manager: SessionManager | None = None,
+        summary_writer: Any = USE_DEFAULT,
+        init_fn: Callable[[Any], Any] | None = None,
+        local_init_run_options: Any = None,
+    ) -> None:
+        self._graph = tf.get_default_graph() if graph is None else graph
+        self._is_chief = is_chief
+        self._coord = Coordinator()
+        self._recovery_wait_secs, self._stop_grace_secs = recovery_wait_secs, stop_grace_secs
+        self._init_fn, self._init_feed_dict, self._local_init_run_options = init_fn, init_feed_dict, local_init_run_options
+        self._save_model_secs, self._save_summaries_secs = save_model_secs, save_summaries_secs
+        self._started_threads: list[Any] = []
+        with self._graph.as_default():
+            self._ready_op = self._given(ready_op, GraphKeys.READY_OP, tf.report_uninitialized_variables)
+            self._ready_for_local_init_op = self._given(ready_for_local_init_op, GraphKeys.READY_FOR_LOCAL_INIT_OP, None)
+            self._init_op = self._given(init_op, GraphKeys.INIT_OP, tf.global_variables_initializer)
+            self._local_init_op = self._given(local_init_op, GraphKeys.LOCAL_INIT_OP, _local_init_op)
+            self._saver = self._given(saver, GraphKeys.SAVERS, lambda: tf.train.Saver() if tf.global_variables() else None)
+            self._summary_op = self._given(summary_op, GraphKeys.SUMMARY_OP, tf.summary.merge_all)
+            self._global_step = self._given(global_step, GraphKeys.GLOBAL_STEP, lambda: _step_of(self._graph))
+            self._logdir = logdir
+            self._save_path = os.path.join(logdir, checkpoint_basename) if logdir else None
+            if not is_chief:
+                self._save_path = None
+                self._summary_writer: Any = None
+                self._check_devices()
+            elif summary_writer is self.USE_DEFAULT:
+                self._summary_writer = tf.summary.FileWriter(logdir) if logdir else None
+            else:
+                self._summary_writer = summary_writer
+            self._graph_added = False
+        self._session_manager = session_manager or self._new_manager()
+        self._session_manager.initializes_here(self._init_op)
+        self._graph.finalize()
+
+    def _given(self, value: Any, collection: str, make: Callable[[], Any] | None) -> Any:
+        """What was given, else what the collection holds, else a new one that is put there; None means none."""
+        if value is not self.USE_DEFAULT:
+            return value
+        found = self._graph.get_collection(collection)
+        if found:
+            return found[0]
+        made = make() if make is not None else None
+        if made is not None and collection != GraphKeys.GLOBAL_STEP:
+            self._graph.add_to_collection(collection, made)
+        return made
+
+    def _check_devices(self) -> None:
+        """The variables of several processes are on devices that the graph names."""
+        for op in self._graph.get_operations():
+            if op.type in _REFERENCES and not op.device:
+                raise ValueError(f"When using replicas, all Variables must have their device set: {op}")
+
+    def _new_manager(self) -> SessionManager:
+        return SessionManager(
+            local_init_op=self._local_init_op,
+            ready_op=self._ready_op,
+            ready_for_local_init_op=self._ready_for_local_init_op,
+            graph=self._graph,
+            recovery_wait_secs=self._recovery_wait_secs,
+            local_init_run_options=self._local_init_run_options,
+        )
+
+    # --- what it knows
+
+    @property
+    def is_chief(self) -> bool:
+        return self._is_chief
+
+    @property
+    def session_manager(self) -> SessionManager:
+        return self._session_manager
+
+    @property
+    def coord(self) -> Coordinator:
+        return self._coord
+
+    @property
+    def init_op(self) -> Any:
+        return self._init_op
+
+    @property
+    def init_feed_dict(self) -> Any:
+        return self._init_feed_dict
+
+    @property
+    def ready_op(self) -> Any:
+        return self._ready_op
+
+    @property
+    def ready_for_local_init_op(self) -> Any:
+        return self._ready_for_local_init_op
+
+    @property
+    def summary_writer(self) -> Any:
+        return self._summary_writer
+
+    @property
+    def summary_op(self) -> Any:
+        return self._summary_op
+
+    @property
+    def save_summaries_secs(self) -> float:
+        return self._save_summaries_secs
+
+    @property
+    def global_step(self) -> Any:
+        return self._global_step
+
+    @property
+    def saver(self) -> Any:
+        return self._saver
+
+    @property
+    def save_model_secs(self) -> float:
+        return self._save_model_secs
+
+    @property
+    def save_path(self) -> Any:
+        return self._save_path
+
+    # --- sessions
+
+    @contextlib.contextmanager
+    def managed_session(
+        self,
+        master: str = "",
+        config: Any = None,
+        start_standard_services: bool = True,
+        close_summary_writer: bool = True,
+    ) -> Iterator[Any]:
+        """A session inside a `with` block, at whose end all threads are stopped; what they raised is raised."""
+        try:
+            yield self.prepare_or_wait_for_session(master, config=config, start_standard_services=start_standard_services)
+        except Exception as error:
+            self.request_stop(error)
+        finally:
+            try:
+                # a thread may still be waiting for something that only comes when another one ends
+                self.stop(close_summary_writer=close_summary_writer)
+            finally:
+                with contextlib.suppress(Exception):
+                    self._session.close()
+
+    def prepare_or_wait_for_session(
+        self,
+        master: str = "",
+        config: Any = None,
+        wait_for_checkpoint: bool = False,
+        max_wait_secs: float = 7200,
+        start_standard_services: bool = True,
+    ) -> Any:
+        """A session whose model is ready: the chief makes it so, the others wait for that."""
+        self._coord.clear_stop()
+        if self._summary_writer:
+            self._summary_writer.reopen()
+        if self._is_chief:
+            session = self._session_manager.prepare_session(
+                master,
+                init_op=self._init_op,
+                saver=self._saver,
+                checkpoint_dir=self._logdir,
+                wait_for_checkpoint=wait_for_checkpoint,
+                max_wait_secs=max_wait_secs,
+                config=config,
+                init_feed_dict=self._init_feed_dict,
+                init_fn=self._init_fn,
+            )
+            self._write_graph()
+            if start_standard_services:
+                tf.logging.info("Starting standard services.")
+                self.start_standard_services(session)
+        else:
+            session = self._session_manager.wait_for_session(master, config=config, max_wait_secs=max_wait_secs)
+        self._session = session
+        if start_standard_services:
+            tf.logging.info("Starting queue runners.")
+            self.start_queue_runners(session)
+        return session
+
+    _session: Any = None
+
+    def _write_graph(self) -> None:
+        if self._logdir:
+            tf.train.write_graph(self._graph.as_graph_def(add_shapes=True), self._logdir, "graph.pbtxt")
+        if self._summary_writer and not self._graph_added:
+            self._summary_writer.add_graph(self._graph)
+            described = message_class("MetaGraphDef")()
+            saver_def = self._saver.saver_def if self._saver else None
+            described.CopyFrom(
+                tf.train.export_meta_graph(
+                    graph=self._graph, graph_def=self._graph.as_graph_def(add_shapes=True), saver_def=saver_def
+                )
+            )
+            self._summary_writer.add_meta_graph(described)
+            self._graph_added = True
+
+    def start_standard_services(self, sess: Any) -> list[Any] | None:
+        """The threads that save and summarize.  Raises RuntimeError for who is not the chief."""
+        if not self._is_chief:
+            raise RuntimeError(
+                "Only chief supervisor can start standard services. Because only chief supervisors can write events."
+            )
+        if not self._logdir:
+            tf.logging.warning("Standard services need a 'logdir' passed to the SessionManager")
+            return None
+        if not watching.computes_steps():
+            return []
+        if self._global_step is not None and self._summary_writer:
+            self._log_session(_START, read_step(sess, self._global_step))
+        found: list[LooperThread] = []
+        if self._save_summaries_secs and self._summary_writer:
+            if self._summary_op is not None:
+                found.append(_Repeated(self, self._save_summaries_secs, lambda: self._write_summary(sess)))
+            if self._global_step is not None:
+                found.append(_StepCounter(self, sess, self._save_summaries_secs))
+        if self.saver and self._save_model_secs:
+            found.append(_Repeated(self, self._save_model_secs, lambda: self._save(sess)))
+        for thread in found:
+            thread.start()
+        self._started_threads.extend(found)
+        return found
+
+    def start_queue_runners(self, sess: Any, queue_runners: Sequence[QueueRunner] | None = None) -> list[Any]:
+        """The threads of the graph's queues, or of those given."""
+        runners = self._graph.get_collection(GraphKeys.QUEUE_RUNNERS) if queue_runners is None else queue_runners
+        found = [thread for runner in runners for thread in runner.create_threads(sess, self._coord, daemon=True, start=True)]
+        self._started_threads.extend(found)
+        return found
+
+    # --- what its threads do
+
+    def _log_session(self, status: int, step: int | None, **more: Any) -> None:
+        self._summary_writer.add_session_log(message_class("SessionLog")(status=status, **more), step)
+
+    def _write_summary(self, session: Any) -> None:
+        if self._global_step is None:
+            summary, step = session.run(self._summary_op), None
+        else:
+            summary, step = session.run([self._summary_op, self._global_step])
+        if self._summary_writer:
+            tf.logging.info("Recording summary at step %s.", step)
+            self._summary_writer.add_summary(summary, step)
+
+    def _save(self, session: Any) -> None:
+        tf.logging.info("Saving checkpoint to path %s", self._save_path)
+        with watching.untold():
+            self._saver.save(session, self._save_path, global_step=self._global_step)
+        if self._summary_writer and self._global_step is not None:
+            self._log_session(_CHECKPOINT, read_step(session, self._global_step), checkpoint_path=self._save_path)
+
+    # --- the end
+
+    def loop(self, timer_interval_secs: float | None, target: Any, args: Any = None, kwargs: Any = None) -> Any:
+        """A thread that calls a function every so many seconds, None: again and again."""
+        found = LooperThread(self._coord, timer_interval_secs, target=target, args=args, kwargs=kwargs)
+        found.start()
+        return found
+
+    def stop(self, threads: Any = None, close_summary_writer: bool = True, ignore_live_threads: bool = False) -> None:
+        """Ends all threads; what they raised is raised."""
+        self._coord.request_stop()
+        try:
+            self._coord.join(threads, stop_grace_period_secs=self._stop_grace_secs, ignore_live_threads=ignore_live_threads)
+        finally:
+            if close_summary_writer and self._summary_writer:
+                self._log_session(_STOP, None)
+                self._summary_writer.close()
+                self._graph_added = False
+
+    def request_stop(self, ex: Any = None) -> None:
+        """Asks all threads to end."""
+        self._coord.request_stop(ex=ex)
+
+    def should_stop(self) -> bool:
+        """Whether an end was asked for."""
+        return self._coord.should_stop()
+
+    def stop_on_exception(self) -> Any:
+        """A `with` block in which what is raised asks for an end."""
+        return self._coord.stop_on_exception()
+
+    def wait_for_stop(self) -> None:
+        """Waits till an end is asked for."""
+        self._coord.wait_for_stop()
+
+    def summary_computed(self, sess: Any, summary: Any, global_step: int | None = None) -> None:
+        """Writes a summary.  Raises TypeError for what is none, RuntimeError where there is no writer."""
+        if not self._summary_writer:
+            raise RuntimeError("Writing a summary requires a summary writer.")
+        if global_step is None and self.global_step is not None:
+            global_step = read_step(sess, self.global_step)
+        self._summary_writer.add_summary(summary, global_step)
+
+    # their names of before
+    PrepareSession = prepare_or_wait_for_session
+    StartQueueRunners = start_queue_runners
+    StartStandardServices = start_standard_services
+    Stop = stop
+    RequestStop = request_stop
+    Loop = loop
+    ShouldStop = should_stop
+    StopOnException = stop_on_exception
+    WaitForStop = wait_for_stop
+    SummaryComputed = summary_computed
+
+
+class _Repeated(LooperThread):
+    """Does something every so many seconds, at once for the first time."""
+
+    def __init__(self, supervisor: Supervisor, seconds: float, act: Callable[[], None]) -> None:
+        super().__init__(supervisor.coord, seconds)
+        self._act = act
+
+    def run_loop(self) -> None:
+        """Does it."""
+        self._act()
+
+
+class _StepCounter(LooperThread):
+    """Tells how many global steps a second there are."""
+
+    def __init__(self, supervisor: Supervisor, session: Any, seconds: float) -> None:
+        super().__init__(supervisor.coord, seconds)
+        self._supervisor, self._session = supervisor, session
+        self._tag = f"{supervisor.global_step.op.name}/sec"
+
+    def start_loop(self) -> None:
+        """From where it counts."""
+        self._time = time.time()
+        self._step = read_step(self._session, self._supervisor.global_step)
+
+    def run_loop(self) -> None:
+        """Logs the rate, and writes it as a summary."""
+        step = read_step(self._session, self._supervisor.global_step)
+        now = time.time()
+        passed, seconds = step - self._step, now - self._time
+        self._step, self._time = step, now
+        rate = passed / seconds if seconds else float("inf")
+        if self._supervisor.summary_writer:
+            summary = message_class("Summary")()
+            summary.value.add(tag=self._tag, simple_value=rate)
+            self._supervisor.summary_writer.add_summary(summary, step)
+        tf.logging.info("%s: %g", self._tag, rate)
+
+
+def _local_init_op() -> Any:
+    return tf.group(tf.local_variables_initializer(), initializing.tables_initializer())
+
+
+def _step_of(graph: Any) -> Any:
+    return tf.train.get_global_step(graph)

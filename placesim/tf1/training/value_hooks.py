@@ -1,0 +1,85 @@
+"""Hooks about values: a loss that is no number, what is fed to every step, and what the end is to be known by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import placesim.tf1 as tf
+from placesim.tf1.session import watching
+from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+
+
+class NanLossDuringTrainingError(RuntimeError):
+    """A loss is no number."""
+
+    __module__ = "tensorflow.python.training.basic_session_run_hooks"
+
+    def __str__(self) -> str:
+        return "NaN loss during training."
+
+
+class NanTensorHook(SessionRunHook):
+    """Ends training once a loss is no number: by NanLossDuringTrainingError, or quietly."""
+
+    def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:
+        self._loss, self._raises = loss_tensor, fail_on_nan_loss
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """The loss."""
+        return SessionRunArgs(self._loss)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Raises, or asks for the end."""
+        if not np.isnan(run_values.results):
+            return
+        if self._raises:
+            tf.logging.error("Model diverged with loss = NaN.")
+            raise NanLossDuringTrainingError
+        tf.logging.warning("Model diverged with loss = NaN.")
+        run_context.request_stop()
+
+
+class FinalOpsHook(SessionRunHook):
+    """Fetches something at the end of the session."""
+
+    def __init__(self, final_ops: Any, final_ops_feed_dict: Any = None) -> None:
+        self._final_ops, self._feeds = final_ops, final_ops_feed_dict
+        self._values: Any = None
+
+    @property
+    def final_ops_values(self) -> Any:
+        """What they came to; None before the end."""
+        return self._values
+
+    def end(self, session: Any) -> None:
+        """Runs them."""
+        if self._final_ops is None or not watching.computes_steps():
+            return
+        try:
+            self._values = session.run(self._final_ops, feed_dict=self._feeds)
+        except (tf.errors.OutOfRangeError, StopIteration) as error:
+            tf.logging.warning(
+                "An OutOfRangeError or StopIteration exception is raised by the code in FinalOpsHook. This typically means "
+                "the Ops running by the FinalOpsHook have a dependency back to some input source, which should not happen. "
+                "For example, for metrics in tf.estimator.Estimator, all metrics functions return two Ops: `value_op` and "
+                "`update_op`. Estimator.evaluate calls the `update_op` for each batch of the data in input source and, once "
+                "it is exhausted, it call the `value_op` to get the metric values. The `value_op` here should have dependency "
+                "back to variables reading only, rather than reading another batch from input. Otherwise, the `value_op`, "
+                "executed by `FinalOpsHook`, triggers another data reading, which ends OutOfRangeError/StopIteration. Please "
+                "fix that."
+            )
+            raise error
+
+
+class FeedFnHook(SessionRunHook):
+    """Feeds every step with what a function gives."""
+
+    def __init__(self, feed_fn: Callable[[], Any]) -> None:
+        self.feed_fn = feed_fn
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """The feeds."""
+        return SessionRunArgs(fetches=None, feed_dict=self.feed_fn())
