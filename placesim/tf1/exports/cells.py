@@ -29,5 +29,25 @@ ROWS = {
         "InputProjectionWrapper OutputProjectionWrapper EmbeddingWrapper HighwayWrapper AttentionCellWrapper",
     ),
     "rnn.block_cells": _under("contrib.rnn", "LSTMBlockCell GRUBlockCellV2 GRUBlockCell=GRUBlockCellV2 LSTMBlockFusedCell"),
+    "rnn.legacy_seq2seq": _under(
+        "contrib.legacy_seq2seq",
+        "rnn_decoder basic_rnn_seq2seq tied_rnn_seq2seq embedding_rnn_decoder embedding_rnn_seq2seq embedding_tied_rnn_seq2seq",
+    ),
+    "rnn.legacy_attention": _under(
+        "contrib.legacy_seq2seq", "attention_decoder embedding_attention_decoder embedding_attention_seq2seq"
+    ),
+    "rnn.legacy_losses": _under("contrib.legacy_seq2seq", "sequence_loss_by_example sequence_loss model_with_buckets"),
+    "rnn.decoding": _under(
+        "contrib.seq2seq", "Decoder BasicDecoder BasicDecoderOutput dynamic_decode sequence_loss tile_batch"
+    ),
+    "rnn.helpers": _under(
+        "contrib.seq2seq",
+        "Helper CustomHelper TrainingHelper ScheduledEmbeddingTrainingHelper GreedyEmbeddingHelper SampleEmbeddingHelper "
+        "InferenceHelper",
+    ),
+    "rnn.attention": _under(
+        "contrib.seq2seq",
+        "AttentionMechanism BahdanauAttention LuongAttention AttentionWrapper AttentionWrapperState hardmax",
+    ),
     "rnn.stacking": _under("contrib.rnn", "stack_bidirectional_rnn stack_bidirectional_dynamic_rnn"),
 }
