@@ -162,7 +162,7 @@ def dynamic_decode(
         loop = _Loop(decoder, impute_finished)
         zeros = loop.zeros() if impute_finished else None
         if maximum_iterations is not None:
-            finished = tf.logical_or(finished, 0 >= maximum_iterations)
+            finished = tf.logical_or(finished, tf.greater_equal(0, maximum_iterations))
         lengths = tf.zeros_like(finished, dtype=tf.int32)
         _, arrays, state, _, _, lengths = tf.while_loop(
             lambda time, arrays, state, inputs, finished, lengths: tf.logical_not(tf.reduce_all(finished)),
