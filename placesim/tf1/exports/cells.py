@@ -40,7 +40,7 @@ ROWS = {
     "rnn.decoding": _under(
         "contrib.seq2seq", "Decoder BasicDecoder BasicDecoderOutput dynamic_decode sequence_loss tile_batch"
     ),
-    "rnn.helpers": _under(
+    "rnn.decoder_inputs": _under(
         "contrib.seq2seq",
         "Helper CustomHelper TrainingHelper ScheduledEmbeddingTrainingHelper GreedyEmbeddingHelper SampleEmbeddingHelper "
         "InferenceHelper",
