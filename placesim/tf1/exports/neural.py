@@ -10,7 +10,8 @@ ROWS = {
     ),
     "nn.normalization": (
         "nn.l2_normalize math.l2_normalize linalg.l2_normalize nn.moments nn.weighted_moments nn.sufficient_statistics "
-        "nn.normalize_moments nn.batch_normalization nn.batch_norm_with_global_normalization nn.fused_batch_norm nn.dropout"
+        "nn.normalize_moments nn.batch_normalization nn.batch_norm_with_global_normalization nn.fused_batch_norm nn.dropout "
+        "nn.experimental.general_dropout nn.experimental.stateless_dropout"
     ),
     "nn.losses": (
         "nn.softmax_cross_entropy_with_logits nn.softmax_cross_entropy_with_logits_v2 "
@@ -35,5 +36,7 @@ ROWS = {
         "random.all_candidate_sampler nn.compute_accidental_hits"
     ),
     "nn.sampled_losses": "nn.nce_loss nn.sampled_softmax_loss",
-    "nn.ctc": "nn.ctc_loss nn.ctc_greedy_decoder nn.ctc_beam_search_decoder nn.ctc_beam_search_decoder_v2",
+    "nn.transposed": "nn.conv_transpose",
+    "nn.approximate_top_k": "nn.approx_max_k nn.approx_min_k",
+    "nn.ctc": "nn.ctc_loss nn.ctc_loss_v2 nn.collapse_repeated nn.ctc_greedy_decoder nn.ctc_beam_search_decoder nn.ctc_beam_search_decoder_v2",
 }
