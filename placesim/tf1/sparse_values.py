@@ -76,6 +76,8 @@ class IndexedSlices:
 class SparseTensor:
     """Elements `values` at `indices` of a tensor of shape `dense_shape`."""
 
+    __module__ = "tensorflow.python.framework.sparse_tensor"  # as it is printed
+
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
         self._told_shape: TensorShape | None = None
         with get_default_graph().name_scope("SparseTensor"):
@@ -160,6 +162,8 @@ class SparseTensor:
 
     def __str__(self) -> str:
         return f"SparseTensor(indices={self._indices}, values={self._values}, dense_shape={self._dense_shape})"
+
+    __repr__ = __str__
 
 
 def _dense_slices(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
