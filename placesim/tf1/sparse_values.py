@@ -78,6 +78,8 @@ class IndexedSlices:
 class SparseTensor:
     """Elements `values` at `indices` of a tensor of shape `dense_shape`."""
 
+    __module__ = "tensorflow.python.framework.sparse_tensor"  # as it is printed
+
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
         self._told_shape: TensorShape | None = None
         with get_default_graph().name_scope("SparseTensor"):
