@@ -237,9 +237,7 @@ def _dropout(x: Any, rate: Any, noise_shape: Any, sampler: Callable[..., Any]) -
             raise ValueError(f"`rate` must be a scalar tensor.Received: {rate}")
         if rate.dtype != dtype:
             if not rate.dtype.is_compatible_with(dtype):
-                raise ValueError(
-                    f"`x.dtype` must be same as `rate.dtype`. Received: x_dtype={dtype}, rate_dtype={rate.dtype}"
-                )
+                raise ValueError(f"`x.dtype` must be same as `rate.dtype`. Received: x_dtype={dtype}, rate_dtype={rate.dtype}")
             rate = tf.cast(rate, dtype, name="rate")
         one = constant(1, dtype=dtype)
         scaled = gen("RealDiv")(x, gen("Sub")(one, rate))
