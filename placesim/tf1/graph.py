@@ -25,6 +25,8 @@ class Graph:
     """A graph under construction.  `builder` holds its nodes and scopes, `shapes` their static shapes."""
 
     building_function = False
+    is_turn = False
+    """Whether this is the body of a loop of version 2 control flow."""
     control_flow_is_version_2 = False
     """Whether control flow calls functions here even where the script has not asked for it."""
     __module__ = "tensorflow.python.framework.ops"  # as messages name it

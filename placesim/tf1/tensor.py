@@ -128,7 +128,12 @@ class Tensor:
 
     def _no_python(self, kind: str, message: str) -> Exception:
         from placesim.tf1.errors import OperatorNotAllowedInGraphError
+        from placesim.tf1.graph import get_default_graph
 
+        if getattr(get_default_graph(), "reads_python", False):
+            from placesim.tf1.missing import not_there
+
+            raise not_there(f"function with Python's {kind} of a tensor (AutoGraph)", "tf.cond and tf.while_loop do it")
         advice = (
             "You can attempt the following resolutions to the problem: If you are running in Graph mode, use Eager "
             "execution mode or decorate this function with @tf.function. If you are using AutoGraph, you can try "

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import DType, parse_dtype
+from placesim.formats.tensorflow.function_def import REST
+from placesim.formats.tensorflow.node_def import read_rest
 from placesim.graph.graph import Function, NodeDef
 from placesim.ops.attributes import FunctionName, Placeholder, Shape, TensorValue
 from placesim.ops.registry import load_registry
@@ -234,7 +236,9 @@ def _compare_library(place: str, wanted: list[Record], found: list[Function], fu
         _same(f"{where}: number of nodes", len(function["node"]), len(ours.nodes))
         _same(f"{where}: ret", function["ret"], {arg.name: arg.value for arg in ours.outputs})
         _same(f"{where}: control_ret", function["control_ret"], dict(ours.control_outputs))
-        _compare_attrs(where, function["attr"], ours.attrs, functions)
+        _compare_attrs(where, function["attr"], {k: v for k, v in ours.attrs.items() if k != REST}, functions)
+        rest = read_rest("FunctionDef", ours.attrs.get(REST))
+        _same(f"{where}: is_stateful", function["is_stateful"], rest is not None and rest.signature.is_stateful)
 
 
 def _body_node(node: NodeDef) -> Iterator[Any]:
