@@ -20,7 +20,7 @@ from placesim.devices.gpu_memory import GpuProcess, LogLine
 from placesim.devices.gpu_options import DeviceOptions, GpuEnvironment
 from placesim.devices.inventory import Device, DeviceSet, TaskInventory, build_devices
 from placesim.devices.links import NO_LINKS, MachineLinks
-from placesim.errors import PlacesimError, UsageError
+from placesim.errors import GraphFileError, PlacesimError, UsageError
 from placesim.loading import Loaded, load, read_bytes
 from placesim.options import Options, OptionValues, make_options
 from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
@@ -594,3 +594,14 @@ def _runs_targets_only(file: GraphFile, step: Step) -> bool:
     from placesim.runtime.requests import resolve_fetch
 
     return bool(step.fetches) and all(resolve_fetch(file.graph, fetch, file.is_raw).tensor is None for fetch in step.fetches)
+
+
+def is_as_python_builds(file: GraphFile) -> bool:
+    """Whether no shape function refuses a node of a graph that is written as Python builds one."""
+    from placesim.runtime.shape_check import check_shapes
+
+    try:
+        check_shapes(file)
+    except GraphFileError:
+        return False
+    return True

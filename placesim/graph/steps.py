@@ -35,7 +35,7 @@ class Generated(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """A name to fetch: `x:0` or a name with an output is fetched, one without is a target.
+    """A name to fetch: `x:0` or a name with an output is fetched, one without is a target, and so is `^x`.
 
     `label` is what the result is called where that is not its name.
     """

@@ -38,6 +38,9 @@ def resolve_fetch(graph: Graph, fetch: Fetch, bare_is_target: bool = False) -> F
 
     A bare name fetches the node's first output, where it has one and `bare_is_target` is false.
     """
+    if fetch.name[:1] == "^":
+        fetch = fetch._replace(name=fetch.name[1:])
+        bare_is_target = True
     name, slot = split_tensor_name(fetch.name)
     node_id = graph.ids.get(name)
     if node_id is None:

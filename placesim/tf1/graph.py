@@ -254,14 +254,8 @@ class Graph:
                 self._control_flow_context = saved
             return
         waited = {i for controller in self.builder._controllers for i in controller.inputs}
-        ids = []
-        for item in control_inputs:
-            operation = self._control_op(item)
-            if operation.node.id not in waited:
-                waited.add(operation.node.id)
-                ids.append(operation.node.id)
-                if "_has_manual_control_dependencies" not in operation.node.attrs:
-                    operation._set_attr("_has_manual_control_dependencies", True)
+        ids = [i for i in dict.fromkeys(self._control_op(item).node.id for item in control_inputs) if i not in waited]
+        self.builder.mark_awaited(ids)
         with self.builder.control_dependencies(ids):
             yield
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import re
 import struct
@@ -51,6 +52,22 @@ def graph_difference(expected: Record, got: Record) -> str | None:
     except Difference as error:
         return str(error)
     return None
+
+
+def nodes_that_agree(expected: Record, got: Record) -> tuple[int, int]:
+    """How many of TensorFlow's nodes are there as they are, by name in the graph of the same number, and of how many."""
+    agreed = total = 0
+    ours: list[Any] = got.get("graph", [])
+    for index, wanted in enumerate(expected["graph"]):
+        found = ours[index] if index < len(ours) else {"node": [], "function": []}
+        functions = _renaming(wanted, found)
+        by_name = {node[0]: node for node in found["node"]}
+        for node in wanted["node"]:
+            total += 1
+            with contextlib.suppress(Difference, KeyError):
+                _compare_node("", node, by_name[node["name"]], functions)
+                agreed += 1
+    return agreed, total
 
 
 def _same(what: str, expected: Any, got: Any) -> None:

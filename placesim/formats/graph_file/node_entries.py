@@ -10,6 +10,7 @@ from placesim.formats.graph_file.loops import Loops, NewNode
 from placesim.formats.graph_file.node_attrs import AttrReader
 from placesim.formats.graph_file.plain_values import constant_value, dtype_value, known_shape
 from placesim.formats.graph_file.references import References
+from placesim.formats.graph_file.scope_entries import giving, is_device_text
 from placesim.formats.graph_file.scoped_names import Broken, ScopedNames, Unresolved
 from placesim.formats.graph_file.yaml_tree import Mapping, packed
 from placesim.formats.problems import WRONG, Problems, Wrong, key_position, own_position, shown, value_position
@@ -21,9 +22,9 @@ from placesim.ops.definitions import OpDef
 from placesim.ops.deprecation import check_not_removed
 
 NODE_KEYS = dict.fromkeys(
-    ("op", "name", "id", "inputs", "control_inputs", "device", "colocate_with", "attrs", "value", "dtype", "shape")
+    ("op", "name", "id", "inputs", "control_inputs", "device", "colocate_with", "attrs", "value", "dtype", "shape", "raw")
 ).keys()
-PLAIN_KEYS = NODE_KEYS - {"control_inputs", "colocate_with"}
+PLAIN_KEYS = NODE_KEYS - {"control_inputs", "colocate_with", "raw"}
 NO_ATTRS: Attrs = {}
 _TENSOR_KEYS = ("value", "dtype", "shape")
 _FIRST_OUTPUTS = tuple((0,) * n for n in range(64))
@@ -135,21 +136,27 @@ class NodeEntries:
         references, builder = self._references, self._builder
         inputs = references.inputs(entry, full, waits)
         if "control_inputs" in entry:
-            controls = (*inputs.controls, *references.nodes(entry, "control_inputs", full, waits))
-            inputs = inputs._replace(controls=controls)
+            awaited = references.nodes(entry, "control_inputs", full, waits)
+            inputs = inputs._replace(controls=(*inputs.controls, *awaited))
+            if builder.leaves_marks:
+                builder.mark_awaited(awaited)
         is_good &= "device" not in entry or self._check_device(entry)
+        device = entry.get("device", "")
         with ExitStack() as scopes:
             if "colocate_with" in entry:
                 scopes.enter_context(builder.colocate_with(references.nodes(entry, "colocate_with", full, waits)))
+            if is_device_text(device):
+                scopes.enter_context(builder.device(giving(device["text"])))
+                device = ""
             if op == "Const":
                 tensor, attrs = self._constant(entry, bool(inputs.items)) if is_good else (None, None)
                 if tensor is None or attrs is None or waits:
                     raise Broken
-                return builder.add_constant(full, tensor, attrs, inputs.controls, position, entry.get("device", "")).id
+                return builder.add_constant(full, tensor, attrs, inputs.controls, position, device).id
             attrs = self._attrs(entry, op) if is_good else None
             if attrs is None:
                 raise Broken
-            new = NewNode(op, full, inputs.items, attrs, inputs.controls, position, entry.get("device", ""))
+            new = NewNode(op, full, inputs.items, attrs, inputs.controls, position, device)
             if op in MERGES and waits and all(any(wait is item for item in new.items) for wait in waits):
                 return self._loops.add_merge(new, waits)
             if waits or any(item is WRONG for item in new.items):
@@ -175,6 +182,8 @@ class NodeEntries:
     def _check_device(self, entry: dict[Any, Any]) -> bool:
         device = entry["device"]
         try:
+            if is_device_text(device):
+                return True
             if device is None or device.__class__ is str:
                 self._builder.device_text(device)
                 return True

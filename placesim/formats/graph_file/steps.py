@@ -92,8 +92,9 @@ class StepReader:
         return tuple(found)
 
     def _fetch(self, text: str, position: int) -> tuple[Fetch, ...]:
-        names = self._names(text, position, "fetch")
-        return tuple(Fetch(name, position) for name in names)
+        target = text[:1] == "^"
+        names = self._names(text.removeprefix("^"), position, "fetch")
+        return tuple(Fetch(f"^{name}", position, name) if target else Fetch(name, position) for name in names)
 
     def _labelled(self, tree: dict[Any, Any], position: int) -> list[Fetch]:
         """`{LABEL: NAME}`: what is fetched by a name, and printed under a label."""
