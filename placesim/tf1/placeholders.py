@@ -29,6 +29,7 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
     """`tf.sparse_placeholder`: placeholders of the values, the indices and, where it is not given, the shape."""
     from placesim.tf1 import dtypes
 
+    known: TensorShape | None
     if isinstance(shape, Tensor):
         known, rank = constant_value_as_shape(shape), shape.shape[0].value if shape.shape.rank is not None else None
     else:
