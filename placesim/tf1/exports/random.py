@@ -5,7 +5,9 @@ from __future__ import annotations
 ROWS = {
     "random_stateless": (
         "random.stateless_uniform=stateless_random_uniform random.stateless_normal=stateless_random_normal "
-        "random.stateless_truncated_normal=stateless_truncated_normal"
+        "random.stateless_truncated_normal=stateless_truncated_normal random.stateless_multinomial "
+        "random.stateless_categorical random.stateless_poisson=stateless_random_poisson random.fold_in=stateless_fold_in "
+        "random.experimental.stateless_fold_in random.split=stateless_split random.experimental.stateless_split"
     ),
     "random_ops": (
         "random_normal random.normal=random_normal truncated_normal random.truncated_normal=truncated_normal random_uniform "
