@@ -67,7 +67,7 @@ def _check_norm(ord: Any, axis: Any, is_matrix: bool) -> None:
             raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}")
         if ord not in ("euclidean", "fro", 0.5, 1, 2, np.inf):
             raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 0.5, 1, 2, inf], got {ord}")
-    elif ord not in ("euclidean", 1, 2, np.inf):
+    elif ord not in ("euclidean", 1, 2, np.inf) and (isinstance(ord, str) or not np.isreal(ord) or ord <= 0):
         raise ValueError(f"'ord' must be a supported vector norm, got {ord}")
 
 

@@ -182,3 +182,53 @@ def _three(diagonals: Any) -> list[Any]:
     if size is None or above.shape.as_list()[-1] != size or below.shape.as_list()[-1] != size:
         raise NotImplementedError("tf.linalg.tridiagonal_solve of diagonals of several lengths is not there; pad them")
     return [above, middle, below]
+
+
+def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Any:
+    """A matrix of three diagonals times a matrix; the diagonals as rows of one tensor (`compact`) or as three tensors."""
+    if diagonals_format == "compact":
+        diagonals = convert_to_tensor(diagonals)
+        parts = [diagonals[..., i, :] for i in (0, 1, 2)]
+    elif diagonals_format == "sequence":
+        parts = _three(diagonals)
+    else:
+        raise NotImplementedError("tf.linalg.tridiagonal_matmul of whole matrices is not there; give their diagonals")
+    above, middle, below = (tf.expand_dims(part, -2) for part in parts)
+    return gen("TridiagonalMatMul")(above, middle, below, rhs, name=name)
+
+
+def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: str | None = None) -> Any:
+    """x of A x = rhs, by A's LU factorisation."""
+    with name_scope(name or "lu_solve"):
+        lower_upper = convert_to_tensor(lower_upper, dtype_hint=tf.float32, name="lower_upper")
+        perm = convert_to_tensor(perm, dtype_hint=tf.int32, name="perm")
+        rhs = convert_to_tensor(rhs, dtype_hint=lower_upper.dtype, name="rhs")
+        if rhs.shape.rank != 2 or perm.shape.rank != 1:
+            raise NotImplementedError("tf.linalg.lu_solve of batches is not there; solve one matrix at a time")
+        rows = tf.gather(rhs, perm, axis=-2)
+        lower = tf.linalg.set_diag(
+            gen("MatrixBandPart")(lower_upper, num_lower=-1, num_upper=0),
+            tf.ones(tf.shape(lower_upper)[:-1], dtype=lower_upper.dtype),
+        )
+        return matrix_triangular_solve(lower_upper, matrix_triangular_solve(lower, rows), lower=False)
+
+
+def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Any:
+    """The pseudo-inverse; singular values that are at most `rcond` times the largest count as 0."""
+    with name_scope(name or "pinv"):
+        a = convert_to_tensor(a, name="a")
+        if not a.dtype.is_floating:
+            raise TypeError(f"Input `a` must have `float`-like `dtype` (saw {a.dtype.name}).")
+        if rcond is None:
+            rows, columns = a.shape.as_list()[-2:]
+            if rows is None or columns is None:
+                raise NotImplementedError("tf.linalg.pinv of matrices whose sizes are not known needs rcond")
+            rcond = 10.0 * max(rows, columns) * _eps(a)
+        limit = convert_to_tensor(rcond, dtype=a.dtype, name="rcond")
+        values, left, right = svd(a, full_matrices=False, compute_uv=True)
+        cutoff = limit * tf.reduce_max(values, axis=-1)
+        kept = tf.where_v2(values > tf.expand_dims(cutoff, -1), values, np.array(np.inf, a.dtype.as_numpy_dtype))
+        found = tf.matmul(right / tf.expand_dims(kept, -2), left, adjoint_b=True)
+        if a.shape.rank is not None:
+            found.set_shape(a.shape[:-2].concatenate([a.shape[-1], a.shape[-2]]))
+        return found

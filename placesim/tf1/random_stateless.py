@@ -105,21 +105,81 @@ def _classes(logits: Any, num_samples: Any, dtype: Any, seed: Any) -> Tensor:
 
 def stateless_random_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """`tf.random.stateless_poisson`."""
-    with name_scope(name, "stateless_random_poisson", [shape, seed, lam]) as scope:
+    with name_scope(name, "stateless_random_poisson", [shape, seed, lam]):
         dims = shape_tensor(shape)
-        found: Tensor = gen("StatelessRandomPoisson")(dims, seed, lam, dtype=dtype, name=scope)
+        found: Tensor = gen("StatelessRandomPoisson")(dims, seed, lam, dtype=dtype)
         set_static_shape(found, shape)
         return found
 
 
+def stateless_random_binomial(
+    shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = dtypes.int32, name: str | None = None
+) -> Tensor:
+    """`tf.random.stateless_binomial`."""
+    with name_scope(name, "stateless_random_binomial", [shape, seed, counts, probs]):
+        dims = shape_tensor(shape)
+        chances = convert_to_tensor(probs, dtype_hint=dtypes.float32, name="probs")
+        trials = convert_to_tensor(counts, dtype_hint=chances.dtype, name="counts")
+        found: Tensor = gen("StatelessRandomBinomial")(dims, seed, trials, chances, dtype=output_dtype)
+        set_static_shape(found, shape)
+        return found
+
+
+def stateless_parameterized_truncated_normal(
+    shape: Any,
+    seed: Any,
+    means: Any = 0.0,
+    stddevs: Any = 1.0,
+    minvals: Any = -2.0,
+    maxvals: Any = 2.0,
+    name: str | None = None,
+) -> Tensor:
+    """`tf.random.stateless_parameterized_truncated_normal`."""
+    word = "stateless_parameterized_truncated_normal"
+    with name_scope(name, word, [shape, seed, means, stddevs, minvals, maxvals]):
+        dims = shape_tensor(shape)
+        given = {"means": means, "stddevs": stddevs, "minvals": minvals, "maxvals": maxvals}
+        parts = [convert_to_tensor(value, dtype_hint=dtypes.float32, name=name) for name, value in given.items()]
+        found: Tensor = gen("StatelessParameterizedTruncatedNormal")(dims, seed, *parts)
+        set_static_shape(found, shape)
+        return found
+
+
+def stateless_random_gamma(
+    shape: Any, seed: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, name: str | None = None
+) -> Any:
+    """`tf.random.stateless_gamma`."""
+    import numpy as np
+
+    from placesim.tf1.array import shape as shape_of
+
+    with name_scope(name, "stateless_random_gamma", [shape, seed, alpha, beta]):
+        dims = shape_tensor(shape)
+        alpha = convert_to_tensor(alpha, dtype, name="alpha")
+        beta = convert_to_tensor(1 if beta is None else beta, dtype, name="beta")
+        both = gen("BroadcastArgs")(shape_of(alpha), shape_of(beta))
+        alpha = gen("BroadcastTo")(alpha, both)
+        drawn = gen("StatelessRandomGammaV3")(dims, *_key_counter(seed), alpha)
+        least = np.finfo(alpha.dtype.as_numpy_dtype).tiny
+        found = gen("Maximum")(least, drawn / beta)
+        set_static_shape(found, shape)
+        return found
+
+
+def stateless_shuffle(value: Any, seed: Any, alg: str = "auto_select", name: str | None = None) -> Any:
+    """`tf.random.experimental.stateless_shuffle`: along the first dimension."""
+    with name_scope(name, "stateless_shuffle", [value, seed]):
+        key, counter, algorithm = _key_counter(seed)
+        return gen("StatelessShuffle")(value, key, counter, algorithm)
+
+
 def stateless_fold_in(seed: Any, data: Any, alg: str = "auto_select") -> Any:
     """`tf.random.fold_in`: another seed, of a seed and a number."""
-    from placesim.tf1.array import concat, reshape
-    from placesim.tf1.math import cast
+    from placesim.tf1.array import stack
 
     data = convert_to_tensor(data)
-    first = stateless_random_uniform([1], seed, None, None, data.dtype)
-    return concat([first, reshape(cast(data, data.dtype), [1])], 0)
+    first = stateless_random_uniform([], seed, None, None, data.dtype)
+    return stack([first, data])
 
 
 def stateless_split(seed: Any, num: int = 2, alg: str = "auto_select") -> Any:

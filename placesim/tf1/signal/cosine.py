@@ -96,5 +96,3 @@ def idct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = N
     """`tf.signal.idct`: along the last axis."""
     _check(type, n, axis, norm)
     return dct(input, type=_INVERSES[type], n=n, axis=axis, norm=norm, name=name)
-
-
