@@ -72,6 +72,8 @@ class IndexedSlices:
         shape = "" if self.dense_shape is None else f", dense_shape={self.dense_shape}"
         return f"IndexedSlices(indices={self.indices}, values={self.values}{shape})"
 
+    __repr__ = __str__
+
 
 class SparseTensor:
     """Elements `values` at `indices` of a tensor of shape `dense_shape`."""
