@@ -14,7 +14,8 @@ from placesim.tf1.variables.partitioned import PartitionedVariable
 from placesim.tf1.variables.resource import HandledVariable
 from placesim.tf1.variables.variable import Variable, create_variable
 
-_FLOATING = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+_FLOATING = ("float32", "float64", "float16", "bfloat16")
+"""What may be trained, in the order that TensorFlow tells them in."""
 
 
 class Optimizer:
@@ -113,6 +114,8 @@ class Optimizer:
         variables = [variable for gradient, variable in pairs if gradient is not None]
         if not variables:
             raise ValueError(f"No gradients provided for any variable: {[str(variable) for _, variable in pairs]}.")
+        for _, variable in pairs:
+            variable.op  # noqa: B018 -- what is no variable is refused before anything is made
         with tf.init_scope():
             self._create_slots(variables)
         updates = []
@@ -245,8 +248,8 @@ class Optimizer:
     def _call_if_callable(self, param: Any) -> Any:
         return param() if callable(param) and not isinstance(param, Tensor) else param
 
-    def _valid_dtypes(self) -> set[Any]:
-        return {tf.as_dtype(name) for name in _FLOATING}
+    def _valid_dtypes(self) -> list[Any]:
+        return [tf.as_dtype(name) for name in _FLOATING]
 
     def _assert_valid_dtypes(self, tensors: Iterable[Any]) -> None:
         valid = self._valid_dtypes()
