@@ -290,10 +290,7 @@ class _Walk:
             if (grad is None or grad == []) and (function is None or is_trainable(op.outputs[index])):
                 out_grads[index] = self._zeros(op, index)
         with name_scope(op.name + "_grad"):
-            if function is not None:
-                in_grads = function(op, *out_grads)
-            else:
-                in_grads = _symbolic(op, out_grads)
+            in_grads = _symbolic(op, out_grads) if function is None else function(op, *out_grads)
             in_grads = _as_list(in_grads)
             if op.type not in ("While", "StatelessWhile") and len(in_grads) != len(op.inputs):
                 raise ValueError(
