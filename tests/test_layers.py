@@ -23,7 +23,7 @@ ROOMS = {
     "tensor_fields": "wire dtypes",
     "files": "errors",
     "byte_counts": "",
-    "devices": "byte_counts errors",
+    "devices": "byte_counts errors suggestions",
     "memory": "byte_counts errors",
     "timelines": "collector errors",
     "traces": "",
@@ -78,7 +78,12 @@ ROOMS = {
 }
 """Each room and what it may import beside itself; an arrow only points up this table."""
 THIRD_PARTY = {
-    "yaml": ("formats/graph_file/yaml_tree", "formats/graph_file/entry_texts", "formats/graph_file/writer"),
+    "yaml": (
+        "formats/graph_file/yaml_tree",
+        "formats/graph_file/entry_texts",
+        "formats/graph_file/writer",
+        "formats/graph_file/short_values",
+    ),
     "click": ("cli/",),
     "rich": ("cli/", "report/terminal"),
     "numpy": (

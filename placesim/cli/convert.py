@@ -20,6 +20,27 @@ if TYPE_CHECKING:
 
 def _yaml(file: GraphFile) -> Iterator[bytes]:
     from placesim.cli.output import gathered
+    from placesim.formats.graph_file.scoped_writer import scoped_lines
+    from placesim.simulation import is_as_python_builds
+
+    written = scoped_lines(file, accepts=is_as_python_builds)
+    return _raw_yaml(file) if written is None else (piece.encode() for piece in gathered(iter(written)))
+
+
+def _short_yaml(file: GraphFile) -> Iterator[bytes]:
+    from placesim.cli.output import complain, gathered
+    from placesim.formats.graph_file.scoped_writer import scoped_lines
+    from placesim.simulation import is_as_python_builds
+
+    written = scoped_lines(file, leaves_defaults=True, accepts=is_as_python_builds)
+    if written is None:
+        complain("scopes cannot say this graph: its nodes are written as they stand\n")
+        return _raw_yaml(file)
+    return (piece.encode() for piece in gathered(iter(written)))
+
+
+def _raw_yaml(file: GraphFile) -> Iterator[bytes]:
+    from placesim.cli.output import gathered
     from placesim.formats.graph_file.writer import yaml_lines
 
     return (piece.encode() for piece in gathered(yaml_lines(file)))
@@ -58,6 +79,13 @@ FORMS = (
 @click.argument("out", metavar="[OUT]", required=False)
 @form_option(FORMS, "The form of OUT, where its ending doesn't tell; - is YAML.")
 @click.option("--placed", is_flag=True, help="Write the devices that the nodes were placed on, instead of those they ask for.")
+@click.option("--raw", "nodes", flag_value="raw", help="Write YAML's nodes as NodeDefs, as they stand in a GraphDef.")
+@click.option(
+    "--scopes",
+    "nodes",
+    flag_value="scopes",
+    help="Write YAML with scopes and variables also where attrs that equal their default get lost by it.",
+)
 @click.option(
     "--partitioned",
     type=click.Path(file_okay=False),
@@ -68,15 +96,19 @@ FORMS = (
 @machine_options
 @placement_options
 @debug_option
-def convert_command(graph: str, out: str | None, form: str | None, placed: bool, partitioned: str | None, **values: Any) -> int:
+def convert_command(
+    graph: str, out: str | None, form: str | None, placed: bool, nodes: str | None, partitioned: str | None, **values: Any
+) -> int:
     """Convert a graph between YAML, JSON and TensorFlow's GraphDef, binary or text.
 
     IN is whatever `run` takes.  OUT's ending tells its form: .yaml, .json, .pb or .pbtxt; - is standard output.  A GraphDef
-    holds nodes, functions and versions; what else IN has, and OUT has no place for, is named on standard error.
+    holds nodes, functions and versions; what else IN has, and OUT has no place for, is named on standard error.  YAML has the
+    scopes, variables and literals that make the very same nodes, and a script's lines, where there are any that do.
 
     \b
     Examples:
-      placesim convert model.pb model.yaml
+      placesim convert script.py graph.yaml
+      placesim convert model.pb model.yaml --scopes
       placesim convert graphs/towers.yaml - --format pbtxt
       placesim convert saved_model/ placed.pb --placed --gpu 2 --soft-placement
       placesim convert graphs/towers.yaml --partitioned parts/ --gpu 4
@@ -109,7 +141,8 @@ def convert_command(graph: str, out: str | None, form: str | None, placed: bool,
     if out is not None:
         from placesim.formats.graph_file.writer import with_feeds_from
 
-        content = find_form(FORMS, form).write(
+        writers = {"raw": _raw_yaml, "scopes": _short_yaml} if form == "yaml" else {}
+        content = writers.get(nodes or "", find_form(FORMS, form).write)(
             with_feeds_from(file, loaded.directory, Path() if out == "-" else Path(out).parent)
         )
     if out is not None and out != "-":

@@ -31,6 +31,29 @@ Input = TensorRef | Node | Variable | Any
 """An input of `GraphBuilder.add`: a tensor, a node's first output, a variable's value, or a literal."""
 
 
+AWAITED = "_has_manual_control_dependencies"
+"""The attr of a node that others wait for by a control scope."""
+
+
+class _NamesOver(dict[str, int]):
+    """Names in use over others, which stay as they are."""
+
+    def __init__(self, names: dict[str, int]) -> None:
+        self._names = names
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self._names
+
+    def get(self, name: str, default: Any = None) -> Any:
+        found = super().get(name)
+        return self._names.get(name, default) if found is None else found
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        if name not in self:
+            self[name] = default
+        return self.get(name)
+
+
 class _Controller(NamedTuple):
     """A control scope: what its ops wait for, and the ops made inside it."""
 
@@ -43,6 +66,8 @@ class GraphBuilder:
 
     Every method that adds a node raises GraphBuildError where TensorFlow's Python would refuse, and then adds nothing.
     `on_node` is told of each node before the device functions are asked; it may take the node out again and raise.
+    With `leaves_marks` nodes get the attrs that TensorFlow's Python keeps for itself and nothing else reads: that others wait
+    for them (`mark_awaited`), and the `debug_name` of a variable's handle.
     """
 
     def __init__(self, registry: Registry, functions: Mapping[str, Function] | None = None, file: str = "") -> None:
@@ -61,6 +86,7 @@ class GraphBuilder:
         self._class_attr: tuple[str, ...] | None = None
         self._location = 0
         self.on_node: Callable[[Node], None] | None = None
+        self.leaves_marks = False
         self._bindings: dict[tuple[Any, ...], tuple[Attrs, Signature, Attrs]] = {}
         self._interned: dict[tuple[Any, ...], Attrs] = {}
         self._empty_attrs: Attrs = {}
@@ -138,11 +164,19 @@ class GraphBuilder:
             self._controllers = ()
         else:
             ids = tuple(dict.fromkeys(node if isinstance(node, int) else node.id for node in nodes))
+            if self.leaves_marks:
+                self.mark_awaited(ids)
             self._controllers = (*saved, _Controller(ids, set()))
         try:
             yield
         finally:
             self._controllers = saved
+
+    def mark_awaited(self, nodes: Sequence[int]) -> None:
+        """Note on nodes that others wait for them by a control scope, as TensorFlow's Python does."""
+        for node in map(self.graph.nodes.__getitem__, nodes):
+            if AWAITED not in node.attrs:
+                node.attrs = self.intern(node.op, {**node.attrs, AWAITED: True})
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
@@ -225,8 +259,12 @@ class GraphBuilder:
         exact = name[:-1]
         if exact in self.graph.ids:
             raise GraphBuildError(f"Duplicate node name in graph: '{exact}'")
-        self._names_in_use.setdefault(exact.lower(), 1)
+        self.note_name(exact)
         return exact
+
+    def note_name(self, full_name: str) -> None:
+        """Count a full name as used."""
+        self._names_in_use.setdefault(full_name.lower(), 1)
 
     # --- nodes ------------------------------------------------------------------------------------------------------
 
@@ -364,9 +402,25 @@ class GraphBuilder:
             self._forget_from(added)
             raise
 
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Nodes and names made inside are taken back where GraphBuildError is raised."""
+        added, names = len(self.graph), self._names_in_use
+        self._names_in_use = layer = _NamesOver(names)
+        try:
+            yield
+        except GraphBuildError:
+            self._forget_from(added)
+            raise
+        else:
+            names.update(layer)
+        finally:
+            self._names_in_use = names
+
     def _forget_from(self, count: int) -> None:
         for node in self.graph.nodes[count:]:
             del self.graph.ids[node.name]
+            self.variables.pop(node.id, None)
         del self.graph.nodes[count:]
 
     def _definition(self, op: str) -> OpDef | Function:

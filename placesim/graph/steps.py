@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from placesim.devices.gpu_options import GpuOptions
@@ -27,15 +29,19 @@ class FromFile(NamedTuple):
 
 
 class Generated(NamedTuple):
-    """A feed made by a generator: `zeros`, `ones`, `random_normal` or `random_uniform` of a shape, with a seed."""
+    """A feed made by a generator: `zeros`, `ones`, `random_normal` or `random_uniform` of a shape, with a seed.
+
+    `figures` are `mean` and `stddev` of the one, `minval` and `maxval` of the other, as far as they were given.
+    """
 
     kind: str
     shape: tuple[int, ...]
     seed: int | None = None
+    figures: Mapping[str, float] = MappingProxyType({})
 
 
 class Fetch(NamedTuple):
-    """A name to fetch: `x:0` or a name with an output is fetched, one without is a target.
+    """A name to fetch: `x:0` or a name with an output is fetched, one without is a target, and so is `^x`.
 
     `label` is what the result is called where that is not its name.
     """
@@ -98,7 +104,8 @@ class GraphFile:
     `steps` is None where the file names none (then every sink is fetched); `each_step` are those of a script one by one, where
     what was fed to repetitions differs, for who computes them; `inventory` is None where it has no `devices`.  `is_raw`
     says that the nodes are a GraphDef's; `initial_values` are variables' values by name that came with a saved model; `rest`
-    is what else a GraphDef said (debug info, gradients of functions, fields of the future), as the bytes of one.
+    is what else a GraphDef said (debug info, gradients of functions, fields of the future), as the bytes of one; `doubts` are
+    what may not be meant, each with its place.
     """
 
     name: str
@@ -111,4 +118,8 @@ class GraphFile:
     initial_values: dict[str, Any] = field(default_factory=dict)
     is_raw: bool = False
     rest: bytes = b""
+<<<<<<< HEAD
     each_step: tuple[Step, ...] | None = None
+=======
+    doubts: tuple[str, ...] = ()
+>>>>>>> main

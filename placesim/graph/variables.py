@@ -12,7 +12,7 @@ from placesim.errors import GraphBuildError
 from placesim.graph.binding import Variable
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.constants import make_constant
-from placesim.graph.graph import Node
+from placesim.graph.graph import Node, TensorRef
 from placesim.ops.attributes import Shape
 
 DEFAULT_SEED = 87654321
@@ -22,12 +22,17 @@ _CONST_ELEMENTS = 1000
 
 
 class Initializer(NamedTuple):
-    """`zeros`, `ones`, `glorot_uniform`, `constant`, `random_uniform`, `random_normal`, `truncated_normal` or `value`."""
+    """`zeros`, `ones`, `glorot_uniform`, `constant`, `random_uniform`, `random_normal`, `truncated_normal` or `value`.
+
+    As `tf.Variable` makes its initial value: `initial_value` of what a constant is made of, `tensor` of a TensorRef.
+    """
 
     kind: str
     values: Mapping[str, Any] = {}
 
 
+VALUE_KINDS = ("value", "initial_value")
+"""Initializers that are what a constant is made of, which may say the variable's shape."""
 INITIALIZER_FIELDS = {
     "glorot_uniform": ("seed",),
     "zeros": (),
@@ -66,36 +71,48 @@ def add_variable(
 def _add_parts(
     builder: GraphBuilder, name: str, shape: Sequence[int] | None, dtype: DType, initializer: Initializer, kind: str
 ) -> Variable:
-    value: Node | None = None
-    if initializer.kind == "value":
+    value: Node | TensorRef | None = None
+    is_constant = initializer.kind == "initial_value"
+    if initializer.kind in VALUE_KINDS:
         builder.check_scope_name(name)
-        tensor = make_constant(initializer.values["value"], dtype, shape)
-        value, shape = builder.constant(tensor), tensor.array.shape
+        tensor = make_constant(initializer.values[initializer.kind], dtype, shape)
+        shape = tensor.array.shape
+        if not is_constant:
+            value = builder.constant(tensor)
     elif shape is None:
         raise GraphBuildError(f"no shape of variable '{name}': got nothing, expected 'shape' or an initial value")
+    if initializer.kind == "tensor":
+        value = initializer.values["tensor"]
     with builder.name_scope(name) as scope, ExitStack() as labelled:
-        if value is None or kind == "resource":
+        is_given = value is not None or (is_constant and kind == "ref")
+        if kind == "resource" or not is_given:
             labelled.enter_context(builder.class_attr(scope[:-1]))
-        if value is None:
+        if is_constant and kind == "ref":
+            value = builder.constant(tensor, name="initial_value")
+        elif value is None:
             with builder.device(None), builder.name_scope("Initializer"):
-                value = add_initial_value(builder, shape, dtype, initializer)
+                if is_constant:
+                    value = builder.constant(tensor, name="initial_value")
+                else:
+                    value = add_initial_value(builder, shape, dtype, initializer)
         attrs = {"dtype": dtype, "shape": Shape(tuple(shape))}
         if kind == "resource":
-            handle = builder.add("VarHandleOp", name=scope, attrs={**attrs, "shared_name": scope[:-1]})
+            debug = {"debug_name": scope} if builder.leaves_marks else {}
+            handle = builder.add("VarHandleOp", name=scope, attrs={**attrs, "shared_name": scope[:-1], **debug})
         else:
             handle = builder.add("VariableV2", name=scope, attrs=attrs)
         labelled.close()
         return (_finish_resource if kind == "resource" else _finish_ref)(builder, scope, handle, value, dtype)
 
 
-def _finish_ref(builder: GraphBuilder, scope: str, variable: Node, value: Node, dtype: DType) -> Variable:
+def _finish_ref(builder: GraphBuilder, scope: str, variable: Node, value: Node | TensorRef, dtype: DType) -> Variable:
     assign = builder.add("Assign", [variable, value], name=scope + "Assign/")
     with builder.colocate_with([variable]):
         read = builder.add("Identity", [variable], name=scope + "read/")
     return Variable(variable.id, read.id, assign.id, "ref", dtype)
 
 
-def _finish_resource(builder: GraphBuilder, scope: str, handle: Node, value: Node, dtype: DType) -> Variable:
+def _finish_resource(builder: GraphBuilder, scope: str, handle: Node, value: Node | TensorRef, dtype: DType) -> Variable:
     builder.add("VarIsInitializedOp", [handle], name=scope + "IsInitialized/VarIsInitializedOp/")
     with builder.colocate_with((), ignore_existing=True), builder.device(handle.device):
         assign = builder.add("AssignVariableOp", [handle, value], name=scope + "Assign/", attrs={"dtype": dtype})
@@ -194,8 +211,12 @@ def _add_shape(builder: GraphBuilder, shape: Sequence[int]) -> Node:
 
 
 def _seeds(values: Mapping[str, Any]) -> dict[str, int]:
+    """The attrs of a seed: a number, or the graph's and the op's as a pair."""
     seed = values.get("seed")
-    return {} if seed is None else {"seed": DEFAULT_SEED, "seed2": seed}
+    if seed is None:
+        return {}
+    graph_seed, op_seed = seed if isinstance(seed, list | tuple) else (DEFAULT_SEED, seed)
+    return {"seed": graph_seed, "seed2": op_seed}
 
 
 # --- initializers ---------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1 import dtypes
-from placesim.tf1.array import shape_of
 from placesim.tf1.constant_values import constant_value
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
@@ -115,29 +114,6 @@ def assert_integer(x: Any, message: Any = None, name: str | None = None) -> Any:
 
 def _prefix(message: Any) -> str:
     return f"{message}.  " if message else ""
-
-
-def _rank_check(word: str, fits: Callable[[int, int], bool], text: str) -> Any:
-    def call(x: Any, rank: Any, data: Any = None, summarize: Any = None, message: Any = None, name: str | None = None) -> Any:
-        with name_scope(name, word, [x, rank]):
-            x = convert_to_tensor(x, name="x")
-            rank = convert_to_tensor(rank, name="rank")
-            if data is None:
-                shape_of(x, out_type=dtypes.int32)
-            assert_type(rank, dtypes.int32)
-            wanted, known = constant_value(rank), x.shape.rank
-            if wanted is None or known is None:
-                raise NotImplementedError(f"tf.{word} of a rank that is not known while the graph is built is not there")
-            if not fits(known, int(wanted)):
-                told = f"{_prefix(message)}{x.name}.  Tensor {x.name} must have rank{text} {int(wanted)}.  "
-                raise ValueError(f"{told}Received rank {known}, shape {x.shape}")
-            return gen("NoOp")(name="static_checks_determined_all_ok")
-
-    return call
-
-
-assert_rank = _rank_check("assert_rank", lambda known, wanted: known == wanted, "")
-assert_rank_at_least = _rank_check("assert_rank_at_least", lambda known, wanted: known >= wanted, " at least")
 
 
 def assert_scalar(tensor: Any, name: str | None = None, message: Any = None) -> Any:

@@ -47,3 +47,41 @@ def extract_image_patches(
 ) -> Any:
     """`tf.extract_image_patches`."""
     return gen("ExtractImagePatches")(images, renamed("sizes", sizes, "ksizes", ksizes), strides, rates, padding, name)
+
+
+def required_space_to_batch_paddings(
+    input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
+) -> tuple[Any, Any]:
+    """`tf.required_space_to_batch_paddings`: the least paddings with which blocks fit, and the crops that take them off."""
+    from placesim.tf1 import dtypes
+    from placesim.tf1.array import stack
+    from placesim.tf1.constant_values import constant_value
+    from placesim.tf1.conversion import convert_to_tensor
+    from placesim.tf1.creation import zeros
+    from placesim.tf1.scopes import name_scope
+
+    with name_scope(name, "required_space_to_batch_paddings", [input_shape, block_shape]):
+        sizes: Any = convert_to_tensor(input_shape, dtypes.int32, name="input_shape")
+        blocks: Any = convert_to_tensor(block_shape, dtypes.int32, name="block_shape")
+        blocks.shape.assert_is_fully_defined()
+        blocks.shape.assert_has_rank(1)
+        count = blocks.shape[0].value
+        if count == 0:
+            empty = zeros([0, 2], dtypes.int32)
+            return empty, empty
+        sizes.shape.assert_is_compatible_with([count])
+        if base_paddings is not None:
+            base: Any = convert_to_tensor(base_paddings, dtypes.int32, name="base_paddings")
+            base.shape.assert_is_compatible_with([count, 2])
+        else:
+            base = zeros([count, 2], dtypes.int32)
+        known = [constant_value(tensor) for tensor in (sizes, blocks, base)]
+        if all(value is not None for value in known):
+            sizes, blocks, base = known
+        before, at_end = base[:, 0], base[:, 1]
+        whole = sizes + before + at_end
+        more = (blocks - whole % blocks) % blocks
+        after = at_end + more
+        axes = np.arange(count).tolist()
+        paddings = stack([[before[i], after[i]] for i in axes], name="paddings")
+        return paddings, stack([[0, more[i]] for i in axes], name="crops")

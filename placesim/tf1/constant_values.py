@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from placesim.tf1.tensor import Tensor
 _FOLDED = frozenset(
     {
         *("Shape", "Size", "Rank", "Range", "Fill", "Const", "Cast", "Equal", "NotEqual", "BroadcastTo", "CheckNumerics"),
-        *("Concat", "ConcatV2", "ConcatOffset", "Pack", "Unpack", "Split", "StopGradient"),
+        *("Concat", "ConcatV2", "ConcatOffset", "Pack", "Unpack", "Split", "StopGradient", "Identity"),
     }
 )
 """Ops that `constant_value` sees through."""
@@ -41,7 +42,7 @@ def _folded(tensor: Tensor, partial: bool = False) -> Any:
     inputs = tensor.op.inputs
     if op in ("Shape", "Size", "Rank"):
         return _measured(op, inputs[0].shape, tensor.dtype.as_numpy_dtype)
-    if op == "StopGradient":
+    if op in ("StopGradient", "Identity"):
         return _folded(inputs[0])
     if op == "Pack" and partial:
         return _stacked([_folded(item, partial) for item in inputs])
@@ -100,13 +101,56 @@ def _computed(tensor: Tensor, values: list[Any]) -> Any:
 
 def constant_value_as_shape(tensor: Tensor) -> TensorShape:
     """The shape that a vector spells, as far as it is known."""
-    graph_shapes = tensor.graph.shapes
     value = constant_value(tensor)
     if value is not None:
         return TensorShape([None if dim == -1 else int(dim) for dim in value])
-    graph_shapes.outputs(tensor.op.node.id)
-    found = graph_shapes.value(tensor.node_ref)
-    if found is None:
-        sizes = tensor.sizes
-        return TensorShape(None if sizes is None or not sizes or sizes[0] < 0 else [None] * sizes[0])
-    return TensorShape([None if dim < 0 else int(dim) for dim in found])
+    find = _SPELLED.get(tensor.op.type)
+    return (None if find is None else find(tensor)) or _unknown(tensor)
+
+
+def _unknown(tensor: Tensor) -> TensorShape:
+    sizes = tensor.sizes
+    return TensorShape(None if sizes is None or not sizes or sizes[0] < 0 else [None] * sizes[0])
+
+
+def _spelled_by_cast(tensor: Tensor) -> TensorShape | None:
+    return constant_value_as_shape(tensor.op.inputs[0]) if tensor.dtype.name in ("int32", "int64") else None
+
+
+def _spelled_by_pack(tensor: Tensor) -> TensorShape | None:
+    values = [constant_value(item) for item in tensor.op.inputs]
+    return TensorShape([None if value is None or value < 0 else int(value) for value in values])
+
+
+def _spelled_by_concat(tensor: Tensor) -> TensorShape | None:
+    found = TensorShape([])
+    for part in tensor.op.inputs[:-1]:
+        found = found.concatenate(constant_value_as_shape(part))
+    return found
+
+
+def _spelled_by_slice(tensor: Tensor) -> TensorShape | None:
+    """A part of a shape in steps, of which only the ends may be left out."""
+    of, *bounds = tensor.op.inputs
+    begin, end, step = (constant_value(bound) for bound in bounds)
+    attrs = tensor.graph.builder.graph.full_attrs(tensor.op.node)
+    if begin is None or end is None or step is None:
+        return None
+    if attrs["ellipsis_mask"] or attrs["new_axis_mask"] or attrs["shrink_axis_mask"]:
+        return None
+    whole = constant_value_as_shape(of)
+    if whole.rank is None:
+        return None
+    start = None if attrs["begin_mask"] == 1 else int(begin[0])
+    stop = None if attrs["end_mask"] == 1 else int(end[0])
+    return TensorShape(whole.as_list()[start : stop : int(step[0])])
+
+
+_SPELLED: dict[str, Callable[[Tensor], TensorShape | None]] = {
+    "Cast": _spelled_by_cast,
+    "Shape": lambda tensor: tensor.op.inputs[0].shape,
+    "Pack": _spelled_by_pack,
+    "ConcatV2": _spelled_by_concat,
+    "StridedSlice": _spelled_by_slice,
+}
+"""Ops whose output may spell a shape of which only some sizes are known."""

@@ -12,16 +12,17 @@ from typing import NamedTuple
 
 from placesim.ops.registry import load_registry
 from placesim.tf1.exports import table
-from placesim.tf1.missing import known_names
+from placesim.tf1.missing import all_names, contrib_names, keras_names, known_names
 
 PATH = Path(__file__).parent.parent / "manual" / "tf1-functions.md"
 _WIDTH = 120
 _HEAD = """# TensorFlow 1's functions: what scripts find, and what they do not
 
 TensorFlow {release}'s `tf.compat.v1` has {known:,} functions and classes, Keras' own left out. {there:,} of them are there, for
-scripts and for `import placesim.tf1 as tf`; {missing:,} are not. Beside them `tf.raw_ops` has all {ops:,} ops, and {beyond:,}
-names are there that are no functions of that API: element types, versions, other modules' names for what it has, and some of
-`tf.contrib`. `tf.compat.v1.NAME` is `tf.NAME`. This page is written by `make tables`.
+scripts and for `import placesim.tf1 as tf`; {missing:,} are not. Of the {keras:,} of `tf.keras` {keras_there:,} are there,
+of the {contrib:,} of `tf.contrib`, which ended with TensorFlow 1.15, {contrib_there:,}. Beside them `tf.raw_ops` has all
+{ops:,} ops, and {beyond:,} names are there that are no functions of these: element types, versions, and other modules' names
+for what they have. `tf.compat.v1.NAME` is `tf.NAME`. This page is written by `make tables`.
 
 What is not there can be imported and named; when it is called, it raises `NotImplementedError` with its name. Then build the
 graph with TensorFlow and write it with `tf.io.write_graph`: every command takes that file (`placesim manual tensorflow-files`).
@@ -49,7 +50,7 @@ class Module(NamedTuple):
 def modules() -> list[Module]:
     """Every module, by name; `tf` itself is the first."""
     found: dict[str, Module] = {}
-    for name in sorted(table().keys() | known_names()):
+    for name in sorted(table().keys() | all_names()):
         module, _, last = name.rpartition(".")
         there, missing = found.setdefault(module, Module(module, [], []))[1:]
         (there if name in table() else missing).append(last)
@@ -59,14 +60,18 @@ def modules() -> list[Module]:
 def functions_page() -> str:
     """The page: how many names there are of each module, and a section for each with these names."""
     registry = load_registry()
-    listed, known = modules(), known_names()
+    listed, known, keras, contrib = modules(), known_names(), keras_names(), contrib_names()
     head = _HEAD.format(
         release=registry.release,
         known=len(known),
         there=len(known & table().keys()),
         missing=len(known - table().keys()),
         ops=len(registry.op_names),
-        beyond=len(table().keys() - known),
+        contrib=len(contrib),
+        contrib_there=len(contrib & table().keys()),
+        keras=len(keras),
+        keras_there=len(keras & table().keys()),
+        beyond=len(table().keys() - all_names()),
         modules=len(listed),
         complete=sum(not module.missing for module in listed),
         empty=sum(not module.there for module in listed),

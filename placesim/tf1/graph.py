@@ -16,7 +16,7 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.registry import load_registry
 from placesim.runtime.graph_shapes import GraphShapes
 from placesim.tf1 import device_spec
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.tensor import Operation, Tensor, uid
 
 _PYTHON_ERRORS: dict[str, type[Exception]] = {"TypeError": TypeError, "ValueError": ValueError}
 
@@ -25,11 +25,14 @@ class Graph:
     """A graph under construction.  `builder` holds its nodes and scopes, `shapes` their static shapes."""
 
     building_function = False
+    is_turn = False
+    """Whether this is the body of a loop of version 2 control flow."""
     control_flow_is_version_2 = False
     """Whether control flow calls functions here even where the script has not asked for it."""
     __module__ = "tensorflow.python.framework.ops"  # as messages name it
 
     def __init__(self) -> None:
+        uid()
         self.builder = GraphBuilder(load_registry(), file=script_file())
         self.builder.graph.versions = {"producer": PRODUCER}
         self.builder.on_node = self._take_up
@@ -252,14 +255,8 @@ class Graph:
                 self._control_flow_context = saved
             return
         waited = {i for controller in self.builder._controllers for i in controller.inputs}
-        ids = []
-        for item in control_inputs:
-            operation = self._control_op(item)
-            if operation.node.id not in waited:
-                waited.add(operation.node.id)
-                ids.append(operation.node.id)
-                if "_has_manual_control_dependencies" not in operation.node.attrs:
-                    operation._set_attr("_has_manual_control_dependencies", True)
+        ids = [i for i in dict.fromkeys(self._control_op(item).node.id for item in control_inputs) if i not in waited]
+        self.builder.mark_awaited(ids)
         with self.builder.control_dependencies(ids):
             yield
 

@@ -4,42 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 ROOTS = ("tensorflow", "tensorflow_core")
-_SOURCES = {
-    "python.framework.ops": ("", "graph", "tensor", "conversion", "scopes", "graph_keys", "graph_elements", "framework_ops"),
-    "python.framework.dtypes": ("dtypes",),
-    "python.framework.tensor_shape": ("shapes",),
-    "python.framework.tensor_util": ("constant_values", "conversion"),
-    "python.framework.constant_op": ("conversion",),
-    "python.framework.device": ("device_spec",),
-    "python.framework.random_seed": ("randomness",),
-    "python.framework.errors": ("errors",),
-    "python.framework.errors_impl": ("errors",),
-    "python.framework.graph_util": ("graph_util",),
-    "python.framework.importer": ("importer",),
-    "python.ops.array_ops": ("array", ""),
-    "python.ops.math_ops": ("math", ""),
-    "python.ops.random_ops": ("random_ops", ""),
-    "python.ops.control_flow_ops": ("grouping", "control_flow", ""),
-    "python.ops.gradients": ("gradients", ""),
-    "python.ops.gradients_impl": ("gradients", ""),
-    "python.ops.variables": ("variables", ""),
-    "python.ops.variable_scope": ("variables", ""),
-    "python.ops.init_ops": ("initializers", ""),
-    "python.training.device_setter": ("distributed", "train"),
-    "python.training.moving_averages": ("train",),
-    "python.client.device_lib": ("session.devices",),
-    "python.client.timeline": ("session.timeline",),
-    "python.client.session": ("session", ""),
-    "python.platform.gfile": ("gfile",),
-    "python.platform.tf_logging": ("logging",),
-}
-"""A submodule of TensorFlow's own -> where its names are: modules of placesim.tf1 or of the public API ("" is `tf`)."""
 
 
 class Finder(MetaPathFinder, Loader):
@@ -60,6 +31,7 @@ class Finder(MetaPathFinder, Loader):
 
 def module_for(name: str) -> ModuleType:
     """The module that `import NAME` gives.  Raises ModuleNotFoundError."""
+    from placesim.tf1.import_sources import SOURCES
     from placesim.tf1.namespaces import Namespace, is_package
 
     path = name.partition(".")[2]
@@ -71,50 +43,91 @@ def module_for(name: str) -> ModuleType:
         from placesim.tf1.protos import GeneratedModule
 
         return GeneratedModule(name)
-    if path in ("compat", "_api", "python") or path.startswith("python."):
-        return _Internal(path) if path != "compat" else Namespace("compat")
+    if path == "compat":
+        return Namespace("compat")
+    parts = path.split(".")
+    is_internal = parts[0] in ("python", "_api") or (parts[0] == "contrib" and not is_package(path))
+    if is_internal or any(f"{known}.".startswith(f"{path}.") for known in SOURCES if path):
+        # a module's name never starts like this: it is one that `from MODULE import NAME` did not find in MODULE
+        if parts[-1].startswith("_") and parts[-1] != "_api":
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+        return _Internal(path)
     if path and not is_package(path):
         raise ModuleNotFoundError(f"No module named '{name}'", name=name)
     return Namespace(path)
 
 
-class _Internal(ModuleType):
-    """A submodule of TensorFlow's own: its names are found among those that `_SOURCES` gives, or all of the API."""
+class _NotThere(NotImplementedError, AttributeError):
+    """A name that a submodule of TensorFlow's own may have, and that is not there: `hasattr` says no."""
 
-    def __init__(self, path: str) -> None:
+
+_NotThere.__name__ = _NotThere.__qualname__ = "NotImplementedError"  # what users see of it
+
+
+class _Internal(ModuleType):
+    """A submodule of TensorFlow's own: its names are found where `import_sources` says.
+
+    It also stands for what `from MODULE import NAME` did not find: so a script can import what it never uses.
+    """
+
+    def __init__(self, path: str, bases: Any = None, body: Any = None) -> None:
         super().__init__("tensorflow." + path)
         self.__dict__["__path__"] = []
         self._path = path
 
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise _absent(self._path)
+
+    def __mro_entries__(self, bases: Any) -> NoReturn:
+        raise _absent(self._path)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        from importlib import import_module
-
-        from placesim.tf1.namespaces import find
+        from placesim.tf1.import_sources import SOURCES, sources_of
 
         below = f"{self._path}.{name}"
-        if below in _SOURCES or any(path.startswith(below + ".") for path in _SOURCES):
+        if any(f"{path}.".startswith(below + ".") for path in SOURCES):
             found: Any = import_module("tensorflow." + below)
-            self.__dict__[name] = found
-            return found
-        last = self._path.rpartition(".")[2]
-        if last.startswith("gen_"):
-            return _generated(name, self.__name__)
-        for source in _SOURCES.get(self._path, ("",)):
-            try:
-                found = getattr(import_module("placesim.tf1." + source), name) if source else find(name)
-            except (ImportError, AttributeError):
-                try:
-                    found = find(f"{source}.{name}")
-                except AttributeError:
-                    continue
-            self.__dict__[name] = found
-            return found
-        raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
+        elif self._path.rpartition(".")[2].startswith("gen_"):
+            found = _generated(name)
+        else:
+            found = next(
+                (one for one in (_found_in(source, name) for source in sources_of(self._path)) if one is not None), None
+            )
+            if found is None and self._path.startswith("python."):
+                found = _generated(name)
+        if found is None:
+            raise _NotThere(*_absent(below).args)
+        self.__dict__[name] = found
+        return found
 
 
-def _generated(name: str, module: str) -> Any:
+def _absent(path: str) -> NotImplementedError:
+    from placesim.tf1.missing import not_there
+
+    return not_there(path, "see `placesim manual tf1-functions` for what is")
+
+
+def _found_in(source: str, name: str) -> Any:
+    """What a module of placesim.tf1 or of the public API has under a name; None where it has nothing."""
+    from placesim.tf1.namespaces import find
+
+    if source:
+        try:
+            module = import_module("placesim.tf1." + source)
+        except ImportError:
+            module = None
+        if module is not None and getattr(module, name, None) is not None:
+            return getattr(module, name)
+    try:
+        return find(f"{source}.{name}" if source else name)
+    except AttributeError:
+        return None
+
+
+def _generated(name: str) -> Any:
+    """The generated function of the op that a name is the snake case of; None where there is none."""
     from placesim.ops.registry import load_registry
     from placesim.tf1.generated import gen
     from placesim.tf1.signatures import snake_case
@@ -123,7 +136,7 @@ def _generated(name: str, module: str) -> Any:
     for op in load_registry().op_names:
         if snake_case(op).replace("_", "") == wanted:
             return gen(op)
-    raise AttributeError(f"module '{module}' has no attribute '{name}'")
+    return None
 
 
 def install() -> None:

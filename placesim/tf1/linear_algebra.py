@@ -53,3 +53,42 @@ def logdet(matrix: Any, name: str | None = None) -> Any:
     with name_scope(name, "logdet", [matrix]):
         factor = gen("Cholesky")(matrix)
         return 2.0 * tf.reduce_sum(tf.log(tf.real(tf.matrix_diag_part(factor))), axis=[-1])
+
+
+def matrix_solve_ls(matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool = True, name: str | None = None) -> Any:
+    """The x with the least `|matrix x - rhs|`; `fast`: by the normal equations' Cholesky factor."""
+    if not fast:
+        matrix = convert_to_tensor(matrix, name="matrix")
+        return gen("MatrixSolveLs")(matrix, rhs, l2_regularizer, fast=fast, name=name)
+    with name_scope(name, "matrix_solve_ls", [matrix, rhs, l2_regularizer]):
+        sizes = matrix.shape[-2:]
+        if sizes.is_fully_defined():
+            return (_overdetermined if sizes[-2] >= sizes[-1] else _underdetermined)(matrix, rhs, l2_regularizer)
+        sizes = tf.shape(matrix)[-2:]
+        is_tall = sizes[-2] >= sizes[-1]
+        return tf.cond(
+            is_tall,
+            lambda: _overdetermined(matrix, rhs, l2_regularizer),
+            lambda: _underdetermined(matrix, rhs, l2_regularizer),
+        )
+
+
+def _factor(matrix: Any, l2_regularizer: Any, is_first: bool) -> Any:
+    """The Cholesky factor of the matrix's product with itself, made regular."""
+    product = tf.matmul(matrix, matrix, adjoint_a=is_first, adjoint_b=not is_first)
+    if l2_regularizer != 0:
+        sizes = tf.shape(matrix)
+        batch = sizes[:-2]
+        identity = tf.eye(sizes[-1 if is_first else -2], batch_shape=batch, dtype=matrix.dtype)
+        product += l2_regularizer * identity
+    return gen("Cholesky")(product)
+
+
+def _overdetermined(matrix: Any, rhs: Any, l2_regularizer: Any) -> Any:
+    factor = _factor(matrix, l2_regularizer, True)
+    return cholesky_solve(factor, tf.matmul(matrix, rhs, adjoint_a=True))
+
+
+def _underdetermined(matrix: Any, rhs: Any, l2_regularizer: Any) -> Any:
+    factor = _factor(matrix, l2_regularizer, False)
+    return tf.matmul(matrix, cholesky_solve(factor, rhs), adjoint_a=True)

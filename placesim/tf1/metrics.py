@@ -6,18 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.rank_assertions import assert_rank_in
 from placesim.tf1.variables.variable import create_variable
 from placesim.tf1.weights import broadcast_weights, remove_squeezable_dimensions
 
 _COLLECTIONS = ["local_variables", "metric_variables"]
 
 
-def _metric_variable(shape: list[int], dtype: Any, name: str) -> Any:
+def metric_variable(shape: list[int], dtype: Any, name: str) -> Any:
     """A zero that is local, in the current name scope."""
     return create_variable(lambda: tf.zeros(shape, dtype), trainable=False, collections=_COLLECTIONS, name=name)
 
 
-def _matched(predictions: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]:
+def matched(predictions: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]:
     """Predictions, labels (or None) and weights (or None), without a last dimension that only one of them has."""
     predictions = tf.convert_to_tensor(predictions)
     if labels is not None:
@@ -47,14 +48,14 @@ def _matched(predictions: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any
     return predictions, labels, tf.cond(tf.equal(tf.rank(weights), 0), lambda: given, maybe_squeezed)
 
 
-def _collect(value: Any, collections: Any) -> None:
+def collect(value: Any, collections: Any) -> None:
     if collections:
         tf.add_to_collections(collections, value)
 
 
 def _weighted(values: Any, weights: Any) -> tuple[Any, Any]:
     """Values times their weights, and these in the values' shape."""
-    values, _, weights = _matched(values, None, weights)
+    values, _, weights = matched(values, None, weights)
     weights = broadcast_weights(tf.cast(weights, tf.float32), values)
     return tf.multiply(values, weights), weights
 
@@ -70,8 +71,8 @@ def _running_mean(
         tf.div_no_nan(part, tf.maximum(count, 0), name=word)
         for part, count, word in ((*variables, "value"), (new_sum, new_count, "update_op"))
     )
-    _collect(result, metrics_collections)
-    _collect(update, updates_collections)
+    collect(result, metrics_collections)
+    collect(update, updates_collections)
     return result, update
 
 
@@ -85,7 +86,7 @@ def mean(
     """The weighted mean of all values so far, and the op that adds more."""
     with tf.variable_scope(name, "mean", (values, weights)):
         values = tf.cast(values, tf.float32)
-        variables = [_metric_variable([], tf.float32, word) for word in ("total", "count")]
+        variables = [metric_variable([], tf.float32, word) for word in ("total", "count")]
         if weights is None:
             count = tf.cast(tf.size(values), tf.float32)
         else:
@@ -105,7 +106,7 @@ def mean_tensor(
     with tf.variable_scope(name, "mean", (values, weights)):
         values = tf.cast(values, tf.float32)
         words = ("total_tensor", "count_tensor")
-        variables = [_metric_variable(values.get_shape(), tf.float32, word) for word in words]
+        variables = [metric_variable(values.get_shape(), tf.float32, word) for word in words]
         count = tf.ones_like(values)
         if weights is not None:
             values, weights = _weighted(values, weights)
@@ -122,7 +123,7 @@ def accuracy(
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """How often predictions are the labels."""
-    predictions, labels, weights = _matched(predictions, labels, weights)
+    predictions, labels, weights = matched(predictions, labels, weights)
     same_type = predictions if predictions.dtype == labels.dtype else tf.cast(predictions, labels.dtype)
     hits = tf.equal(same_type, labels)
     return mean(tf.cast(hits, tf.float32), weights, metrics_collections, updates_collections, name or "accuracy")
@@ -137,7 +138,7 @@ def mean_absolute_error(
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The mean of `|predictions - labels|`."""
-    predictions, labels, weights = _matched(predictions, labels, weights)
+    predictions, labels, weights = matched(predictions, labels, weights)
     error = tf.abs(predictions - labels)
     return mean(error, weights, metrics_collections, updates_collections, name or "mean_absolute_error")
 
@@ -151,7 +152,7 @@ def mean_squared_error(
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The mean of `(predictions - labels) ^ 2`."""
-    predictions, labels, weights = _matched(predictions, labels, weights)
+    predictions, labels, weights = matched(predictions, labels, weights)
     error = tf.squared_difference(labels, predictions)
     return mean(error, weights, metrics_collections, updates_collections, name or "mean_squared_error")
 
@@ -165,11 +166,11 @@ def root_mean_squared_error(
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The root of the mean of `(predictions - labels) ^ 2`."""
-    predictions, labels, weights = _matched(predictions, labels, weights)
+    predictions, labels, weights = matched(predictions, labels, weights)
     square, update = mean_squared_error(labels, predictions, weights, None, None, name or "root_mean_squared_error")
     root, root_update = tf.sqrt(square), tf.sqrt(update)
-    _collect(root, metrics_collections)
-    _collect(root_update, updates_collections)
+    collect(root, metrics_collections)
+    collect(root_update, updates_collections)
     return root, root_update
 
 
@@ -199,7 +200,7 @@ def _counter(word: str, label: bool, prediction: bool) -> Callable[..., tuple[An
         name: str | None = None,
     ) -> tuple[Any, Any]:
         with tf.variable_scope(name, word, (predictions, labels, weights)):
-            predictions, labels, weights = _matched(tf.cast(predictions, tf.bool), tf.cast(labels, tf.bool), weights)
+            predictions, labels, weights = matched(tf.cast(predictions, tf.bool), tf.cast(labels, tf.bool), weights)
             found = tf.logical_and(tf.equal(labels, label), tf.equal(predictions, prediction))
             return _count(found, weights, metrics_collections, updates_collections)
 
@@ -210,37 +211,17 @@ def _counter(word: str, label: bool, prediction: bool) -> Callable[..., tuple[An
 def _count(values: Any, weights: Any, metrics_collections: Any, updates_collections: Any) -> tuple[Any, Any]:
     with tf.name_scope("assert_type"):
         tf.no_op(name="statically_determined_correct_type")
-    count = _metric_variable([], tf.float32, "count")
+    count = metric_variable([], tf.float32, "count")
     values = tf.cast(values, tf.float32)
     if weights is not None:
-        with tf.control_dependencies((_assert_rank_in(weights, values),)):
+        with tf.control_dependencies((assert_rank_in(weights, (0, tf.rank(values))),)):
             weights = tf.cast(weights, tf.float32)
             values = tf.multiply(values, weights)
     result = tf.identity(count)
     update = tf.assign_add(count, tf.reduce_sum(values))
-    _collect(result, metrics_collections)
-    _collect(update, updates_collections)
+    collect(result, metrics_collections)
+    collect(update, updates_collections)
     return result, update
-
-
-def _assert_rank_in(weights: Any, values: Any) -> Any:
-    """That weights are a scalar or of the values' rank, both known here.  Raises ValueError."""
-    rank = tf.rank(values)
-    with tf.name_scope(None, "assert_rank_in", (weights, 0, rank)):
-        weights = tf.convert_to_tensor(weights, name="x")
-        tf.convert_to_tensor(0, name="rank")
-        tf.shape(weights)
-        for _ in (0, rank):
-            with tf.name_scope("assert_type"):
-                tf.no_op(name="statically_determined_correct_type")
-        known = weights.get_shape().ndims, values.get_shape().ndims
-        if None in known:
-            instead = "Set the shapes, or give the graph as a GraphDef, which `convert` takes"
-            raise NotImplementedError(f"tf.metrics with weights or values of unknown rank. {instead}.")
-        if known[0] not in (0, known[1]):
-            told = f"must have rank in {(0, known[1])}.  Received rank {known[0]}, shape {weights.get_shape()}"
-            raise ValueError(f"Tensor {weights.name} {told}")
-        return tf.no_op(name="static_checks_determined_all_ok")
 
 
 true_positives = _counter("true_positives", True, True)
@@ -284,13 +265,13 @@ def _share(
     name: str | None,
 ) -> tuple[Any, Any]:
     with tf.variable_scope(name, word, (predictions, labels, weights)):
-        predictions, labels, weights = _matched(tf.cast(predictions, tf.bool), tf.cast(labels, tf.bool), weights)
+        predictions, labels, weights = matched(tf.cast(predictions, tf.bool), tf.cast(labels, tf.bool), weights)
         right, right_update = true_positives(labels, predictions, weights)
         wrong, wrong_update = wrong_ones(labels, predictions, weights)
         result = _ratio(right, wrong, "value")
         update = _ratio(right_update, wrong_update, "update_op")
-        _collect(result, metrics_collections)
-        _collect(update, updates_collections)
+        collect(result, metrics_collections)
+        collect(update, updates_collections)
         return result, update
 
 

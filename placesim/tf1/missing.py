@@ -1,6 +1,7 @@
 """What TensorFlow's API has and placesim.tf1 has not: a class that says so, by its name, when it is called.
 
-`public-names.txt` holds the functions and classes of TensorFlow 2.21's `tf.compat.v1` (Keras' own left out), a module a line.
+`public-names.txt` holds the functions and classes of TensorFlow 2.21's `tf.compat.v1` without Keras, `keras-names.txt` those of
+its `tf.keras` (tf_keras 2.21), `contrib-names.txt` those of TensorFlow 1.15's `tf.contrib`: a module a line.
 """
 
 from __future__ import annotations
@@ -11,11 +12,10 @@ from typing import Any, NoReturn
 
 
 @cache
-def known_names() -> frozenset[str]:
-    """Every function and class of TensorFlow's API, without `tf.`."""
+def _listed(file: str) -> frozenset[str]:
     found: set[str] = set()
     module = ""
-    for line in resources.files(__package__).joinpath("public-names.txt").read_text().splitlines():
+    for line in resources.files(__package__).joinpath(file).read_text().splitlines():
         if not line.startswith(" "):
             head, _, line = line.partition(": ")
             module = "" if head == "." else head + "."
@@ -23,10 +23,31 @@ def known_names() -> frozenset[str]:
     return frozenset(found)
 
 
+def known_names() -> frozenset[str]:
+    """Every function and class of TensorFlow's API, without `tf.`."""
+    return _listed("public-names.txt")
+
+
+def contrib_names() -> frozenset[str]:
+    """Every function and class of `tf.contrib`, without `tf.`."""
+    return _listed("contrib-names.txt")
+
+
+def keras_names() -> frozenset[str]:
+    """Every function and class of `tf.keras`, without `tf.`."""
+    return _listed("keras-names.txt")
+
+
+@cache
+def all_names() -> frozenset[str]:
+    """What there is of all these."""
+    return known_names() | contrib_names() | keras_names()
+
+
 @cache
 def known_packages() -> frozenset[str]:
     """Every module of TensorFlow's API that has functions or classes."""
-    return frozenset(".".join(parts[:i]) for parts in (name.split(".") for name in known_names()) for i in range(1, len(parts)))
+    return frozenset(".".join(parts[:i]) for parts in (name.split(".") for name in all_names()) for i in range(1, len(parts)))
 
 
 class _Absent:
@@ -50,6 +71,6 @@ def not_there(name: str, instead: str) -> NotImplementedError:
 @cache
 def absent(name: str) -> Any:
     """What stands for a name that is not there; None for one that TensorFlow hasn't either."""
-    if name not in known_names():
+    if name not in all_names():
         return None
     return type(name.rpartition(".")[2], (_Absent,), {"public_name": name, "__module__": "tensorflow"})

@@ -50,6 +50,11 @@ def executing_eagerly() -> bool:
     return False
 
 
+def executing_eagerly_outside_functions() -> bool:
+    """Never."""
+    return False
+
+
 def _no_eager(name: str) -> NotImplementedError:
     return NotImplementedError(
         f"{name} is not there: placesim.tf1 builds graphs and runs them in sessions. Export the GraphDef of a tf.function with "

@@ -107,6 +107,28 @@ def histogram_fixed_width(
         return gen("HistogramFixedWidth")(values, value_range, nbins, dtype=dtype, name=scope)
 
 
+def histogram_fixed_width_bins(
+    values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
+) -> Any:
+    """`tf.histogram_fixed_width_bins`: the bin of each value."""
+    from placesim.tf1.clipping import clip_by_value
+    from placesim.tf1.control_flow.conditionals import Assert
+    from placesim.tf1.grouping import with_dependencies
+
+    with name_scope(name, "histogram_fixed_width_bins", [values, value_range, nbins]):
+        values = convert_to_tensor(values, name="values")
+        sizes = shape(values)
+        flat = reshape(values, [-1])
+        limits: Any = convert_to_tensor(value_range, name="value_range")
+        count: Any = convert_to_tensor(nbins, dtypes.int32, name="nbins")
+        count = with_dependencies([Assert(count > 0, [f"nbins {count} must > 0"])], count)
+        wide = cast(count, values.dtype)
+        scaled = gen("RealDiv")(flat - limits[0], limits[1] - limits[0], name="scaled_values")
+        places = gen("Floor")(wide * scaled, name="indices")
+        found = cast(clip_by_value(places, 0, wide - 1), dtypes.int32)
+        return reshape(found, sizes)
+
+
 def confusion_matrix(
     labels: Any,
     predictions: Any,

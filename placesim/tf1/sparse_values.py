@@ -72,9 +72,13 @@ class IndexedSlices:
         shape = "" if self.dense_shape is None else f", dense_shape={self.dense_shape}"
         return f"IndexedSlices(indices={self.indices}, values={self.values}{shape})"
 
+    __repr__ = __str__
+
 
 class SparseTensor:
     """Elements `values` at `indices` of a tensor of shape `dense_shape`."""
+
+    __module__ = "tensorflow.python.framework.sparse_tensor"  # as it is printed
 
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
         self._told_shape: TensorShape | None = None
@@ -138,8 +142,30 @@ class SparseTensor:
         """The static shape of what it stands for."""
         return self.shape
 
+    def with_values(self, new_values: Any) -> SparseTensor:
+        """Other values at the same places."""
+        return SparseTensor(self._indices, new_values, self._dense_shape)
+
+    def __mul__(self, other: Any) -> SparseTensor:
+        return self._combined("SparseDenseCwiseMul", "mul", other)
+
+    def __truediv__(self, other: Any) -> SparseTensor:
+        return self._combined("SparseDenseCwiseDiv", "truediv", other)
+
+    __div__ = __truediv__
+
+    def _combined(self, op: str, name: str, other: Any) -> SparseTensor:
+        from placesim.tf1.generated import gen
+        from placesim.tf1.scopes import name_scope
+
+        with name_scope(None, name, [self._indices, self._values, self._dense_shape, other]) as scope:
+            other = convert_to_tensor(other, self.dtype.base_dtype)
+            return self.with_values(gen(op)(self._indices, self._values, self._dense_shape, other, name=scope))
+
     def __str__(self) -> str:
         return f"SparseTensor(indices={self._indices}, values={self._values}, dense_shape={self._dense_shape})"
+
+    __repr__ = __str__
 
 
 def _dense_slices(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
@@ -155,3 +181,28 @@ def _dense_slices(value: IndexedSlices, dtype: Any = None, name: str | None = No
 
 
 register_tensor_conversion_function(IndexedSlices, _dense_slices)
+
+
+def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """A sparse tensor as it is, of its value one, of anything else a tensor.  Raises RuntimeError for another type."""
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if isinstance(value, SparseTensorValue):
+        value = SparseTensor.from_value(value)
+    if isinstance(value, SparseTensor):
+        if wanted is not None and not wanted.is_compatible_with(value.dtype):
+            raise RuntimeError(f"Sparse dtype mismatch. Requested: {wanted.name},  Actual: {value.dtype.name}")
+        return value
+    return convert_to_tensor(value, wanted, name)
+
+
+def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Slices and sparse tensors as they are, of anything else a tensor.  Raises ValueError for another type."""
+    if isinstance(value, IndexedSlices | SparseTensor):
+        wanted = None if dtype is None else dtypes.as_dtype(dtype)
+        if wanted is not None and not wanted.is_compatible_with(value.dtype):
+            raise ValueError(
+                f"Incompatible tensor conversion requested to `dtype` {wanted.name} for `value` ({value}) with dtype "
+                f"{value.dtype.name}."
+            )
+        return value
+    return convert_to_tensor(value, dtype, name)

@@ -12,6 +12,7 @@ from placesim.tf1.array import rank
 from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.creation import range
 from placesim.tf1.generated import gen
+from placesim.tf1.missing import not_there
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.sparse_values import SparseTensor
 
@@ -149,3 +150,45 @@ def read_file(filename: Any, name: str | None = None) -> Any:
 def serialize_tensor(tensor: Any, name: str | None = None) -> Any:
     """`tf.serialize_tensor`."""
     return gen("SerializeTensor")(tensor, name)
+
+
+def split(
+    input: Any = None,
+    sep: Any = None,
+    maxsplit: int = -1,
+    result_type: str = "SparseTensor",
+    source: Any = None,
+    name: str | None = None,
+) -> SparseTensor:
+    """`tf.strings.split`: at a separator, or at blanks."""
+    input = renamed("input", input, "source", source)
+    with name_scope(name, "StringSplit", [input]):
+        input = convert_to_tensor(input, dtypes.string, name="input")
+        if result_type != "SparseTensor" or input.shape.rank not in (0, 1):
+            raise not_there("strings.split", "texts in a vector, to a SparseTensor, are split")
+        if input.shape.rank == 0:
+            input = gen("ExpandDims")(input, 0)
+        sep = convert_to_tensor("" if sep is None else sep, dtypes.string)
+        return SparseTensor(*gen("StringSplitV2")(input, sep, maxsplit=maxsplit))
+
+
+def unsorted_segment_join(
+    inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
+) -> Any:
+    """`tf.strings.unsorted_segment_join`."""
+    return gen("UnsortedSegmentJoin")(inputs, segment_ids, num_segments, separator=separator, name=name)
+
+
+def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str = "edit_distance") -> Any:
+    """`tf.edit_distance`: Levenshtein's, of the rows of two sparse tensors.  Raises TypeError for anything else."""
+    for word, value in (("Hypothesis", hypothesis), ("Truth", truth)):
+        if not isinstance(value, SparseTensor) and not hasattr(value, "dense_shape"):
+            raise TypeError(f"{word} must be a SparseTensor.")
+    one, two = SparseTensor.from_value(hypothesis), SparseTensor.from_value(truth)
+    parts = (one.indices, one.values, one.dense_shape, two.indices, two.values, two.dense_shape)
+    return gen("EditDistance")(*parts, normalize=normalize, name=name)
+
+
+def decode_json_example(json_examples: Any, name: str | None = None) -> Any:
+    """`tf.io.decode_json_example`."""
+    return gen("DecodeJSONExample")(json_examples, name=name)

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from placesim.tf1.graph import Graph
 
 
-_ids = [0]
+_ids = [-1]
 
 
 def uid() -> int:
-    """The next of a process's numbers, of which each tensor that is made takes one: TensorFlow's names of functions hold it."""
+    """The next of a process's numbers, of which each graph and tensor that is made takes one: functions' names hold it."""
     _ids[0] += 1
     return _ids[0]
 
 
 def restart_ids() -> None:
     """Numbers begin anew, as in a process that has made no tensor."""
-    _ids[0] = 0
+    _ids[0] = -1
 
 
 class Tensor:
@@ -128,7 +128,12 @@ class Tensor:
 
     def _no_python(self, kind: str, message: str) -> Exception:
         from placesim.tf1.errors import OperatorNotAllowedInGraphError
+        from placesim.tf1.graph import get_default_graph
 
+        if getattr(get_default_graph(), "reads_python", False):
+            from placesim.tf1.missing import not_there
+
+            raise not_there(f"function with Python's {kind} of a tensor (AutoGraph)", "tf.cond and tf.while_loop do it")
         advice = (
             "You can attempt the following resolutions to the problem: If you are running in Graph mode, use Eager "
             "execution mode or decorate this function with @tf.function. If you are using AutoGraph, you can try "

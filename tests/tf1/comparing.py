@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import re
 import struct
@@ -12,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from placesim.dtypes import DType, parse_dtype
+from placesim.formats.tensorflow.function_def import REST
+from placesim.formats.tensorflow.node_def import read_rest
 from placesim.graph.graph import Function, NodeDef
 from placesim.ops.attributes import FunctionName, Placeholder, Shape, TensorValue
 from placesim.ops.registry import load_registry
@@ -49,6 +52,22 @@ def graph_difference(expected: Record, got: Record) -> str | None:
     except Difference as error:
         return str(error)
     return None
+
+
+def nodes_that_agree(expected: Record, got: Record) -> tuple[int, int]:
+    """How many of TensorFlow's nodes are there as they are, by name in the graph of the same number, and of how many."""
+    agreed = total = 0
+    ours: list[Any] = got.get("graph", [])
+    for index, wanted in enumerate(expected["graph"]):
+        found = ours[index] if index < len(ours) else {"node": [], "function": []}
+        functions = _renaming(wanted, found)
+        by_name = {node[0]: node for node in found["node"]}
+        for node in wanted["node"]:
+            total += 1
+            with contextlib.suppress(Difference, KeyError):
+                _compare_node("", node, by_name[node["name"]], functions)
+                agreed += 1
+    return agreed, total
 
 
 def _same(what: str, expected: Any, got: Any) -> None:
@@ -234,7 +253,9 @@ def _compare_library(place: str, wanted: list[Record], found: list[Function], fu
         _same(f"{where}: number of nodes", len(function["node"]), len(ours.nodes))
         _same(f"{where}: ret", function["ret"], {arg.name: arg.value for arg in ours.outputs})
         _same(f"{where}: control_ret", function["control_ret"], dict(ours.control_outputs))
-        _compare_attrs(where, function["attr"], ours.attrs, functions)
+        _compare_attrs(where, function["attr"], {k: v for k, v in ours.attrs.items() if k != REST}, functions)
+        rest = read_rest("FunctionDef", ours.attrs.get(REST))
+        _same(f"{where}: is_stateful", function["is_stateful"], rest is not None and rest.signature.is_stateful)
 
 
 def _body_node(node: NodeDef) -> Iterator[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -17,17 +18,28 @@ AGREEING = Path(__file__).parent / "agreeing.txt"
 Record = dict[str, Any]
 
 
-@cache
-def records() -> dict[str, Record]:
-    """Every record by its script's name."""
-    with gzip.open(DATA / "graphs.jsonl.gz", "rt") as lines:
+def read_records(path: Path) -> dict[str, Record]:
+    """Every record by its script's name; the file may be compressed.  Raises OSError, ValueError, KeyError or TypeError."""
+    opened: Callable[..., Any] = gzip.open if path.read_bytes()[:2] == b"\x1f\x8b" else open
+    with opened(path, "rt") as lines:
         return {record["id"]: record for record in map(json.loads, lines)}
 
 
-def names(*patterns: str) -> list[str]:
-    """The scripts that match one of some patterns (`dev_*`, or a beginning); all where there are none."""
+def matching(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
+    """The names that match one of some patterns (`dev_*`, or a beginning); all where there are none."""
     wanted = [pattern if "*" in pattern else pattern + "*" for pattern in patterns]
-    return [name for name in records() if not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)]
+    return [name for name in names if not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)]
+
+
+@cache
+def records() -> dict[str, Record]:
+    """Every record by its script's name."""
+    return read_records(DATA / "graphs.jsonl.gz")
+
+
+def names(*patterns: str) -> list[str]:
+    """The scripts that match one of some patterns; all where there are none."""
+    return matching(records(), patterns)
 
 
 def agreeing() -> list[str]:

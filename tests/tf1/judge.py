@@ -1,47 +1,32 @@
-"""Which scripts of the corpus agree with TensorFlow: `python -m tests.tf1.judge [PATTERN...] [--keep] [--long]`.
+"""`compare` on this repository's corpus: `python -m tests.tf1.judge [PATTERN...] [--keep] [--long]`.
 
-Prints the first difference of each that does not; `--keep` adds those that agree to `agreeing.txt`.
+Prints the first difference of each script that does not agree; `--keep` adds those that do to `agreeing.txt`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 
 from tests.tf1 import corpus
-from tests.tf1.comparing import first_difference
-from tests.tf1.recording import record_in_fork
+from tests.tf1.compare import compare, compare_all, shortened, table
 
 
 def judge(name: str) -> str | None:
     """The first difference of a script; None where it agrees."""
-    wanted = corpus.records()[name]
-    return first_difference(wanted, record_in_fork(corpus.SCRIPTS / f"{name}.py", wanted["mode"]))
+    return compare(corpus.SCRIPTS / f"{name}.py", corpus.records()[name]).difference
 
 
 def main(arguments: list[str]) -> None:
-    import placesim.tf1  # noqa: F401
-    from placesim.runtime.graph_shapes import GraphShapes  # noqa: F401
-
-    is_long = "--long" in arguments
+    """The command line."""
     patterns = [argument for argument in arguments if not argument.startswith("--")]
-    agree: list[str] = []
-    agreed, total = Counter[str](), Counter[str]()
-    for name in corpus.names(*patterns):
-        topic = name.partition("_")[0]
-        total[topic] += 1
-        difference = judge(name)
-        if difference is None:
-            agree.append(name)
-            agreed[topic] += 1
-            print(f"{name}: agrees", flush=True)
-        else:
-            shown = difference if is_long or len(difference) < 1200 else f"{difference[:300]} ...\n{difference[-800:]}"
-            print(f"{name}: {shown}", flush=True)
-    print(" ".join(f"{topic} {agreed[topic]}/{total[topic]}" for topic in total))
-    print(f"{len(agree)} of {sum(total.values())} agree")
+    compared = []
+    for one in compare_all(corpus.SCRIPTS, [corpus.records()[name] for name in corpus.names(*patterns)]):
+        compared.append(one)
+        difference = one.difference or "agrees"
+        print(f"{one.name}: {difference if '--long' in arguments else shortened(difference)}", flush=True)
+    print(table(compared))
     if "--keep" in arguments:
-        kept = sorted({*corpus.agreeing(), *agree})
+        kept = sorted({*corpus.agreeing(), *(one.name for one in compared if one.difference is None)})
         corpus.AGREEING.write_text("".join(name + "\n" for name in kept))
 
 

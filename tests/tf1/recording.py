@@ -12,6 +12,7 @@ import sys
 import tempfile
 import traceback
 import types
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,18 @@ TIME_LIMIT = 120
 """Seconds that a script may take."""
 
 
-def record_in_fork(script: Path, mode: str = "plain") -> Record:
-    """What a script makes, from a process of its own; `died` where that came to an end without telling."""
+def record_in_fork(script: Path, mode: str = "plain", argv: Sequence[str] = (), call: str = "") -> Record:
+    """What a script makes, from a process of its own; `died` where that came to an end without telling.
+
+    `argv` follows the script in sys.argv.  With `call` the script is a module that is loaded, no main program, and these lines
+    are run in it then.
+    """
     with tempfile.NamedTemporaryFile(delete=False) as told:
         pass
     try:
         child = os.fork()
         if not child:
-            _tell(script, mode, told.name)
+            _tell(script, mode, argv, call, told.name)
         _, status = os.waitpid(child, 0)
         data = Path(told.name).read_bytes()
         return pickle.loads(data) if data else {"died": f"exit status {status}"}
@@ -36,12 +41,12 @@ def record_in_fork(script: Path, mode: str = "plain") -> Record:
         os.unlink(told.name)
 
 
-def _tell(script: Path, mode: str, path: str) -> None:
+def _tell(script: Path, mode: str, argv: Sequence[str], call: str, path: str) -> None:
     signal.alarm(TIME_LIMIT)
     try:
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
-            found = record(script, mode)
+            found = record(script, mode, argv, call)
             os.chdir("/")
         data = pickle.dumps(found)
     except BaseException:
@@ -54,19 +59,20 @@ class _Stop(BaseException):
     """The script has come to its first session."""
 
 
-def record(script: Path, mode: str = "plain") -> Record:
-    """What a script makes; it runs in this process, which is not fit for another one then."""
+def record(script: Path, mode: str = "plain", argv: Sequence[str] = (), call: str = "") -> Record:
+    """As `record_in_fork`, in this process, which is not fit for another script then."""
     import random
 
     import numpy as np
 
-    from placesim.tf1 import graph, importing, tensor
+    from placesim.tf1 import configuration, graph, importing, tensor
 
     importing.install()
     graph.set_script(str(script))
     # what the process that this one was forked from may have begun: a default graph, the numbers that tensors take
     graph.reset_default_graph()
     tensor.restart_ids()
+    configuration.reset()
     graphs: list[Any] = []
     make = graph.Graph.__init__
 
@@ -80,14 +86,16 @@ def record(script: Path, mode: str = "plain") -> Record:
     told: Record = {"session": []}
     _watch_sessions(mode, graphs, told["session"])
     out = io.StringIO()
-    sys.argv = [str(script)]
+    sys.argv = [str(script), *argv]
     sys.path.insert(0, str(script.parent))
-    module = types.ModuleType("__main__")
+    module = types.ModuleType(script.stem if call else "__main__")
     module.__file__ = str(script)
-    sys.modules["__main__"] = module
+    sys.modules[module.__name__] = module
     with contextlib.redirect_stdout(out):
         try:
             exec(compile(script.read_text(), str(script), "exec"), module.__dict__)
+            if call:
+                exec(compile(call, "<call>", "exec"), module.__dict__)
         except _Stop:
             told["exit"] = "stop"
         except SystemExit as error:

@@ -7,7 +7,7 @@ import re
 from placesim.manual.pages import find_sections
 from placesim.tf1.exports import table
 from placesim.tf1.functions_page import PATH, functions_page
-from placesim.tf1.missing import known_names
+from placesim.tf1.missing import all_names
 
 
 def test_the_written_page_is_that_of_the_tables() -> None:
@@ -19,7 +19,7 @@ def test_every_name_stands_in_its_module_where_it_belongs() -> None:
     for module, section in re.findall(r"^## tf\.?(.*)\n((?:(?!## ).*\n)*)", functions_page(), re.MULTILINE):
         for title, names in re.findall(r"^(There|Not there):\n\n```text\n([^`]*)```$", section, re.MULTILINE):
             found[title] |= {f"{module}.{name}" if module else name for name in names.split()}
-    assert found == {"There": set(table()), "Not there": known_names() - table().keys()}
+    assert found == {"There": set(table()), "Not there": all_names() - table().keys()}
 
 
 def test_a_module_is_found_by_its_name() -> None:

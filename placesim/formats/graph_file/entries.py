@@ -6,6 +6,7 @@ from typing import Any
 
 from placesim.formats.graph_file.loops import Loops
 from placesim.formats.graph_file.node_entries import NODE_KEYS, NodeEntries
+from placesim.formats.graph_file.raw_nodes import RawNodes
 from placesim.formats.graph_file.references import References
 from placesim.formats.graph_file.scope_entries import ScopeEntries
 from placesim.formats.graph_file.scoped_names import Broken, ScopedNames
@@ -29,6 +30,7 @@ class Entries:
         self._nodes = NodeEntries(builder, problems, self._names, self._references, self._loops)
         self._scopes = ScopeEntries(builder, problems, self._names, self._references, self.take_all)
         self._variables = VariableEntries(builder, problems, self._names, self._scopes)
+        self._raw = RawNodes(builder.graph, problems, is_marked=True)
 
     def take_all(self, entries: Any, position: int = 0) -> None:
         """A list of entries."""
@@ -46,7 +48,9 @@ class Entries:
             self._problems.add(position, message)
             return
         try:
-            if "op" in entry:
+            if "op" in entry and entry.get("raw", False) is not False:
+                self._take_raw(entry)
+            elif "op" in entry:
                 self._nodes.take(entry)
             elif "nodes" in entry:
                 self._scopes.take(entry)
@@ -59,6 +63,16 @@ class Entries:
         except Broken:
             pass
 
+    def _take_raw(self, entry: dict[Any, Any]) -> None:
+        """A NodeDef among the entries: as it stands, whatever the scopes around it."""
+        if entry["raw"] is not True:
+            message = f"wrong type of 'raw': got {shown(entry['raw'])}, expected true or false"
+            self._problems.add(value_position(entry, "raw"), message)
+        name = entry.get("name")
+        if isinstance(name, str):
+            self._builder.note_name(name)
+        self._raw.take(entry)
+
     def _take_unknown(self, entry: dict[Any, Any]) -> None:
         if not self._problems.unknown_keys(entry, (*NODE_KEYS, "variable", "initializer", "scope", "nodes"), "a node"):
             message = f"no kind of entry: got {', '.join(map(str, entry)) or 'nothing'}, expected {_KINDS}"
@@ -69,6 +83,7 @@ class Entries:
 
     def finish(self) -> None:
         """Close the loops, and report names that stand for nothing, for later nodes, or for a cycle."""
+        self._raw.finish()
         self._loops.close()
         self._references.settle()
         graph = self._builder.graph

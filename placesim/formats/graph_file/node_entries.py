@@ -10,6 +10,7 @@ from placesim.formats.graph_file.loops import Loops, NewNode
 from placesim.formats.graph_file.node_attrs import AttrReader
 from placesim.formats.graph_file.plain_values import constant_value, dtype_value, known_shape
 from placesim.formats.graph_file.references import References
+from placesim.formats.graph_file.scope_entries import giving, is_device_text
 from placesim.formats.graph_file.scoped_names import Broken, ScopedNames, Unresolved
 from placesim.formats.graph_file.yaml_tree import Mapping, packed
 from placesim.formats.problems import WRONG, Problems, Wrong, key_position, own_position, shown, value_position
@@ -21,9 +22,9 @@ from placesim.ops.definitions import OpDef
 from placesim.ops.deprecation import check_not_removed
 
 NODE_KEYS = dict.fromkeys(
-    ("op", "name", "id", "inputs", "control_inputs", "device", "colocate_with", "attrs", "value", "dtype", "shape")
+    ("op", "name", "id", "inputs", "control_inputs", "device", "colocate_with", "attrs", "value", "dtype", "shape", "raw")
 ).keys()
-PLAIN_KEYS = NODE_KEYS - {"control_inputs", "colocate_with"}
+PLAIN_KEYS = NODE_KEYS - {"control_inputs", "colocate_with", "raw"}
 NO_ATTRS: Attrs = {}
 _TENSOR_KEYS = ("value", "dtype", "shape")
 _FIRST_OUTPUTS = tuple((0,) * n for n in range(64))
@@ -74,7 +75,18 @@ class NodeEntries:
         if entry.keys() <= PLAIN_KEYS:
             self._plain_keys.add(tuple(entry))
             return True
-        return entry.keys() <= NODE_KEYS or not self._problems.unknown_keys(entry, NODE_KEYS, "a node")
+        return entry.keys() <= NODE_KEYS or not self._refuse_keys(entry)
+
+    def _refuse_keys(self, entry: dict[Any, Any]) -> bool:
+        """Report the keys that mean nothing in a node; of one that is an attr of its op, where it belongs."""
+        op = entry["op"]
+        definition = self._builder.registry.op(op) if isinstance(op, str) else None
+        known_attrs = () if definition is None else definition.attrs
+        misplaced = [key for key in entry if key not in NODE_KEYS and key in known_attrs]
+        for key in misplaced:
+            message = f"an attr of '{op}' among a node's keys: got '{key}', expected it under 'attrs': attrs: {{{key}: ...}}"
+            self._problems.add(key_position(entry, key), message)
+        return self._problems.unknown_keys(entry, (*NODE_KEYS, *misplaced), "a node") or bool(misplaced)
 
     def _check_op(self, entry: dict[Any, Any], op: Any) -> bool:
         builder = self._builder
@@ -115,6 +127,8 @@ class NodeEntries:
                 if nodes or attrs is not None or "value" not in entry:
                     return None
                 tensor = constant_value(entry["value"], get("dtype"), get("shape"))
+                if "shape" in entry:
+                    self._doubt_shape(entry, tensor)
                 return builder.add_constant(full, tensor, NO_ATTRS, (), position, device).id
             if "value" in entry or "dtype" in entry or "shape" in entry:
                 return None
@@ -135,21 +149,27 @@ class NodeEntries:
         references, builder = self._references, self._builder
         inputs = references.inputs(entry, full, waits)
         if "control_inputs" in entry:
-            controls = (*inputs.controls, *references.nodes(entry, "control_inputs", full, waits))
-            inputs = inputs._replace(controls=controls)
+            awaited = references.nodes(entry, "control_inputs", full, waits)
+            inputs = inputs._replace(controls=(*inputs.controls, *awaited))
+            if builder.leaves_marks:
+                builder.mark_awaited(awaited)
         is_good &= "device" not in entry or self._check_device(entry)
+        device = entry.get("device", "")
         with ExitStack() as scopes:
             if "colocate_with" in entry:
                 scopes.enter_context(builder.colocate_with(references.nodes(entry, "colocate_with", full, waits)))
+            if is_device_text(device):
+                scopes.enter_context(builder.device(giving(device["text"])))
+                device = ""
             if op == "Const":
                 tensor, attrs = self._constant(entry, bool(inputs.items)) if is_good else (None, None)
                 if tensor is None or attrs is None or waits:
                     raise Broken
-                return builder.add_constant(full, tensor, attrs, inputs.controls, position, entry.get("device", "")).id
+                return builder.add_constant(full, tensor, attrs, inputs.controls, position, device).id
             attrs = self._attrs(entry, op) if is_good else None
             if attrs is None:
                 raise Broken
-            new = NewNode(op, full, inputs.items, attrs, inputs.controls, position, entry.get("device", ""))
+            new = NewNode(op, full, inputs.items, attrs, inputs.controls, position, device)
             if op in MERGES and waits and all(any(wait is item for item in new.items) for wait in waits):
                 return self._loops.add_merge(new, waits)
             if waits or any(item is WRONG for item in new.items):
@@ -175,6 +195,8 @@ class NodeEntries:
     def _check_device(self, entry: dict[Any, Any]) -> bool:
         device = entry["device"]
         try:
+            if is_device_text(device):
+                return True
             if device is None or device.__class__ is str:
                 self._builder.device_text(device)
                 return True
@@ -229,10 +251,28 @@ class NodeEntries:
         if shape is WRONG or dtype is WRONG:
             return None, None
         try:
-            return constant_value(entry.get("value", given.get("value")), dtype, shape), attrs
+            tensor = constant_value(entry.get("value", given.get("value")), dtype, shape)
+            self._doubt_shape(entry, tensor)
+            return tensor, attrs
         except Wrong as wrong:
             self._problems.add(value_position(entry, "value") if "value" in entry else own_position(entry), str(wrong))
             return None, None
+
+    def _doubt_shape(self, entry: dict[Any, Any], tensor: TensorValue) -> None:
+        """A list that is too short for its shape is filled up, which may not be meant."""
+        given = _count(entry.get("value"))
+        if 1 < given < tensor.array.size:
+            shape = list(tensor.array.shape)
+            message = f"{given} values for shape {shape}, which holds {tensor.array.size}: the last one is repeated"
+            self._problems.doubt(value_position(entry, "value"), message)
+
+
+def _count(value: Any) -> int:
+    """The elements of a list of lists, which are all of one length."""
+    count = 1
+    while isinstance(value, list | tuple) and value:
+        count, value = count * len(value), value[0]
+    return count
 
 
 def _first_outputs(count: int) -> tuple[int, ...]:

@@ -20,10 +20,18 @@ _TENSOR_KEYS = ("value", "dtype", "shape")
 class NodeDefReader:
     """Reads entries one after the other; attrs that are written alike come out as one mapping.
 
-    Only what no NodeDef could say is refused here; `where` names what the entries are.
+    Only what no NodeDef could say is refused here; `where` names what the entries are.  With `is_marked` they may say `raw`.
     """
 
-    def __init__(self, registry: Registry, functions: Mapping[str, Function], problems: Problems, where: str) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        functions: Mapping[str, Function],
+        problems: Problems,
+        where: str,
+        is_marked: bool = False,
+    ) -> None:
+        self._keys = RAW_KEYS | {"raw"} if is_marked else RAW_KEYS
         self._registry = registry
         self._functions = functions
         self._problems = problems
@@ -35,7 +43,7 @@ class NodeDefReader:
 
     def read(self, entry: dict[Any, Any]) -> NodeDef | None:
         """One NodeDef; None, and problems, where an entry is none.  What an entry does not have is empty."""
-        if not entry.keys() <= RAW_KEYS:
+        if not entry.keys() <= self._keys:
             self._problems.unknown_keys(entry, RAW_KEYS, self._where)
         op, name, device = self._text(entry, "op"), self._text(entry, "name"), self._text(entry, "device")
         attrs = None if op is None else self._attrs(entry, op)
@@ -84,9 +92,9 @@ class NodeDefReader:
 class RawNodes:
     """Takes the entries of `nodes`; `finish` ties their inputs, which may be forward references."""
 
-    def __init__(self, graph: Graph, problems: Problems) -> None:
+    def __init__(self, graph: Graph, problems: Problems, is_marked: bool = False) -> None:
         self._problems = problems
-        self._reader = NodeDefReader(graph.registry, graph.functions, problems, "a raw node")
+        self._reader = NodeDefReader(graph.registry, graph.functions, problems, "a raw node", is_marked)
         self._nodes = NodeImport(graph, problems)
 
     def take_all(self, entries: Any, position: int = 0) -> None:

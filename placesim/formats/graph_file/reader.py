@@ -43,6 +43,7 @@ _KEYS = (
     "raw",
     "versions",
     "rest",
+    "marks",
 )
 _VERSION_KEYS = ("producer", "min_consumer")
 _INT32 = 1 << 31
@@ -125,13 +126,14 @@ class _Content:
         self._registry = registry
         self._problems = Problems(file)
         self.is_begun = False
-        self._is_raw = self._has_functions = False
+        self._is_raw = self._has_functions = self._leaves_marks = False
         self.graph: Graph
         self.taker: Entries | RawNodes
 
     def is_begun_with(self, tree: dict[Any, Any]) -> bool:
         """Whether `nodes` were read as the whole tree says that they should be."""
-        return self._is_raw == (tree.get("raw") is True) and self._has_functions == ("functions" in tree)
+        found = (tree.get("raw") is True, "functions" in tree, tree.get("marks") is True)
+        return found == (self._is_raw, self._has_functions, self._leaves_marks)
 
     def begin(self, head: dict[Any, Any], is_raw: bool) -> None:
         """Settle what decides the meaning of `nodes`: the library in `head`, and whether they are raw."""
@@ -141,6 +143,7 @@ class _Content:
             reader = FunctionReader(self._registry, self._problems)
             functions = reader.read(head["functions"], value_position(head, "functions"))
         builder = GraphBuilder(self._registry, functions, self._file)
+        builder.leaves_marks = self._leaves_marks = head.get("marks") is True
         self.graph = builder.graph
         self.taker = RawNodes(self.graph, self._problems) if is_raw else Entries(builder, self._problems)
 
@@ -151,9 +154,10 @@ class _Content:
         if not self.is_begun:
             self.begin(tree, tree.get("raw") is True)
         problems.unknown_keys(tree, _KEYS, "a graph file")
-        if "raw" in tree and not isinstance(tree["raw"], bool):
-            message = f"wrong type of 'raw': got {shown(tree['raw'])}, expected true or false"
-            problems.add(value_position(tree, "raw"), message)
+        for key in ("raw", "marks"):
+            if key in tree and not isinstance(tree[key], bool):
+                message = f"wrong type of '{key}': got {shown(tree[key])}, expected true or false"
+                problems.add(value_position(tree, key), message)
         if "nodes" not in tree:
             problems.add(own_position(tree), "no nodes: got no key 'nodes', expected one")
         elif not isinstance(tree["nodes"], _EntryStream):
@@ -172,7 +176,18 @@ class _Content:
         )
         rest = self._rest(tree)
         problems.raise_if_any()
-        return GraphFile(name, self.graph, description, inventory, links, config, steps, is_raw=self._is_raw, rest=rest)
+        return GraphFile(
+            name,
+            self.graph,
+            description,
+            inventory,
+            links,
+            config,
+            steps,
+            is_raw=self._is_raw,
+            rest=rest,
+            doubts=problems.doubts,
+        )
 
     def _check_root(self, tree: Any) -> None:
         if isinstance(tree, dict):

@@ -11,7 +11,7 @@ from placesim.formats.graph_file.copies import numbered_scope
 from placesim.formats.graph_file.references import References
 from placesim.formats.graph_file.scoped_names import ScopedNames, Targets, Unresolved
 from placesim.formats.problems import Problems, own_position, shown, value_position
-from placesim.graph.builder import GraphBuilder
+from placesim.graph.builder import DeviceFunction, GraphBuilder
 from placesim.graph.graph import DeviceScope
 
 MAX_EXPANSION = 1_000_000
@@ -99,7 +99,9 @@ class ScopeEntries:
     def _enter_device(self, scopes: ExitStack, tree: Any, key: Any) -> None:
         device = tree[key]
         try:
-            if device is None or isinstance(device, str):
+            if is_device_text(device):
+                scopes.enter_context(self._builder.device(giving(device["text"])))
+            elif device is None or isinstance(device, str):
                 scopes.enter_context(self._builder.device(device))
                 scopes.callback(self._note_device_scope, len(self._builder.graph), device, value_position(tree, key))
             else:
@@ -132,6 +134,16 @@ class ScopeEntries:
         except GraphBuildError as error:
             self._problems.add_error(value_position(entry, "scope"), error)
             return None
+
+
+def is_device_text(device: Any) -> bool:
+    """Whether a device is `{text: D}`: the words themselves, as a function under `tf.device` gives them."""
+    return isinstance(device, dict) and list(device) == ["text"] and isinstance(device["text"], str)
+
+
+def giving(device: str) -> DeviceFunction:
+    """The device function that gives every node this text."""
+    return lambda node: device
 
 
 def _copies_of(entry: Any) -> int:

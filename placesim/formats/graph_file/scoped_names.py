@@ -71,7 +71,10 @@ class ScopedNames:
         if name is None:
             return builder.unique_name(op) if isinstance(op, str) else builder.unique_name("?")
         if name.__class__ is not str:
-            message = f"wrong type of 'name': got {shown(name)}, expected a text"
+            quotes = (
+                ": YAML reads yes, no, on and off as booleans unless they stand in quotes" if isinstance(name, bool) else ""
+            )
+            message = f"wrong type of 'name': got {shown(name)}, expected a text{quotes}"
             self._problems.add(value_position(entry, "name"), message)
             raise Broken
         try:
@@ -181,6 +184,9 @@ class ScopedNames:
     def resolve(self, name: str) -> Targets | None:
         """What a name stands for here: nodes, (None,) for one that is broken, None for nothing so far."""
         ids, broken = self._builder.graph.ids, self._broken
+        if name[:1] == "/":  # a full name, whatever scopes have
+            full = name[1:]
+            return (ids[full],) if full in ids else (None,) if full in broken else None
         for frame in reversed(self._frames):
             found = frame.bindings.get(name)
             if found is not None:
@@ -200,6 +206,8 @@ class ScopedNames:
     def unresolved(self, position: int, text: str, reader: str) -> Unresolved:
         """A name to be looked up again once all entries have been read."""
         name = split_tensor_name(text.removeprefix("^"))[0]
+        if name[:1] == "/":
+            return Unresolved(position, text, (name[1:],), reader)
         return Unresolved(position, text, tuple(dict.fromkeys(frame.prefix + name for frame in reversed(self._frames))), reader)
 
     def later_node(self, unresolved: Unresolved) -> int | None:

@@ -6,13 +6,22 @@ from typing import Any
 
 from placesim.dtypes import FLOAT
 from placesim.errors import GraphBuildError
-from placesim.formats.graph_file.plain_values import bool_value, constant_value, dtype_value, int_value, known_shape, literal
+from placesim.formats.graph_file.plain_values import (
+    bool_value,
+    constant_value,
+    dtype_value,
+    int_value,
+    known_shape,
+    literal,
+    text_value,
+)
 from placesim.formats.graph_file.scope_entries import ScopeEntries
 from placesim.formats.graph_file.scoped_names import Broken, ScopedNames
 from placesim.formats.problems import WRONG, Problems, Wrong, own_position, shown, value_position
-from placesim.graph.binding import Variable
+from placesim.graph.binding import Operand, Variable
 from placesim.graph.builder import GraphBuilder
-from placesim.graph.variables import INITIALIZER_FIELDS, Initializer, add_global_initializer, add_variable
+from placesim.graph.graph import TensorRef, split_tensor_name
+from placesim.graph.variables import INITIALIZER_FIELDS, VALUE_KINDS, Initializer, add_global_initializer, add_variable
 from placesim.suggestions import did_you_mean
 
 VARIABLE_KEYS = dict.fromkeys(
@@ -64,10 +73,25 @@ class VariableEntries:
         if any(value is WRONG for value in (dtype, shape, kind, initializer)):
             return None
         with self._scopes.entered(entry):
-            if initializer is not None and initializer.kind == "value" and "dtype" not in entry:
-                tensor = constant_value(initializer.values["value"], None, shape)
-                dtype, initializer = tensor.dtype, Initializer("value", {"value": tensor.array})
+            if initializer is not None and initializer.kind in VALUE_KINDS and "dtype" not in entry:
+                tensor = constant_value(initializer.values[initializer.kind], None, shape)
+                dtype, initializer = tensor.dtype, Initializer(initializer.kind, {initializer.kind: tensor.array})
+            elif initializer is not None and initializer.kind == "tensor":
+                operand = self._operand(initializer.values["tensor"])
+                initializer = Initializer("tensor", {"tensor": TensorRef(operand.node, operand.slot)})
+                dtype = dtype if "dtype" in entry else operand.dtype
             return add_variable(self._builder, name, shape, dtype, initializer, kind, position)
+
+    def _operand(self, text: str) -> Operand:
+        """The tensor that a variable starts as.  Raises Wrong where there is none of this name."""
+        name, slot = split_tensor_name(text)
+        node = self._names.resolve_one(name)
+        if node is None:
+            raise Wrong(f"unknown node: got {shown(text)}, expected the name or id of a node")
+        variable = self._builder.variables.get(node)
+        if variable is not None and name == text:
+            node = variable.value
+        return self._builder.operand(node, slot)
 
     def take_initializer(self, entry: dict[Any, Any]) -> None:
         """An entry with `initializer`: what runs the initializers of all variables above it."""
@@ -101,13 +125,15 @@ def kind_value(value: Any) -> str:
 
 def initializer_value(value: Any) -> Initializer:
     """An initializer by name, or as a mapping of its name to its figures.  Raises Wrong for one that is not known."""
-    kinds = (*INITIALIZER_FIELDS, "constant", "value")
+    kinds = (*INITIALIZER_FIELDS, "constant", *VALUE_KINDS, "tensor")
     if isinstance(value, str) and value in INITIALIZER_FIELDS:
         return Initializer(value)
     if isinstance(value, dict) and len(value) == 1:
         ((kind, fields),) = value.items()
-        if kind in ("constant", "value"):
+        if kind in ("constant", *VALUE_KINDS):
             return Initializer(kind, {kind: literal(fields)})
+        if kind == "tensor":
+            return Initializer(kind, {kind: text_value(fields, "'tensor'")})
         if kind in INITIALIZER_FIELDS:
             return Initializer(kind, _initializer_fields(kind, {} if fields is None else fields))
         value = kind
@@ -124,7 +150,9 @@ def _initializer_fields(kind: str, fields: Any) -> dict[str, Any]:
                 f"unknown key in '{kind}': got '{key}', expected {', '.join(known) or 'none'}{did_you_mean(key, known)}"
             )
         if key == "seed":
-            int_value(value, -(1 << 63), (1 << 63) - 1, "'seed'")
+            pair = value if isinstance(value, list | tuple) and len(value) == 2 else (value,)
+            for number in pair:
+                int_value(number, -(1 << 63), (1 << 63) - 1, "'seed'")
         elif type(value) not in (int, float):
             raise Wrong(f"wrong type of '{key}': got {shown(value)}, expected a number")
     return dict(fields)

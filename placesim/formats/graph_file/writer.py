@@ -16,9 +16,10 @@ import yaml
 from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuModel
 from placesim.devices.gpu_options import GPU_OPTIONS, GpuOptions
 from placesim.devices.inventory import TaskInventory
-from placesim.dtypes import STRING, DType
+from placesim.dtypes import BOOL, FLOAT, STRING, DType
 from placesim.formats.graph_file.links import link_document
-from placesim.graph.graph import Function, FunctionArg, NodeDef, split_tensor_name
+from placesim.graph.constants import make_constant
+from placesim.graph.graph import Function, FunctionArg, Graph, Node, NodeDef, split_tensor_name
 from placesim.graph.steps import Config, Feed, Fetch, FromFile, Generated, GraphFile, Step
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
 from placesim.ops.registry import Registry
@@ -31,11 +32,16 @@ def graph_file_document(graph_file: GraphFile) -> dict[str, Any]:
 
 def graph_file_parts(graph_file: GraphFile) -> dict[str, Any]:
     """The same, with functions, nodes and steps one by one: each is made when it is asked for."""
+    return file_parts(graph_file, {"raw": True})
+
+
+def file_parts(graph_file: GraphFile, form: dict[str, Any]) -> dict[str, Any]:
+    """All that a file says, `nodes` in the raw form; `form` are the keys that say how they are meant."""
     graph, registry = graph_file.graph, graph_file.graph.registry
     document: dict[str, Any] = {"name": graph_file.name}
     if graph_file.description:
         document["description"] = graph_file.description
-    document["raw"] = True
+    document |= form
     if graph.versions:
         document["versions"] = dict(graph.versions)
     if graph_file.rest:
@@ -48,11 +54,9 @@ def graph_file_parts(graph_file: GraphFile) -> dict[str, Any]:
         document["config"] = _config(graph_file.config)
     if graph.functions:
         document["functions"] = (_function(function, registry) for function in graph.functions.values())
-    document["nodes"] = (
-        _node(registry, node.op, node.name, graph.input_texts(node), node.device, node.attrs) for node in graph.nodes
-    )
+    document["nodes"] = (node_document(graph, node) for node in graph.nodes)
     if graph_file.steps is not None:
-        fetches = _FetchWriter(graph_file)
+        fetches = _FetchWriter(graph_file, to_raw="raw" in form)
         document["run"] = (_step(step, registry, fetches) for step in graph_file.steps)
     return document
 
@@ -95,6 +99,11 @@ def _flow(value: Any) -> str:
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
+def node_document(graph: Graph, node: Node) -> dict[str, Any]:
+    """A node as a NodeDef."""
+    return _node(graph.registry, node.op, node.name, graph.input_texts(node), node.device, node.attrs)
+
+
 def _node(registry: Registry, op: str, name: str, inputs: Iterable[str], device: str, attrs: Attrs) -> dict[str, Any]:
     written: dict[str, Any] = {"op": op, "name": name}
     listed = list(inputs)
@@ -105,14 +114,15 @@ def _node(registry: Registry, op: str, name: str, inputs: Iterable[str], device:
     others = dict(attrs)
     tensor = others.get("value")
     if op == "Const" and isinstance(tensor, TensorValue) and others.get("dtype") is tensor.dtype:
-        written |= _tensor(tensor)
+        written |= tensor_document(tensor)
         del others["value"], others["dtype"]
     if others:
-        written["attrs"] = {key: _attr(registry, op, key, value) for key, value in others.items()}
+        written["attrs"] = {key: attr_document(registry, op, key, value) for key, value in others.items()}
     return written
 
 
-def _attr(registry: Registry, op: str, name: str, value: AttrValue) -> Any:
+def attr_document(registry: Registry, op: str, name: str, value: AttrValue) -> Any:
+    """An attr as an entry of this op has it."""
     definition = registry.op(op)
     attr = None if definition is None else definition.attrs.get(name)
     return _typed(value) if attr is not None else _untyped(value)
@@ -136,7 +146,7 @@ def _untyped(value: AttrValue) -> Any:
     if isinstance(value, Shape):
         return {"shape": _typed(value)}
     if isinstance(value, TensorValue):
-        return {"tensor": _tensor(value)}
+        return {"tensor": tensor_document(value)}
     if isinstance(value, Placeholder):
         return {"placeholder": value.name}
     if isinstance(value, FunctionName):
@@ -151,7 +161,7 @@ def _bytes(value: bytes) -> dict[str, str]:
     return {"bytes": base64.b64encode(value).decode()}
 
 
-def _tensor(tensor: TensorValue) -> dict[str, Any]:
+def tensor_document(tensor: TensorValue) -> dict[str, Any]:
     """`dtype`, `shape` and `value`: flat, and one element where all are alike."""
     flat = [_element(value, tensor.dtype) for value in _distinct(tensor.array)]
     value = flat[0] if len(flat) == 1 and tensor.array.size > 0 else flat
@@ -179,6 +189,13 @@ def _element(value: Any, dtype: DType) -> Any:
     if dtype.is_complex:
         return [_number(value.real), _number(value.imag)]
     return _number(float(value)) if dtype.is_floating else value if isinstance(value, bool) else int(value)
+
+
+def shortest(value: Any) -> Any:
+    """Numbers that are the same in single precision, with as few digits as that needs."""
+    if isinstance(value, list):
+        return list(map(shortest, value))
+    return float(str(np.float32(value))) if isinstance(value, float) else value
 
 
 def _number(value: float) -> Any:
@@ -266,10 +283,15 @@ def _gpu_options(options: GpuOptions) -> dict[str, Any]:
     return written | ({"experimental": experimental} if experimental else {})
 
 
-class _FetchWriter:
-    """Writes fetches so that a raw file prints what the file prints that is written: there a bare name is a target."""
+_MOST_FED = 64
+"""Elements of a feed that is written as a literal."""
 
-    def __init__(self, graph_file: GraphFile) -> None:
+
+class _FetchWriter:
+    """Writes fetches so that what is written prints what the file prints: in a raw one a bare name is a target."""
+
+    def __init__(self, graph_file: GraphFile, to_raw: bool) -> None:
+        self._to_raw = to_raw
         self._is_raw = graph_file.is_raw
         self._graph = graph_file.graph
         self._later: dict[str, NodeDef] = {}
@@ -280,10 +302,31 @@ class _FetchWriter:
         return [self._fetch(fetch) for fetch in step.fetches]
 
     def _fetch(self, fetch: Fetch) -> Any:
+        if fetch.name[:1] == "^":
+            return fetch.name if not self._to_raw else fetch.name[1:]
         is_bare = split_tensor_name(fetch.name)[0] == fetch.name
+        if not self._to_raw:
+            is_target = is_bare and self._is_raw and self._has_outputs(fetch.name)
+            name = f"^{fetch.name}" if is_target else fetch.name
+            return name if is_target or not fetch.label or fetch.label == name else {fetch.label: name}
         name = f"{fetch.name}:0" if is_bare and not self._is_raw and self._has_outputs(fetch.name) else fetch.name
         label = fetch.label or fetch.name
         return name if label == name else {label: name}
+
+    def feed(self, feed: Feed) -> tuple[str, Any]:
+        """A feed's name and value; shortly where a raw file is not meant."""
+        written = _feed(feed)
+        if self._to_raw or not isinstance(written, dict) or "tensor" not in written:
+            return feed.tensor, written
+        name, slot = split_tensor_name(feed.tensor)
+        tensor, node_id = make_constant(feed.value), self._graph.ids.get(name)
+        types = () if node_id is None else self._graph.nodes[node_id].signature.output_dtypes
+        is_short = 0 < tensor.array.size <= _MOST_FED and types[slot : slot + 1] == (tensor.dtype,)
+        if is_short and tensor.dtype.is_floating and np.isfinite(tensor.array.astype(np.float64)).all():
+            written = tensor.array.tolist() if tensor.dtype is not FLOAT else shortest(tensor.array.tolist())
+        elif is_short and (tensor.dtype.is_integer or tensor.dtype is BOOL):
+            written = tensor.array.tolist()
+        return name if not slot else feed.tensor, written
 
     def _has_outputs(self, name: str) -> bool:
         if name in self._later:
@@ -295,7 +338,7 @@ class _FetchWriter:
 def _step(step: Step, registry: Registry, fetches: _FetchWriter) -> dict[str, Any]:
     written: dict[str, Any] = {"fetch": fetches.write(step)}
     if step.feeds:
-        written["feed"] = {feed.tensor: _feed(feed) for feed in step.feeds}
+        written["feed"] = dict(map(fetches.feed, step.feeds))
     if step.repeat != 1:
         written["repeat"] = step.repeat
     if step.nodes:
@@ -323,7 +366,5 @@ def _feed(feed: Feed) -> Any:
     if isinstance(value, FromFile):
         return {"file": value.path}
     if isinstance(value, Generated):
-        return {value.kind: list(value.shape)} | ({} if value.seed is None else {"seed": value.seed})
-    from placesim.graph.constants import make_constant
-
-    return {"tensor": _tensor(make_constant(value))}
+        return {value.kind: list(value.shape), **value.figures} | ({} if value.seed is None else {"seed": value.seed})
+    return {"tensor": tensor_document(make_constant(value))}

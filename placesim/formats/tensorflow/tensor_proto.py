@@ -95,6 +95,19 @@ def write_tensor(tensor: TensorValue, *, without_content: bool = False) -> Messa
     return message
 
 
+_BY_ELEMENT = frozenset(("bool", "float16", "bfloat16", "complex64", "complex128"))
+"""Types whose elements TensorFlow's Python writes one by one, where it is asked for a tensor and not for a node."""
+
+
+def write_own_tensor(tensor: TensorValue) -> Message:
+    """A TensorProto as `tf.make_tensor_proto` gives it: as `write_tensor`'s, but some types have no raw content."""
+    message = write_tensor(tensor)
+    if message.tensor_content and tensor.dtype.name in _BY_ELEMENT:
+        message.ClearField("tensor_content")
+        _write_value(message, tensor.dtype, np.asarray(tensor.array).reshape(-1))
+    return message
+
+
 def _string_values(array: Array, is_one_value: bool) -> list[bytes]:
     flat = array.reshape(-1)[:1] if is_one_value else array.reshape(-1)
     return [value.encode() if isinstance(value, str) else bytes(value) for value in flat.tolist()]

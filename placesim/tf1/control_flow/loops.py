@@ -14,7 +14,6 @@ from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.graph_keys import GraphKeys
-from placesim.tf1.missing import not_there
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.shapes import TensorShape, as_shape
 from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
@@ -328,7 +327,13 @@ def while_loop(
     if parallel_iterations < 1:
         raise TypeError("'parallel_iterations' must be a positive integer.")
     if is_version_2():
-        raise not_there("while_loop with control flow v2", "tf.disable_control_flow_v2() gives Enter, Merge and Exit")
+        from placesim.tf1.functions import loops
+
+        if not loop_vars:
+            raise ValueError("'loop_vars' must be provided.")
+        return loops.while_loop(
+            cond, body, loop_vars, shape_invariants, parallel_iterations, maximum_iterations, name, return_same_structure
+        )
     with name_scope(name, "while", loop_vars):
         if not loop_vars:
             raise ValueError("'loop_vars' must be provided.")

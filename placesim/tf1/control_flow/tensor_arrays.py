@@ -8,6 +8,7 @@ from typing import Any
 
 from placesim.tf1 import dtypes
 from placesim.tf1.constant_values import constant_value
+from placesim.tf1.control_flow.versions import is_version_2
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
@@ -27,6 +28,14 @@ class _Contents:
 class TensorArray:
     """An array of `size` tensors; `flow` is what orders the reads and writes."""
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> TensorArray:
+        """Version 2 control flow has arrays that are lists of tensors."""
+        if cls is TensorArray and is_version_2():
+            from placesim.tf1.control_flow.tensor_lists import TensorListArray
+
+            return super().__new__(TensorListArray)
+        return super().__new__(cls)
+
     def __init__(
         self,
         dtype: Any,
@@ -42,12 +51,7 @@ class TensorArray:
         name: str | None = None,
     ) -> None:
         self._check(handle, size, dynamic_size, clear_after_read, tensor_array_name, element_shape)
-        self._dynamic_size = bool(dynamic_size)
-        self._size = size
-        self._dtype = dtypes.as_dtype(dtype).base_dtype
-        self._infers_shape = infer_shape or element_shape is not None
-        self._is_colocated = colocate_with_first_write_call
-        self._contents = _Contents(TensorShape(element_shape))
+        self._describe(dtype, size, dynamic_size, infer_shape, element_shape, colocate_with_first_write_call)
         self._handle: Tensor
         self._flow: Tensor
         with name_scope(name, "TensorArray", [handle, size, flow]) as scope:
@@ -72,6 +76,16 @@ class TensorArray:
                     tensor_array_name=tensor_array_name or "",
                     name=scope,
                 )
+
+    def _describe(
+        self, dtype: Any, size: Any, dynamic_size: bool | None, infer_shape: bool, element_shape: Any, colocates: bool
+    ) -> None:
+        self._dynamic_size = bool(dynamic_size)
+        self._size = size
+        self._dtype = dtypes.as_dtype(dtype).base_dtype
+        self._infers_shape = infer_shape or element_shape is not None
+        self._is_colocated = colocates
+        self._contents = _Contents(TensorShape(element_shape))
 
     @staticmethod
     def _check(handle: Any, size: Any, dynamic_size: Any, clears: Any, array_name: Any, element_shape: Any) -> None:
@@ -239,13 +253,17 @@ class TensorArray:
             value = convert_to_tensor(value, dtype=self._dtype, name="value")
             with self._beside(value):
                 lengths = cast(lengths, dtypes.int64)
-                known = constant_value(lengths)
-                if value.shape.rank is not None and known is not None and known.size and known.max() == known.min():
-                    self._merge_element_shape(TensorShape([int(known.flat[0]), *value.shape.as_list()[1:]]))
+                self._merge_lengths(value, lengths)
                 flow = gen("TensorArraySplitV3")(
                     handle=self._handle, value=value, lengths=lengths, flow_in=self._flow, name=name
                 )
             return build_with_flow(self, flow)
+
+    def _merge_lengths(self, value: Tensor, lengths: Tensor) -> None:
+        """Where all pieces of a tensor have one length, that is the elements' first dimension."""
+        known = constant_value(lengths)
+        if value.shape.rank is not None and known is not None and known.size and known.max() == known.min():
+            self._merge_element_shape(TensorShape([int(known.flat[0]), *value.shape.as_list()[1:]]))
 
     def size(self, name: str | None = None) -> Tensor:
         """How many elements there are."""
@@ -267,10 +285,10 @@ def constant_flow() -> Tensor:
 
 def build_with_flow(array: TensorArray, flow: Tensor) -> TensorArray:
     """The array as it is when a flow is there."""
-    with name_scope(None, "TensorArray", [array.handle, None, flow]):
+    with name_scope(None, "TensorArray" if array.handle is not None else "TensorArrayV2", [array.handle, None, flow]):
         # TensorFlow makes a new object for it, which takes a name and makes no op
         pass
-    found = TensorArray.__new__(TensorArray)
+    found = object.__new__(type(array))
     found.__dict__.update(array.__dict__)
     found._flow = flow
     return found

@@ -46,6 +46,10 @@ math.unsorted_segment_max=UnsortedSegmentMax math.unsorted_segment_min=UnsortedS
 math.unsorted_segment_prod=UnsortedSegmentProd math.unsorted_segment_sum=UnsortedSegmentSum math.xlogy=Xlogy math.zeta=Zeta
 matrix_band_part=MatrixBandPart matrix_determinant=MatrixDeterminant matrix_inverse=MatrixInverse matrix_solve=MatrixSolve
 matrix_square_root=MatrixSquareRoot maximum=Maximum minimum=Minimum mod=FloorMod negative=Neg
+nn.depthwise_conv2d_backprop_filter=DepthwiseConv2dNativeBackpropFilter
+nn.depthwise_conv2d_backprop_input=DepthwiseConv2dNativeBackpropInput
+nn.depthwise_conv2d_native_backprop_filter=DepthwiseConv2dNativeBackpropFilter
+nn.depthwise_conv2d_native_backprop_input=DepthwiseConv2dNativeBackpropInput
 nn.conv3d_backprop_filter=Conv3DBackpropFilterV2 nn.conv3d_backprop_filter_v2=Conv3DBackpropFilterV2 nn.elu=Elu
 nn.l2_loss=L2Loss nn.local_response_normalization=LRN nn.lrn=LRN nn.quantized_avg_pool=QuantizedAvgPool
 nn.quantized_conv2d=QuantizedConv2D nn.quantized_max_pool=QuantizedMaxPool nn.quantized_relu_x=QuantizedReluX nn.relu=Relu
@@ -73,5 +77,5 @@ tensor_scatter_nd_sub=TensorScatterSub tensor_scatter_sub=TensorScatterSub tile=
 train.sdca_fprint=SdcaFprint train.sdca_optimizer=SdcaOptimizer train.sdca_shrink_l1=SdcaShrinkL1 truncatediv=TruncateDiv
 truncatemod=TruncateMod unravel_index=UnravelIndex unsorted_segment_max=UnsortedSegmentMax
 unsorted_segment_min=UnsortedSegmentMin unsorted_segment_prod=UnsortedSegmentProd unsorted_segment_sum=UnsortedSegmentSum
-write_file=WriteFile zeta=Zeta
+user_ops.my_fact=Fact write_file=WriteFile zeta=Zeta
 """

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+_BESSEL = "i0 i0e i1 i1e j0 j1 k0 k0e k1 k1e y0 y1"
+_SPECIAL = (
+    *(f"math.bessel_{name}" for name in ["i0", "i0e", "i1", "i1e"]),
+    *(f"math.special.bessel_{name}" for name in _BESSEL.split()),
+    *(f"math.special.{name}" for name in ["dawsn", "expint", "fresnel_cos", "fresnel_sin", "spence"]),
+)
+
 ROWS = {
     "math": (
         "abs math.abs accumulate_n math.accumulate_n add math.add add_n math.add_n angle math.angle argmax math.argmax argmin "
@@ -28,6 +35,10 @@ ROWS = {
         "where_v2 pad reverse_sequence unique unique_with_counts setdiff1d identity repeat"
     ),
     "slicing": "strided_slice",
+    "special_functions": (
+        "lbeta math.lbeta math.erfinv math.erfcinv math.ndtri math.reciprocal_no_nan math.sobol_sample math.approx_max_k "
+        "math.approx_min_k nn.approx_max_k nn.approx_min_k " + " ".join(_SPECIAL)
+    ),
 }
 OPS = """
 acos=Acos math.acos=Acos ceil=Ceil math.ceil=Ceil equal=Equal math.equal=Equal exp=Exp math.exp=Exp floor=Floor math.floor=Floor

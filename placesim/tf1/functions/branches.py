@@ -70,13 +70,13 @@ def _check_alike(bodies: Sequence[FunctionGraph], words: Sequence[str]) -> None:
                 )
 
 
-def conditional(selector: Tensor, bodies: Sequence[FunctionGraph], scope: str) -> list[Tensor]:
+def conditional(selector: Tensor, bodies: Sequence[FunctionGraph], scope: str | None) -> list[Tensor]:
     """An If (of a bool and two bodies, the one for true first) or Case named as `scope`; an Identity of each of its results."""
     op = conditional_op(selector, bodies, scope)
     return [gen("Identity")(tensor) for tensor in op.outputs]
 
 
-def conditional_op(selector: Tensor, bodies: Sequence[FunctionGraph], scope: str) -> Operation:
+def conditional_op(selector: Tensor, bodies: Sequence[FunctionGraph], scope: str | None) -> Operation:
     """The If or Case itself."""
     graph = get_default_graph()
     inputs = share_inputs(bodies)

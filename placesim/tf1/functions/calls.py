@@ -29,8 +29,6 @@ def resources_only_read(bodies: Sequence[FunctionGraph]) -> list[int]:
 
 
 def _is_only_read(body: FunctionGraph, resource: Tensor) -> bool:
-    if any(output is resource for output in body.outputs):
-        return False
     return all(reads_only(op, resource) for op in body.consumers(resource))
 
 

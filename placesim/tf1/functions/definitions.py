@@ -13,7 +13,7 @@ from placesim.graph.graph import Function, FunctionArg, NodeDef
 from placesim.ops.attributes import AttrValue
 from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.graph import Graph
-from placesim.tf1.tensor import Operation, Tensor, uid
+from placesim.tf1.tensor import Operation, Tensor
 
 _NOT_IN_ARGUMENTS = re.compile("[^a-z0-9]")
 _BEFORE_LETTERS = re.compile("^[^a-z]*")
@@ -106,7 +106,6 @@ def _output_places(op: Operation) -> list[str]:
 
 def add_function(graph: Graph, body: FunctionGraph, attrs: Any = None, output_names: Sequence[str] = ()) -> str:
     """Puts a body, and the functions that it calls, in a graph's library; gives its name."""
-    uid()  # TensorFlow's handle of a function takes a number too
     defined = define(body, attrs, output_names)
     for name, function in (*body.functions.items(), (defined.name, defined)):
         graph.functions.setdefault(name, function)

@@ -35,7 +35,16 @@ class FunctionGraph(Graph):
     orders_effects = False
     """Whether stateful ops run in the order of the Python function, all of them: `ordering.order_effects`."""
 
-    def __init__(self, name: str, outer: Graph | None = None, shares_collections: bool = False) -> None:
+    reads_python = False
+    """Whether TensorFlow rewrites the Python function first, so that `if` and `while` may ask tensors (AutoGraph)."""
+
+    def __init__(
+        self,
+        name: str,
+        outer: Graph | None = None,
+        shares_collections: bool = False,
+        keeps_devices: bool = True,
+    ) -> None:
         super().__init__()
         self.name = name
         self.outer_graph = get_default_graph() if outer is None else outer
@@ -45,13 +54,17 @@ class FunctionGraph(Graph):
         self.structured_outputs: Any = None
         self.control_outputs: list[Operation] = []
         self.captures: dict[Tensor, Tensor] = {}
+        self.sources: dict[Tensor, Tensor] = {}
+        """Arguments -> what a call of the function is given there."""
         self.control_captures: dict[Operation, None] = {}
         self.seed = outer.seed
-        self.builder._device_scopes = _devices_for(self, outer)
+        if keeps_devices:
+            self.builder._device_scopes = devices_for(self, outer)
+        self.reads_python = isinstance(outer, FunctionGraph) and outer.reads_python
         self._container = outer._container
         self.variable_creators = outer.variable_creators
         self._collections = outer._collections if shares_collections else _copied(outer._collections)
-        self._labels = _labels(outer)
+        self._labels = _labels(outer) if keeps_devices else ()
 
     @property
     def variable_scopes(self) -> Any:
@@ -90,6 +103,7 @@ class FunctionGraph(Graph):
     def placeholder_of(self, tensor: Tensor, name: str | None) -> Tensor:
         """An argument of the type and shape of a tensor, and that holds what it holds, if it is a resource."""
         found = self.add_argument(tensor.dtype, tensor.sizes, name)
+        self.sources[found] = tensor
         self.shapes.hold(found.node_ref, tensor.graph.shapes.handle(tensor.node_ref))
         return found
 
@@ -183,7 +197,7 @@ def _copied(collections: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return {name: items if name in _SHARED_COLLECTIONS else list(items) for name, items in collections.items()}
 
 
-def _devices_for(graph: Graph, outer: Graph) -> tuple[Any, ...]:
+def devices_for(graph: Graph, outer: Graph) -> tuple[Any, ...]:
     """The device scopes around a function; a script's functions are asked about the nodes of its body."""
     device, text, texts, functions = outer.builder._device_scopes
     return device, text, dict(texts), tuple(each.of(graph) if hasattr(each, "of") else each for each in functions)

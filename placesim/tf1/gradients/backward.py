@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from placesim.tf1 import dtypes
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.gradients.aggregation import AggregationMethod, aggregate
 from placesim.tf1.gradients.registry import GradientFunction, lookup
 from placesim.tf1.gradients.variables import variable_shape
-from placesim.tf1.graph import get_default_graph
+from placesim.tf1.graph import Graph, get_default_graph
 from placesim.tf1.grouping import gated
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import name_scope
@@ -44,9 +45,11 @@ def gradients(
     aggregation_method: int | None = None,
     stop_gradients: Any = None,
     unconnected_gradients: Any = UnconnectedGradients.NONE,
+    source: Graph | None = None,
 ) -> list[Any]:
     """The sum of the derivatives of the ys with regard to each x: tensors, IndexedSlices, or None where there is none.
 
+    `source` is the graph of the ys, where that is not the one in which the gradients are made.
     Raises LookupError where an op on the way has no gradient, ValueError and TypeError in TensorFlow's words.
     """
     if unconnected_gradients not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
@@ -60,7 +63,7 @@ def gradients(
         tensors = _convert_all(ys, "y")
         sources = _convert_all([_differentiated(x) for x in xs], "x", as_ref=True)
         stops = _convert_all([_differentiated(x) for x in stop], "stop_gradient", as_ref=True)
-        walk = _Walk(sources, stops, colocate_gradients_with_ops, gate_gradients, aggregation_method)
+        walk = _Walk(sources, stops, colocate_gradients_with_ops, gate_gradients, aggregation_method, source)
         seeds = [seed if seed is None else _convert(seed, f"grad_y_{i}") for i, seed in enumerate(seeds)]
         walk.run(tensors, [walk.seed(i, y, seed) for i, (y, seed) in enumerate(zip(tensors, seeds, strict=True))])
     return [walk.found(x, unconnected_gradients == UnconnectedGradients.ZERO) for x in sources]
@@ -88,8 +91,14 @@ _TRAINABLE = frozenset(_TRAINABLE_TYPES.split())
 
 
 def is_trainable(tensor: Tensor) -> bool:
-    """Whether a tensor's type can have a gradient."""
-    return tensor.dtype.base_dtype.name in _TRAINABLE
+    """Whether a tensor's type can have a gradient; of a list, the type of its elements."""
+    name = tensor.dtype.base_dtype.name
+    if name == "variant":
+        from placesim.tf1.functions.variants import element_type
+
+        held = element_type(tensor)
+        return held is None or dtypes.of(held).name in _TRAINABLE
+    return name in _TRAINABLE
 
 
 def gradient_function(op: Operation) -> GradientFunction | None:
@@ -110,9 +119,16 @@ class _Walk:
     """One call of `gradients`: what each op's outputs have received, and whose turn it is."""
 
     def __init__(
-        self, xs: list[Tensor], stops: list[Tensor], colocate: bool, gate: bool, aggregation_method: int | None
+        self,
+        xs: list[Tensor],
+        stops: list[Tensor],
+        colocate: bool,
+        gate: bool,
+        aggregation_method: int | None,
+        source: Graph | None = None,
     ) -> None:
         self.graph = get_default_graph()
+        self.bodies = _bodies_around(source or self.graph)
         self.xs = xs
         self.stops = stops
         self.colocate = colocate
@@ -161,8 +177,33 @@ class _Walk:
             reached.add(op)
             for output in op.outputs:
                 if is_trainable(output):
-                    queue.extend(output.consumers())
+                    queue.extend(self._consumers(output))
         return reached
+
+    def _consumers(self, tensor: Tensor) -> list[Operation]:
+        """The ops that read a tensor, those among them in the functions around the place where gradients are made."""
+        found = tensor.consumers()
+        for body in self.bodies:
+            inside = body.captures.get(tensor)
+            if inside is not None:
+                found = [*found, *inside.consumers()]
+        return found
+
+    def _inputs(self, op: Operation) -> Sequence[Tensor]:
+        """An op's inputs; what a function around the place has captured is what it is outside, unless that is an x."""
+        inputs = op.inputs
+        if not self.bodies:
+            return inputs
+        return [self._outside(tensor) for tensor in inputs]
+
+    def _outside(self, tensor: Tensor) -> Tensor:
+        body = tensor.graph
+        if body not in self.bodies or tensor.op.type != "Placeholder" or any(tensor is x for x in self.xs):
+            return tensor
+        for outer, inside in body.captures.items():  # type: ignore[attr-defined]
+            if inside is tensor:
+                return self._outside(outer)
+        return tensor
 
     def _count_pending(self, targets: list[Operation]) -> set[Operation]:
         """Counts, for each op between xs and ys, how many of their uses are still to come; gives the ys' ops among them."""
@@ -175,10 +216,10 @@ class _Walk:
             if op in reached:
                 reached.discard(op)
                 between[op] = None
-                queue.extend(tensor.op for tensor in op.inputs)
+                queue.extend(tensor.op for tensor in self._inputs(op))
         self._make_loops(between)
         for op in between:
-            for tensor in op.inputs:
+            for tensor in self._inputs(op):
                 if tensor.op in between:
                     self.pending[tensor.op] += 1
         return reachable
@@ -207,11 +248,12 @@ class _Walk:
                     self._receive(output, self.loops.zeros_of_exit(output))
                     self.queue.append(output.op)
         stop_ops = {x.op for x in self.stops}
-        stop_ops |= {x.op for x in self.xs if not any(self.pending[tensor.op] > 0 for tensor in x.op.inputs)}
+        stop_ops |= {x.op for x in self.xs if not any(self.pending[tensor.op] > 0 for tensor in self._inputs(x.op))}
         while self.queue:
             op = self.queue.popleft()
             with self.colocated_with(op):
                 self._take(op, stop_ops)
+            self._release_inputs(op)
         if self.loops is not None:
             self.loops.close_unchanged()
 
@@ -220,7 +262,7 @@ class _Walk:
             out_grads = self._aggregated(op)
         function = None
         has_gradients = any(grad is not None and grad != [] for grad in out_grads)
-        calls = op.type in self.graph.functions
+        calls = op.type in op.graph.functions
         if has_gradients and op not in stop_ops:
             try:
                 function = gradient_function(op)
@@ -232,11 +274,10 @@ class _Walk:
                 in_grads = self._differentiate(op, function, out_grads)
             else:
                 in_grads = [None] * len(op.inputs)
-            for index, (tensor, grad) in enumerate(zip(op.inputs, in_grads, strict=True)):
+            for index, (tensor, grad) in enumerate(zip(self._inputs(op), in_grads, strict=True)):
                 if grad is not None:
                     _check_shape(op, index, tensor, grad)
                     self._receive(tensor, grad)
-        self._release_inputs(op)
 
     def _loop_of(self, op: Operation, before: bool) -> AbstractContextManager[None]:
         """The loop that an op's gradient is made in, or what it has received is added up in."""
@@ -272,7 +313,7 @@ class _Walk:
 
     def _release_inputs(self, op: Operation) -> None:
         """Queues the ops of the inputs whose uses are all done now."""
-        for tensor in op.inputs:
+        for tensor in self._inputs(op):
             source = tensor.op
             self.pending[source] -= 1
             ready = self.pending[source] == 0
@@ -328,6 +369,15 @@ class _Walk:
         if grad is None and zero_if_none:
             return _zeros_of(x)
         return grad
+
+
+def _bodies_around(graph: Graph) -> list[Any]:
+    """The functions that a graph is the body of, or is inside of."""
+    found: list[Any] = []
+    while graph.building_function:
+        found.append(graph)
+        graph = graph.outer_graph  # type: ignore[attr-defined]
+    return found
 
 
 def _zeros_of(x: Tensor) -> Any:

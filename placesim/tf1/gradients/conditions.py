@@ -18,7 +18,16 @@ def zeros_like_output(op: Operation, index: int) -> Any:
     output = op.outputs[index]
     context = op._get_control_flow_context()
     if context is None:
-        return tf.zeros_like(output, optimize=False)
+        if output.dtype.name == "resource":
+            held = op.graph.shapes.handle(output.node_ref)
+            return tf.zeros(gen("VariableShape")(output), None if held is None else held[0].name)
+        if not op.graph.is_turn:
+            return tf.zeros_like(output, optimize=False)
+        # a turn's tensor would have to be kept on a list: its shape is less
+        sizes = output.sizes
+        if sizes is not None and -1 not in sizes:
+            return tf.constant(0, output.dtype, sizes)
+        return tf.zeros(gen("Shape")(output), output.dtype)
     switched = gen("Switch")(op.inputs[0], context.pred)[1 - context.branch]
     pivot = tf.identity(switched)
     if output.dtype.base_dtype.name == "resource":

@@ -23,13 +23,10 @@ def _matmul(op: Any, grad: Any) -> list[Any]:
     of_rows = tf.gather(grad, columns if adjoint_a else rows)
     dense = tf.transpose(dense, conjugate=complex_) if adjoint_b else dense
     of_columns = tf.gather(dense, rows if adjoint_a else columns)
-    if adjoint_a:
-        left, right = tf.expand_dims(of_rows, -1), tf.expand_dims(of_columns, -1)
-        found = tf.matmul(left, right, adjoint_a=True)
-    else:
-        left = tf.expand_dims(of_rows, -2)
-        right = tf.expand_dims(of_columns, -1 if adjoint_b else -2)
-        found = tf.matmul(left, right) if adjoint_b else tf.matmul(left, right, adjoint_b=True)
+    is_turned = adjoint_a == adjoint_b
+    left = tf.expand_dims(of_rows, -1 if adjoint_a else -2)
+    right = tf.expand_dims(of_columns, -2 if is_turned else -1)
+    found = tf.matmul(left, right, adjoint_a=adjoint_a, adjoint_b=is_turned)
     return [None, tf.squeeze(found, axis=[-2, -1]), None, of_dense]
 
 

@@ -1,0 +1,84 @@
+"""`arg_scope`: default arguments for the functions that a block of code calls."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_KEY = "_key_op"
+
+_scopes: list[dict[str, dict[str, Any]]] = [{}]
+"""What each open scope says, the innermost last: key of a function -> its defaults."""
+_arguments: dict[str, tuple[str, ...]] = {}
+"""Key of each function that takes defaults -> its arguments that have any."""
+
+
+def add_arg_scope(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that takes defaults from `arg_scope`: for a decorator."""
+    key = f"{func.__module__}.{func.__qualname__}@{id(func)}"
+
+    @functools.wraps(func)
+    def with_defaults(*args: Any, **kwargs: Any) -> Any:
+        defaults = _scopes[-1].get(key)
+        return func(*args, **(defaults | kwargs if defaults else kwargs))
+
+    setattr(with_defaults, _KEY, key)
+    parameters = inspect.signature(func).parameters.values()
+    _arguments[key] = tuple(item.name for item in parameters if item.default is not item.empty)
+    return with_defaults
+
+
+def arg_scope_func_key(op: Any) -> str:
+    """What a scope's dictionary calls a function."""
+    return getattr(op, _KEY, str(op))
+
+
+def has_arg_scope(func: Any) -> bool:
+    """Whether a function takes defaults."""
+    return hasattr(func, _KEY)
+
+
+def arg_scoped_arguments(func: Any) -> tuple[str, ...]:
+    """The arguments of a function that a scope can give."""
+    return _arguments[arg_scope_func_key(func)]
+
+
+def current_arg_scope() -> dict[str, dict[str, Any]]:
+    """The innermost scope, to be opened again."""
+    return _scopes[-1]
+
+
+@contextmanager
+def arg_scope(list_ops_or_scope: Any, **kwargs: Any) -> Iterator[dict[str, dict[str, Any]]]:
+    """In this block the functions of a list have these defaults; or a scope that was open once is open again.
+
+    Raises TypeError for what is no list, tuple or dictionary, ValueError for a function that takes no defaults.
+    """
+    if isinstance(list_ops_or_scope, dict):
+        if kwargs:
+            wanted = "When attempting to re-use a scope by suppling a dictionary, kwargs must be empty."
+            raise ValueError(wanted)
+        scope = dict(list_ops_or_scope)
+    elif isinstance(list_ops_or_scope, (list, tuple)):
+        scope = _extended(list_ops_or_scope, kwargs)
+    else:
+        raise TypeError("list_ops_or_scope must either be a list/tuple or reused scope (i.e. dict)")
+    _scopes.append(scope)
+    try:
+        yield scope
+    finally:
+        _scopes.pop()
+
+
+def _extended(functions: Any, defaults: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    scope = dict(_scopes[-1])
+    for function in functions:
+        if not has_arg_scope(function):
+            module, name = getattr(function, "__module__", None), getattr(function, "__name__", function)
+            raise ValueError(f"{module}::{name} is not decorated with @add_arg_scope")
+        key = arg_scope_func_key(function)
+        scope[key] = scope.get(key, {}) | defaults
+    return scope

@@ -1,0 +1,171 @@
+"""The rest of `tf.contrib.framework`: checkpoints and values into variables, checks, and names."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.layers.layer import smart_constant
+from placesim.tf1.saving.readers import load_checkpoint
+from placesim.tf1.variables.partitioned import PartitionedVariable
+
+
+def assign_from_values(var_names_to_values: Mapping[str, Any]) -> tuple[Any, dict[Any, Any]]:
+    """An op that gives variables values, and what to feed it.  Raises ValueError for a shape that is not the variable's."""
+    from placesim.tf1.contrib.variables import get_unique_variable
+
+    return _assigned({get_unique_variable(name): value for name, value in var_names_to_values.items()})
+
+
+def _assigned(values: Mapping[Any, Any]) -> tuple[Any, dict[Any, Any]]:
+    assigns, feeds = [], {}
+    for variable, value in values.items():
+        shape = variable.get_shape()
+        if not shape.is_compatible_with(value.shape):
+            raise ValueError(
+                f"Shapes are not compatible: {variable.op.name} has {shape}, what is given has {tuple(value.shape)}"
+            )
+        fed = tf.placeholder(variable.dtype.base_dtype, shape=shape, name="placeholder/" + variable.op.name)
+        assigns.append(variable.assign(fed))
+        feeds[fed] = value.reshape(shape.as_list())
+    return tf.group(*assigns), feeds
+
+
+def assign_from_values_fn(var_names_to_values: Mapping[str, Any]) -> Callable[[Any], None]:
+    """A function of a session that gives variables values."""
+    assign, feeds = assign_from_values(var_names_to_values)
+
+    def assign_in(session: Any) -> None:
+        session.run(assign, feeds)
+
+    return assign_in
+
+
+def _named(var_list: Any) -> dict[str, Any]:
+    """Variables by their names in a checkpoint."""
+    from placesim.tf1.contrib.variables import get_variable_full_name
+
+    return dict(var_list) if isinstance(var_list, Mapping) else {get_variable_full_name(one): one for one in var_list}
+
+
+def assign_from_checkpoint(model_path: str, var_list: Any, ignore_missing_vars: bool = False) -> tuple[Any, dict[Any, Any]]:
+    """An op that gives variables a checkpoint's values, and what to feed it.  Raises ValueError for one that is not there."""
+    reader = load_checkpoint(model_path)
+    values = {}
+    for name, variable in _named(var_list).items():
+        if not reader.has_tensor(name):
+            if ignore_missing_vars:
+                tf.logging.warning(f"Variable {name} missing in checkpoint {model_path}")
+                continue
+            raise ValueError(f"Checkpoint is missing variable [{name}]")
+        whole = reader.get_tensor(name)
+        if isinstance(variable, (list, PartitionedVariable)):
+            for part in variable:
+                info = part._save_slice_info
+                values[part] = whole[
+                    tuple(slice(at, at + size) for at, size in zip(info.var_offset, info.var_shape, strict=True))
+                ]
+        else:
+            values[variable] = whole
+    return _assigned(values)
+
+
+def assign_from_checkpoint_fn(
+    model_path: str, var_list: Any, ignore_missing_vars: bool = False, reshape_variables: bool = False
+) -> Callable[[Any], None] | None:
+    """A function of a session that restores variables; None where there is none to restore.  Raises ValueError."""
+    if not var_list:
+        raise ValueError("var_list cannot be empty")
+    wanted = var_list
+    if ignore_missing_vars:
+        reader = load_checkpoint(model_path)
+        wanted = {name: one for name, one in _named(var_list).items() if reader.has_tensor(name)}
+        for name in _named(var_list).keys() - wanted.keys():
+            tf.logging.warning(f"Variable {name} missing in checkpoint {model_path}")
+    if not wanted:
+        tf.logging.warning("No Variables to restore")
+        return None
+    saver = tf.train.Saver(wanted, reshape=reshape_variables)
+
+    def restore_in(session: Any) -> None:
+        saver.restore(session, model_path)
+
+    return restore_in
+
+
+# --- conditions and checks ---
+
+
+def smart_cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
+    """One of two functions' results, a `cond` where the condition is not known."""
+    known = smart_constant(pred)
+    if known is None:
+        return tf.cond(pred, true_fn=true_fn, false_fn=false_fn, name=name)
+    return true_fn() if known else false_fn()
+
+
+smart_constant_value = smart_constant
+
+
+def assert_scalar(tensor: Any, name: str | None = None, message: str | None = None) -> Any:
+    """The tensor.  Raises ValueError where it is no scalar."""
+    with tf.name_scope(name, "assert_scalar", [tensor]):
+        tensor = tf.convert_to_tensor(tensor)
+        if tensor.get_shape().ndims != 0:
+            raise ValueError(f"{message or ''}Expected scalar shape, saw shape: {tensor.get_shape()}.")
+        return tensor
+
+
+def assert_scalar_int(tensor: Any, name: str | None = None) -> Any:
+    """The tensor.  Raises ValueError where it is no scalar of integers."""
+    with tf.name_scope(name, "assert_scalar_int", [tensor]) as scope:
+        tensor = tf.convert_to_tensor(tensor)
+        if not tensor.dtype.base_dtype.is_integer:
+            raise ValueError(f"Expected integer type for {tensor.name}, received type: {tensor.dtype}.")
+        return assert_scalar(tensor, name=scope)
+
+
+def reduce_sum_n(tensors: Any, name: str | None = None) -> Any:
+    """The sum of all elements of several tensors.  Raises ValueError where there is none."""
+    if not tensors:
+        raise ValueError("No tensors provided.")
+    with tf.name_scope(name, "reduce_sum_n", tensors) as scope:
+        sums = [tf.reduce_sum(one, name=f"{one.op.name}/sum") if one.get_shape().ndims != 0 else one for one in tensors]
+        return sums[0] if len(sums) == 1 else tf.add_n(sums, name=scope)
+
+
+def get_graph_from_inputs(op_input_list: Any, graph: Any = None) -> Any:
+    """The graph of tensors, else the default one.  Raises ValueError where they are of several."""
+    graphs = [one.graph for one in op_input_list if hasattr(one, "graph")]
+    found = graph or (graphs[0] if graphs else tf.get_default_graph())
+    if any(one is not found for one in graphs):
+        raise ValueError("The inputs are not all from the same graph.")
+    return found
+
+
+def get_placeholders(graph: Any) -> list[Any]:
+    """The placeholders of a graph."""
+    return [one.outputs[0] for one in graph.get_operations() if one.type == "Placeholder"]
+
+
+def get_name_scope() -> str:
+    """The current name scope."""
+    return str(tf.get_default_graph().get_name_scope())
+
+
+# --- what is deprecated says so in TensorFlow's log, which is not kept here ---
+
+
+def deprecated(date: Any, instructions: str, warn_once: bool = True) -> Callable[..., Any]:
+    """For a decorator: the function as it is."""
+    return lambda function: function
+
+
+def deprecated_args(date: Any, instructions: str, *names: Any, **kwargs: Any) -> Callable[..., Any]:
+    """For a decorator: the function as it is."""
+    return functools.partial(lambda function: function)
+
+
+deprecated_arg_values = deprecated_args

@@ -1,0 +1,129 @@
+"""`tf.contrib.training.HParams`: named values of the types of their defaults."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_CLAUSE = re.compile(r"\s*([a-zA-Z_][\w.]*)(?:\[(\d+)\])?\s*=\s*(\[[^\]]*\]|[^,\[]*)\s*(?:,|$)")
+_TRUE, _FALSE = ("true", "True", "1"), ("false", "False", "0")
+
+
+def _boolean(text: Any) -> bool:
+    if str(text) in (*_TRUE, *_FALSE):
+        return str(text) in _TRUE
+    raise ValueError(f"Could not parse hparam of type 'bool' in {text}")
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        raise ValueError(f"Could not cast {value!r} to int")
+    return int(value)
+
+
+_CASTS: dict[type, Callable[[Any], Any]] = {bool: _boolean, int: _whole, float: float, str: str}
+
+
+class HParams:
+    """Hyperparameters as attributes; a new value is cast to the type of the old one.  Raises ValueError, KeyError."""
+
+    _types: dict[str, tuple[type, bool]]
+
+    def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: Any) -> None:
+        if hparam_def is not None:
+            raise ValueError("hparam_def is not taken: give the values by name")
+        self.__dict__["_types"] = {}
+        self._model_structure = model_structure
+        for name, value in kwargs.items():
+            self.add_hparam(name, value)
+
+    def add_hparam(self, name: str, value: Any) -> None:
+        """A further hyperparameter."""
+        if getattr(self, name, None) is not None:
+            raise ValueError(f"Hyperparameter name is reserved: {name}")
+        if isinstance(value, (list, tuple)):
+            if not value:
+                raise ValueError(f"Multi-valued hyperparameters cannot be empty: {name}")
+            self._types[name] = (type(value[0]), True)
+        else:
+            self._types[name] = (type(value), False)
+        setattr(self, name, value)
+
+    def set_hparam(self, name: str, value: Any) -> None:
+        """Another value."""
+        kind, is_list = self._types[name]
+        if isinstance(value, list) != is_list:
+            wanted = (
+                "Must pass a list for multi-valued parameter" if is_list else "Must not pass a list for single-valued parameter"
+            )
+            raise ValueError(f"{wanted}: {name}.")
+        cast = _CASTS.get(kind, lambda one: one)
+        setattr(self, name, [cast(one) for one in value] if is_list else value if value is None else cast(value))
+
+    def del_hparam(self, name: str) -> None:
+        """Takes a hyperparameter away."""
+        if hasattr(self, name):
+            delattr(self, name)
+            del self._types[name]
+
+    def parse(self, values: str) -> HParams:
+        """Values from a text `name=value,list=[1,2],list[1]=3`."""
+        at = 0
+        while at < len(values):
+            clause = _CLAUSE.match(values, at)
+            if clause is None or clause.end() == at:
+                raise ValueError(f"Malformed hyperparameter value: {values[at:]}")
+            at = clause.end()
+            name, index, text = clause[1], clause[2], clause[3].strip()
+            if name not in self._types:
+                raise ValueError(f"Unknown hyperparameter type for {name}")
+            if index is not None:
+                whole = list(getattr(self, name))
+                whole[int(index)] = _CASTS.get(self._types[name][0], str)(text)
+                setattr(self, name, whole)
+            elif text.startswith("["):
+                items = [item.strip() for item in text[1:-1].split(",") if item.strip()]
+                self.set_hparam(name, items)
+            else:
+                self.set_hparam(name, [text] if self._types[name][1] else text)
+        return self
+
+    def override_from_dict(self, values_dict: Mapping[str, Any]) -> HParams:
+        """Other values, by name."""
+        for name, value in values_dict.items():
+            self.set_hparam(name, value)
+        return self
+
+    def parse_json(self, values_json: str) -> HParams:
+        """Other values, from a JSON object."""
+        return self.override_from_dict(json.loads(values_json))
+
+    def values(self) -> dict[str, Any]:
+        """Every value, by name."""
+        return {name: getattr(self, name) for name in self._types}
+
+    def to_json(self, indent: Any = None, separators: Any = None, sort_keys: bool = False) -> str:
+        """The values as a JSON object."""
+        values = {name: value for name, value in self.values().items() if not callable(value)}
+        return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """A value; the default where there is none."""
+        return getattr(self, key) if key in self._types else default
+
+    def get_model_structure(self) -> Any:
+        return self._model_structure
+
+    def set_model_structure(self, model_structure: Any) -> None:
+        self._model_structure = model_structure
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._types
+
+    def __str__(self) -> str:
+        return str(sorted(self.values().items()))
+
+    def __repr__(self) -> str:
+        return f"HParams({self})"

@@ -1,0 +1,50 @@
+"""`tf.contrib.layers`' initializers: by the number of inputs and outputs of a weight."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import placesim.tf1 as tf
+
+_FANS: dict[str, Callable[[float, float], float]] = {
+    "FAN_IN": lambda inputs, outputs: inputs,
+    "FAN_OUT": lambda inputs, outputs: outputs,
+    "FAN_AVG": lambda inputs, outputs: (inputs + outputs) / 2.0,
+}
+
+
+def variance_scaling_initializer(
+    factor: float = 2.0, mode: str = "FAN_IN", uniform: bool = False, seed: Any = None, dtype: Any = tf.float32
+) -> Callable[..., Any]:
+    """Draws with the variance `factor / n`, where n counts inputs, outputs or their mean.  Raises TypeError."""
+    if not tf.as_dtype(dtype).is_floating:
+        raise TypeError("Cannot create initializer for non-floating point type.")
+    if mode not in _FANS:
+        raise TypeError(f"Unknown mode {mode} [FAN_IN, FAN_OUT, FAN_AVG]")
+
+    def _initializer(shape: Any, dtype: Any = dtype, partition_info: Any = None) -> Any:
+        if not tf.as_dtype(dtype).is_floating:
+            raise TypeError("Cannot create initializer for non-floating point type.")
+        sizes = tf.TensorShape(shape).as_list()
+        inputs = outputs = float(sizes[-1]) if sizes else 1.0
+        inputs = float(sizes[-2]) if len(sizes) > 1 else inputs
+        for window in sizes[:-2]:
+            inputs, outputs = inputs * float(window), outputs * float(window)
+        count = _FANS[mode](inputs, outputs)
+        if uniform:
+            limit = math.sqrt(3.0 * factor / count)
+            return tf.random_uniform(shape, -limit, limit, dtype, seed=seed)
+        # cutting the normal distribution off at two deviations takes 1.3 of its variance
+        return tf.truncated_normal(shape, 0.0, math.sqrt(1.3 * factor / count), dtype, seed=seed)
+
+    return _initializer
+
+
+def xavier_initializer(uniform: bool = True, seed: Any = None, dtype: Any = tf.float32) -> Callable[..., Any]:
+    """Draws so that gradients keep their size from layer to layer."""
+    return variance_scaling_initializer(factor=1.0, mode="FAN_AVG", uniform=uniform, seed=seed, dtype=dtype)
+
+
+xavier_initializer_conv2d = xavier_initializer

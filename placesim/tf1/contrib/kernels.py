@@ -1,0 +1,365 @@
+"""`tf.contrib.layers`' layers with weights: convolutions and full connections."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.contrib.arg_scopes import add_arg_scope
+from placesim.tf1.contrib.initializers import xavier_initializer
+from placesim.tf1.contrib.layer_scopes import finished, layer_scope
+from placesim.tf1.contrib.outputs import (
+    channel_dimension,
+    collect_variable,
+    get_variable_collections,
+    last_dimension,
+    two_element_tuple,
+)
+from placesim.tf1.contrib.variables import model_variable
+from placesim.tf1.layers import convolutional, core
+
+_NAMES = {"bias": "biases", "kernel": "weights"}
+_SEPARABLE_NAMES = {"bias": "biases", "depthwise_kernel": "depthwise_weights", "pointwise_kernel": "pointwise_weights"}
+_FORMATS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
+_KINDS: dict[int, Any] = {1: convolutional.Conv1D, 2: convolutional.Conv2D, 3: convolutional.Conv3D}
+_XAVIER = xavier_initializer()
+_ZEROS = tf.zeros_initializer()
+
+
+def _layout(data_format: str | None, rank: int) -> str:
+    if data_format not in (None, *_FORMATS[rank]):
+        raise ValueError(f"Invalid data_format: {data_format!r}")
+    return "channels_first" if data_format and data_format.startswith("NC") else "channels_last"
+
+
+def _collect(layer: Any, variables_collections: Any, kernels: tuple[str, ...] = ("kernel",)) -> None:
+    """A layer's variables in the collections of its weights and biases."""
+    for kernel in kernels:
+        collect_variable(getattr(layer, kernel), variables_collections, "weights")
+    if layer.use_bias:
+        collect_variable(layer.bias, variables_collections, "biases")
+
+
+@add_arg_scope
+def convolution(
+    inputs: Any,
+    num_outputs: int,
+    kernel_size: Any,
+    stride: Any = 1,
+    padding: str = "SAME",
+    data_format: str | None = None,
+    rate: Any = 1,
+    activation_fn: Any = tf.nn.relu,
+    normalizer_fn: Any = None,
+    normalizer_params: Any = None,
+    weights_initializer: Any = _XAVIER,
+    weights_regularizer: Any = None,
+    biases_initializer: Any = _ZEROS,
+    biases_regularizer: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+    conv_dims: int | None = None,
+) -> Any:
+    """A convolution over 1, 2 or 3 dimensions, by the rank of the inputs; biases only without a normalizer.
+
+    Raises ValueError for another rank, or a data format that is none of it.
+    """
+    with layer_scope(scope, "Conv", inputs, reuse, _NAMES) as opened:
+        inputs = tf.convert_to_tensor(inputs)
+        rank = inputs.get_shape().ndims
+        if conv_dims is not None and conv_dims + 2 != rank:
+            raise ValueError(f"Convolution expects input with rank {conv_dims + 2}, got {rank}")
+        if rank is None or rank - 2 not in _KINDS:
+            raise ValueError("Convolution not supported for input with rank", rank)
+        layer = _KINDS[rank - 2](
+            filters=num_outputs,
+            kernel_size=kernel_size,
+            strides=stride,
+            padding=padding,
+            data_format=_layout(data_format, rank - 2),
+            dilation_rate=rate,
+            activation=None,
+            use_bias=bool(not normalizer_fn and biases_initializer),
+            kernel_initializer=weights_initializer,
+            bias_initializer=biases_initializer,
+            kernel_regularizer=weights_regularizer,
+            bias_regularizer=biases_regularizer,
+            activity_regularizer=None,
+            trainable=trainable,
+            name=opened.name,
+            dtype=inputs.dtype.base_dtype,
+            _scope=opened,
+            _reuse=reuse,
+        )
+        outputs = layer(inputs)
+        _collect(layer, variables_collections)
+        return finished(outputs, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
+
+
+def _convolution_over(rank: int) -> Callable[..., Any]:
+    @functools.wraps(convolution.__wrapped__)  # type: ignore[attr-defined]
+    def over(inputs: Any, num_outputs: int, kernel_size: Any, *args: Any, **kwargs: Any) -> Any:
+        return convolution(inputs, num_outputs, kernel_size, *args, **kwargs, conv_dims=rank)
+
+    over.__name__ = over.__qualname__ = f"convolution{rank}d"
+    over.__doc__ = f"A `convolution` over {rank} dimension{'s' * (rank > 1)}."
+    return add_arg_scope(over)
+
+
+conv1d = convolution1d = _convolution_over(1)
+conv2d = convolution2d = _convolution_over(2)
+conv3d = convolution3d = _convolution_over(3)
+
+
+def _transposed(kind: Any, name: str, rank: int) -> Callable[..., Any]:
+    def transposed(
+        inputs: Any,
+        num_outputs: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: str = "SAME",
+        data_format: str = _FORMATS[rank][1],
+        activation_fn: Any = tf.nn.relu,
+        normalizer_fn: Any = None,
+        normalizer_params: Any = None,
+        weights_initializer: Any = _XAVIER,
+        weights_regularizer: Any = None,
+        biases_initializer: Any = _ZEROS,
+        biases_regularizer: Any = None,
+        reuse: Any = None,
+        variables_collections: Any = None,
+        outputs_collections: Any = None,
+        trainable: bool = True,
+        scope: Any = None,
+    ) -> Any:
+        with layer_scope(scope, name, inputs, reuse, _NAMES) as opened:
+            if data_format not in _FORMATS[rank]:
+                raise ValueError(f"data_format has to be either {' or '.join(_FORMATS[rank])}.")
+            inputs = tf.convert_to_tensor(inputs)
+            layer = kind(
+                filters=num_outputs,
+                kernel_size=kernel_size,
+                strides=stride,
+                padding=padding,
+                data_format=_layout(data_format, rank),
+                activation=None,
+                use_bias=bool(not normalizer_fn and biases_initializer),
+                kernel_initializer=weights_initializer,
+                bias_initializer=biases_initializer,
+                kernel_regularizer=weights_regularizer,
+                bias_regularizer=biases_regularizer,
+                activity_regularizer=None,
+                trainable=trainable,
+                name=opened.name,
+                dtype=inputs.dtype.base_dtype,
+                _scope=opened,
+                _reuse=reuse,
+            )
+            outputs = layer(inputs)
+            _collect(layer, variables_collections)
+            return finished(outputs, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
+
+    transposed.__name__ = transposed.__qualname__ = f"convolution{rank}d_transpose"
+    transposed.__doc__ = f"The gradient of a convolution over {rank} dimensions, as a layer.  Raises ValueError."
+    return add_arg_scope(transposed)
+
+
+conv2d_transpose = convolution2d_transpose = _transposed(convolutional.Conv2DTranspose, "Conv2d_transpose", 2)
+conv3d_transpose = convolution3d_transpose = _transposed(convolutional.Conv3DTranspose, "Conv3d_transpose", 3)
+
+
+@add_arg_scope
+def separable_convolution2d(
+    inputs: Any,
+    num_outputs: int | None,
+    kernel_size: Any,
+    depth_multiplier: int = 1,
+    stride: Any = 1,
+    padding: str = "SAME",
+    data_format: str = "NHWC",
+    rate: Any = 1,
+    activation_fn: Any = tf.nn.relu,
+    normalizer_fn: Any = None,
+    normalizer_params: Any = None,
+    weights_initializer: Any = _XAVIER,
+    pointwise_initializer: Any = None,
+    weights_regularizer: Any = None,
+    biases_initializer: Any = _ZEROS,
+    biases_regularizer: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+) -> Any:
+    """A convolution in each channel, and one of 1 x 1 over the channels; without `num_outputs` only the first.
+
+    Raises ValueError for a data format that is none of images.
+    """
+    layout = _layout(data_format, 2)
+    with layer_scope(scope, "SeparableConv2d", inputs, reuse, _SEPARABLE_NAMES) as opened:
+        inputs = tf.convert_to_tensor(inputs)
+        if num_outputs is not None:
+            layer = convolutional.SeparableConv2D(
+                filters=num_outputs,
+                kernel_size=kernel_size,
+                strides=stride,
+                padding=padding,
+                data_format=layout,
+                dilation_rate=two_element_tuple(rate),
+                activation=None,
+                depth_multiplier=depth_multiplier,
+                use_bias=bool(not normalizer_fn and biases_initializer),
+                depthwise_initializer=weights_initializer,
+                pointwise_initializer=weights_initializer if pointwise_initializer is None else pointwise_initializer,
+                bias_initializer=biases_initializer,
+                depthwise_regularizer=weights_regularizer,
+                pointwise_regularizer=weights_regularizer,
+                bias_regularizer=biases_regularizer,
+                activity_regularizer=None,
+                trainable=trainable,
+                name=opened.name,
+                dtype=inputs.dtype.base_dtype,
+                _scope=opened,
+                _reuse=reuse,
+            )
+            outputs = layer(inputs)
+            _collect(layer, variables_collections, ("depthwise_kernel", "pointwise_kernel"))
+        else:
+            channels = channel_dimension(inputs.get_shape(), data_format, min_rank=4)
+            height, width = two_element_tuple(stride)
+            outputs = tf.nn.depthwise_conv2d(
+                inputs,
+                model_variable(
+                    "depthwise_weights",
+                    shape=[*two_element_tuple(kernel_size), channels, depth_multiplier],
+                    dtype=inputs.dtype.base_dtype,
+                    initializer=weights_initializer,
+                    regularizer=weights_regularizer,
+                    trainable=trainable,
+                    collections=get_variable_collections(variables_collections, "weights"),
+                ),
+                [1, 1, height, width] if layout == "channels_first" else [1, height, width, 1],
+                padding,
+                rate=two_element_tuple(rate),
+                data_format=data_format,
+            )
+            if normalizer_fn is None and biases_initializer is not None:
+                biases = model_variable(
+                    "biases",
+                    shape=[depth_multiplier * channels],
+                    dtype=inputs.dtype.base_dtype,
+                    initializer=biases_initializer,
+                    regularizer=biases_regularizer,
+                    trainable=trainable,
+                    collections=get_variable_collections(variables_collections, "biases"),
+                )
+                outputs = tf.nn.bias_add(outputs, biases, data_format=data_format)
+        return finished(outputs, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
+
+
+separable_conv2d = separable_convolution2d
+
+
+@add_arg_scope
+def convolution2d_in_plane(
+    inputs: Any,
+    kernel_size: Any,
+    stride: Any = 1,
+    padding: str = "SAME",
+    activation_fn: Any = tf.nn.relu,
+    normalizer_fn: Any = None,
+    normalizer_params: Any = None,
+    weights_initializer: Any = _XAVIER,
+    weights_regularizer: Any = None,
+    biases_initializer: Any = _ZEROS,
+    biases_regularizer: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+) -> Any:
+    """One kernel over all channels, each by itself."""
+    with tf.variable_scope(scope, "ConvInPlane", [inputs], reuse=reuse) as opened:
+        dtype = inputs.dtype.base_dtype
+        channels = last_dimension(inputs.get_shape(), min_rank=4)
+        weights = model_variable(
+            "weights",
+            shape=[*two_element_tuple(kernel_size), 1, 1],
+            dtype=dtype,
+            initializer=weights_initializer,
+            regularizer=weights_regularizer,
+            trainable=trainable,
+            collections=get_variable_collections(variables_collections, "weights"),
+        )
+        strides = [1, *two_element_tuple(stride), 1]
+        outputs = tf.nn.depthwise_conv2d(inputs, tf.tile(weights, [1, 1, channels, 1]), strides, padding)
+        if normalizer_fn is None and biases_initializer is not None:
+            biases = model_variable(
+                "biases",
+                shape=[channels],
+                dtype=dtype,
+                initializer=biases_initializer,
+                regularizer=biases_regularizer,
+                trainable=trainable,
+                collections=get_variable_collections(variables_collections, "biases"),
+            )
+            outputs = tf.nn.bias_add(outputs, biases)
+        return finished(outputs, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
+
+
+conv2d_in_plane = convolution2d_in_plane
+
+
+@add_arg_scope
+def fully_connected(
+    inputs: Any,
+    num_outputs: int,
+    activation_fn: Any = tf.nn.relu,
+    normalizer_fn: Any = None,
+    normalizer_params: Any = None,
+    weights_initializer: Any = _XAVIER,
+    weights_regularizer: Any = None,
+    biases_initializer: Any = _ZEROS,
+    biases_regularizer: Any = None,
+    reuse: Any = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+) -> Any:
+    """`activation_fn(inputs . weights + biases)` over the last dimension; biases only without a normalizer."""
+    if not isinstance(num_outputs, int):
+        raise ValueError(f"num_outputs type should be one of (<class 'int'>,), got {type(num_outputs)}.")
+    with layer_scope(scope, "fully_connected", inputs, reuse, _NAMES) as opened:
+        inputs = tf.convert_to_tensor(inputs)
+        layer = core.Dense(
+            units=num_outputs,
+            activation=None,
+            use_bias=bool(not normalizer_fn and biases_initializer),
+            kernel_initializer=weights_initializer,
+            bias_initializer=biases_initializer,
+            kernel_regularizer=weights_regularizer,
+            bias_regularizer=biases_regularizer,
+            activity_regularizer=None,
+            trainable=trainable,
+            name=opened.name,
+            dtype=inputs.dtype.base_dtype,
+            _scope=opened,
+            _reuse=reuse,
+        )
+        outputs = layer(inputs)
+        _collect(layer, variables_collections)
+        return finished(outputs, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
+
+
+relu = functools.partial(fully_connected, activation_fn=tf.nn.relu)
+relu6 = functools.partial(fully_connected, activation_fn=tf.nn.relu6)
+elu = functools.partial(fully_connected, activation_fn=tf.nn.elu)
+linear = functools.partial(fully_connected, activation_fn=None)

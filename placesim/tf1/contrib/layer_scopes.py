@@ -1,0 +1,37 @@
+"""The scope of a layer of `tf.contrib.layers`: its variables are model variables, and have the names of old."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.contrib.outputs import collect_named_outputs
+from placesim.tf1.contrib.variables import model_variable
+
+
+def layer_scope(scope: Any, default: str, inputs: Any, reuse: Any, renamed: Mapping[str, str] | None = None) -> Any:
+    """The variable scope of a layer that one of `tf.layers` does the work of; `renamed`: a variable's name there -> here."""
+    getter = _model_getter(renamed or {})
+    return tf.variable_scope(scope, default, [inputs], reuse=reuse, custom_getter=getter)
+
+
+def _model_getter(renamed: Mapping[str, str]) -> Callable[..., Any]:
+    def getter(getter: Callable[..., Any], name: str, **settings: Any) -> Any:
+        above, slash, last = name.rpartition("/")
+        for unused in ("reuse", "validate_shape", "constraint"):
+            settings.pop(unused, None)
+        return model_variable(above + slash + renamed.get(last, last), custom_getter=getter, **settings)
+
+    return getter
+
+
+def finished(
+    outputs: Any, normalizer_fn: Any, normalizer_params: Any, activation_fn: Any, outputs_collections: Any, name: str
+) -> Any:
+    """What a layer does last: it normalizes, activates and collects its output."""
+    if normalizer_fn is not None:
+        outputs = normalizer_fn(outputs, **(normalizer_params or {}))
+    if activation_fn is not None:
+        outputs = activation_fn(outputs)
+    return collect_named_outputs(outputs_collections, name, outputs)

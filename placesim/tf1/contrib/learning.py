@@ -1,0 +1,170 @@
+"""`slim.learning`: a training step from a loss, and the loop that runs it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.contrib import training
+from placesim.tf1.contrib.training import add_gradients_summaries, clip_gradient_norms, multiply_gradients
+from placesim.tf1.optimizers.steps import get_or_create_global_step
+
+__all__ = ["add_gradients_summaries", "clip_gradient_norms", "multiply_gradients"]
+_DEFAULT = 0
+"""Stands for what `train` makes itself; None is nothing at all."""
+
+
+def create_train_op(
+    total_loss: Any,
+    optimizer: Any,
+    global_step: Any = _DEFAULT,
+    update_ops: Any = None,
+    variables_to_train: Any = None,
+    clip_gradient_norm: float = 0,
+    summarize_gradients: bool = False,
+    gate_gradients: int = 1,
+    aggregation_method: Any = None,
+    colocate_gradients_with_ops: bool = False,
+    gradient_multipliers: Mapping[Any, Any] | None = None,
+    check_numerics: bool = True,
+) -> Any:
+    """`tf.contrib.training.create_train_op` whose gradients are multiplied and clipped before."""
+
+    def changed(pairs: list[Any]) -> list[Any]:
+        if gradient_multipliers:
+            with tf.name_scope("multiply_grads"):
+                pairs = multiply_gradients(pairs, gradient_multipliers)
+        if clip_gradient_norm > 0:
+            with tf.name_scope("clip_grads"):
+                pairs = clip_gradient_norms(pairs, clip_gradient_norm)
+        return pairs
+
+    return training.create_train_op(
+        total_loss,
+        optimizer,
+        global_step,
+        update_ops,
+        variables_to_train,
+        changed,
+        summarize_gradients,
+        gate_gradients,
+        aggregation_method,
+        colocate_gradients_with_ops,
+        check_numerics,
+    )
+
+
+def train_step(sess: Any, train_op: Any, global_step: Any, train_step_kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+    """One step: the loss, and whether to stop."""
+    start = time.time()
+    loss, step = sess.run([train_op, global_step])
+    if train_step_kwargs.get("should_log") is not None and sess.run(train_step_kwargs["should_log"]):
+        tf.logging.info("global step %d: loss = %.4f (%.3f sec/step)", step, loss, time.time() - start)
+    stop = train_step_kwargs.get("should_stop")
+    return loss, False if stop is None else sess.run(stop)
+
+
+def train(
+    train_op: Any,
+    logdir: str | None,
+    train_step_fn: Callable[..., tuple[Any, Any]] = train_step,
+    train_step_kwargs: Any = _DEFAULT,
+    log_every_n_steps: int = 1,
+    graph: Any = None,
+    master: str = "",
+    is_chief: bool = True,
+    global_step: Any = None,
+    number_of_steps: int | None = None,
+    init_op: Any = _DEFAULT,
+    init_feed_dict: Any = None,
+    local_init_op: Any = _DEFAULT,
+    init_fn: Callable[[Any], None] | None = None,
+    ready_op: Any = _DEFAULT,
+    summary_op: Any = _DEFAULT,
+    save_summaries_secs: int = 600,
+    summary_writer: Any = _DEFAULT,
+    startup_delay_steps: int = 0,
+    saver: Any = None,
+    save_interval_secs: int = 600,
+    sync_optimizer: Any = None,
+    session_config: Any = None,
+    session_wrapper: Callable[[Any], Any] | None = None,
+    trace_every_n_steps: int | None = None,
+    ignore_live_threads: bool = False,
+) -> Any:
+    """Runs a training step until it says that it is enough, under a `tf.train.Supervisor`; the last loss.
+
+    Raises ValueError, and NotImplementedError for what is not there: replicas in step and traces.
+    """
+    if train_op is None:
+        raise ValueError("train_op cannot be None.")
+    if logdir is None and summary_op not in (_DEFAULT, None):
+        raise ValueError("Cannot provide summary_op because logdir=None")
+    if sync_optimizer is not None or trace_every_n_steps is not None:
+        from placesim.tf1.missing import not_there
+
+        raise not_there("contrib.slim.learning.train with sync_optimizer or trace_every_n_steps", "without them it is")
+    graph = graph or tf.get_default_graph()
+    with graph.as_default():
+        if global_step is None:
+            global_step = get_or_create_global_step()
+        saver = saver or tf.train.Saver()
+        with tf.name_scope("init_ops"):
+            if init_op is _DEFAULT:
+                init_op = tf.global_variables_initializer()
+            if ready_op is _DEFAULT:
+                ready_op = tf.report_uninitialized_variables()
+            if local_init_op is _DEFAULT:
+                local_init_op = tf.group(tf.local_variables_initializer(), tf.tables_initializer())
+        if summary_op is _DEFAULT:
+            summary_op = tf.summary.merge_all()
+        if train_step_kwargs is _DEFAULT:
+            train_step_kwargs = _step_arguments(global_step, number_of_steps, log_every_n_steps, logdir)
+    writing = {} if summary_writer is _DEFAULT else {"summary_writer": summary_writer}
+    supervisor = tf.train.Supervisor(
+        graph=graph,
+        is_chief=is_chief,
+        logdir=logdir,
+        init_op=init_op,
+        init_feed_dict=init_feed_dict,
+        local_init_op=local_init_op,
+        ready_op=ready_op,
+        summary_op=None,
+        global_step=global_step,
+        saver=saver,
+        save_summaries_secs=save_summaries_secs,
+        save_model_secs=save_interval_secs,
+        init_fn=init_fn,
+        **writing,
+    )
+    loss = None
+    with supervisor.managed_session(master, start_standard_services=False, config=session_config) as session:
+        session = session_wrapper(session) if session_wrapper else session
+        if is_chief and logdir:
+            supervisor.start_standard_services(session)
+        supervisor.start_queue_runners(session)
+        while not supervisor.should_stop():
+            loss, stop = train_step_fn(session, train_op, global_step, train_step_kwargs)
+            if stop:
+                supervisor.request_stop()
+        if logdir and supervisor.is_chief:
+            saver.save(session, os.path.join(logdir, "model.ckpt"), global_step=global_step)
+    return loss
+
+
+def _step_arguments(global_step: Any, number_of_steps: int | None, log_every_n_steps: int, logdir: Any) -> dict[str, Any]:
+    """What `train_step` is told: when to stop and when to write a line."""
+    with tf.name_scope("train_step"):
+        told: dict[str, Any] = {}
+        if number_of_steps:
+            told["should_stop"] = tf.greater_equal(global_step, number_of_steps)
+        else:
+            told["should_stop"] = tf.constant(False)
+        if log_every_n_steps > 0:
+            told["should_log"] = tf.equal(tf.mod(global_step, log_every_n_steps), 0)
+    if logdir:
+        told["logdir"] = logdir
+    return told

@@ -1,0 +1,127 @@
+"""What a layer of `tf.contrib.layers` leaves in collections: its variables, and its output under its scope's name."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.layers.layer import smart_cond as layer_cond
+from placesim.tf1.layers.layer import smart_constant
+from placesim.tf1.variables.partitioned import PartitionedVariable
+
+_ALIASES = "aliases"
+
+
+def get_variable_collections(variables_collections: Any, name: str) -> Any:
+    """The collections of one of a layer's variables: the same for all, or by the variable's name."""
+    if isinstance(variables_collections, dict):
+        return variables_collections.get(name)
+    return variables_collections
+
+
+def collect_variable(variable: Any, variables_collections: Any, name: str) -> None:
+    """Puts a variable that a layer has made into further collections."""
+    parts = list(variable) if isinstance(variable, PartitionedVariable) else [variable]
+    for collection in get_variable_collections(variables_collections, name) or ():
+        for part in parts:
+            if not any(part is other for other in tf.get_collection(collection)):
+                tf.add_to_collection(collection, part)
+
+
+def append_tensor_alias(tensor: Any, alias: str) -> Any:
+    """Gives a tensor a further name."""
+    tensor.__dict__.setdefault(_ALIASES, []).append(alias.removesuffix("/"))
+    return tensor
+
+
+def get_tensor_aliases(tensor: Any) -> list[str]:
+    """The names that a tensor was given; one without has its op's."""
+    found: list[str] | None = tensor.__dict__.get(_ALIASES)
+    return list(found) if found else [tensor.op.name]
+
+
+def gather_tensors_aliases(tensors: Any) -> list[str]:
+    """The names of several tensors."""
+    return [alias for tensor in tensors for alias in get_tensor_aliases(tensor)]
+
+
+def collect_named_outputs(collections: Any, alias: str | None, outputs: Any) -> Any:
+    """Puts a layer's output, named like its scope, into collections."""
+    if alias:
+        append_tensor_alias(outputs, alias)
+    if collections:
+        tf.add_to_collections([collections] if isinstance(collections, str) else collections, outputs)
+    return outputs
+
+
+def convert_collection_to_dict(collection: str, clear_collection: bool = False) -> OrderedDict[str, Any]:
+    """The outputs in a collection by their names: what `end_points` are."""
+    found = OrderedDict((alias, output) for output in tf.get_collection(collection) for alias in get_tensor_aliases(output))
+    if clear_collection:
+        tf.get_default_graph().clear_collection(collection)
+    return found
+
+
+def constant_value(value_or_tensor_or_var: Any, dtype: Any = None) -> Any:
+    """What a value is where that is known without running; None else."""
+    if value_or_tensor_or_var is None:
+        raise ValueError("value_or_tensor_or_var cannot be None")
+    value = value_or_tensor_or_var
+    if dtype is not None and getattr(value, "dtype", None) not in (None, dtype):
+        raise ValueError(f"It has the wrong type {value.dtype} instead of {dtype}")
+    return tf.get_static_value(value) if hasattr(value, "op") else value
+
+
+def static_cond(pred: Any, fn1: Any, fn2: Any) -> Any:
+    """One of two functions' results, chosen now.  Raises TypeError."""
+    if not callable(fn1):
+        raise TypeError("fn1 must be callable.")
+    if not callable(fn2):
+        raise TypeError("fn2 must be callable.")
+    return fn1() if pred else fn2()
+
+
+def smart_cond(pred: Any, fn1: Any, fn2: Any, name: str | None = None) -> Any:
+    """One of two functions' results, a `cond` of this name where the condition is not known."""
+    known = smart_constant(pred)
+    return tf.cond(pred, fn1, fn2, name=name) if known is None else layer_cond(known, fn1, fn2)
+
+
+def two_element_tuple(int_or_tuple: Any) -> tuple[int, int]:
+    """One number twice, or the two that are given.  Raises ValueError."""
+    if isinstance(int_or_tuple, (list, tuple)):
+        if len(int_or_tuple) != 2:
+            raise ValueError(f"Must be a list with 2 elements: {int_or_tuple}")
+        return int(int_or_tuple[0]), int(int_or_tuple[1])
+    if isinstance(int_or_tuple, int):
+        return int_or_tuple, int_or_tuple
+    if isinstance(int_or_tuple, tf.TensorShape) and len(int_or_tuple) == 2:
+        first, second = int_or_tuple.as_list()
+        return int(first), int(second)
+    raise ValueError("Must be an int, a list with 2 elements or a TensorShape of length 2")
+
+
+def n_positive_integers(n: int, value: Any) -> tuple[int, ...]:
+    """One positive number n times, or the n that are given.  Raises ValueError."""
+    found = (value,) * n if isinstance(value, int) else tuple(int(size) for size in value)
+    if len(found) != n or any(size < 1 for size in found):
+        raise ValueError(f"Expected a sequence of {n} positive integers, got {value}")
+    return found
+
+
+def _size(shape: Any, at: int, min_rank: int) -> int:
+    found = tf.TensorShape(shape).with_rank_at_least(min_rank).as_list()[at]
+    if found is None:
+        raise ValueError("Dimension of the inputs should be defined.")
+    return int(found)
+
+
+def last_dimension(shape: Any, min_rank: int = 1) -> int:
+    """The size of the last dimension.  Raises ValueError where that is not known."""
+    return _size(shape, -1, min_rank)
+
+
+def channel_dimension(shape: Any, data_format: str, min_rank: int = 1) -> int:
+    """The size of the dimension of channels.  Raises ValueError where that is not known."""
+    return _size(shape, 1 if data_format == "NCHW" else -1, min_rank)

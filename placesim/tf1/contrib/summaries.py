@@ -1,0 +1,63 @@
+"""`tf.contrib.layers`' summaries: of tensors by their names, and of whole collections."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.graph_keys import GraphKeys
+
+_ACTIVATIONS = ("Relu", "Softplus", "Relu6")
+
+
+def _is_new(name: str) -> bool:
+    """Whether no summary of this name is there: only the first one is made."""
+    return not any(summary.op.name == name for summary in tf.get_collection(GraphKeys.SUMMARIES))
+
+
+def summarize_tensor(tensor: Any, tag: str | None = None) -> Any:
+    """A summary of a number, or of how values are distributed."""
+    name = tag or f"{tensor.op.name}_summary"
+    if not _is_new(name):
+        return None
+    make = tf.summary.scalar if tensor.get_shape().ndims == 0 else tf.summary.histogram
+    return make(name, tensor)
+
+
+def summarize_activation(op: Any) -> Any:
+    """A summary of what a layer gives, and of how much of it is zero or just saturated."""
+    if op.op.type in _ACTIVATIONS:
+        name = f"{op.op.name}/zeros"
+        if _is_new(name):
+            share = tf.reduce_mean(tf.to_float(tf.less(op.op.inputs[0], tf.cast(0.0, op.op.inputs[0].dtype))))
+            tf.summary.scalar(name, share)
+    if op.op.type == "Relu6" and _is_new(f"{op.op.name}/sixes"):
+        share = tf.reduce_mean(tf.to_float(tf.greater(op.op.inputs[0], tf.cast(6.0, op.op.inputs[0].dtype))))
+        tf.summary.scalar(f"{op.op.name}/sixes", share)
+    return tf.summary.histogram(f"{op.op.name}/activation", op) if _is_new(f"{op.op.name}/activation") else None
+
+
+def summarize_tensors(tensors: Iterable[Any], summarizer: Callable[[Any], Any] = summarize_tensor) -> list[Any]:
+    """A summary of each tensor."""
+    return [summarizer(tensor) for tensor in tensors]
+
+
+def summarize_collection(
+    collection: str, name_filter: str | None = None, summarizer: Callable[[Any], Any] = summarize_tensor
+) -> list[Any]:
+    """A summary of each tensor of a collection whose name a pattern matches."""
+    tensors = [one for one in tf.get_collection(collection) if name_filter is None or re.match(name_filter, one.op.name)]
+    return summarize_tensors(tensors, summarizer)
+
+
+summarize_variables = functools.partial(summarize_collection, GraphKeys.GLOBAL_VARIABLES)
+summarize_weights = functools.partial(summarize_collection, GraphKeys.WEIGHTS)
+summarize_biases = functools.partial(summarize_collection, GraphKeys.BIASES)
+
+
+def summarize_activations(name_filter: str | None = None, summarizer: Callable[[Any], Any] = summarize_activation) -> list[Any]:
+    """A summary of each layer's output in the collection of activations."""
+    return summarize_collection(GraphKeys.ACTIVATIONS, name_filter, summarizer)

@@ -1,0 +1,142 @@
+"""`tf.TensorArray` of version 2 control flow: a list of tensors, which is its own flow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1 import dtypes
+from placesim.tf1.constant_values import constant_value
+from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
+from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.math import cast
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.shapes import TensorShape
+from placesim.tf1.tensor import Operation, Tensor
+
+
+def element_shape_argument(shape: TensorShape) -> Any:
+    """A shape as the ops of lists take it: -1 where the rank is unknown, a Const made at once where there are no dimensions."""
+    if shape.rank is None:
+        return -1
+    sizes = [-1 if size is None else size for size in shape.as_list()]
+    return sizes or constant([], dtypes.int32)
+
+
+class TensorListArray(TensorArray):
+    """An array that is a list of tensors; each write gives a new list."""
+
+    def __init__(
+        self,
+        dtype: Any,
+        size: Any = None,
+        dynamic_size: bool | None = None,
+        clear_after_read: bool | None = None,
+        tensor_array_name: str | None = None,
+        handle: Any = None,
+        flow: Any = None,
+        infer_shape: bool = True,
+        element_shape: Any = None,
+        colocate_with_first_write_call: bool = True,
+        name: str | None = None,
+    ) -> None:
+        if handle is None and flow is None and size is None:
+            raise ValueError("Argument `size` must be provided if argument `flow` is not provided.")
+        if flow is not None and size is not None:
+            raise ValueError("Cannot provide both `flow` and `size` arguments at the same time.")
+        self._describe(dtype, size, dynamic_size, infer_shape, element_shape, colocates=False)
+        with name_scope(name, "TensorArrayV2", [size, flow]) as scope:
+            if flow is not None:
+                self._flow = flow
+                return
+            shape = element_shape_argument(self.element_shape)
+            self._flow = gen("TensorListReserve")(shape, size, self._dtype, name=scope)
+
+    @property
+    def handle(self) -> Any:
+        return None
+
+    _handle = handle
+
+    @property
+    def op(self) -> Operation:
+        return self._flow.op
+
+    def grad(self, source: str, flow: Tensor | None = None, name: str | None = None) -> TensorArray:
+        raise NotImplementedError
+
+    def read(self, index: Any, name: str | None = None) -> Tensor:
+        with name_scope(name, "TensorArrayV2Read", [self._flow, index]):
+            shape = element_shape_argument(self.element_shape)
+            found: Tensor = gen("TensorListGetItem")(self._flow, index, shape, self._dtype, name=name)
+            return found
+
+    def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
+        with name_scope(name, "TensorArrayV2Write", [self._flow, index, value]):
+            tensor = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
+            self._check_type(tensor)
+            self._merge_element_shape(tensor.shape)
+            flow = gen("TensorListSetItem")(
+                self._flow, index, tensor, resize_if_index_out_of_bounds=self._dynamic_size, name=name
+            )
+            return build_with_flow(self, flow)
+
+    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
+        with name_scope(name, "TensorArrayScatter", [self._flow, value, indices]):
+            tensor = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
+            self._check_type(tensor)
+            self._merge_element_shape(tensor.shape[1:])
+            flow = gen("TensorListScatterIntoExistingList")(self._flow, tensor, indices, name=name)
+            return build_with_flow(self, flow)
+
+    def stack(self, name: str | None = None) -> Tensor:
+        with name_scope(name, "TensorArrayV2Stack", [self._flow]):
+            known = None if self._dynamic_size or self._size is None else _number(self._size)
+            shape = element_shape_argument(self.element_shape)
+            found: Tensor = gen("TensorListStack")(self._flow, shape, self._dtype, -1 if known is None else known, name=name)
+            return found
+
+    def gather(self, indices: Any, name: str | None = None) -> Tensor:
+        shape = element_shape_argument(self.element_shape)
+        found: Tensor = gen("TensorListGather")(self._flow, indices, shape, self._dtype, name=name)
+        return found
+
+    def concat(self, name: str | None = None) -> Tensor:
+        known = self.element_shape
+        shape = TensorShape(None if known.rank is None else [None, *known.as_list()[1:]])
+        found: Tensor = gen("TensorListConcatV2")(
+            self._flow, element_shape_argument(shape), constant([], dtypes.int64), self._dtype, name=name
+        )[0]
+        return found
+
+    def unstack(self, value: Any, name: str | None = None) -> TensorArray:
+        with name_scope(name, "TensorArrayUnstack", [self._flow, value]):
+            tensor = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
+            self._check_type(tensor)
+            self._merge_element_shape(tensor.shape[1:])
+            flow = gen("TensorListFromTensor")(tensor, element_shape_argument(tensor.shape[1:]))
+            return build_with_flow(self, flow)
+
+    def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
+        with name_scope(name, "TensorArraySplit", [self._flow, value, lengths]):
+            tensor = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
+            self._check_type(tensor)
+            lengths = cast(lengths, dtypes.int64)
+            self._merge_lengths(tensor, lengths)
+            flow = gen("TensorListSplit")(tensor, element_shape_argument(self.element_shape), lengths, name=name)
+            return build_with_flow(self, flow)
+
+    def size(self, name: str | None = None) -> Tensor:
+        if not self._dynamic_size and self._size is not None:
+            return convert_to_tensor(self._size, dtypes.int32)
+        found: Tensor = gen("TensorListLength")(self._flow, name=name)
+        return found
+
+    def close(self, name: str | None = None) -> Operation:
+        found: Operation = gen("NoOp")(name=name)
+        return found
+
+
+def _number(size: Any) -> int | None:
+    found = constant_value(size) if isinstance(size, Tensor) else size
+    return None if found is None else int(found)

@@ -1,0 +1,1 @@
+"""What scripts import from TensorFlow's tutorials: the MNIST digits, and a network for them."""

@@ -1,0 +1,46 @@
+"""The network of TensorFlow's tutorial of MNIST: two layers of ReLUs, and what trains and judges it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import placesim.tf1 as tf
+
+NUM_CLASSES = 10
+IMAGE_SIZE = 28
+IMAGE_PIXELS = IMAGE_SIZE * IMAGE_SIZE
+
+
+def _layer(scope: str, inputs: Any, size: int, units: int) -> Any:
+    with tf.name_scope(scope):
+        spread = 1.0 / math.sqrt(float(size))
+        weights = tf.Variable(tf.truncated_normal([size, units], stddev=spread), name="weights")
+        biases = tf.Variable(tf.zeros([units]), name="biases")
+        outputs = tf.matmul(inputs, weights) + biases
+        return outputs if scope == "softmax_linear" else tf.nn.relu(outputs)
+
+
+def inference(images: Any, hidden1_units: int, hidden2_units: int) -> Any:
+    """The logits of images of 784 pixels each."""
+    hidden = _layer("hidden1", images, IMAGE_PIXELS, hidden1_units)
+    hidden = _layer("hidden2", hidden, hidden1_units, hidden2_units)
+    return _layer("softmax_linear", hidden, hidden2_units, NUM_CLASSES)
+
+
+def loss(logits: Any, labels: Any) -> Any:
+    """The mean cross entropy."""
+    return tf.losses.sparse_softmax_cross_entropy(labels=tf.to_int64(labels), logits=logits)
+
+
+def training(loss: Any, learning_rate: Any) -> Any:
+    """A step of gradient descent, and a summary of the loss."""
+    tf.summary.scalar("loss", loss)
+    optimizer = tf.train.GradientDescentOptimizer(learning_rate)
+    global_step = tf.Variable(0, name="global_step", trainable=False)
+    return optimizer.minimize(loss, global_step=global_step)
+
+
+def evaluation(logits: Any, labels: Any) -> Any:
+    """How many of a batch are right."""
+    return tf.reduce_sum(tf.cast(tf.nn.in_top_k(logits, labels, 1), tf.int32))

@@ -1,0 +1,11 @@
+"""Sets, and what is made of several tensors that stand for one."""
+
+from __future__ import annotations
+
+ROWS = {
+    "sets": (
+        "sets.set_size sets.size=set_size sets.set_intersection sets.intersection=set_intersection sets.set_union "
+        "sets.union=set_union sets.set_difference sets.difference=set_difference"
+    ),
+    "sparse_values": "convert_to_tensor_or_sparse_tensor convert_to_tensor_or_indexed_slices",
+}

@@ -1,0 +1,177 @@
+"""Loops as functions: `While` of version 2 control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from placesim.ops.attributes import FunctionName, Shape
+from placesim.tf1 import dtypes, nest
+from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
+from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.functions.building import build, function_name
+from placesim.tf1.functions.calls import call, resources_only_read
+from placesim.tf1.functions.definitions import add_function
+from placesim.tf1.functions.function_graph import FunctionGraph
+from placesim.tf1.generated import gen
+from placesim.tf1.graph import get_default_graph
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.shapes import TensorShape, as_shape
+from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
+from placesim.tf1.tensor import Operation, Tensor
+
+
+class TurnGraph(FunctionGraph):
+    """The body of a loop."""
+
+    is_turn = True
+
+
+COUNTERS = 2
+"""The loop variables before a script's own: the iterations that were made, and the most that are."""
+
+
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    shape_invariants: Any,
+    parallel_iterations: int,
+    maximum_iterations: Any,
+    name: str | None,
+    return_same_structure: bool,
+) -> Any:
+    """`tf.while_loop` of version 2.  Raises TypeError and ValueError in TensorFlow's words."""
+    loop_vars = nest.map_structure(_as_variable, tuple(loop_vars) if isinstance(loop_vars, list) else loop_vars)
+    variables = _flat(loop_vars)
+    shapes = _invariants(loop_vars, variables, shape_invariants)
+    with name_scope(name or "while") as scope:
+        cond_name, body_name = (function_name((scope, word)) for word in ("cond", "body"))
+        cond_body = FunctionGraph(cond_name, shares_collections=True)
+        maximum = convert_to_tensor(
+            -1 if maximum_iterations is None else maximum_iterations, dtypes.int32, name="maximum_iterations"
+        )
+        if maximum.shape.rank not in (0, None):
+            raise ValueError(f"'maximum_iterations' must be a scalar. Received shape: {maximum.shape}")
+        counters = [constant(0, maximum.dtype, name="loop_counter"), maximum]
+
+        def arguments(graph: FunctionGraph) -> list[Any]:
+            given: list[Any] = [graph.placeholder_of(tensor, tensor.op.name) for tensor in counters]
+            for tensor, shape in zip(variables, shapes, strict=True):
+                argument = graph.placeholder_of(tensor, None)
+                graph.shapes.settle(argument.op.node.id, shape)
+                given.append(argument)
+            return given
+
+        def goes_on() -> Any:
+            done, most, *rest = arguments(cond_body)
+            pred = convert_to_tensor(cond(*_packed(loop_vars, rest)))
+            return pred if maximum_iterations is None else gen("LogicalAnd")(done < most, pred)
+
+        build(cond_body, goes_on)
+        body_body = TurnGraph(body_name, shares_collections=True)
+
+        def turn() -> Any:
+            done, most, *rest = arguments(body_body)
+            for tensor in cond_body.captures:
+                body_body.capture(tensor)
+            result = body(*_packed(loop_vars, rest))
+            if not nest.is_nested(result):
+                result = [result]
+            nest.assert_same_structure(list(loop_vars), list(result), expand_composites=True)
+            result = nest.map_structure(_as_variable, result)
+            return [done + 1, most, *_flat(result)]
+
+        build(body_body, turn)
+        _check_shapes(variables, shapes, body_body.outputs[COUNTERS:])
+        inputs = [*counters, *variables]
+        share_captures(cond_body, body_body, inputs)
+        sizes = [tensor.sizes for tensor in body_body.outputs]
+        sizes[COUNTERS : COUNTERS + len(shapes)] = shapes
+        op = loop_op(inputs, cond_body, body_body, sizes, parallel_iterations, scope)
+        # an Identity can be fetched without all that a lowered loop makes
+        outputs = op.outputs if get_default_graph().building_function else list(map(gen("Identity"), op.outputs))
+        found = _packed(loop_vars, outputs[COUNTERS : COUNTERS + len(variables)])
+    if return_same_structure:
+        return list(found) if isinstance(found, tuple) and not hasattr(found, "_fields") else found
+    return found[0] if len(found) == 1 else found
+
+
+def share_captures(cond_body: FunctionGraph, body: FunctionGraph, inputs: list[Tensor]) -> None:
+    """What the body captures are loop variables that stay as they are; the condition has arguments for them too."""
+    body.outputs.extend(body.internal_captures)
+    inputs.extend(body.captures)
+    with cond_body.as_default():
+        for number, tensor in enumerate(list(body.captures)[len(cond_body.captures) :]):
+            name = f"{cond_body.name}/__redundant_placeholder{number}"
+            cond_body.captures[tensor] = cond_body.add_argument(tensor.dtype, None, name)
+
+
+def loop_op(
+    inputs: Sequence[Tensor],
+    cond_body: FunctionGraph,
+    body: FunctionGraph,
+    sizes: Sequence[tuple[int, ...] | None],
+    parallel_iterations: int,
+    scope: str,
+) -> Operation:
+    """A While named as `scope`, which goes on from `inputs`."""
+    graph = get_default_graph()
+    stateless = not any(op._is_stateful for each in (cond_body, body) for op in each._operations)
+    attrs: dict[str, Any] = {
+        "T": tuple(tensor.element for tensor in inputs),
+        "cond": FunctionName(add_function(graph, cond_body)),
+        "body": FunctionName(add_function(graph, body)),
+        "output_shapes": tuple(map(Shape, sizes)),
+        "parallel_iterations": parallel_iterations,
+        "_lower_using_switch_merge": True,
+        "_num_original_outputs": len(body.outputs),
+        "_read_only_resource_inputs": tuple(resources_only_read((cond_body, body))),
+    }
+    with graph.control_dependencies([*cond_body.control_captures, *body.control_captures]):
+        made = call(graph, "StatelessWhile" if stateless else "While", inputs, attrs, scope)
+    made.bodies = [cond_body, body]  # type: ignore[attr-defined]
+    for tensor, output in zip(inputs, made.outputs, strict=True):
+        graph.shapes.hold(output.node_ref, tensor.graph.shapes.handle(tensor.node_ref))
+    return made
+
+
+# --- loop variables -------------------------------------------------------------------------------------------------
+
+
+def _as_variable(value: Any) -> Any:
+    return value if isinstance(value, TensorArray | IndexedSlices | SparseTensor) else convert_to_tensor(value)
+
+
+def _flat(structure: Any) -> list[Tensor]:
+    leaves = nest.flatten(structure, expand_composites=True)
+    return [leaf.flow if isinstance(leaf, TensorArray) else leaf for leaf in leaves]
+
+
+def _packed(structure: Any, tensors: Sequence[Tensor]) -> Any:
+    """Tensors in the structure of the loop variables."""
+    leaves = nest.flatten(structure, expand_composites=True)
+    found = [
+        build_with_flow(leaf, tensor) if isinstance(leaf, TensorArray) else tensor
+        for leaf, tensor in zip(leaves, tensors, strict=True)
+    ]
+    return nest.pack_sequence_as(structure, found, expand_composites=True)
+
+
+def _invariants(loop_vars: Any, variables: Sequence[Tensor], given: Any) -> list[tuple[int, ...] | None]:
+    """The shape that each loop variable has in every iteration."""
+    if given is None:
+        return [tensor.sizes for tensor in variables]
+    nest.assert_same_structure(list(loop_vars), list(given))
+    return [as_shape(shape).sizes for shape in nest.flatten(given)]
+
+
+def _check_shapes(variables: Sequence[Tensor], shapes: Sequence[tuple[int, ...] | None], outputs: Sequence[Tensor]) -> None:
+    """Raises ValueError where a turn gives a loop variable a shape that it may not have."""
+    for tensor, sizes, output in zip(variables, shapes, outputs, strict=True):
+        if not TensorShape.of(sizes).is_compatible_with(output.shape):
+            raise ValueError(
+                f"Input tensor {tensor.name!r} enters the loop with shape {TensorShape.of(sizes)}, but has shape "
+                f"{output.shape} after one iteration. To allow the shape to vary across iterations, use the "
+                "`shape_invariants` argument of tf.while_loop to specify a less-specific shape."
+            )

@@ -1,0 +1,47 @@
+"""Ops that call functions, changed after they were made: their functions give more, for gradients to use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from placesim.ops.attributes import FunctionName, Shape
+from placesim.tf1.functions.definitions import add_function
+from placesim.tf1.functions.function_graph import FunctionGraph
+from placesim.tf1.tensor import Operation, SymbolicTensor, Tensor, uid
+
+
+def gradient_name(body: FunctionGraph) -> str:
+    """The name of the function that differentiates another."""
+    return f"{body.name}_grad_{uid()}"
+
+
+def redefine(op: Operation, attrs: Sequence[str], bodies: Sequence[FunctionGraph]) -> dict[str, Any]:
+    """Puts changed bodies in the library under new names; the attrs of the op that name them."""
+    for body in bodies:
+        body.name += "_rewritten"
+    names = [FunctionName(add_function(op.graph, body)) for body in bodies]
+    return {attrs[0]: tuple(names)} if len(attrs) == 1 else dict(zip(attrs, names, strict=True))
+
+
+def extend_op(op: Operation, attrs: dict[str, Any], outputs: Sequence[Tensor], inputs: Sequence[Tensor] = ()) -> None:
+    """Gives an op other attrs, and inputs and outputs after those it has; `outputs` are what its functions give there."""
+    node = op.node
+    builder = op.graph.builder
+    node.attrs = builder.intern(op.type, {**node.attrs, **attrs})
+    node.signature = builder.graph.signatures.signature(op.type, node.attrs)
+    node.input_nodes = (*node.input_nodes, *(tensor.op.node.id for tensor in inputs))
+    node.input_slots = (*node.input_slots, *(tensor.value_index for tensor in inputs))
+    if inputs:
+        op.graph._forget_consumers()
+    op.graph.shapes.forget(node.id)
+    for tensor in outputs:
+        added = SymbolicTensor(op, len(op.outputs))
+        op.outputs.append(added)
+        uid()
+        op.graph.shapes.hold(added.node_ref, tensor.graph.shapes.handle(tensor.node_ref))
+
+
+def output_types_and_shapes(body: FunctionGraph) -> tuple[tuple[Any, ...], tuple[Shape, ...]]:
+    """The types and shapes of all that a body gives."""
+    return tuple(tensor.element for tensor in body.outputs), tuple(Shape(tensor.sizes) for tensor in body.outputs)

@@ -1,0 +1,283 @@
+"""`tf.function`: Python functions that become functions of the library, one for each kind of arguments, and are called."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from placesim.ops.attributes import FunctionName
+from placesim.runtime.graph_shapes import GraphShapes
+from placesim.runtime.shapes import Dims
+from placesim.tf1 import nest
+from placesim.tf1.control_flow.tensor_arrays import TensorArray
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.functions.branches import packed_results
+from placesim.tf1.functions.building import build, function_name
+from placesim.tf1.functions.calls import call, resources_only_read
+from placesim.tf1.functions.definitions import add_function
+from placesim.tf1.functions.function_graph import FunctionGraph
+from placesim.tf1.graph import Graph, get_default_graph
+from placesim.tf1.shapes import TensorShape
+from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.type_specs import TensorSpec
+
+CONFIG = b"\n\x07\n\x03CPU\x10\x01\n\x07\n\x03GPU\x10\x002\x02J\x008\x01\x82\x01\x00\x92\x01\x02J\x00"
+"""The ConfigProto that TensorFlow 2.21 writes into each call: one CPU and no GPU, as on the machine of the recordings."""
+
+
+class ConcreteFunction:
+    """One body that is called, with the structure of what it gives."""
+
+    def __init__(self, body: FunctionGraph, structure: Any = None) -> None:
+        self.graph = body
+        self.structure = structure
+        self.attrs: dict[str, Any] = {}
+
+    @property
+    def name(self) -> bytes:
+        return self.graph.name.encode()
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        return list(self.graph.inputs)
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        return list(self.graph.outputs)
+
+    @property
+    def captured_inputs(self) -> list[Tensor]:
+        return self.graph.external_captures
+
+    @property
+    def structured_outputs(self) -> Any:
+        return self.graph.structured_outputs
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls it with tensors; nested ones, and those given by name, in the order of its arguments."""
+        given = nest.flatten([list(args), kwargs])
+        count = len(self.graph.inputs) - len(self.graph.captures)
+        tensors = [convert_to_tensor(value, name="args") for value in given if not _is_python(value)]
+        return self.result(self.operation(tensors[:count]))
+
+    def result(self, op: Operation) -> Any:
+        """What the Python function gave, of a call's outputs."""
+        if self.graph.structured_outputs is None:
+            return None if self.graph.outputs == [] else op
+        return packed_results(self.graph, op.outputs)
+
+    def operation(self, tensors: Sequence[Tensor], captures: Sequence[Tensor] | None = None) -> Operation:
+        """A call with tensors for the declared arguments, and for the captures (what they are outside)."""
+        from placesim.tf1.gradients.calls import call_gradient
+
+        graph = get_default_graph()
+        body = self.graph
+        name = add_function(graph, body, self.attrs)
+        stateful = any(op._is_stateful for op in body._operations)
+        inputs = [*tensors, *(body.external_captures if captures is None else captures)]
+        attrs: dict[str, Any] = {
+            "Tin": tuple(tensor.element for tensor in inputs),
+            "Tout": tuple(tensor.element for tensor in body.outputs),
+            "f": FunctionName(name),
+            "config": "",
+            "config_proto": CONFIG,
+            "executor_type": "",
+            "_collective_manager_ids": (),
+            "_read_only_resource_inputs": tuple(resources_only_read([body])),
+        }
+        with graph.control_dependencies(list(body.control_captures)):
+            op = call(graph, "StatefulPartitionedCall" if stateful else "PartitionedCall", inputs, attrs, None)
+        settle_shapes(op, body, [tensor.sizes for tensor in inputs])
+        op._gradient_function = functools.partial(call_gradient, self)
+        return op
+
+
+def settle_shapes(op: Operation, body: FunctionGraph, given: Sequence[Dims]) -> None:
+    """The static shapes of a call's outputs: the body's, and what follows of the shapes of what it is given."""
+    graph = op.graph
+    shapes = [tensor.sizes for tensor in body.outputs]
+    if [tensor.sizes for tensor in body.inputs] != list(given):
+        shapes = [
+            found if found is not None and (shape is None or -1 in shape) else shape
+            for shape, found in zip(shapes, _inferred(graph, body, given), strict=True)
+        ]
+    for slot, (shape, output) in enumerate(zip(shapes, body.outputs, strict=True)):
+        graph.shapes.settle(op.node.id, shape, slot)
+        graph.shapes.hold(op.outputs[slot].node_ref, body.shapes.handle(output.node_ref))
+
+
+def _inferred(graph: Graph, body: FunctionGraph, given: Sequence[Dims]) -> list[Dims]:
+    from placesim.graph.functions import instantiate
+
+    made = instantiate(graph.builder.graph, graph.functions[body.name], {})
+    shapes = GraphShapes(made.graph, given)
+    return [shapes.outputs(made.graph.nodes[i].input_nodes[0])[made.graph.nodes[i].input_slots[0]] for i in made.results]
+
+
+# --- tf.function ----------------------------------------------------------------------------------------------------
+
+
+class Function:
+    """A Python function that is called as functions of the library, traced anew for each kind of arguments."""
+
+    def __init__(self, python_function: Callable[..., Any], input_signature: Any = None, name: str | None = None) -> None:
+        self.python_function = python_function
+        self.input_signature = input_signature
+        self._name: str = name or str(getattr(python_function, "__name__", type(python_function).__name__))
+        self._traces: dict[Hashable, ConcreteFunction] = {}
+        functools.update_wrapper(self, python_function)
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        """The function of an object, which has traces of its own."""
+        if instance is None:
+            return self
+        bound = Function(self.python_function.__get__(instance, owner), self.input_signature, self._name)
+        attribute = getattr(self.python_function, "__name__", "")
+        if hasattr(instance, "__dict__") and attribute:
+            instance.__dict__[attribute] = bound
+        return bound
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function that these arguments ask for."""
+        bound = self._bound(args, kwargs)
+        leaves = [_as_argument(leaf) for leaf in nest.flatten(bound)]
+        concrete = self._concrete(bound, leaves)
+        return concrete.result(concrete.operation([leaf for leaf in leaves if isinstance(leaf, Tensor)]))
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """The function for arguments of these types: TensorSpecs, or values."""
+        bound = self._bound(args, kwargs)
+        return self._concrete(bound, [_as_argument(leaf) for leaf in nest.flatten(bound)])
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments by their names, with the defaults of those that were left out."""
+        if self.input_signature is not None and not args and not kwargs:
+            args = tuple(self.input_signature)
+        bound = inspect.signature(self.python_function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return _Arguments(bound.arguments)
+
+    def _concrete(self, bound: dict[str, Any], leaves: Sequence[Any]) -> ConcreteFunction:
+        specs = self._specs(leaves)
+        key = (get_default_graph(), repr(nest.map_structure(lambda _: 0, bound)), tuple(_key(spec) for spec in specs))
+        found = self._traces.get(key)
+        if found is None:
+            found = self._traces[key] = self._traced(bound, specs)
+        return found
+
+    def _specs(self, leaves: Sequence[Any]) -> list[Any]:
+        if self.input_signature is None:
+            return [TensorSpec(leaf.shape, leaf.dtype.base_dtype) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        wanted = iter(nest.flatten(list(self.input_signature)))
+        found: list[Any] = []
+        for leaf in leaves:
+            spec = next(wanted, None)
+            if spec is None:
+                found.append(leaf)
+                continue
+            if isinstance(leaf, Tensor) and not (spec.dtype is leaf.dtype and spec.shape.is_compatible_with(leaf.shape)):
+                raise TypeError(
+                    f"Binding inputs to tf.function failed due to `Can not cast {TensorSpec(leaf.shape, leaf.dtype)!r} to "
+                    f"{spec!r}`."
+                )
+            found.append(spec)
+        return found
+
+    def _traced(self, bound: dict[str, Any], specs: Sequence[Any]) -> ConcreteFunction:
+        body = FunctionGraph(self._name, keeps_devices=False)
+        body.reads_python = True
+        names = _leaf_names(bound)
+        arguments = [
+            body.add_argument(spec.dtype, TensorShape(spec.shape), name) if isinstance(spec, TensorSpec) else spec
+            for spec, name in zip(specs, names, strict=True)
+        ]
+        packed = nest.pack_sequence_as(bound, arguments)
+        given = inspect.BoundArguments(inspect.signature(self.python_function), packed)
+        build(body, lambda: self.python_function(*given.args, **given.kwargs), orders_effects=True)
+        body.name = function_name((f"__inference_{_word(self._name)}",))
+        return ConcreteFunction(body)
+
+
+class _Arguments(dict[str, Any]):
+    """Arguments by name, in the order of the Python function's own."""
+
+
+def _word(name: str) -> str:
+    """A Python function's name as a part of a library function's."""
+    return "".join(letter if letter.isalnum() or letter in "_." else "" for letter in name)
+
+
+def _as_argument(value: Any) -> Any:
+    """A leaf of the arguments: arrays become tensors, what is Python stays."""
+    if isinstance(value, Tensor | TensorSpec) or _is_python(value):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        return convert_to_tensor(value)
+    return value
+
+
+def _is_python(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | complex | str | bytes | TensorArray) or callable(value)
+
+
+def _key(spec: Any) -> Hashable:
+    if isinstance(spec, TensorSpec):
+        sizes = TensorShape(spec.shape).sizes
+        return ("tensor", spec.dtype.name, sizes)
+    try:
+        hash(spec)
+    except TypeError:
+        return ("object", id(spec))
+    return (type(spec), spec)
+
+
+def _leaf_names(bound: Mapping[str, Any]) -> list[str]:
+    """The name that each leaf of the arguments has as an argument of the function."""
+    found: list[str] = []
+    for name in sorted(bound):
+        _add_names(bound[name], name, found)
+    return found
+
+
+def _add_names(value: Any, name: str, found: list[str]) -> None:
+    if not nest.is_nested(value):
+        found.append(name)
+        return
+    keys = sorted(value) if isinstance(value, Mapping) else range(len(value))
+    for key in keys:
+        _add_names(value[key], f"{name}_{key}" if isinstance(value, Mapping) else name, found)
+
+
+def function(
+    func: Callable[..., Any] | None = None,
+    input_signature: Any = None,
+    autograph: bool = True,
+    jit_compile: bool | None = None,
+    reduce_retracing: bool = False,
+    experimental_implements: str | None = None,
+    experimental_autograph_options: Any = None,
+    experimental_attributes: Any = None,
+    experimental_relax_shapes: bool | None = None,
+    experimental_compile: bool | None = None,
+    experimental_follow_type_hints: bool | None = None,
+) -> Any:
+    """`tf.function`: a decorator, with or without arguments.  Python's `if` and `while` of tensors are refused."""
+    from placesim.tf1.missing import not_there
+
+    refused = {
+        "jit_compile": jit_compile or experimental_compile,
+        "experimental_implements": experimental_implements,
+        "experimental_attributes": experimental_attributes,
+    }
+    for word, value in refused.items():
+        if value:
+            raise not_there(f"function({word}=...)", f"without {word} it is")
+
+    def decorate(given: Callable[..., Any]) -> Function:
+        return Function(given, input_signature)
+
+    return decorate if func is None else decorate(func)

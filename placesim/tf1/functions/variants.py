@@ -1,0 +1,33 @@
+"""What a variant holds: the type of a list's elements, or of an optional's value."""
+
+from __future__ import annotations
+
+from placesim.dtypes import DType
+from placesim.tf1.functions.function_graph import FunctionGraph
+from placesim.tf1.tensor import Tensor
+
+_PASSING = frozenset(("Identity", "TensorListResize", "ZerosLike", "AddN", "While", "StatelessWhile"))
+"""Ops whose output holds what the input in its place holds."""
+_BRANCHING = frozenset(("If", "StatelessIf", "Case", "StatelessCase"))
+
+
+def element_type(tensor: Tensor) -> DType | None:
+    """The type of what a variant holds, None where it is not known."""
+    seen: set[Tensor] = set()
+    while tensor not in seen:
+        seen.add(tensor)
+        op = tensor.op
+        attrs = op.node.attrs
+        if "element_dtype" in attrs:
+            found: DType = attrs["element_dtype"]
+            return found
+        if len(set(attrs.get("Toutput_types", ()))) == 1:
+            return attrs["Toutput_types"][0]  # type: ignore[no-any-return]
+        bodies: list[FunctionGraph] = getattr(op, "bodies", [])
+        if op.type in _PASSING:
+            tensor = op.inputs[min(tensor.value_index, len(op.inputs) - 1)]
+        elif op.type in _BRANCHING and bodies:
+            tensor = bodies[0].outputs[tensor.value_index]
+        elif isinstance(tensor.graph, FunctionGraph) and tensor in tensor.graph.sources:
+            tensor = tensor.graph.sources[tensor]
+    return None

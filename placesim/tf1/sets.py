@@ -1,0 +1,67 @@
+"""`tf.sets`: the last dimension of tensors as sets, dense or sparse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1 import dtypes
+from placesim.tf1.generated import gen
+from placesim.tf1.sparse_values import SparseTensor, convert_to_tensor_or_sparse_tensor
+
+_ELEMENTS = tuple(getattr(dtypes, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "string"))
+"""The types that sets may have."""
+
+
+def set_size(a: Any, validate_indices: bool = True) -> Any:
+    """`tf.sets.size`: how many elements each set has."""
+    a = convert_to_tensor_or_sparse_tensor(a, name="a")
+    if not isinstance(a, SparseTensor):
+        raise TypeError(f"Expected `SparseTensor`, got {a}.")
+    if a.values.dtype.base_dtype not in _ELEMENTS:
+        raise TypeError(f"Invalid dtype `{a.values.dtype}` not in supported dtypes: `{frozenset(_ELEMENTS)}`.")
+    return gen("SetSize")(a.indices, a.values, a.dense_shape, validate_indices)
+
+
+def _operation(kind: str, a: Any, b: Any, validate_indices: bool) -> SparseTensor:
+    """An operation on two sets, of which a sparse one must not come before a dense one."""
+    parts: tuple[Any, ...]
+    if isinstance(a, SparseTensor):
+        if isinstance(b, SparseTensor):
+            parts = (a.indices, a.values, a.dense_shape, b.indices, b.values, b.dense_shape)
+            return SparseTensor(*gen("SparseToSparseSetOperation")(*parts, kind, validate_indices))
+        raise ValueError("SparseTensor,Tensor is not supported. Please flip the order of your inputs.")
+    if isinstance(b, SparseTensor):
+        parts = (a, b.indices, b.values, b.dense_shape)
+        return SparseTensor(*gen("DenseToSparseSetOperation")(*parts, kind, validate_indices))
+    return SparseTensor(*gen("DenseToDenseSetOperation")(a, b, kind, validate_indices))
+
+
+def _checked(a: Any, b: Any) -> tuple[Any, Any, bool]:
+    """Both sets, in an order that there is an op for, and whether they have changed places.  Raises TypeError."""
+    a = convert_to_tensor_or_sparse_tensor(a, name="a")
+    if a.dtype.base_dtype not in _ELEMENTS:
+        raise TypeError(f"'a' has invalid dtype `{a.dtype}` not in supported dtypes: `{frozenset(_ELEMENTS)}`.")
+    b = convert_to_tensor_or_sparse_tensor(b, name="b")
+    if b.dtype.base_dtype != a.dtype.base_dtype:
+        raise TypeError(f"Types don't match, {a.dtype} vs {b.dtype}.")
+    if isinstance(a, SparseTensor) and not isinstance(b, SparseTensor):
+        return b, a, True
+    return a, b, False
+
+
+def set_intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
+    """`tf.sets.intersection`: what is in both."""
+    a, b, _ = _checked(a, b)
+    return _operation("intersection", a, b, validate_indices)
+
+
+def set_union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
+    """`tf.sets.union`: what is in either."""
+    a, b, _ = _checked(a, b)
+    return _operation("union", a, b, validate_indices)
+
+
+def set_difference(a: Any, b: Any, aminusb: bool = True, validate_indices: bool = True) -> SparseTensor:
+    """`tf.sets.difference`: what is in one only, `a` or with `aminusb=False` `b`."""
+    a, b, flipped = _checked(a, b)
+    return _operation("a-b" if aminusb != flipped else "b-a", a, b, validate_indices)
