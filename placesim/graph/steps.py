@@ -118,8 +118,5 @@ class GraphFile:
     initial_values: dict[str, Any] = field(default_factory=dict)
     is_raw: bool = False
     rest: bytes = b""
-<<<<<<< HEAD
     each_step: tuple[Step, ...] | None = None
-=======
     doubts: tuple[str, ...] = ()
->>>>>>> main

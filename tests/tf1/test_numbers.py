@@ -1,4 +1,4 @@
-"""Training reaches TensorFlow's values: seeded initializers, dropout and sampling draw its numbers, optimizers compute as its."""
+"""Training reaches TensorFlow's values: seeded numbers are its, and optimizers compute as its."""
 
 from __future__ import annotations
 

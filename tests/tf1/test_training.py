@@ -111,9 +111,9 @@ def test_training_stops_at_a_step_and_goes_on_from_its_checkpoint() -> None:
 
 def test_a_loss_that_is_no_number_ends_training() -> None:
     x = tf.placeholder(tf.float32, [])
-    with pytest.raises(tf.train.NanLossDuringTrainingError, match="NaN loss during training"):
-        with tf.train.MonitoredSession(hooks=[tf.train.NanTensorHook(x)]) as session:
-            session.run(x, {x: np.nan})
+    raised = pytest.raises(tf.train.NanLossDuringTrainingError, match="NaN loss during training")
+    with raised, tf.train.MonitoredSession(hooks=[tf.train.NanTensorHook(x)]) as session:
+        session.run(x, {x: np.nan})
     with tf.train.MonitoredSession(hooks=[tf.train.NanTensorHook(x, fail_on_nan_loss=False)]) as session:
         session.run(x, {x: np.nan})
         assert session.should_stop()
