@@ -37,6 +37,8 @@ ROWS = {
     ),
     "nn.sampled_losses": "nn.nce_loss nn.sampled_softmax_loss",
     "nn.transposed": "nn.conv_transpose",
-    "nn.approximate_top_k": "nn.approx_max_k nn.approx_min_k",
-    "nn.ctc": "nn.ctc_loss nn.ctc_loss_v2 nn.collapse_repeated nn.ctc_greedy_decoder nn.ctc_beam_search_decoder nn.ctc_beam_search_decoder_v2",
+    "nn.ctc": (
+        "nn.ctc_loss nn.ctc_loss_v2 nn.collapse_repeated nn.ctc_greedy_decoder "
+        "nn.ctc_beam_search_decoder nn.ctc_beam_search_decoder_v2"
+    ),
 }
