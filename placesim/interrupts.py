@@ -45,7 +45,7 @@ def interrupt_commands() -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    Thread(target=_watch, args=(reader,), daemon=True).start()
+    Thread(target=_watch, args=(reader,), name="placesim-interrupts", daemon=True).start()
     sys.unraisablehook = _pass_over
     signal.signal(signal.SIGINT, _interrupt)
 

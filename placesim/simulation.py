@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Unpack
 import placesim.memory  # noqa: F401 - the package, before the function of that name takes its place in `placesim`
 from placesim.collector import collector_paused
 from placesim.deadlines import run_within
-from placesim.devices.catalogue import GPU_MODELS, GpuModel
+from placesim.devices.catalogue import GPU_MODELS, GpuModel, near_models
 from placesim.devices.gpu_memory import GpuProcess, LogLine
 from placesim.devices.gpu_options import DeviceOptions, GpuEnvironment
 from placesim.devices.inventory import Device, DeviceSet, TaskInventory, build_devices
 from placesim.devices.links import NO_LINKS, MachineLinks
-from placesim.errors import GraphFileError, PlacesimError, UsageError
+from placesim.errors import DeadlineExceededError, GraphFileError, PlacesimError, UsageError
 from placesim.loading import Loaded, load, read_bytes
 from placesim.options import Options, OptionValues, make_options
-from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 if TYPE_CHECKING:
     from pathlib import PurePath
@@ -238,6 +237,7 @@ class _Simulation:
             self._memory(),
             tuple(self._memory_log),
             self._links,
+            () if self._loaded.file is None else self._loaded.file.doubts,
             Results(self._results),
             tuple(self._fetches),
             self._options.log_style,
@@ -365,7 +365,11 @@ class _Simulation:
         progress = self._progress
         report = None if progress is None else lambda nodes_done: progress(done, total, nodes_done, nodes)
         with nullcontext() if self._measurements is None else self._measurements.step(done):
-            result = session.run(step, progress=report)
+            try:
+                result = session.run(step, progress=report)
+            except DeadlineExceededError as error:
+                error.help = (*error.help, f"step {done} was running")
+                raise
         if self._stage < Stage.EXECUTED:
             return True
         rows = [Result(done, value.name, value.dtype, value.value) for value in result.values]
@@ -551,11 +555,7 @@ def find_gpu_model(name: str) -> GpuModel:
     """A model of the catalogue; UsageError, with the nearest, for any other name."""
     found = GPU_MODELS.get(name)
     if found is None:
-        error = UsageError(
-            f"unknown GPU model: got '{name}', expected one of the catalogue{did_you_mean(name, GPU_MODELS, SIMILAR_AMONG_FEW)}"
-        )
-        error.help = ("`placesim devices --gpu-models` lists them",)
-        raise error
+        raise UsageError(f"unknown GPU model: got '{name}', expected one of the catalogue{near_models(name)}")
     return found
 
 

@@ -23,7 +23,7 @@ ROOMS = {
     "tensor_fields": "wire dtypes",
     "files": "errors",
     "byte_counts": "",
-    "devices": "byte_counts errors",
+    "devices": "byte_counts errors suggestions",
     "memory": "byte_counts errors",
     "timelines": "collector errors",
     "traces": "",

@@ -15,7 +15,9 @@ rates before Ampere, NVLink, and A10G's 300 W.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -219,3 +221,19 @@ _FIGURES = (
 _FIGURES_OF = {row.name: row.figures() for row in _FIGURES}
 GPU_MODELS = {model.name: model._replace(figures=_FIGURES_OF[model.name]) for model in _ROWS}
 DEFAULT_MODEL = GPU_MODELS["Tesla K40c"]
+_MOST_NAMED = 4
+
+
+def near_models(name: Any) -> str:
+    """`; did you mean 'Tesla P4' or 'Tesla P40'?`: the models that have a text in their names, else the nearest; or nothing."""
+    if not isinstance(name, str):
+        return ""
+    wanted = _letters(name)
+    holding = [repr(model) for model in GPU_MODELS if wanted and wanted in _letters(model)]
+    if not 0 < len(holding) <= _MOST_NAMED:
+        return did_you_mean(name, GPU_MODELS, SIMILAR_AMONG_FEW)
+    return f"; did you mean {' or '.join(holding)}?"
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).lower()

@@ -33,6 +33,7 @@ class Problems:
         self._searches = searches
         self._found: list[tuple[int, Problem]] = []
         self._suggested: dict[Any, str] = {}
+        self._doubts: list[str] = []
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -46,6 +47,15 @@ class Problems:
     def add_error(self, position: int, error: PlacesimError) -> None:
         """What TensorFlow, or the builder in its place, refuses.  Raises as `add`."""
         self.add(position, error.message, error.type_name)
+
+    def doubt(self, position: int, message: str) -> None:
+        """What is no problem, and yet may not be meant."""
+        self._doubts.append(f"{self.location(position)}: {shortened(message)}")
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """In the order in which they were met."""
+        return tuple(dict.fromkeys(self._doubts))
 
     def location(self, position: int) -> Location:
         """A packed position as line and column of the file."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from placesim.devices.gpu_options import GpuOptions
@@ -27,11 +29,15 @@ class FromFile(NamedTuple):
 
 
 class Generated(NamedTuple):
-    """A feed made by a generator: `zeros`, `ones`, `random_normal` or `random_uniform` of a shape, with a seed."""
+    """A feed made by a generator: `zeros`, `ones`, `random_normal` or `random_uniform` of a shape, with a seed.
+
+    `figures` are `mean` and `stddev` of the one, `minval` and `maxval` of the other, as far as they were given.
+    """
 
     kind: str
     shape: tuple[int, ...]
     seed: int | None = None
+    figures: Mapping[str, float] = MappingProxyType({})
 
 
 class Fetch(NamedTuple):
@@ -97,7 +103,8 @@ class GraphFile:
 
     `steps` is None where the file names none (then every sink is fetched), `inventory` where it has no `devices`.  `is_raw`
     says that the nodes are a GraphDef's; `initial_values` are variables' values by name that came with a saved model; `rest`
-    is what else a GraphDef said (debug info, gradients of functions, fields of the future), as the bytes of one.
+    is what else a GraphDef said (debug info, gradients of functions, fields of the future), as the bytes of one; `doubts` are
+    what may not be meant, each with its place.
     """
 
     name: str
@@ -110,3 +117,4 @@ class GraphFile:
     initial_values: dict[str, Any] = field(default_factory=dict)
     is_raw: bool = False
     rest: bytes = b""
+    doubts: tuple[str, ...] = ()

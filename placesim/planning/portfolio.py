@@ -250,7 +250,8 @@ def _run_lanes(problem: Problem, effort: Effort, best: _Best, search: Search) ->
                 lane = _start()
                 running.add(lane)
                 left = None if effort.evaluations is not None else own.seconds_left
-                Thread(target=_listen, args=(lane, LaneTask(problem, stage, own, left), news), daemon=True).start()
+                task = LaneTask(problem, stage, own, left)
+                Thread(target=_listen, args=(lane, task, news), name="placesim-plan", daemon=True).start()
             patience = None if effort.evaluations is not None else search.seconds_left + _GRACE
             try:
                 found = news.get(timeout=patience)

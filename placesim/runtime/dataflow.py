@@ -111,13 +111,10 @@ class Run(Propagation):
             before = self.done
             for _ in range(len(self.parked)):
                 self._start(self.parked.popleft())
-            if self.done == before and len(self.parked) and not self.ready and not self.in_flight and not self._others_run():
+            if self.done == before and len(self.parked) and not self.ready and not self.in_flight:
                 node = self.parked[0].node
-                raise blamed(_standstill(node.name, self.is_body), node)
-
-    def _others_run(self) -> bool:
-        """Whether other steps have been let, so that it is worth to try again."""
-        return self.let_others is not None and self.let_others()
+                if self.let_others is None or not self.let_others(node.name):
+                    raise blamed(_standstill(node.name, self.is_body), node)
 
     def _wait_for_pool(self) -> tuple[Visit, Any]:
         """The next node that a thread of the pool has computed, and its outputs."""

@@ -30,7 +30,7 @@ class DataflowExecutor:
         ledger: Ledger | None = None,
         *,
         is_body: bool = False,
-        let_others: Callable[[], bool] | None = None,
+        let_others: Callable[[str], bool] | None = None,
     ) -> None:
         self.programs = programs
         self.is_body = is_body

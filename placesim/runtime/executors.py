@@ -28,7 +28,7 @@ def build_executor(
     ledger: Ledger | None = None,
     *,
     is_body: bool = False,
-    let_others: Callable[[], bool] | None = None,
+    let_others: Callable[[str], bool] | None = None,
 ) -> AnyExecutor:
     """What runs the partitions of one step or one function, as often as wanted; `states` are those of the devices by name.
 

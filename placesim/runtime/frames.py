@@ -58,7 +58,7 @@ class Iteration:
 class Visit:
     """A node in an iteration: the inputs that have arrived, how many it still waits for, and how many of them are dead.
 
-    Any dead input makes a node dead, a `Merge` only all of them; once it is ready, `dead` tells that.
+    Any dead input makes a node dead, a `Merge` only all of them, a `ControlTrigger` none; once it is ready, `dead` tells that.
     """
 
     __slots__ = ("dead", "iteration", "node", "values", "waits")
@@ -123,7 +123,7 @@ class Propagation:
                 del arrived[node.index]
             visit.waits -= 1
             if value is DEAD:
-                visit.dead = True
+                visit.dead = not node.is_always_live
             elif position >= 0:
                 visit.values[position] = value
             if not visit.waits:

@@ -244,7 +244,9 @@ class GraphShapes:
             array = node.attrs["value"].array
             return (array if array.size <= MAX_VALUE_ELEMENTS else None,)
         if node.op in ("Shape", "ShapeN", "Size", "Rank"):
-            return tuple(_measured(node, self._dims_of(i, slot)) for i, slot in node.inputs)
+            found = [_measured(node, self._dims_of(i, slot)) for i, slot in node.inputs]
+            # TensorFlow takes whole shapes from a ShapeN, but no single dimensions
+            return tuple(one.view(_Partial) if one is not None and node.op == "ShapeN" else one for one in found)
         if not self._is_followed(node) or node.id not in self._known or node.id in self._refused:
             return nothing
         values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
@@ -258,12 +260,12 @@ class GraphShapes:
             return nothing
         if any(math.prod(shape or ()) > MAX_VALUE_ELEMENTS for shape in self._known[node.id]):
             return nothing
-        found = _computed(self._kernels[node.op], values, self.graph.full_attrs(node))
-        if found is None or not is_partial:
-            return found or nothing
+        computed = _computed(self._kernels[node.op], values, self.graph.full_attrs(node))
+        if computed is None or not is_partial:
+            return computed or nothing
         if picks:
-            return tuple(None if array < 0 else array for array in found)
-        return tuple(array.view(_Partial) if array.ndim else None for array in found)
+            return tuple(None if array < 0 else array for array in computed)
+        return tuple(array.view(_Partial) if array.ndim else None for array in computed)
 
     def _dims_of(self, node_id: int, slot: int) -> Dims:
         """A shape, or that of the value where only this is known."""

@@ -41,7 +41,8 @@ class Outcome:
     `devices` are in device-set order; `placed` holds a placement for each time that the graph was placed, `prepared` the
     partitions of each step; `shapes` are the static shapes of the graph as it was written, where they were inferred.
     `creation_log` is what TensorFlow logs while it makes the devices.  `memory` is what the devices held where that was
-    accounted for, `memory_log` what TensorFlow's allocators logged; `links` how the inventory says that devices are joined.
+    accounted for, `memory_log` what TensorFlow's allocators logged; `links` how the inventory says that devices are joined;
+    `doubts` what in the graph file may not be meant.
     """
 
     devices: tuple[Device, ...] = ()
@@ -53,12 +54,13 @@ class Outcome:
     memory: tuple[DeviceUsage, ...] = ()
     memory_log: tuple[MemoryLogLine, ...] = ()
     links: MachineLinks = NO_LINKS
+    doubts: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What TensorFlow would write to its log, but for the lines that tell of devices as they are made."""
+        """The doubts, and what TensorFlow would write to its log but for the lines that tell of devices as they are made."""
         of_devices = (line.text for line in self.creation_log if line.severity != "I")
-        return (*of_devices, *(message for placement in self.placed for message in placement.messages))
+        return (*self.doubts, *of_devices, *(message for placement in self.placed for message in placement.messages))
 
     @cached_property
     def transfers(self) -> tuple[TransferRow, ...]:

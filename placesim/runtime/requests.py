@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from placesim.dtypes import BOOL, DOUBLE, STRING, DType
-from placesim.errors import Location, OpError, PlacesimError, RequestError
+from placesim.errors import GraphBuildError, Location, OpError, PlacesimError, RequestError
 from placesim.files.access import FileAccess
 from placesim.files.reading import open_file
 from placesim.graph.graph import Graph, TensorRef, split_tensor_name
@@ -144,6 +144,8 @@ def _load(graph: Graph, feed: Feed, dtype: DType, directory: Path, files: FileAc
             for made in (DOUBLE, dtype):
                 check_room(value.shape, made)
             return generate(value, dtype)
+        except GraphBuildError as error:
+            raise _refuse(graph, feed.location, f"Cannot feed {feed.tensor}: {error.message}") from None
         except (AllocationRefused, MemoryError):
             refusal = out_of_memory(value.shape, dtype.name)
             refusal.location = _location(graph, feed.location)
@@ -162,9 +164,16 @@ def load_npy(path: Path, refuse: Any) -> np.ndarray[Any, Any]:
     except ValueError as error:
         is_pickled = "pickle" in str(error).lower() or "Python objects" in str(error)
         reason = "it holds pickled objects, which are not read" if is_pickled else str(error)
-        raise refuse(f"{path} is not a .npy file of numbers: {reason}") from None
+        raise refuse(f"{path} is not a .npy file of numbers: {reason}{_as_npy(path)}") from None
     except (OSError, EOFError) as error:
         raise refuse(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _as_npy(path: Path) -> str:
+    """How what the name of a file promises becomes a `.npy` file."""
+    loaders = {".npz": f"numpy.load('{path.name}')['NAME']", ".csv": f"numpy.loadtxt('{path.name}', delimiter=',')"}
+    loader = loaders.get(path.suffix.lower())
+    return f"; numpy.save('{path.stem}.npy', {loader}) makes one" if loader else ""
 
 
 _NPY_HEADERS = {
@@ -205,17 +214,36 @@ def _read_header(reader: Any, file: BinaryIO) -> tuple[tuple[int, ...], bool, np
 
 
 def generate(generated: Generated, dtype: DType) -> np.ndarray[Any, Any]:
-    """What a generator gives: the same numbers for the same seed, whatever the machine."""
+    """What a generator gives: the same numbers for the same seed, whatever the machine.
+
+    Raises GraphBuildError where integers have no `maxval`, or one that is not above `minval`, as `tf.random.uniform` does.
+    """
     # numpy takes no negative seed: its 64 bits stand for it, as in TensorFlow's own generators
     seed = generated.seed if generated.seed is None or generated.seed >= 0 else generated.seed & 0xFFFFFFFFFFFFFFFF
     rng = np.random.Generator(np.random.PCG64(seed))
-    makers: dict[str, Any] = {
-        "zeros": np.zeros,
-        "ones": np.ones,
-        "random_normal": rng.standard_normal,
-        "random_uniform": rng.random,
-    }
-    return np.asarray(makers[generated.kind](generated.shape)).astype(dtype.numpy)
+    figures, shape = generated.figures, generated.shape
+    made: Any
+    if generated.kind == "random_normal":
+        made = rng.standard_normal(shape) * figures.get("stddev", 1.0) + figures.get("mean", 0.0)
+    elif generated.kind == "random_uniform" and dtype.is_integer:
+        made = _whole_numbers(generated, dtype, rng)
+    elif generated.kind == "random_uniform":
+        low, high = figures.get("minval", 0.0), figures.get("maxval", 1.0)
+        made = rng.random(shape) * (high - low) + low
+    else:
+        made = {"zeros": np.zeros, "ones": np.ones}[generated.kind](shape)
+    return np.asarray(made).astype(dtype.numpy)
+
+
+def _whole_numbers(generated: Generated, dtype: DType, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """From `minval` to below `maxval`."""
+    low, high = generated.figures.get("minval", 0), generated.figures.get("maxval")
+    if high is None:
+        raise GraphBuildError(f"Must specify maxval for integer dtype {dtype.python_name}")
+    limits = np.iinfo(dtype.numpy)
+    if not limits.min <= low < high <= limits.max + 1 or low != int(low) or high != int(high):
+        raise GraphBuildError(f"Need minval < maxval, whole numbers of {dtype.python_name}, got {low} >= {high}")
+    return rng.integers(int(low), int(high), generated.shape, np.uint64 if high > 1 << 63 else np.int64)
 
 
 def _convert(graph: Graph, feed: Feed, dtype: DType, value: Any) -> np.ndarray[Any, Any]:

@@ -224,7 +224,9 @@ class Session:
         """
         try:
             return run_within(self.config.timeout_seconds, lambda: self._run(step, progress))
-        except DeadlineExceededError:
+        except DeadlineExceededError as error:
+            if self._turns.waiting_node:
+                error.help = (f"{self._turns.waiting_node} was waiting, and nothing else of the step could run",)
             self._prepared.clear()  # what was given up may still be writing into its executor
             raise
 

@@ -24,6 +24,8 @@ class Turns:
         self._closed = False
         self.running = 0
         """How many steps have begun and not ended, those that wait among them."""
+        self.waiting_node = ""
+        """The node whose step sleeps because nothing else of it can run; empty where none does."""
 
     def __enter__(self) -> Turns:
         self._condition.acquire()
@@ -41,15 +43,19 @@ class Turns:
             self._closed = True
             self._condition.notify_all()
 
-    def let_others(self) -> bool:
+    def let_others(self, node: str) -> bool:
         """Let other threads' steps go on, for a moment; False where there is no thread that could begin one.
+
+        `node` is what waits.  Where the step is interrupted meanwhile it stays the `waiting_node`.
 
         Raises CancelledError once the session is closed.
         """
         if not other_threads_may_run_steps():
             return False
         self._condition.notify_all()
+        self.waiting_node = node
         self._condition.wait(_WAIT_SECONDS)
+        self.waiting_node = ""
         if self._closed:
             raise CancelledError("Run call was cancelled")
         return True

@@ -43,6 +43,7 @@ class FlowNode:
         "index",
         "input_count",
         "instruction",
+        "is_always_live",
         "is_constant",
         "is_enter",
         "is_exit",
@@ -75,6 +76,8 @@ class FlowNode:
         self.is_expensive = self.kind == COMPUTE and is_expensive(instruction.kernel)
         self.reads_ref = True in instruction.reads_ref
         self.is_merge = op in MERGES
+        # what waits for branches, one of which is not taken
+        self.is_always_live = op == "ControlTrigger"
         self.is_enter = op in ENTERS
         self.is_exit = op in EXITS
         self.is_next = op in NEXT_ITERATIONS

@@ -59,7 +59,7 @@ class _Crew:
 
     def start(self, number: int) -> None:
         for _ in range(number):
-            Thread(target=self._work, daemon=True).start()
+            Thread(target=self._work, name="placesim-sweep", daemon=True).start()
 
     def end(self) -> None:
         """Ends the processes; threads that wait for one see that."""

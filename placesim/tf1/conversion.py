@@ -56,8 +56,9 @@ def convert_to_tensor(
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(value, Tensor):
         if wanted is not None and not wanted.is_compatible_with(value.dtype):
+            told = f"{name}: " if name else ""
             raise ValueError(
-                f"Tensor conversion requested dtype {wanted.name} for Tensor with dtype {value.dtype.name}: {value!r}"
+                f"{told}Tensor conversion requested dtype {wanted.name} for Tensor with dtype {value.dtype.name}: {value!r}"
             )
         return value
     preferred = preferred_dtype if preferred_dtype is not None else dtype_hint

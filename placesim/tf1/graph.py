@@ -17,7 +17,7 @@ from placesim.ops.registry import load_registry
 from placesim.runtime.graph_shapes import GraphShapes
 from placesim.tf1 import device_spec
 from placesim.tf1.sources import beside, is_users
-from placesim.tf1.tensor import Operation, Tensor
+from placesim.tf1.tensor import Operation, Tensor, uid
 
 _PYTHON_ERRORS: dict[str, type[Exception]] = {"TypeError": TypeError, "ValueError": ValueError}
 
@@ -33,6 +33,7 @@ class Graph:
     __module__ = "tensorflow.python.framework.ops"  # as messages name it
 
     def __init__(self) -> None:
+        uid()
         self.builder = GraphBuilder(load_registry(), file=script_file())
         self.builder.graph.versions = {"producer": PRODUCER}
         self.builder.on_node = self._take_up

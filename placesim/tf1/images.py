@@ -17,15 +17,11 @@ from placesim.tf1.scopes import name_scope
 from placesim.tf1.tensor import Tensor
 
 
-def _checked(image: Tensor, least_rank: int = 3) -> list[Any]:
+def checked(image: Tensor, least_rank: int = 3) -> list[Any]:
     """The assertions that a shape not fully known costs; ValueError for one that is no image's."""
     shape = image.shape
     if shape.rank is not None and shape.rank < least_rank:
-        raise (
-            ValueError("'image' must have either 3 or 4 dimensions.")
-            if False
-            else ValueError(f"'image' (shape {shape}) must be at least three-dimensional.")
-        )
+        raise ValueError(f"'image' (shape {shape}) must be at least three-dimensional.")
     last = shape[-3:] if shape.rank is not None else None
     if last is not None and any(dim.value == 0 for dim in last):
         raise ValueError(f"inner 3 dims of 'image.shape' must be > 0: {shape}")
@@ -40,7 +36,7 @@ def _checked(image: Tensor, least_rank: int = 3) -> list[Any]:
     return checks
 
 
-def _sizes(image: Tensor, rank: int) -> list[Any]:
+def sizes_of(image: Tensor, rank: int) -> list[Any]:
     """The size of each dimension: a number where it is known, else a tensor."""
     if image.shape.is_fully_defined():
         return list(image.shape.as_list())
@@ -60,7 +56,7 @@ def _random_flip(image: Any, axis: int, seed: Any, word: str) -> Any:
 
     with name_scope(None, word, [image]) as scope:
         image = convert_to_tensor(image, name="image")
-        image = with_dependencies(_checked(image), image)
+        image = with_dependencies(checked(image), image)
         known = image.shape.rank
         if known not in (None, 3):
             raise NotImplementedError(f"tf.image.{word} of a batch is not there; flip its images one at a time")
@@ -91,7 +87,7 @@ def _keep_shape(image: Tensor, found: Any) -> Any:
 def _flip(image: Any, axis: int, word: str) -> Any:
     with name_scope(None, word, [image]):
         image = convert_to_tensor(image, name="image")
-        image = with_dependencies(_checked(image), image)
+        image = with_dependencies(checked(image), image)
         known = image.shape.rank
         if known in (None, 3):
             return _keep_shape(image, gen("ReverseV2")(image, [axis]))
@@ -115,7 +111,7 @@ def per_image_standardization(image: Any) -> Any:
     """`tf.image.per_image_standardization`."""
     with name_scope(None, "per_image_standardization", [image]) as scope:
         image = convert_to_tensor(image, name="image")
-        image = with_dependencies(_checked(image), image)
+        image = with_dependencies(checked(image), image)
         original = image.dtype
         if original not in (dtypes.float16, dtypes.float32):
             image = cast(image, dtypes.float32)
@@ -196,9 +192,9 @@ def crop_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, targ
     """`tf.image.crop_to_bounding_box`."""
     with name_scope(None, "crop_to_bounding_box", [image]):
         image = convert_to_tensor(image, name="image")
-        image, is_batch = _as_batch(image)
-        checks = _checked(image)
-        _, height, width, depth = _sizes(image, 4)
+        image, is_batch = as_batch(image)
+        checks = checked(image)
+        _, height, width, depth = sizes_of(image, 4)
         _require(checks, offset_width >= 0, "offset_width must be >= 0.")
         _require(checks, offset_height >= 0, "offset_height must be >= 0.")
         _require(checks, target_width > 0, "target_width must be > 0.")
@@ -218,11 +214,11 @@ def pad_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, targe
     """`tf.image.pad_to_bounding_box`."""
     with name_scope(None, "pad_to_bounding_box", [image]):
         image = convert_to_tensor(image, name="image")
-        image, is_batch = _as_batch(image)
-        batch, height, width, depth = _sizes(image, 4)
+        image, is_batch = as_batch(image)
+        batch, height, width, depth = sizes_of(image, 4)
         after_width = target_width - offset_width - width
         after_height = target_height - offset_height - height
-        checks = _checked(image)
+        checks = checked(image)
         _require(checks, offset_height >= 0, "offset_height must be >= 0")
         _require(checks, offset_width >= 0, "offset_width must be >= 0")
         _require(checks, after_width >= 0, "width must be <= target - offset")
@@ -235,7 +231,7 @@ def pad_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, targe
         return found if is_batch else squeeze(found, [0])
 
 
-def _as_batch(image: Tensor) -> tuple[Tensor, bool]:
+def as_batch(image: Tensor) -> tuple[Tensor, bool]:
     known = image.shape.rank
     if known is None:
         image = expand_dims(image, 0)
@@ -261,9 +257,9 @@ def resize_image_with_crop_or_pad(image: Any, target_height: Any, target_width: 
     """`tf.image.resize_image_with_crop_or_pad`."""
     with name_scope(None, "resize_image_with_crop_or_pad", [image]):
         image = convert_to_tensor(image, name="image")
-        image, is_batch = _as_batch(image)
-        image = with_dependencies(_checked(image), image)
-        _, height, width, _ = _sizes(image, 4)
+        image, is_batch = as_batch(image)
+        image = with_dependencies(checked(image), image)
+        _, height, width, _ = sizes_of(image, 4)
         by_width = target_width - width
         crop_width, pad_width = _most(-by_width // 2, 0), _most(by_width // 2, 0)
         by_height = target_height - height
@@ -364,7 +360,7 @@ def transpose_image(image: Any, name: str | None = None) -> Any:
 
     with name_scope(name, "transpose", [image]):
         image = convert_to_tensor(image, name="image")
-        image = with_dependencies(_checked(image), image)
+        image = with_dependencies(checked(image), image)
         if image.shape.rank == 4:
             return transpose(image, [0, 2, 1, 3], name="transpose" if name is None else name)
         return transpose(image, [1, 0, 2], name="transpose" if name is None else name)

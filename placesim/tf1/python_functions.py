@@ -1,4 +1,4 @@
-"""`tf.py_func` and `tf.numpy_function`: ops that call a Python function of this process with arrays."""
+"""`tf.py_func`, `tf.numpy_function` and `tf.py_function`: ops that call a Python function of this process with arrays."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.generated import gen
+from placesim.tf1.missing import not_there
 
 
 def py_func(func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
     """The function's results: a list if `Tout` is one.  Raises ValueError for what can't be called."""
+    return _called("PyFunc" if stateful else "PyFuncStateless", func, inp, Tout, name)
+
+
+def _called(op: str, func: Callable[..., Any], inp: Any, Tout: Any, name: str | None, **attrs: Any) -> Any:
     if not callable(func):
         raise ValueError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
     from placesim.runtime.kernels.resources.python_functions import register
 
     is_list = isinstance(Tout, list | tuple)
     types = [tf.as_dtype(dtype) for dtype in (Tout if is_list else [Tout])]
-    made = gen("PyFunc" if stateful else "PyFuncStateless")(inp, register(func), types, name=name)
+    made = gen(op)(inp, register(func), types, name=name, **attrs)
     if not types:
         return []
     found = list(made) if isinstance(made, list | tuple) else [made]
@@ -35,3 +40,13 @@ def numpy_function(
     if func is None:
         return lambda given: lambda *args: numpy_function(given, list(args), Tout, stateful, name)
     return py_func(func, inp, Tout, stateful, name)
+
+
+def eager_py_func(func: Callable[..., Any], inp: Any, Tout: Any, name: str | None = None) -> Any:
+    """The op that calls a function of eager tensors, with a function of arrays."""
+    return _called("EagerPyFunc", func, inp, Tout, name, is_async=False)
+
+
+def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str | None = None) -> Any:
+    """`tf.py_function`: its function takes eager tensors, which are not there.  Raises NotImplementedError."""
+    raise not_there("py_function", "`tf.py_func` calls a function of numpy arrays")

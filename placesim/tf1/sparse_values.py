@@ -72,9 +72,13 @@ class IndexedSlices:
         shape = "" if self.dense_shape is None else f", dense_shape={self.dense_shape}"
         return f"IndexedSlices(indices={self.indices}, values={self.values}{shape})"
 
+    __repr__ = __str__
+
 
 class SparseTensor:
     """Elements `values` at `indices` of a tensor of shape `dense_shape`."""
+
+    __module__ = "tensorflow.python.framework.sparse_tensor"  # as it is printed
 
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
         self._told_shape: TensorShape | None = None
@@ -160,6 +164,8 @@ class SparseTensor:
 
     def __str__(self) -> str:
         return f"SparseTensor(indices={self._indices}, values={self._values}, dense_shape={self._dense_shape})"
+
+    __repr__ = __str__
 
 
 def _dense_slices(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:

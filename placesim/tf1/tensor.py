@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from placesim.tf1.graph import Graph
 
 
-_ids = [0]
+_ids = [-1]
 
 
 def uid() -> int:
-    """The next of a process's numbers, of which each tensor that is made takes one: TensorFlow's names of functions hold it."""
+    """The next of a process's numbers, of which each graph and tensor that is made takes one: functions' names hold it."""
     _ids[0] += 1
     return _ids[0]
 
 
 def restart_ids() -> None:
     """Numbers begin anew, as in a process that has made no tensor."""
-    _ids[0] = 0
+    _ids[0] = -1
 
 
 class Tensor:

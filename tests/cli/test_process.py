@@ -134,7 +134,34 @@ functions:
 def test_a_timeout_ends_what_is_in_the_middle(graph: str, threads: str) -> None:
     process = start("run", "-", "--timeout", "1", "--inter-op-threads", threads, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     _, complaint = process.communicate(graph.replace("2000, 2000", "20000, 20000").encode(), 60)
-    assert (process.returncode, complaint) == (1, b"DeadlineExceededError: Timed out waiting for notification\n")
+    assert (process.returncode, complaint) == (
+        1,
+        b"DeadlineExceededError: Timed out waiting for notification\n  step 0 was running\n",
+    )
+
+
+WAITING = """nodes:
+  - {op: FIFOQueueV2, name: q, attrs: {component_types: [float32]}}
+  - {op: QueueDequeueV2, name: d, inputs: [q], attrs: {component_types: [float32]}}
+fetch: [d]
+"""
+
+
+def test_an_empty_queue_that_nothing_can_fill_is_an_error() -> None:
+    process = start("run", "-", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    _, complaint = process.communicate(WAITING.encode(), 60)
+    assert process.returncode == 1
+    assert complaint.startswith(b"InternalError: node d (defined at <stdin>:3) would wait forever")
+
+
+def test_a_timeout_says_what_was_waiting() -> None:
+    process = start("run", "-", "--timeout", "0.5", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    _, complaint = process.communicate(WAITING.encode(), 60)
+    assert complaint.decode().splitlines() == [
+        "DeadlineExceededError: Timed out waiting for notification",
+        "  d was waiting, and nothing else of the step could run",
+        "  step 0 was running",
+    ]
 
 
 CALLED = "".join(
@@ -161,7 +188,10 @@ functions:
 {CALLED}"""
     process = start("run", "-", "--timeout", "2", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     _, complaint = process.communicate(text.encode(), 60)
-    assert (process.returncode, complaint) == (1, b"DeadlineExceededError: Timed out waiting for notification\n")
+    assert (process.returncode, complaint) == (
+        1,
+        b"DeadlineExceededError: Timed out waiting for notification\n  step 0 was running\n",
+    )
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.02, 0.1, 0.5, 2.0])

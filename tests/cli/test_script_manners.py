@@ -23,7 +23,8 @@ def placed(directory: Path, text: str, *arguments: str) -> tuple[str, str]:
     "text",
     [
         "import argparse\np = argparse.ArgumentParser()\np.add_argument('--n')\ntf.constant(0, name='n' + p.parse_args().n)",
-        "flags = tf.flags\nflags.DEFINE_integer('n', 1, '')\ndef main(_):\n  tf.constant(0, name='n%d' % flags.FLAGS.n)\ntf.app.run()",
+        "flags = tf.flags\nflags.DEFINE_integer('n', 1, '')\ndef main(_):\n  tf.constant(0, name='n%d' "
+        "% flags.FLAGS.n)\ntf.app.run()",
         "import sys\ntf.constant(0, name='n' + sys.argv[2])\nsys.exit(3)",
         "from part.of import made\nmade('n5')",
         "import os\nos.chdir('/')\ntf.constant(0, name='n5')",

@@ -199,3 +199,14 @@ def test_control_flow_that_wants_a_value_reads_the_variable(op: str) -> None:
     fetch(session, "a:0")
     found = fetch(session, "n:0")
     assert found.tolist() == [-1.0, -2.0]
+
+
+@pytest.mark.parametrize("p", [True, False])
+def test_a_control_trigger_runs_whichever_branch_is_taken(p: bool) -> None:
+    nodes = [
+        *cond(),
+        {"op": "ControlTrigger", "name": "both", "inputs": ["^twice", "^more"]},
+        {"op": "Const", "name": "after", "inputs": ["^both"], "dtype": "float32", "value": 5.0},
+    ]
+    session = make_session(nodes, raw=True)
+    assert fetch(session, "after:0", p=np.array(p), x=np.float32(3.0)) == 5.0

@@ -170,7 +170,7 @@ def test_a_timeout_ends_an_iteration(case: str, tmp_path: Path) -> None:
         "batch": iterated([*RANGE, dataset("BatchDataset", "d", "source", "many", output_shapes=[[-1]])], [-1]),
     }[case]
     code, complaint = ended(tmp_path, graph, "--timeout", "0.5")
-    assert (code, complaint) == (1, "DeadlineExceededError: Timed out waiting for notification\n")
+    assert (code, complaint) == (1, "DeadlineExceededError: Timed out waiting for notification\n  step 1 was running\n")
 
 
 # --- compressed files -----------------------------------------------------------------------------------------------

@@ -65,13 +65,14 @@ def record(script: Path, mode: str = "plain", argv: Sequence[str] = (), call: st
 
     import numpy as np
 
-    from placesim.tf1 import graph, importing, tensor
+    from placesim.tf1 import configuration, graph, importing, tensor
 
     importing.install()
     graph.set_script(str(script))
     # what the process that this one was forked from may have begun: a default graph, the numbers that tensors take
     graph.reset_default_graph()
     tensor.restart_ids()
+    configuration.reset()
     graphs: list[Any] = []
     make = graph.Graph.__init__
 

@@ -6,13 +6,12 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuFigures, GpuModel
+from placesim.devices.catalogue import DEFAULT_MODEL, GPU_MODELS, GpuFigures, GpuModel, near_models
 from placesim.devices.inventory import MAX_COUNT, MAX_DEVICES, TaskInventory, count_devices
 from placesim.formats.graph_file.hosts import positive_rate, read_host, read_rates
 from placesim.formats.graph_file.hosts import read_value as _read
 from placesim.formats.graph_file.plain_values import int_value, number_value, size_value, text_value
 from placesim.formats.problems import Problems, Wrong, shown, value_position
-from placesim.suggestions import did_you_mean
 
 _COUNT_KEYS = ("cpu", "gpu", "xla_cpu", "xla_gpu", "host")
 _TASK_KEYS = ("job", "tasks", *_COUNT_KEYS)
@@ -90,7 +89,7 @@ def model_value(value: Any) -> GpuModel:
         return value
     if not isinstance(value, str) or value not in GPU_MODELS:
         expected = "expected one of the catalogue or a mapping with its figures"
-        raise Wrong(f"unknown GPU model: got {shown(value)}, {expected}{did_you_mean(value, GPU_MODELS)}")
+        raise Wrong(f"unknown GPU model: got {shown(value)}, {expected}{near_models(value)}")
     return GPU_MODELS[value]
 
 

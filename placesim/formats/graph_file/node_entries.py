@@ -75,7 +75,18 @@ class NodeEntries:
         if entry.keys() <= PLAIN_KEYS:
             self._plain_keys.add(tuple(entry))
             return True
-        return entry.keys() <= NODE_KEYS or not self._problems.unknown_keys(entry, NODE_KEYS, "a node")
+        return entry.keys() <= NODE_KEYS or not self._refuse_keys(entry)
+
+    def _refuse_keys(self, entry: dict[Any, Any]) -> bool:
+        """Report the keys that mean nothing in a node; of one that is an attr of its op, where it belongs."""
+        op = entry["op"]
+        definition = self._builder.registry.op(op) if isinstance(op, str) else None
+        known_attrs = () if definition is None else definition.attrs
+        misplaced = [key for key in entry if key not in NODE_KEYS and key in known_attrs]
+        for key in misplaced:
+            message = f"an attr of '{op}' among a node's keys: got '{key}', expected it under 'attrs': attrs: {{{key}: ...}}"
+            self._problems.add(key_position(entry, key), message)
+        return self._problems.unknown_keys(entry, (*NODE_KEYS, *misplaced), "a node") or bool(misplaced)
 
     def _check_op(self, entry: dict[Any, Any], op: Any) -> bool:
         builder = self._builder
@@ -116,6 +127,8 @@ class NodeEntries:
                 if nodes or attrs is not None or "value" not in entry:
                     return None
                 tensor = constant_value(entry["value"], get("dtype"), get("shape"))
+                if "shape" in entry:
+                    self._doubt_shape(entry, tensor)
                 return builder.add_constant(full, tensor, NO_ATTRS, (), position, device).id
             if "value" in entry or "dtype" in entry or "shape" in entry:
                 return None
@@ -238,10 +251,28 @@ class NodeEntries:
         if shape is WRONG or dtype is WRONG:
             return None, None
         try:
-            return constant_value(entry.get("value", given.get("value")), dtype, shape), attrs
+            tensor = constant_value(entry.get("value", given.get("value")), dtype, shape)
+            self._doubt_shape(entry, tensor)
+            return tensor, attrs
         except Wrong as wrong:
             self._problems.add(value_position(entry, "value") if "value" in entry else own_position(entry), str(wrong))
             return None, None
+
+    def _doubt_shape(self, entry: dict[Any, Any], tensor: TensorValue) -> None:
+        """A list that is too short for its shape is filled up, which may not be meant."""
+        given = _count(entry.get("value"))
+        if 1 < given < tensor.array.size:
+            shape = list(tensor.array.shape)
+            message = f"{given} values for shape {shape}, which holds {tensor.array.size}: the last one is repeated"
+            self._problems.doubt(value_position(entry, "value"), message)
+
+
+def _count(value: Any) -> int:
+    """The elements of a list of lists, which are all of one length."""
+    count = 1
+    while isinstance(value, list | tuple) and value:
+        count, value = count * len(value), value[0]
+    return count
 
 
 def _first_outputs(count: int) -> tuple[int, ...]:

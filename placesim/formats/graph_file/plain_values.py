@@ -27,6 +27,26 @@ INT64_END = 1 << 63
 """The first number that has no place in an int64."""
 
 
+_OTHER_NAMES = {
+    "fp16": "float16",
+    "fp32": "float32",
+    "fp64": "float64",
+    "bf16": "bfloat16",
+    "int": "int32",
+    "long": "int64",
+    "short": "int16",
+    "byte": "uint8",
+    "char": "int8",
+    "uint": "uint32",
+    "boolean": "bool",
+    "str": "string",
+    "text": "string",
+    "bytes": "string",
+    "complex": "complex64",
+}
+"""What other languages and libraries call TensorFlow's types."""
+
+
 def dtype_value(value: Any) -> DType:
     """`float32`, `float`, `DT_FLOAT`."""
     if isinstance(value, DType):
@@ -34,7 +54,9 @@ def dtype_value(value: Any) -> DType:
     try:
         return parse_dtype(value)
     except (KeyError, TypeError):
-        raise Wrong(f"unknown type: got {shown(value)}, expected one of TensorFlow's{did_you_mean(value, NAMES)}") from None
+        other = _OTHER_NAMES.get(value) if isinstance(value, str) else None
+        near = f"; did you mean '{other}'?" if other else did_you_mean(value, NAMES)
+        raise Wrong(f"unknown type: got {shown(value)}, expected one of TensorFlow's{near}") from None
 
 
 def shape_value(value: Any) -> Shape:
@@ -116,6 +138,12 @@ def number_value(value: Any, what: str) -> float:
         return float(value)
     except OverflowError:
         raise Wrong(f"{what} out of range: got {shown(value)}, expected a number") from None
+
+
+def figure_value(value: Any, what: str) -> int | float:
+    """A number, whole where it is written so."""
+    number = number_value(value, what)
+    return value if type(value) is int else number
 
 
 def bytes_value(value: Any) -> bytes:

@@ -176,7 +176,18 @@ class _Content:
         )
         rest = self._rest(tree)
         problems.raise_if_any()
-        return GraphFile(name, self.graph, description, inventory, links, config, steps, is_raw=self._is_raw, rest=rest)
+        return GraphFile(
+            name,
+            self.graph,
+            description,
+            inventory,
+            links,
+            config,
+            steps,
+            is_raw=self._is_raw,
+            rest=rest,
+            doubts=problems.doubts,
+        )
 
     def _check_root(self, tree: Any) -> None:
         if isinstance(tree, dict):

@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from placesim.dtypes import STRING, DType
 from placesim.errors import GraphBuildError
-from placesim.formats.graph_file.plain_values import int_value, known_shape, literal
-from placesim.formats.problems import Problems, Wrong, shown, value_position
+from placesim.formats.graph_file.plain_values import figure_value, int_value, known_shape, literal
+from placesim.formats.problems import Problems, Wrong, one_of, shown, value_position
 from placesim.formats.problems import key_position as key_at
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Graph, NodeDef, split_tensor_name
@@ -18,7 +19,8 @@ from placesim.ops.attributes import TensorValue
 from placesim.suggestions import did_you_mean
 
 STEP_KEYS = ("fetch", "feed", "repeat", "nodes")
-GENERATORS = ("zeros", "ones", "random_normal", "random_uniform")
+GENERATORS = {"zeros": (), "ones": (), "random_normal": ("mean", "stddev"), "random_uniform": ("minval", "maxval")}
+"""What makes a feed, with the figures that it takes beside its shape and `seed`."""
 _MAX_REPEAT = 10**9
 _INT64 = 1 << 63
 
@@ -135,32 +137,49 @@ class StepReader:
             return value
         if isinstance(value, dict) and not {"bytes", "tensor"} & set(value):
             return _made_value(value)
+        if isinstance(value, str) and self._is_of_numbers(name) and value.endswith((".npy", ".npz", ".csv", ".txt")):
+            raise Wrong(
+                f"wrong feed: got the text {shown(value)}, expected {{file: {value.removeprefix('@')}}} to read that file"
+            )
         value = literal(value)
         if isinstance(value, TensorValue):
             return value.array
-        node_name, slot = split_tensor_name(name)
-        outputs = self._graph.node(node_name).signature.output_dtypes if node_name in self._graph.ids else ()
         try:
-            return make_constant(value, outputs[slot] if slot < len(outputs) else None).array
+            return make_constant(value, self._dtype(name)).array
         except GraphBuildError as error:
             raise Wrong(error.message) from None
+
+    def _is_of_numbers(self, tensor: str) -> bool:
+        return self._dtype(tensor) not in (None, STRING)
+
+    def _dtype(self, tensor: str) -> DType | None:
+        """The type of a tensor; None where there is no such tensor."""
+        name, slot = split_tensor_name(tensor)
+        outputs = self._graph.node(name).signature.output_dtypes if name in self._graph.ids else ()
+        return outputs[slot] if slot < len(outputs) else None
 
 
 def _made_value(tree: dict[Any, Any]) -> FromFile | Generated:
     """`{file: F.npy}`, or a generator with its shape and seed."""
     kinds = [key for key in tree if key in ("file", *GENERATORS)]
-    unknown = [key for key in tree if key not in ("file", "seed", *GENERATORS)]
-    if unknown or len(kinds) != 1 or (kinds == ["file"] and len(tree) > 1):
+    if len(kinds) != 1:
         got = ", ".join(map(str, tree)) or "nothing"
-        near = did_you_mean(unknown[0], ("file", "seed", *GENERATORS)) if unknown else ""
+        near = did_you_mean(next(iter(tree), None), ("file", *GENERATORS)) if not kinds else ""
         raise Wrong(f"wrong feed: got a mapping with {got}, expected one of file, {', '.join(GENERATORS)}{near}")
     ((kind),) = kinds
+    known = () if kind == "file" else (*GENERATORS[kind], "seed")
+    for key in tree:
+        if key != kind and key not in known:
+            expected = one_of(known) if known else "nothing else"
+            raise Wrong(f"unknown key beside '{kind}': got {shown(key)}, expected {expected}{did_you_mean(key, known)}")
     if kind == "file":
         if not isinstance(tree[kind], str):
             raise Wrong(f"wrong type of 'file': got {shown(tree[kind])}, expected a path")
         return FromFile(tree[kind])
     seed = tree.get("seed")
-    return Generated(kind, known_shape(tree[kind]), None if seed is None else int_value(seed, -_INT64, _INT64 - 1, "'seed'"))
+    figures = {key: figure_value(tree[key], f"'{key}'") for key in GENERATORS[kind] if key in tree}
+    seed = None if seed is None else int_value(seed, -_INT64, _INT64 - 1, "'seed'")
+    return Generated(kind, known_shape(tree[kind]), seed, figures)
 
 
 def node_defs(graph: Graph, first: int) -> list[NodeDef]:

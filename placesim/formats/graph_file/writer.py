@@ -366,5 +366,5 @@ def _feed(feed: Feed) -> Any:
     if isinstance(value, FromFile):
         return {"file": value.path}
     if isinstance(value, Generated):
-        return {value.kind: list(value.shape)} | ({} if value.seed is None else {"seed": value.seed})
+        return {value.kind: list(value.shape), **value.figures} | ({} if value.seed is None else {"seed": value.seed})
     return {"tensor": tensor_document(make_constant(value))}

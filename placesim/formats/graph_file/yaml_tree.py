@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, NoReturn
 
 import yaml
@@ -201,7 +202,7 @@ def read_tree(text: str, file: str, open_sequence: Callable[[Any, Any], list[Any
     try:
         return _TreeReader(text, file, open_sequence).read()
     except yaml.YAMLError as error:
-        _refuse(file, _error_position(error, text), _error_message(error))
+        _refuse(file, _error_position(error, text), _error_message(error, text))
     except UnicodeEncodeError as error:  # an argument of the command line may have bytes that are none
         got = error.object[error.start : error.start + 1].encode("ascii", "backslashreplace").decode()
         _refuse(file, FIRST_POSITION, f"not UTF-8 text: got {got}, expected UTF-8")
@@ -217,8 +218,18 @@ def _error_position(error: yaml.YAMLError, text: str) -> int:
     return (before.count("\n") + 1) * COLUMNS + min(len(before) - (before.rfind("\n") + 1) + 1, COLUMNS - 1)
 
 
-def _error_message(error: yaml.YAMLError) -> str:
+def _marked_character(error: yaml.MarkedYAMLError, text: str) -> str:
+    """What stands where an error was met; empty at the end of a line."""
+    mark = error.problem_mark
+    if mark is None:
+        return ""
+    return next(islice(text.split("\n"), mark.line, None), "")[mark.column : mark.column + 1]
+
+
+def _error_message(error: yaml.YAMLError, text: str) -> str:
     if isinstance(error, yaml.MarkedYAMLError):
+        if _marked_character(error, text) == "\t":
+            return "not valid YAML: got a tab, expected spaces, which alone indent"
         context = f" {error.context}" if error.context else ""
         return f"not valid YAML{context}: {error.problem}"
     return f"not valid YAML: {getattr(error, 'reason', error)}"

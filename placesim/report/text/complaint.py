@@ -20,7 +20,16 @@ Locate = Callable[[str], Location | None]
 
 _TAIL = re.compile(r"\s*\[\[[^\n]*\]\]\s*\Z")
 _INDENT = "  "
+_DEVICE = "a device is written '/cpu:0', '/gpu:1', '/gpu:*' or '/job:ps/task:0/cpu:0'"
 _HINTS = (
+    (r"unknown GPU model", "`placesim devices --gpu-models` lists them"),
+    (r"(?i)parsing the device spec: '/?(?:device:)?(cpu|gpu)(\d+)'", r"did you mean '/\1:\2'?"),
+    (r"(?i)parsing the device spec: '/?(?:device:)?cuda:?(\d+)'", r"TensorFlow's name for CUDA's devices is GPU: '/gpu:\1'"),
+    (r"parsing the device spec|invalid literal for int\(\) with base 10", _DEVICE),
+    (
+        r"not valid YAML while parsing a block|mapping values are not allowed",
+        "the entries of one list, and the keys of one mapping, begin in the same column",
+    ),
     (
         r"was explicitly assigned to .* but available devices are",
         "--soft-placement lets another device take its place; --cpu and --gpu change the machine",
@@ -67,8 +76,9 @@ def _place(name: str, locate: Locate) -> str:
 
 def _hints(error: PlacesimError) -> Iterator[str]:
     for pattern, hint in _HINTS:
-        if re.search(pattern, error.message):
-            yield hint
+        found = re.search(pattern, error.message)
+        if found is not None:
+            yield found.expand(hint)
 
 
 def find_locations(placements: Sequence[Placement], error: PlacesimError) -> Locate:

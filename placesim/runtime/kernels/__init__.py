@@ -123,6 +123,8 @@ FAMILIES: tuple[str, ...] = (
     "resources.table_initialization",
     "data.datasets",
     "data.batches",
+    "data.generators",
+    "data.grouping",
     "data.tables",
     "data.functions",
     "data.shuffles",

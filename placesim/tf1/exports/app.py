@@ -25,5 +25,5 @@ ROWS = {
     "flags": " ".join([*(f"flags.{name} app.flags.{name}" for name in _FLAGS.split()), "app.run"]),
     "gfile": " ".join([*(f"gfile.{name}" for name in _GFILE.split()), *(f"io.gfile.{item}" for item in _IO_GFILE.split())]),
     "app_logging": " ".join(f"logging.{name}" for name in _LOGGING.split()) + " get_logger",
-    "python_functions": "py_func numpy_function",
+    "python_functions": "py_func numpy_function py_function eager_py_func",
 }

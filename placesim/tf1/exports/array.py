@@ -59,4 +59,18 @@ ROWS = {
     "tensor_protos": "make_tensor_proto make_ndarray",
     "session_handles": "get_session_handle get_session_tensor delete_session_tensor",
     "release": "executing_eagerly_outside_functions",
+    "image_colors": (
+        "image.adjust_gamma image.adjust_hue image.adjust_saturation image.random_hue image.random_saturation "
+        "image.adjust_jpeg_quality image.random_jpeg_quality image.rgb_to_grayscale image.grayscale_to_rgb image.rgb_to_yiq "
+        "image.yiq_to_rgb image.rgb_to_yuv image.yuv_to_rgb"
+    ),
+    "image_boxes": (
+        "image.non_max_suppression image.non_max_suppression_with_scores image.combined_non_max_suppression "
+        "image.non_max_suppression_overlaps=non_max_suppression_with_overlaps image.crop_and_resize image.draw_bounding_boxes "
+        "image.extract_glimpse image.extract_patches=extract_image_patches_v2 image.generate_bounding_box_proposals "
+        "image.sample_distorted_bounding_box"
+    ),
+    "image_geometry": "image.central_crop image.rot90 image.resize_image_with_pad image.image_gradients image.sobel_edges",
+    "image_quality": "image.total_variation image.psnr image.ssim image.ssim_multiscale",
+    "image_decoding": "image.decode_image io.decode_image image.is_jpeg io.is_jpeg",
 }

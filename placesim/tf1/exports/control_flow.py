@@ -8,7 +8,6 @@ ROWS = {
     "control_flow.tensor_arrays": "TensorArray",
     "control_flow.functional": "map_fn scan foldl foldr",
     "functions.traced": "function",
-    "tensor_specs": "TensorSpec",
     "control_flow.versions": "enable_control_flow_v2 disable_control_flow_v2 control_flow_v2_enabled",
     "nest": (
         "nest.flatten nest.is_nested nest.map_structure nest.pack_sequence_as nest.assert_same_structure "

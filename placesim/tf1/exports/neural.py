@@ -10,7 +10,8 @@ ROWS = {
     ),
     "nn.normalization": (
         "nn.l2_normalize math.l2_normalize linalg.l2_normalize nn.moments nn.weighted_moments nn.sufficient_statistics "
-        "nn.normalize_moments nn.batch_normalization nn.batch_norm_with_global_normalization nn.fused_batch_norm nn.dropout"
+        "nn.normalize_moments nn.batch_normalization nn.batch_norm_with_global_normalization nn.fused_batch_norm nn.dropout "
+        "nn.experimental.general_dropout nn.experimental.stateless_dropout"
     ),
     "nn.losses": (
         "nn.softmax_cross_entropy_with_logits nn.softmax_cross_entropy_with_logits_v2 "
@@ -27,6 +28,7 @@ ROWS = {
         "nn.max_pool_v2 nn.avg_pool_v2 nn.max_pool_with_argmax nn.pool nn.fractional_max_pool nn.fractional_avg_pool"
     ),
     "nn.embedding": "nn.embedding_lookup",
+    "nn.sparse_embedding": "nn.embedding_lookup_sparse nn.safe_embedding_lookup_sparse",
     "nn.candidates": (
         "nn.uniform_candidate_sampler random.uniform_candidate_sampler nn.log_uniform_candidate_sampler "
         "random.log_uniform_candidate_sampler nn.learned_unigram_candidate_sampler random.learned_unigram_candidate_sampler "
@@ -34,5 +36,9 @@ ROWS = {
         "random.all_candidate_sampler nn.compute_accidental_hits"
     ),
     "nn.sampled_losses": "nn.nce_loss nn.sampled_softmax_loss",
-    "nn.ctc": "nn.ctc_loss nn.ctc_greedy_decoder nn.ctc_beam_search_decoder nn.ctc_beam_search_decoder_v2",
+    "nn.transposed": "nn.conv_transpose",
+    "nn.ctc": (
+        "nn.ctc_loss nn.ctc_loss_v2 nn.collapse_repeated nn.ctc_greedy_decoder "
+        "nn.ctc_beam_search_decoder nn.ctc_beam_search_decoder_v2"
+    ),
 }

@@ -44,7 +44,6 @@ def build(
         body.outputs.extend(body.capture(_flow(leaf)) for leaf in flat)
         if body.orders_effects:
             order_effects(body, first, body.outputs)
-    uid()  # TensorFlow takes a number for each function that it traces
     return body
 
 

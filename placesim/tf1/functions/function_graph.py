@@ -59,7 +59,7 @@ class FunctionGraph(Graph):
         self.control_captures: dict[Operation, None] = {}
         self.seed = outer.seed
         if keeps_devices:
-            self.builder._device_scopes = _devices_for(self, outer)
+            self.builder._device_scopes = devices_for(self, outer)
         self.reads_python = isinstance(outer, FunctionGraph) and outer.reads_python
         self._container = outer._container
         self.variable_creators = outer.variable_creators
@@ -197,7 +197,7 @@ def _copied(collections: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return {name: items if name in _SHARED_COLLECTIONS else list(items) for name, items in collections.items()}
 
 
-def _devices_for(graph: Graph, outer: Graph) -> tuple[Any, ...]:
+def devices_for(graph: Graph, outer: Graph) -> tuple[Any, ...]:
     """The device scopes around a function; a script's functions are asked about the nodes of its body."""
     device, text, texts, functions = outer.builder._device_scopes
     return device, text, dict(texts), tuple(each.of(graph) if hasattr(each, "of") else each for each in functions)

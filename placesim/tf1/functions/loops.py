@@ -46,8 +46,8 @@ def while_loop(
     variables = _flat(loop_vars)
     shapes = _invariants(loop_vars, variables, shape_invariants)
     with name_scope(name or "while") as scope:
-        cond_body = FunctionGraph(function_name((scope, "cond")), shares_collections=True)
-        body_name = function_name((scope, "body"))
+        cond_name, body_name = (function_name((scope, word)) for word in ("cond", "body"))
+        cond_body = FunctionGraph(cond_name, shares_collections=True)
         maximum = convert_to_tensor(
             -1 if maximum_iterations is None else maximum_iterations, dtypes.int32, name="maximum_iterations"
         )

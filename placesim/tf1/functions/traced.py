@@ -23,7 +23,7 @@ from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.graph import Graph, get_default_graph
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Operation, Tensor
-from placesim.tf1.tensor_specs import TensorSpec
+from placesim.tf1.type_specs import TensorSpec
 
 CONFIG = b"\n\x07\n\x03CPU\x10\x01\n\x07\n\x03GPU\x10\x002\x02J\x008\x01\x82\x01\x00\x92\x01\x02J\x00"
 """The ConfigProto that TensorFlow 2.21 writes into each call: one CPU and no GPU, as on the machine of the recordings."""

@@ -263,6 +263,7 @@ class _Walk:
             op = self.queue.popleft()
             with self.colocated_with(op):
                 self._take(op, stop_ops)
+            self._release_inputs(op)
         if self.loops is not None:
             self.loops.close_unchanged()
 
@@ -287,7 +288,6 @@ class _Walk:
                 if grad is not None:
                     _check_shape(op, index, tensor, grad)
                     self._receive(tensor, grad)
-        self._release_inputs(op)
 
     def _loop_of(self, op: Operation, before: bool) -> AbstractContextManager[None]:
         """The loop that an op's gradient is made in, or what it has received is added up in."""

@@ -15,11 +15,11 @@ from placesim.tf1.sparse_values import IndexedSlices
 tf: Any = namespace("")
 
 
-def _rows(grad: Any, indices: Any, table_shape: Any) -> IndexedSlices:
-    """The gradient of a table whose rows `indices` were read."""
+def _rows(grad: Any, indices: Any, table_shape: Any, is_resource: bool = False) -> IndexedSlices:
+    """The gradient of a table whose rows `indices` were read.  That of a resource's rows is made dense as reshape's input."""
     count = tf.expand_dims(tf.size(indices), 0)
     values_shape = tf.concat([count, table_shape[1:]], 0)
-    values = tf.reshape(dense(grad), values_shape)
+    values = tf.reshape(grad if is_resource else dense(grad), values_shape)
     return IndexedSlices(values, tf.reshape(indices, count), table_shape)
 
 
@@ -107,7 +107,7 @@ def _scattered(grad: Any, indices: Any, table_shape: Any) -> Any:
 
 def _resource_gather(op: Any, grad: Any) -> list[Any]:
     handle, indices = op.inputs
-    return [_rows(grad, indices, variable_shape(handle)), None]
+    return [_rows(grad, indices, variable_shape(handle), is_resource=True), None]
 
 
 def _resource_gather_nd(op: Any, grad: Any) -> list[Any]:

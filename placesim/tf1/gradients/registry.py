@@ -12,7 +12,7 @@ GradientFunction = Callable[..., Any]
 
 _FAMILIES = (
     "unary binary reductions segments array gathering joining neural linalg variables control_flow tensor_arrays "
-    "images spectral sparse sampling branches functional_loops lists"
+    "images spectral sparse sampling branches functional_loops lists recurrent"
 )
 
 _NOT_DIFFERENTIABLE = """

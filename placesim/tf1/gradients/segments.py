@@ -7,6 +7,7 @@ from typing import Any
 from placesim.tf1.generated import gen
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.namespaces import namespace
+from placesim.tf1.sparse_values import IndexedSlices
 
 tf: Any = namespace("")
 
@@ -32,8 +33,14 @@ def _sparse_segment(grad_op: str, extra: int) -> GradientFunction:
     """Of the SparseSegment ops: one op, which needs the number of rows; `extra` inputs follow the segments."""
 
     def gradient(op: Any, grad: Any) -> list[Any]:
-        rows = tf.shape(op.inputs[0])[0]
-        return [gen(grad_op)(grad, op.inputs[1], op.inputs[2], rows), None, None, *([None] * extra)]
+        shape = tf.shape(op.inputs[0])
+        parts = grad, op.inputs[1], op.inputs[2], shape[0]
+        if op.get_attr("sparse_gradient"):
+            values, indices = gen(grad_op + "V2")(*parts)
+            found: Any = IndexedSlices(values, indices, shape)
+        else:
+            found = gen(grad_op)(*parts)
+        return [found, None, None, *([None] * extra)]
 
     return gradient
 

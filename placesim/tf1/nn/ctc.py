@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.generated import gen
+from placesim.tf1.missing import not_there
 from placesim.tf1.namespaces import namespace
+from placesim.tf1.scopes import name_scope
 from placesim.tf1.sparse_values import SparseTensor
 
 tf: Any = namespace("")
@@ -61,3 +63,57 @@ def ctc_beam_search_decoder(
 def ctc_beam_search_decoder_v2(inputs: Any, sequence_length: Any, beam_width: int = 100, top_paths: int = 1) -> Any:
     """`tf.nn.ctc_beam_search_decoder_v2`."""
     return ctc_beam_search_decoder(inputs, sequence_length, beam_width, top_paths, merge_repeated=False)
+
+
+def ctc_loss_v2(
+    labels: Any,
+    logits: Any,
+    label_length: Any,
+    logit_length: Any,
+    logits_time_major: bool = True,
+    unique: Any = None,
+    blank_index: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """`tf.nn.ctc_loss_v2` of sparse labels.  Raises ValueError without a blank's number, NotImplementedError for dense ones."""
+    if not isinstance(labels, SparseTensor):
+        raise not_there("nn.ctc_loss_v2 of dense labels", "of a SparseTensor it is")
+    if blank_index is None:
+        raise ValueError("Argument `blank_index` must be provided when labels is a SparseTensor.")
+    classes = logits.shape.as_list()[2]
+    if blank_index < 0:
+        blank_index += classes
+    if blank_index != classes - 1:
+        # the op's blank is the last class
+        parts = [logits[:, :, :blank_index], logits[:, :, blank_index + 1 :], logits[:, :, blank_index : blank_index + 1]]
+        logits = tf.concat(parts, axis=2)
+        numbers = tf.where(labels.values < blank_index, labels.values, labels.values - 1)
+        labels = SparseTensor(labels.indices, numbers, labels.dense_shape)
+    return ctc_loss(labels, logits, logit_length, time_major=logits_time_major)
+
+
+def collapse_repeated(labels: Any, seq_length: Any, name: str | None = None) -> tuple[Any, Any]:
+    """Labels without those that are like the one before, and how many are left of each sequence."""
+    with name_scope(name, "collapse_repeated_labels", [labels, seq_length]):
+        labels = tf.convert_to_tensor(labels, name="labels")
+        seq_length = tf.convert_to_tensor(seq_length, name="seq_length")
+        first = tf.ones_like(labels[:, :1], dtype=tf.bool)
+        differs = tf.concat([first, tf.not_equal(labels[:, 1:], labels[:, :-1])], axis=1)
+        kept = tf.logical_and(differs, tf.sequence_mask(seq_length, maxlen=_size(labels, 1)))
+        counts = tf.reduce_sum(tf.cast(kept, tf.int32), axis=1)
+        width = tf.reduce_max(counts)
+        places = tf.sequence_mask(counts, maxlen=width)
+        flat, kept_flat, places_flat = (tf.reshape(part, [-1]) for part in (labels, kept, places))
+        numbers = tf.boolean_mask(tf.range(_size(places_flat, 0)), places_flat)
+        found = tf.scatter_nd(
+            indices=tf.expand_dims(numbers, axis=1),
+            updates=tf.boolean_mask(flat, kept_flat),
+            shape=tf.shape(places_flat),
+        )
+        return tf.reshape(found, [_size(labels, 0), width]), tf.cast(counts, seq_length.dtype)
+
+
+def _size(of: Any, axis: int) -> Any:
+    """A number where it is known."""
+    known = of.shape.as_list()[axis]
+    return tf.shape(of)[axis] if known is None else known

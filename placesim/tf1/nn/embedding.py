@@ -23,11 +23,11 @@ def embedding_lookup(
     """The rows `ids` of a table, or of a table whose rows are spread over several."""
     if params is None:
         raise ValueError("params must be specified")
-    if isinstance(params, list | tuple) and not params:
+    tables = table_parts(params)
+    if not tables:
         raise ValueError("Length of params is currently 0. Need at least one param.")
-    tables = _parts(params)
     with name_scope(name, "embedding_lookup", [*tables, ids]) as scope:
-        if not any(_is_resource(table) for table in tables):
+        if not any(is_resource(table) for table in tables):
             tables = [convert_to_tensor(table, name=f"params_{i}") for i, table in enumerate(tables)]
         ids = convert_to_tensor(ids, name="ids")
         if len(tables) == 1:
@@ -37,7 +37,8 @@ def embedding_lookup(
         return _stitched(tables, ids, partition_strategy, max_norm, scope)
 
 
-def _parts(params: Any) -> list[Any]:
+def table_parts(params: Any) -> list[Any]:
+    """The parts of a table, which is one, a list of them, or a partitioned variable."""
     if isinstance(params, list | tuple):
         return list(params)
     if hasattr(params, "_get_variable_list") or hasattr(params, "partitions"):
@@ -45,12 +46,13 @@ def _parts(params: Any) -> list[Any]:
     return [params]
 
 
-def _is_resource(table: Any) -> bool:
+def is_resource(table: Any) -> bool:
+    """Whether a table is a resource variable."""
     return getattr(table, "handle", None) is not None and not isinstance(table, Tensor)
 
 
 def _node_of(table: Any) -> Any:
-    return table.handle if _is_resource(table) else table
+    return table.handle if is_resource(table) else table
 
 
 def _stitched(tables: list[Any], ids: Any, strategy: str, max_norm: Any, name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -196,41 +196,61 @@ def dropout(
     rate = renamed("rate", rate, "keep_prob", kept_rate)
     if rate is None:
         raise ValueError(f"`rate` must be provided. Received: rate={rate}")
-    return _dropout(x, rate, noise_shape, seed, name)
-
-
-def _dropout(x: Any, rate: Any, noise_shape: Any, seed: Any, name: str | None) -> Any:
     with name_scope(name, "dropout", [x]):
-        is_number = isinstance(rate, Real)
-        if is_number and not 0 <= rate < 1:
-            raise ValueError(f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={rate}")
-        x = convert_to_tensor(x, name="x")
-        dtype = x.dtype
-        if not dtype.is_floating:
-            raise ValueError(f"`x.dtype` must be a floating point tensor as `x` will be scaled. Received: x_dtype={dtype}")
-        if is_number and rate == 0:
-            return x
-        if not is_number and isinstance(rate, Tensor):
-            if rate.shape.rank is not None and rate.shape.rank != 0:
-                raise ValueError(f"`rate` must be a scalar tensor.Received: {rate}")
-            if rate.dtype != dtype:
-                if not rate.dtype.is_compatible_with(dtype):
-                    raise ValueError(
-                        f"`x.dtype` must be same as `rate.dtype`. Received: x_dtype={dtype}, rate_dtype={rate.dtype}"
-                    )
-                rate = tf.cast(rate, dtype, name="rate")
-            one = constant(1, dtype=dtype)
-            scaled = gen("RealDiv")(x, gen("Sub")(one, rate))
-        else:
-            rate = rate if is_number else convert_to_tensor(rate, dtype=dtype, name="rate")
-            scaled = gen("Mul")(x, convert_to_tensor(1 / (1 - rate), dtype=dtype))
-        shape = _noise_shape(x, noise_shape)
-        noise = tf.random_uniform(shape, seed=seed, dtype=dtype)
-        kept = noise >= rate
-        zero = constant(0, dtype=dtype)
-        result = tf.where_v2(kept, scaled, zero)
-        result.set_shape(x.shape)
-        return result
+        return _dropout(x, rate, noise_shape, lambda shape, dtype: tf.random_uniform(shape, seed=seed, dtype=dtype))
+
+
+def general_dropout(
+    x: Any, rate: Any, uniform_sampler: Callable[..., Any], noise_shape: Any = None, name: str | None = None
+) -> Any:
+    """Dropout by numbers that a function draws."""
+    with name_scope(name, "general_dropout", [x]):
+        return _dropout(x, rate, noise_shape, uniform_sampler)
+
+
+def stateless_dropout(
+    x: Any, rate: Any, seed: Any, rng_alg: str = "auto_select", noise_shape: Any = None, name: str | None = None
+) -> Any:
+    """Dropout that is the same for the same seed."""
+    with name_scope(name, "stateless_dropout", [x]):
+        return _dropout(
+            x,
+            rate,
+            noise_shape,
+            lambda shape, dtype: tf.random.stateless_uniform(shape=shape, seed=seed, dtype=dtype, alg=rng_alg),
+        )
+
+
+def _dropout(x: Any, rate: Any, noise_shape: Any, sampler: Callable[..., Any]) -> Any:
+    """Dropout in the current name scope."""
+    is_number = isinstance(rate, Real)
+    if is_number and not 0 <= rate < 1:
+        raise ValueError(f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={rate}")
+    x = convert_to_tensor(x, name="x")
+    dtype = x.dtype
+    if not dtype.is_floating:
+        raise ValueError(f"`x.dtype` must be a floating point tensor as `x` will be scaled. Received: x_dtype={dtype}")
+    if is_number and rate == 0:
+        return x
+    if not is_number and isinstance(rate, Tensor):
+        if rate.shape.rank is not None and rate.shape.rank != 0:
+            raise ValueError(f"`rate` must be a scalar tensor.Received: {rate}")
+        if rate.dtype != dtype:
+            if not rate.dtype.is_compatible_with(dtype):
+                raise ValueError(f"`x.dtype` must be same as `rate.dtype`. Received: x_dtype={dtype}, rate_dtype={rate.dtype}")
+            rate = tf.cast(rate, dtype, name="rate")
+        one = constant(1, dtype=dtype)
+        scaled = gen("RealDiv")(x, gen("Sub")(one, rate))
+    else:
+        rate = rate if is_number else convert_to_tensor(rate, dtype=dtype, name="rate")
+        scaled = gen("Mul")(x, convert_to_tensor(1 / (1 - rate), dtype=dtype))
+    shape = _noise_shape(x, noise_shape)
+    noise = sampler(shape=shape, dtype=dtype)
+    kept = noise >= rate
+    zero = constant(0, dtype=dtype)
+    result = tf.where_v2(kept, scaled, zero)
+    result.set_shape(x.shape)
+    return result
 
 
 def _noise_shape(x: Any, noise_shape: Any) -> Any:

@@ -131,12 +131,12 @@ class LSTMCell(UnitCell):
         kept = tf.sigmoid(f) * c
         if self._use_peepholes:
             i = i + self._of_input * c
-        c = _clipped(kept + tf.sigmoid(i) * self._activation(j), self._cell_clip)
+        c = clipped(kept + tf.sigmoid(i) * self._activation(j), self._cell_clip)
         if self._use_peepholes:
             o = o + self._of_output * c
         h = tf.sigmoid(o) * self._activation(c)
         if self._num_proj is not None:
-            h = _clipped(tf.matmul(h, self._projection), self._proj_clip)
+            h = clipped(tf.matmul(h, self._projection), self._proj_clip)
         return h, LSTMStateTuple(c, h) if self._state_is_tuple else tf.concat([c, h], 1)
 
     def _sliced(self, state: Any) -> tuple[Any, Any]:
@@ -144,5 +144,6 @@ class LSTMCell(UnitCell):
         return tf.slice(state, [0, 0], [-1, units]), tf.slice(state, [0, units], [-1, self.output_size])
 
 
-def _clipped(value: Any, limit: float | None) -> Any:
+def clipped(value: Any, limit: float | None) -> Any:
+    """A value within +-limit, where there is one."""
     return value if limit is None else tf.clip_by_value(value, -limit, limit)

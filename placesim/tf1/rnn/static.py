@@ -60,7 +60,7 @@ def static_rnn(
 
 def _zero_output(batch: Any, size: Any, dtype: Any) -> Any:
     zeros = tf.zeros(joined_sizes(batch, size), dtype=dtype)
-    zeros.set_shape(joined_shape(batch, size))
+    zeros.set_shape(joined_shape(batch if isinstance(batch, int) else None, size))
     return zeros
 
 
@@ -70,14 +70,15 @@ def _batch_size(inputs: Sequence[Any]) -> Any:
     while nest.is_nested(first):
         first = first[0]
     shape: Any = first.shape  # type: ignore[attr-defined]
+    if shape.rank is None:
+        # the words that TensorFlow fails with
+        raise TypeError("'NoneType' object is not subscriptable")
     if shape.rank == 1:
         return tf.shape(first)[0]
-    fixed = shape.as_list()[0] if shape.rank is not None else None
+    fixed = shape.as_list()[0]
     for value in nest.flatten(inputs):
-        if value.shape.rank is None:
-            continue
         batch, *sizes = value.shape.as_list()
-        for i, size in enumerate(sizes, 1):
+        for i, size in enumerate(sizes):
             if size is None:
                 raise ValueError(
                     f"Input size (dimension {i} of input {value}) must be accessible via shape inference, but saw value None."

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from placesim.errors import PlacesimError
 from placesim.formats.tensorflow.messages import message_class
 from placesim.machines import Machine, current_machine
+from placesim.tf1.configuration import default_config
 from placesim.tf1.errors import CancelledError, OpError, as_tensorflow
 from placesim.tf1.graph import Graph, get_default_graph
 from placesim.tf1.session import watching
@@ -67,7 +68,7 @@ class BaseSession:
         self._closed = True
         self._graph: Graph = get_default_graph() if graph is None else _checked_graph(graph)
         self._target = _checked_target(target)
-        self._config = watching.config_for(self._target, _checked_config(config))
+        self._config = watching.config_for(self._target, default_config() if config is None else _checked_config(config))
         self._closed = False
         self._machine: Machine = current_machine()
         self._opened = self._open()

@@ -352,6 +352,7 @@ TABLE: Table = {
     **dict.fromkeys(
         ("OptionsDataset", "ModelDataset", "OptimizeDataset", "OptimizeDatasetV2", "FinalizeDataset"), build_dataset(pass_on)
     ),
+    "RewriteDataset": build_dataset(pass_on, build_infer_dataset(1)),
     **dict.fromkeys(("MaxIntraOpParallelismDataset", "ExperimentalMaxIntraOpParallelismDataset"), build_dataset(pass_on)),
     **dict.fromkeys(("PrivateThreadPoolDataset", "ExperimentalPrivateThreadPoolDataset"), build_dataset(pass_on)),
     **dict.fromkeys(("NonSerializableDataset", "ExperimentalNonSerializableDataset"), build_dataset(pass_on)),

@@ -8,6 +8,7 @@ an input that is no dataset where one is expected, or no scalar, and InternalErr
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -216,13 +217,18 @@ def interleave(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> D
     captured, rest = _captured(inputs, attrs)
     call = function_caller(context, attrs["f"], captured)
     cycle, block = scalar_argument(rest[0], "cycle_length"), scalar_argument(rest[1], "block_length")
-    if cycle == -1 and len(rest) > 2:  # TensorFlow then takes as many as it has threads
-        cycle = 1
+    if cycle == -1:  # TensorFlow then takes as many as there are processors, and calls at a time if that is told
+        calls = int(scalar_argument(rest[-1], "num_parallel_calls")) if len(rest) > 2 else -1
+        cycle = min(_processors(), calls) if calls > 0 else _processors()
     for value, name in ((cycle, "cycle_length"), (block, "block_length")):
         if value <= 0:
             raise InvalidArgumentError(f"{name} must be greater than zero.")
     check_elements(int(cycle))
     return Dataset(*signature(attrs), lambda: _Interleaved(source.start(), call, cycle, block), UNKNOWN)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 # --- state ----------------------------------------------------------------------------------------------------------
@@ -315,6 +321,7 @@ TABLE: Table = {
     **dict.fromkeys(("InterleaveDataset", "ExperimentalParallelInterleaveDataset"), build_dataset(interleave)),
     **dict.fromkeys(("ParallelInterleaveDataset", "ParallelInterleaveDatasetV2"), build_dataset(interleave)),
     **dict.fromkeys(("ParallelInterleaveDatasetV3", "ParallelInterleaveDatasetV4"), build_dataset(interleave)),
+    "LegacyParallelInterleaveDatasetV2": build_dataset(interleave),
     **dict.fromkeys(("ScanDataset", "ExperimentalScanDataset"), build_dataset(scan)),
     "ReduceDataset": Kernel(reduce, infer_components, needs_context=True),
     "DatasetToSingleElement": Kernel(take_single_element, infer_components),

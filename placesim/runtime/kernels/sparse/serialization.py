@@ -1,4 +1,4 @@
-"""Sparse tensors as strings: each part is the bytes of a TensorProto message that holds the raw content."""
+"""Sparse tensors as strings or variants, and back; a string is the bytes of a TensorProto with the raw content of a part."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from itertools import pairwise
 import numpy as np
 
 from placesim.dtypes import INT64, VARIANT
-from placesim.errors import InvalidArgumentError
+from placesim.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.runtime.kernels.kernel import Kernel, Table, Tensor
 from placesim.runtime.kernels.memory_rules import KernelMemory
 from placesim.runtime.kernels.sparse.tensors import check_indices, check_rank, make_sparse_tensor
 from placesim.runtime.process_memory import check_elements, check_room
-from placesim.runtime.shapes import Dims, ShapeContext, with_rank
+from placesim.runtime.shapes import Dims, ShapeContext, format_dims, with_rank
 from placesim.tensor_fields import serialise_tensor
 
 # --- kernels --------------------------------------------------------------------------------------------------------
@@ -58,6 +58,34 @@ def _encode_parts(indices: Tensor, values: Tensor, dims: Tensor, attrs: Attrs) -
     return [serialise_tensor(part, dtype, has_raw_strings=True) for part, dtype in parts]
 
 
+def deserialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """Serialized sparse tensors `[..., 3]` as one, of their rank and one more for each dimension before the last.
+
+    InvalidArgumentError for another last dimension, and for values of another type; UnimplementedError for strings.
+    """
+    (serialized,) = inputs
+    if attrs["Tserialized"] is not VARIANT:
+        raise UnimplementedError("DeserializeSparse of strings: placesim takes variants only")
+    if not serialized.ndim or serialized.shape[-1] != 3:
+        raise InvalidArgumentError(f"Serialized sparse should have 3 as the last dimension {format_dims(serialized.shape)}")
+    outer = serialized.shape[:-1]
+    indices, values, dims = [], [], []
+    for place in np.ndindex(*outer):
+        part_indices, part_values, part_dims = (np.asarray(part) for part in serialized[place])
+        if part_values.dtype != attrs["dtype"].numpy:
+            raise InvalidArgumentError(
+                f"Requested SparseTensor of type {attrs['dtype'].name} but SparseTensor has another type"
+            )
+        before = np.broadcast_to(np.array(place, np.int64), (len(part_indices), len(outer)))
+        indices.append(np.concatenate([before, part_indices], axis=1))
+        values.append(part_values)
+        dims.append(part_dims)
+    if not dims:
+        raise InvalidArgumentError("Serialized sparse should have non-zero rank")
+    shape = np.concatenate([np.array(outer, np.int64), np.max(dims, axis=0)])
+    return np.concatenate(indices), np.concatenate(values), shape.astype(np.int64)
+
+
 def _pack(rows: Sequence[Sequence[bytes | Tensor]]) -> Tensor:
     packed = np.empty((len(rows), 3), object)
     for number, row in enumerate(rows):
@@ -84,6 +112,10 @@ def _infer_serialize_many(context: ShapeContext) -> Sequence[Dims]:
     return ((-1, 3),)
 
 
+def _infer_deserialize(context: ShapeContext) -> Sequence[Dims]:
+    return (-1, -1), (-1,), (-1,)
+
+
 # --- memory ---------------------------------------------------------------------------------------------------------
 
 
@@ -93,6 +125,7 @@ def serialize_memory(memory: KernelMemory) -> None:
 
 
 TABLE: Table = {
+    "DeserializeSparse": Kernel(deserialize, _infer_deserialize),
     "SerializeManySparse": Kernel(serialize_many, _infer_serialize_many),
     "SerializeSparse": Kernel(serialize, _infer_serialize, memory=serialize_memory),
 }

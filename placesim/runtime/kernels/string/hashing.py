@@ -61,10 +61,10 @@ def _sip_rounds(state: list[int], rounds: int) -> None:
     state[:] = a, b, c, d
 
 
-def murmur_hash64(data: bytes) -> int:
+def murmur_hash64(data: bytes, seed: int = MURMUR_SEED) -> int:
     """MurmurHash64A with TensorFlow's seed: its Hash64, which StringToHashBucket keeps for old models."""
     whole = len(data) & ~7
-    found = MURMUR_SEED ^ (len(data) * MURMUR_MULTIPLIER & MASK)
+    found = seed ^ (len(data) * MURMUR_MULTIPLIER & MASK)
     for at in range(0, whole, 8):
         mixed = _shift_mix(_word(data, at) * MURMUR_MULTIPLIER) * MURMUR_MULTIPLIER & MASK
         found = (found ^ mixed) * MURMUR_MULTIPLIER & MASK

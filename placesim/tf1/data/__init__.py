@@ -1,0 +1,1 @@
+"""`tf.data`: datasets, what makes and changes them, and iterators over them."""

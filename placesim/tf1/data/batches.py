@@ -1,0 +1,183 @@
+"""Several elements as one, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from placesim.tf1 import dtypes
+from placesim.tf1.constant_values import constant_value
+from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.data import structures
+from placesim.tf1.data.datasets import Dataset, number, transformed
+from placesim.tf1.shapes import TensorShape
+from placesim.tf1.tensor import Tensor
+from placesim.tf1.type_specs import TensorSpec
+
+
+def static_size(size: Tensor, drops: Tensor) -> int | None:
+    """How many elements each batch has, where that is known: only if a smaller last one is dropped."""
+    if not constant_value(drops):
+        return None
+    found = constant_value(size)
+    return None if found is None else int(found)
+
+
+def _truth(value: Any, name: str) -> Tensor:
+    return convert_to_tensor(value, dtypes.bool_, name)
+
+
+def batch(
+    dataset: Dataset, batch_size: Any, drop_remainder: Any, parallel: Any, deterministic: bool | None, name: str | None = None
+) -> Dataset:
+    """Several elements as one."""
+    size, drops = number(batch_size, "batch_size"), _truth(drop_remainder, "drop_remainder")
+    spec = structures.batched(dataset.element_spec, static_size(size, drops))
+    if parallel is None:
+        return transformed(dataset, "BatchDatasetV2", size, drops, spec=spec, name=name)
+    calls = number(parallel, "num_parallel_calls")
+    told = determinism(deterministic)
+    return transformed(dataset, "ParallelBatchDataset", size, calls, drops, spec=spec, deterministic=told, name=name)
+
+
+def determinism(value: bool | None) -> str:
+    """The attr that tells whether elements keep their order."""
+    return "default" if value is None else "true" if value else "false"
+
+
+def window(dataset: Dataset, size: Any, shift: Any, stride: Any, drop_remainder: Any, name: str | None = None) -> Dataset:
+    """Datasets of so many elements."""
+    parts = (
+        number(size, "size"),
+        number(size if shift is None else shift, "shift"),
+        number(stride, "stride"),
+        _truth(drop_remainder, "drop_remainder"),
+    )
+    spec = structures.map_structure(structures.DatasetSpec, dataset.element_spec)
+    return transformed(dataset, "WindowDataset", *parts, spec=spec, name=name)
+
+
+def unbatch(dataset: Dataset, name: str | None = None) -> Dataset:
+    """The slices of a dataset's elements; what is sparse is taken apart first."""
+    dense = dataset.map(_normalize)
+    return transformed(dense, "UnbatchDataset", spec=structures.unbatched(dataset.element_spec), name=name)
+
+
+def _normalize(*args: Any) -> Any:
+    return args[0] if len(args) == 1 else args
+
+
+_normalize.__name__ = "normalize"
+
+
+# --- padding --------------------------------------------------------------------------------------------------------
+
+
+def padded_batch(
+    dataset: Dataset, batch_size: Any, shapes: Any, values: Any, drop_remainder: Any, name: str | None = None
+) -> Dataset:
+    """Several elements as one, padded to one shape.  Raises ValueError or TypeError for shapes and values that don't fit."""
+    spec = dataset.element_spec
+    for leaf in structures.flatten(spec):
+        if not isinstance(leaf, TensorSpec):
+            raise TypeError(
+                "`padded_batch` is only supported for datasets that produce tensor elements but type of elements in the input "
+                f"dataset is {type(leaf)}."
+            )
+    leaves = structures.flatten(spec)
+    if shapes is None:
+        for leaf in leaves:
+            if leaf.shape.rank is None:
+                raise ValueError(
+                    "You must provide `padded_shapes` argument because component "
+                    f"{structures.flatten(dataset.output_shapes)} has unknown rank."
+                )
+        shapes = dataset.output_shapes
+    size = number(batch_size, "batch_size")
+    wanted = structures.pack_up_to(spec, shapes)
+    padded = [_padded_shape(given, leaf.shape) for given, leaf in zip(wanted, leaves, strict=True)]
+    padding = _padding_values(spec, leaves, values)
+    drops = _truth(drop_remainder, "drop_remainder")
+    known = static_size(size, drops)
+    sizes = [TensorShape([known]).concatenate(_static_shape(shape)) for shape in padded]
+    specs = [TensorSpec(shape, leaf.dtype) for shape, leaf in zip(sizes, leaves, strict=True)]
+    return transformed(
+        dataset, "PaddedBatchDatasetV2", size, padded, padding, drops, spec=structures.pack(spec, specs), name=name
+    )
+
+
+def _static_shape(shape: Tensor) -> TensorShape:
+    from placesim.tf1.constant_values import constant_value_as_shape
+
+    return constant_value_as_shape(shape)
+
+
+def _padded_shape(given: Any, component: TensorShape) -> Tensor:
+    """A vector of int64; -1 is as much as the largest element has.  Raises ValueError for a shape that can't be it."""
+    if isinstance(given, Tensor):
+        if given.dtype is not dtypes.int64:
+            raise TypeError(
+                f"Padded shape {given} must be a `tf.int64` vector tensor, but its element type was {given.dtype.name}."
+            )
+        told, found = _static_shape(given), given
+    else:
+        told = TensorShape([None if size == -1 else size for size in _sizes(given)])
+        found = constant([-1 if size is None else size for size in told.as_list()], dtypes.int64, [len(told)])
+    if not _can_be_padded(told, component):
+        raise ValueError(
+            f"The padded shape {told} is not compatible with the shape {component} of the corresponding input component."
+        )
+    return found
+
+
+def _sizes(given: Any) -> Sequence[Any]:
+    if isinstance(given, TensorShape):
+        return given.as_list()
+    return given if isinstance(given, list | tuple) else TensorShape(given).as_list()
+
+
+def _can_be_padded(padded: TensorShape, component: TensorShape) -> bool:
+    if padded.sizes is None or component.sizes is None:
+        return True
+    if len(padded.sizes) != len(component.sizes):
+        return False
+    return all(p < 0 or c < 0 or c <= p for p, c in zip(padded.sizes, component.sizes, strict=True))
+
+
+def _padding_values(spec: Any, leaves: Sequence[TensorSpec], values: Any) -> list[Tensor]:
+    """A scalar for each component: 0 or an empty text, unless they are given, or one for all."""
+    if values is None:
+        given: list[Any] = ["" if leaf.dtype is dtypes.string else _zero(leaf.dtype) for leaf in leaves]
+    elif structures.is_nested(spec) and not structures.is_nested(values):
+        given = [values] * len(leaves)
+    else:
+        given = structures.pack_up_to(spec, values)
+    return [_padding_value(value, leaf) for value, leaf in zip(given, leaves, strict=True)]
+
+
+def _zero(dtype: dtypes.DType) -> Any:
+    import numpy as np
+
+    return np.zeros([], dtype.as_numpy_dtype)
+
+
+def _padding_value(value: Any, leaf: TensorSpec) -> Tensor:
+    found = convert_to_tensor(value, name="padding_value")
+    if found.shape.rank not in (None, 0):
+        raise ValueError(f"Invalid `padding_values`. `padding_values` values should be scalars, but got {found.shape}.")
+    if found.dtype is not leaf.dtype:
+        raise TypeError(
+            f"Invalid `padding_values`. `padding_values` values type {found.dtype} does not match type {leaf.dtype} of the "
+            "corresponding input component."
+        )
+    return found
+
+
+def sparse_batch(dataset: Dataset, batch_size: Any, row_shape: Any, name: str | None = None) -> Dataset:
+    """Several elements as one sparse tensor."""
+    from placesim.tf1.type_specs import SparseTensorSpec
+
+    shape = _padded_shape(row_shape, TensorShape(None))
+    known = TensorShape([None]).concatenate(_static_shape(shape))
+    spec = SparseTensorSpec(known, dataset.element_spec.dtype)
+    return transformed(dataset, "DenseToSparseBatchDataset", batch_size, shape, spec=spec, name=name)

@@ -1,0 +1,91 @@
+"""Datasets that take each element from one of several others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1 import dtypes
+from placesim.tf1.array import expand_dims, squeeze
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.data import mapping, structures
+from placesim.tf1.data.changes import not_divided
+from placesim.tf1.data.datasets import Dataset, make
+from placesim.tf1.data.sources import random_numbers, zipped
+from placesim.tf1.generated import gen
+
+
+def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = False) -> Dataset:
+    """Elements of several datasets, in the order of their numbers.  Raises ValueError for none, TypeError for no numbers."""
+    if not datasets:
+        raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
+    if choice_dataset.output_types is not dtypes.int64 or choice_dataset.output_shapes.rank != 0:
+        raise TypeError(
+            "Invalid `choice_dataset`. Elements of `choice_dataset` must be scalar `tf.int64` tensors but are "
+            f"{choice_dataset.element_spec}."
+        )
+    return _directed(not_divided(choice_dataset), datasets, stop_on_empty_dataset)
+
+
+def _directed(selector: Dataset, datasets: Sequence[Dataset], stops: bool) -> Dataset:
+    spec = datasets[0].element_spec
+    for i, dataset in enumerate(datasets[1:]):
+        wider = structures.common(spec, dataset.element_spec)
+        if wider is None:
+            raise TypeError(
+                f"Invalid `datasets`. `datasets` must have compatible element specs.\n Dataset 0 element_spec={spec}.\n "
+                f"Dataset {i + 1} element_spec={dataset.element_spec}."
+            )
+        spec = wider
+    variants = [dataset._variant_tensor for dataset in datasets]
+    return make(
+        "DirectedInterleaveDataset",
+        selector._variant_tensor,
+        variants,
+        spec=spec,
+        inputs=(selector, *datasets),
+        stop_on_empty_dataset=stops,
+    )
+
+
+def sample_from_datasets(
+    datasets: Sequence[Dataset], weights: Any = None, seed: Any = None, stop_on_empty_dataset: bool = False
+) -> Dataset:
+    """Elements of several datasets, each drawn at random.  Raises ValueError for another number of weights, and none."""
+    if not datasets:
+        raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
+    if isinstance(weights, Dataset):
+        logits = mapping.mapped(weights, lambda *p: expand_dims(tf.log(*p, name="logits"), 0))
+        seeds = random_numbers(seed).batch(2)
+
+        def select_dataset_varying_logits(logits: Any, seed: Any) -> Any:
+            return squeeze(gen("StatelessMultinomial")(logits, 1, seed), [0, 1])
+
+        selector = zipped((logits, seeds)).map(select_dataset_varying_logits)
+        return _directed(selector, datasets, stop_on_empty_dataset)
+    logits = _logits(datasets, weights)
+    if len(datasets) == 1:
+        return datasets[0]
+
+    def select_dataset_constant_logits(seed: Any) -> Any:
+        return squeeze(gen("StatelessMultinomial")(logits, 1, seed), [0, 1])
+
+    seeds = random_numbers(seed).batch(2)
+    selector = mapping.mapped(seeds, select_dataset_constant_logits, keeps_count=True, runs_between_ops=False)
+    return _directed(selector, datasets, stop_on_empty_dataset)
+
+
+def _logits(datasets: Sequence[Dataset], weights: Any) -> Any:
+    """A row of the logarithms of the weights, ones unless they are given: numbers, or a tensor."""
+
+    if weights is None:
+        return [[1.0] * len(datasets)]
+    given = convert_to_tensor(weights, name="weights")
+    if given.dtype not in (dtypes.float32, dtypes.float64):
+        raise TypeError(f"Invalid `weights`. `weights` type must be either `tf.float32` or `tf.float64` but is {given.dtype}.")
+    if not given.shape.is_compatible_with([len(datasets)]):
+        raise ValueError(
+            f"Invalid `weights`. The shape of `weights` should be compatible with `[len(datasets)]` but is {given.shape}."
+        )
+    return expand_dims(tf.log(given, name="logits"), 0)

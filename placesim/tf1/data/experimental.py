@@ -1,0 +1,136 @@
+"""`tf.data.experimental`: functions for `Dataset.apply`, most of which became methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from placesim.tf1.data import batches, changes, mapping
+from placesim.tf1.data.datasets import Dataset, number, transformed
+from placesim.tf1.missing import not_there
+
+Transformation = Callable[[Dataset], Dataset]
+
+
+def shuffle_and_repeat(buffer_size: Any, count: Any = None, seed: Any = None) -> Transformation:
+    """Shuffles and repeats."""
+    return lambda dataset: changes.shuffle_and_repeat(dataset, buffer_size, count, seed)
+
+
+def map_and_batch(
+    map_func: Any,
+    batch_size: Any,
+    num_parallel_batches: Any = None,
+    drop_remainder: Any = False,
+    num_parallel_calls: Any = None,
+) -> Transformation:
+    """Batches of what a function makes of each element."""
+    return lambda dataset: mapping.map_and_batched(
+        dataset, map_func, batch_size, num_parallel_batches, drop_remainder, num_parallel_calls
+    )
+
+
+def parallel_interleave(
+    map_func: Any,
+    cycle_length: Any,
+    block_length: Any = 1,
+    sloppy: Any = False,
+    buffer_output_elements: Any = None,
+    prefetch_input_elements: Any = None,
+) -> Transformation:
+    """The elements, in turn, of the datasets that a function makes of several elements."""
+    return lambda dataset: mapping.interleaved_ahead(
+        dataset, map_func, cycle_length, block_length, sloppy, buffer_output_elements, prefetch_input_elements
+    )
+
+
+def unbatch() -> Transformation:
+    """The slices of each element."""
+    return lambda dataset: dataset.unbatch()
+
+
+def ignore_errors(log_warning: bool = False) -> Transformation:
+    """The elements that come without an error."""
+    return lambda dataset: dataset.ignore_errors(log_warning)
+
+
+def enumerate_dataset(start: Any = 0) -> Transformation:
+    """Elements with their numbers."""
+    return lambda dataset: dataset.enumerate(start)
+
+
+def unique() -> Transformation:
+    """Each element once."""
+    return lambda dataset: dataset.unique()
+
+
+def take_while(predicate: Any) -> Transformation:
+    """The elements before the first for which a function is false."""
+    return lambda dataset: dataset.take_while(predicate)
+
+
+def scan(initial_state: Any, scan_func: Any) -> Transformation:
+    """What a function makes of a state and each element in turn."""
+    return lambda dataset: dataset.scan(initial_state, scan_func)
+
+
+def group_by_window(key_func: Any, reduce_func: Any, window_size: Any = None, window_size_func: Any = None) -> Transformation:
+    """What a function makes of the elements of each key."""
+    return lambda dataset: dataset.group_by_window(key_func, reduce_func, window_size, window_size_func)
+
+
+def bucket_by_sequence_length(
+    element_length_func: Any,
+    bucket_boundaries: Any,
+    bucket_batch_sizes: Any,
+    padded_shapes: Any = None,
+    padding_values: Any = None,
+    pad_to_bucket_boundary: bool = False,
+    no_padding: bool = False,
+    drop_remainder: bool = False,
+) -> Transformation:
+    """Batches of elements of about one length."""
+    return lambda dataset: dataset.bucket_by_sequence_length(
+        element_length_func,
+        bucket_boundaries,
+        bucket_batch_sizes,
+        padded_shapes,
+        padding_values,
+        pad_to_bucket_boundary,
+        no_padding,
+        drop_remainder,
+    )
+
+
+def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Transformation:
+    """Several elements as one sparse tensor."""
+    return lambda dataset: batches.sparse_batch(dataset, batch_size, row_shape)
+
+
+def assert_cardinality(expected_cardinality: Any) -> Transformation:
+    """Fails where there are more or fewer elements."""
+    return lambda dataset: transformed(
+        dataset, "AssertCardinalityDataset", number(expected_cardinality, "expected_cardinality")
+    )
+
+
+def prefetch_to_device(device: Any, buffer_size: Any = None) -> Transformation:
+    """Elements on another device ahead of time.  Raises NotImplementedError."""
+    raise not_there("data.experimental.prefetch_to_device", "`Dataset.prefetch` is")
+
+
+def parse_example_dataset(features: Any, num_parallel_calls: Any = 1, deterministic: Any = None) -> Transformation:
+    """Parsed examples.  Raises NotImplementedError."""
+    raise not_there("data.experimental.parse_example_dataset", "`Dataset.map` with `tf.io.parse_example` is")
+
+
+def cardinality(dataset: Dataset) -> Any:
+    """How many elements, a tensor of one int64; -1 without end, -2 where that is unknown."""
+    return dataset.cardinality()
+
+
+def get_single_element(dataset: Dataset) -> Any:
+    """The only element.  Raises TypeError for what is no dataset."""
+    if not isinstance(dataset, Dataset):
+        raise TypeError(f"Invalid `dataset`. Expected a `tf.data.Dataset` object but got {type(dataset)}.")
+    return dataset.get_single_element()

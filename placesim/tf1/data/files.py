@@ -1,0 +1,154 @@
+"""Datasets of files: their names, lines, records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1 import dtypes
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.data import mapping, sources
+from placesim.tf1.data.datasets import Dataset, DatasetV1Adapter, make, number
+from placesim.tf1.type_specs import TensorSpec
+
+_BUFFER_BYTES = 256 * 1024
+
+
+def _file_names(filenames: Any) -> Dataset:
+    """A dataset of names: the one given, or one of a tensor's elements.  Raises TypeError for other types."""
+    if isinstance(filenames, Dataset):
+        if filenames.output_types is not dtypes.string:
+            raise TypeError(
+                f"The `filenames` argument must contain `tf.string` elements. Got {filenames.output_types!r} elements."
+            )
+        if filenames.output_shapes.rank not in (None, 0):
+            raise TypeError(
+                "The `filenames` argument must contain `tf.string` elements of shape [] (i.e. scalars). Got element of shape "
+                f"{filenames.output_shapes}."
+            )
+        return filenames
+    from placesim.tf1.array import reshape
+
+    names = convert_to_tensor(_as_texts(filenames), dtype_hint=dtypes.string)
+    if names.dtype is not dtypes.string:
+        raise TypeError(
+            f"The `filenames` argument must contain `tf.string` elements. Got a dataset of `{names.dtype!r}` elements."
+        )
+    return sources.from_tensor_slices(reshape(names, [-1], name="flat_filenames"), is_files=True)
+
+
+def _as_texts(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_as_texts(item) for item in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+class _FileDataset(DatasetV1Adapter):
+    """The elements of several files, one file after the other."""
+
+    _shown = ""
+
+    def _read(self, names: Dataset, read_one_file: Callable[[Any], Dataset], parallel: Any = None) -> None:
+        if parallel is None:
+            found = mapping.flat_mapped(names, read_one_file)
+        else:
+            found = mapping.interleaved_ahead(names, read_one_file, parallel, 1, False, None, None)
+        super().__init__(found._variant_tensor, found._spec, self._shown, found._options)
+
+
+class TextLineDataset(_FileDataset):
+    """`tf.data.TextLineDataset`: lines, without their ends."""
+
+    _shown = "TextLineDatasetV2"
+
+    def __init__(
+        self,
+        filenames: Any,
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
+        name: str | None = None,
+    ) -> None:
+        def read_one_file(filename: Any) -> Dataset:
+            compression = _text(compression_type, "compression_type")
+            size = number(_BUFFER_BYTES if buffer_size is None else buffer_size, "buffer_size")
+            return make("TextLineDataset", filename, compression, size, spec=TensorSpec([], dtypes.string), name=name)
+
+        self._read(_file_names(filenames), read_one_file, num_parallel_reads)
+
+
+class TFRecordDataset(_FileDataset):
+    """`tf.data.TFRecordDataset`: records as their bytes."""
+
+    _shown = "TFRecordDatasetV2"
+
+    def __init__(
+        self,
+        filenames: Any,
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
+        name: str | None = None,
+    ) -> None:
+        def read_one_file(filename: Any) -> Dataset:
+            compression = _text(compression_type, "compression_type")
+            size = number(-1 if buffer_size is None else buffer_size, "buffer_size")
+            return make("TFRecordDataset", filename, compression, size, spec=TensorSpec([], dtypes.string), name=name)
+
+        self._read(_file_names(filenames), read_one_file, num_parallel_reads)
+
+
+class FixedLengthRecordDataset(_FileDataset):
+    """`tf.data.FixedLengthRecordDataset`: pieces of so many bytes."""
+
+    _shown = "FixedLengthRecordDatasetV2"
+
+    def __init__(
+        self,
+        filenames: Any,
+        record_bytes: Any,
+        header_bytes: Any = None,
+        footer_bytes: Any = None,
+        buffer_size: Any = None,
+        compression_type: Any = None,
+        num_parallel_reads: Any = None,
+        name: str | None = None,
+    ) -> None:
+        def read_one_file(filename: Any) -> Dataset:
+            record = number(record_bytes, "record_bytes")
+            header = number(0 if header_bytes is None else header_bytes, "header_bytes")
+            footer = number(0 if footer_bytes is None else footer_bytes, "footer_bytes")
+            size = number(_BUFFER_BYTES if buffer_size is None else buffer_size, "buffer_size")
+            parts = header, record, footer, size, _text(compression_type, "compression_type")
+            return make("FixedLengthRecordDatasetV2", filename, *parts, spec=TensorSpec([], dtypes.string), name=name)
+
+        self._read(_file_names(filenames), read_one_file, num_parallel_reads)
+
+
+def _text(value: Any, name: str) -> Any:
+    return convert_to_tensor("" if value is None else value, dtypes.string, name)
+
+
+def list_files(file_pattern: Any, shuffle: Any = None, seed: Any = None, name: str | None = None) -> Dataset:
+    """The names of the files that match, shuffled unless told otherwise; where there are none an op fails."""
+    from placesim.tf1.array import identity, shape
+    from placesim.tf1.control_flow.conditionals import Assert
+    from placesim.tf1.generated import gen
+    from placesim.tf1.scopes import control_dependencies, name_scope
+    from placesim.tf1.strings import reduce_join
+
+    with name_scope("list_files"):
+        patterns = convert_to_tensor(_as_texts(file_pattern), dtypes.string, "file_pattern")
+        files = gen("MatchingFiles")(patterns)
+        found = tf.greater(shape(files)[0], 0, name="match_not_empty")
+        message = tf.add("No files matched pattern: ", reduce_join(patterns, separator=", "), name="message")
+        checked = Assert(found, [message], summarize=1, name="assert_not_empty")
+        with control_dependencies([checked]):
+            files = identity(files)
+        dataset = sources.from_tensor_slices(files, is_files=True)
+        if shuffle is None or shuffle:
+            size = tf.maximum(shape(files, out_type=dtypes.int64)[0], 1)
+            dataset = dataset.shuffle(size, seed=seed)
+        return dataset

@@ -1,0 +1,129 @@
+"""What a function makes of a state and each element in turn, and what others make of the elements of each key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1 import dtypes
+from placesim.tf1.conversion import constant
+from placesim.tf1.data import structures
+from placesim.tf1.data.datasets import Dataset, element_attrs, metadata, transformed
+from placesim.tf1.data.functions import ElementFunction
+from placesim.tf1.generated import gen
+from placesim.tf1.math import cast
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.type_specs import TensorSpec
+
+
+def _folding_function(dataset: Dataset, function: Any, caller: str, state_spec: Any) -> ElementFunction:
+    return ElementFunction(function, caller, (state_spec, dataset.element_spec))
+
+
+def reduced(dataset: Dataset, initial_state: Any, function: Any, name: str | None = None) -> Any:
+    """The last state: what a function makes of the one before and each element.  TypeError for a state of another type."""
+    with name_scope("initial_state"):
+        state = structures.normalize(initial_state)
+    spec, found = _stable(dataset, function, "reduce", structures.spec_of(state))
+    tensors = gen("ReduceDataset")(
+        dataset._variant_tensor,
+        structures.to_tensors(state),
+        found.captured,
+        f=found.name,
+        metadata=metadata(name),
+        use_inter_op_parallelism=True,
+        **element_attrs(spec),
+    )
+    return structures.from_tensors(spec, tensors if isinstance(tensors, list) else [tensors])
+
+
+def _stable(dataset: Dataset, function: Any, caller: str, spec: Any) -> tuple[Any, ElementFunction]:
+    """The function once the state that it gives has the spec of the one that it gets: unknown sizes are found by trying."""
+    while True:
+        found = _folding_function(dataset, function, caller, spec)
+        _check_state(found.output_spec, spec)
+        wider = structures.common(spec, found.output_spec)
+        if wider is None or wider == spec:
+            return spec, found
+        spec = wider
+
+
+def _check_state(given: Any, spec: Any) -> None:
+    kinds, wanted = structures.classes_of(given), structures.classes_of(spec)
+    if structures.flatten(kinds) != structures.flatten(wanted):
+        raise TypeError(
+            f"The element classes for the new state must match the initial state. Expected {wanted} but got {kinds}."
+        )
+    types, told = structures.types_of(given), structures.types_of(spec)
+    if structures.flatten(types) != structures.flatten(told):
+        raise TypeError(f"The element types for the new state must match the initial state. Expected {told} but got {types}.")
+
+
+def scanned(dataset: Dataset, initial_state: Any, function: Any, name: str | None = None) -> Dataset:
+    """What a function gives beside each new state.  Raises TypeError where it gives no pair, or a state of another type."""
+    state = structures.normalize(initial_state)
+    spec = structures.spec_of(state)
+    while True:
+        found = _folding_function(dataset, function, "Dataset_scan", spec)
+        if not (isinstance(found.output_spec, tuple) and len(found.output_spec) == 2):
+            raise TypeError(
+                "Invalid `scan_func`. `scan_func` should return a pair consisting of new state and the output value but its "
+                f"return type is {found.output_spec}."
+            )
+        given, output = found.output_spec
+        _check_state(given, spec)
+        wider = structures.common(spec, given)
+        if wider is None or wider == spec:
+            break
+        spec = wider
+    return transformed(
+        dataset,
+        "ScanDataset",
+        structures.to_tensors(state),
+        found.captured,
+        f=found.name,
+        preserve_cardinality=True,
+        use_default_device=True,
+        spec=output,
+        name=name,
+    )
+
+
+def grouped_by_window(
+    dataset: Dataset, key_func: Any, reduce_func: Any, window_size: Any, window_size_func: Any, name: str | None = None
+) -> Dataset:
+    """What `reduce_func` makes of each window of elements of one key.  Raises ValueError unless one size is given."""
+    if (window_size is None) == (window_size_func is None):
+        raise ValueError("Either the `window_size` argument or the `window_size_func` argument must be specified.")
+
+    def key_func_wrapper(*args: Any) -> Any:
+        return cast(key_func(*args), dtypes.int64)
+
+    def window_size_func_wrapper(key: Any) -> Any:
+        if window_size_func is None:
+            return constant(window_size, dtypes.int64)
+        return cast(window_size_func(key), dtypes.int64)
+
+    caller = "Dataset_group_by_window"
+    number = TensorSpec([], dtypes.int64)
+    keys = ElementFunction(key_func_wrapper, caller, dataset.element_spec)
+    if not number.is_compatible_with(keys.output_spec):
+        raise ValueError(
+            "Invalid `key_func`. `key_func` must return a single `tf.int64` scalar tensor but its return type is "
+            f"{keys.output_spec}."
+        )
+    windows = (number, structures.DatasetSpec(dataset.element_spec))
+    reduces = ElementFunction(reduce_func, caller, windows)
+    spec = reduces.dataset_spec()
+    sizes = ElementFunction(window_size_func_wrapper, caller, number)
+    return transformed(
+        dataset,
+        "GroupByWindowDataset",
+        keys.captured,
+        reduces.captured,
+        sizes.captured,
+        key_func=keys.name,
+        reduce_func=reduces.name,
+        window_size_func=sizes.name,
+        spec=spec,
+        name=name,
+    )

@@ -1,0 +1,132 @@
+"""Datasets of what a function makes of each element of another one: something else, a dataset, or whether it stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1 import dtypes
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.data import structures
+from placesim.tf1.data.batches import determinism, static_size
+from placesim.tf1.data.changes import AUTOTUNE
+from placesim.tf1.data.datasets import Dataset, number, transformed
+from placesim.tf1.data.functions import element_function
+from placesim.tf1.type_specs import TensorSpec
+
+
+def mapped(
+    dataset: Dataset,
+    function: Any,
+    parallel: Any = None,
+    deterministic: bool | None = None,
+    keeps_count: bool = False,
+    runs_between_ops: bool = True,
+) -> Dataset:
+    """What a function makes of each element; `parallel` is how many at a time."""
+    found = element_function(function, "Dataset_map", dataset)
+    attrs = {
+        "f": found.name,
+        "use_inter_op_parallelism": runs_between_ops,
+        "preserve_cardinality": keeps_count,
+        "spec": found.output_spec,
+    }
+    if parallel is None:
+        return transformed(dataset, "MapDataset", found.captured, **attrs)
+    calls = number(parallel, "num_parallel_calls")
+    told = determinism(deterministic)
+    return transformed(dataset, "ParallelMapDatasetV2", found.captured, calls, deterministic=told, **attrs)
+
+
+def flat_mapped(dataset: Dataset, function: Any, name: str | None = None) -> Dataset:
+    """The elements of the datasets that a function makes of each element."""
+    found = element_function(function, "Dataset_flat_map", dataset)
+    return transformed(dataset, "FlatMapDataset", found.captured, f=found.name, spec=found.dataset_spec(), name=name)
+
+
+def interleaved(
+    dataset: Dataset,
+    function: Any,
+    cycle_length: Any,
+    block_length: Any,
+    parallel: Any,
+    deterministic: bool | None,
+    name: str | None = None,
+) -> Dataset:
+    """The elements, in turn, of the datasets that a function makes of `cycle_length` elements."""
+    found = element_function(function, "Dataset_interleave", dataset)
+    spec = found.dataset_spec()
+    cycle = number(AUTOTUNE if cycle_length is None else cycle_length, "cycle_length")
+    block = number(1 if block_length is None else block_length, "block_length")
+    if parallel is None:
+        return transformed(dataset, "InterleaveDataset", found.captured, cycle, block, f=found.name, spec=spec, name=name)
+    ahead = number(AUTOTUNE, "buffer_output_elements"), number(AUTOTUNE, "prefetch_input_elements")
+    calls = number(parallel, "num_parallel_calls")
+    sizes = cycle, block, *ahead, calls
+    told = determinism(deterministic)
+    return transformed(
+        dataset, "ParallelInterleaveDatasetV4", found.captured, *sizes, f=found.name, deterministic=told, spec=spec, name=name
+    )
+
+
+def interleaved_ahead(
+    dataset: Dataset, function: Any, cycle_length: Any, block_length: Any, sloppy: Any, buffered: Any, prefetched: Any
+) -> Dataset:
+    """`tf.data.experimental.parallel_interleave`: as `interleaved`, each dataset by a thread of its own."""
+    found = element_function(function, "tf_data_experimental_parallel_interleave", dataset)
+    cycle = number(cycle_length, "cycle_length")
+    block = number(block_length, "block_length")
+    buffer = number(2 * block_length if buffered is None else buffered, "buffer_output_elements")
+    ahead = number(2 * cycle_length if prefetched is None else prefetched, "prefetch_input_elements")
+    told = determinism(None if sloppy is None else not sloppy)
+    sizes = cycle, block, buffer, ahead
+    return transformed(
+        dataset,
+        "LegacyParallelInterleaveDatasetV2",
+        found.captured,
+        *sizes,
+        f=found.name,
+        deterministic=told,
+        spec=found.dataset_spec(),
+        kind="ParallelInterleaveDataset",
+    )
+
+
+def map_and_batched(
+    dataset: Dataset, function: Any, batch_size: Any, parallel_batches: Any, drop_remainder: Any, parallel: Any
+) -> Dataset:
+    """`tf.data.experimental.map_and_batch`: batches of what a function makes of each element."""
+    if parallel is None:
+        parallel = batch_size if parallel_batches is None else batch_size * parallel_batches
+    elif parallel_batches is not None:
+        raise ValueError(
+            "`map_and_batch_with_legacy_function` allows only one of `num_parallel_batches` and `num_parallel_calls` to be "
+            f"set, but `num_parallel_batches` was set to {parallel_batches} and `num_parallel_calls` as set to {parallel}."
+        )
+    found = element_function(function, "tf_data_experimental_map_and_batch", dataset)
+    size = number(batch_size, "batch_size")
+    calls = number(parallel, "num_parallel_calls")
+    drops = convert_to_tensor(drop_remainder, dtypes.bool_, "drop_remainder")
+    spec = structures.batched(found.output_spec, static_size(size, drops))
+    return transformed(
+        dataset, "MapAndBatchDataset", found.captured, size, calls, drops, f=found.name, preserve_cardinality=True, spec=spec
+    )
+
+
+def filtered(dataset: Dataset, predicate: Any, name: str | None = None) -> Dataset:
+    """The elements for which a function is true.  Raises ValueError where it gives no truth value."""
+    return _kept(dataset, "FilterDataset", "Dataset_filter", predicate, name)
+
+
+def taken_while(dataset: Dataset, predicate: Any, name: str | None = None) -> Dataset:
+    """The elements before the first for which a function is false.  Raises ValueError where it gives no truth value."""
+    return _kept(dataset, "TakeWhileDataset", "Dataset_take_while", predicate, name)
+
+
+def _kept(dataset: Dataset, op: str, caller: str, predicate: Any, name: str | None) -> Dataset:
+    found = element_function(predicate, caller, dataset)
+    if not TensorSpec([], dtypes.bool_).is_compatible_with(found.output_spec):
+        raise ValueError(
+            "Invalid `predicate`. `predicate` must return a `tf.bool` scalar tensor, but its return type is "
+            f"{found.output_spec}."
+        )
+    return transformed(dataset, op, found.captured, predicate=found.name, name=name)

@@ -1,0 +1,165 @@
+"""The function that makes a one-shot iterator's dataset: a copy of the ops that the dataset stands on.
+
+TensorFlow names it by a hash of its body, which is kept here: two recordings of a script then have the same names.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from placesim.formats.tensorflow.attr_value import read_string, write_attr
+from placesim.formats.tensorflow.function_def import REST
+from placesim.formats.tensorflow.messages import message_class, serialise
+from placesim.graph.graph import Function, NodeDef
+from placesim.ops.attributes import AttrValue, FunctionName, TensorValue
+from placesim.tf1.data.datasets import Dataset
+from placesim.tf1.functions.definitions import define
+from placesim.tf1.functions.function_graph import devices_for
+from placesim.tf1.graph import Graph, get_default_graph
+from placesim.tf1.tensor import Operation, Tensor
+
+_NAME = "_make_dataset"
+_DESCRIPTION = "Factory function for a dataset."
+_COLLECTIONS = (
+    "concatenated_variables local_variables metric_variables model_variables moving_average_variables "
+    "trainable_resource_variables trainable_variables variables"
+)
+
+
+def dataset_function(dataset: Dataset) -> FunctionName:
+    """The function, which is put into the default graph's library.
+
+    Raises ValueError for a placeholder, and for ops with state that are not of datasets.
+    """
+    outer = get_default_graph()
+    for name in _COLLECTIONS.split():  # TensorFlow looks at them, which makes them
+        outer.get_collection_ref(name)
+    body = _Body(outer)
+    with body.as_default():
+        body.outputs = [body.copied(dataset._variant_tensor)]
+    found = _named(define(body))  # type: ignore[arg-type]
+    outer.functions.setdefault(found.name, found)
+    return FunctionName(found.name)
+
+
+class _Body(Graph):
+    """Copies of the ops that a tensor stands on, which have the devices of the place where they are copied."""
+
+    def __init__(self, outer: Graph) -> None:
+        super().__init__()
+        self.name = _NAME
+        self.inputs: list[Tensor] = []
+        self.outputs: list[Tensor] = []
+        self.control_outputs: list[Operation] = []
+        self.seed = outer.seed
+        self.builder._device_scopes = devices_for(self, outer)
+
+    def copied(self, tensor: Tensor) -> Tensor:
+        """The copy of a tensor; one that is used twice is copied twice, and what an op waits for is left out."""
+        op = tensor.op
+        if op.type.startswith("Placeholder") and op.type != "PlaceholderWithDefault":
+            raise ValueError(f"Cannot capture a placeholder (name:{op.name}, type:{op.type}) by value.")
+        if op._is_stateful and op.outputs[0].dtype.name != "variant":
+            raise ValueError(
+                f"Cannot capture a stateful node (name:{op.name}, type:{op.type}) by value.: A likely cause of this error is "
+                "that the dataset for which you are calling `make_one_shot_iterator()` captures a stateful object, such as a "
+                "`tf.Variable` or `tf.lookup.StaticHashTable`, which is not supported. Use `make_initializable_iterator()` "
+                "instead."
+            )
+        inputs = [self.copied(each) for each in op.inputs]
+        full = self.claim_name(op.type, op.name)
+        made = self.make(op.type, full, inputs, dict(op.graph.builder.graph.full_attrs(op.node)))
+        return made.outputs[tensor.value_index]
+
+
+def _named(function: Function) -> Function:
+    """The function under the name that its hash gives it."""
+    rest = message_class("FunctionDef")()
+    rest.signature.is_stateful = True
+    rest.signature.description = _DESCRIPTION
+    digest = _hash(function)
+    text = base64.urlsafe_b64encode(digest.to_bytes(8, "little")).decode().rstrip("=").replace("-", "a").replace("_", "A")
+    attrs: dict[str, AttrValue] = {"_disable_call_shape_inference": True, REST: read_string(serialise(rest))}
+    return replace(function, name=f"{_NAME}_{text}", attrs=attrs)
+
+
+# --- TensorFlow's FunctionDefHash -----------------------------------------------------------------------------------
+
+_START = 0xDECAFCAFFE
+_MASK = (1 << 64) - 1
+
+
+def _hash(function: Function) -> int:
+    """Of a function without a name, arguments and attrs: its signature, its nodes by name, its results."""
+    signature = message_class("OpDef")(description=_DESCRIPTION, is_stateful=True)
+    for result in function.outputs:
+        assert result.dtype is not None
+        signature.output_arg.add(name=result.name, type=result.dtype.number)
+    nodes = _START
+    for node in sorted(function.nodes, key=lambda node: node.name):
+        nodes = _combined(_node_hash(node), _of_text(node.name, nodes))
+    found = _combined(nodes, _of_bytes(signature.SerializeToString(deterministic=True), _START))
+    for result in sorted(function.outputs, key=lambda result: result.name):
+        found = _of_text(result.value, _of_text(result.name, found))
+    return found
+
+
+def _node_hash(node: NodeDef) -> int:
+    found = _of_texts((node.name, node.op, node.device or "", *node.inputs), _START)
+    return _of_attrs({name: value for name, value in node.attrs.items() if not name.startswith("_")}, found)
+
+
+def _of_attrs(attrs: dict[str, AttrValue], seed: int) -> int:
+    for name in sorted(attrs):
+        seed = _combined(_attr_hash(attrs[name]), _of_text(name, seed))
+    return seed
+
+
+def _attr_hash(value: AttrValue) -> int:
+    if isinstance(value, FunctionName):
+        return _of_attrs(dict(value.attrs), _of_text(value.name, _START))
+    message: Any = _content(value) if isinstance(value, TensorValue) else write_attr(value)
+    return _of_bytes(message.SerializeToString(deterministic=True), _START)
+
+
+def _content(tensor: TensorValue) -> Any:
+    """The TensorProto with all elements as bytes; of strings the lengths come first."""
+    import numpy as np
+
+    from placesim.tf1.data.options import varint
+
+    message = message_class("TensorProto")(dtype=tensor.dtype.number)
+    array = np.asarray(tensor.array)
+    message.tensor_shape.SetInParent()
+    for size in array.shape:
+        message.tensor_shape.dim.add(size=size)
+    if tensor.dtype.name == "string":
+        texts = [item.encode() if isinstance(item, str) else bytes(item) for item in array.reshape(-1).tolist()]
+        message.tensor_content = b"".join(varint(len(text)) for text in texts) + b"".join(texts)
+    else:
+        message.tensor_content = np.ascontiguousarray(array).tobytes()
+    return message
+
+
+def _of_texts(texts: Iterable[str], seed: int) -> int:
+    for text in texts:
+        seed = _of_text(text, seed)
+    return seed
+
+
+def _of_text(text: str, seed: int) -> int:
+    return _of_bytes(text.encode(), seed)
+
+
+def _of_bytes(data: bytes, seed: int) -> int:
+    from placesim.runtime.kernels.string.hashing import murmur_hash64
+
+    return murmur_hash64(data, seed)
+
+
+def _combined(first: int, second: int) -> int:
+    """TensorFlow's Hash64Combine."""
+    return first ^ (second + 0x9E3779B97F4A7800 + (first << 10) + (first >> 4)) & _MASK

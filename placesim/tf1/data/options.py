@@ -1,0 +1,209 @@
+"""`tf.data.Options`: what is set of how a dataset is run, and the message that its op holds."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, ClassVar, NamedTuple
+
+
+class AutoShardPolicy(enum.IntEnum):
+    """How a dataset is divided among workers."""
+
+    OFF = -1
+    AUTO = 0
+    FILE = 1
+    DATA = 2
+    HINT = 3
+
+
+class AutotuneAlgorithm(enum.Enum):
+    """How parallelism is tuned."""
+
+    DEFAULT = 0
+    HILL_CLIMB = 1
+    GRADIENT_DESCENT = 2
+    MAX_PARALLELISM = 3
+    STAGE_BASED = 4
+
+
+class ExternalStatePolicy(enum.Enum):
+    """What is done about state outside of a dataset that is saved."""
+
+    WARN = 0
+    IGNORE = 1
+    FAIL = 2
+
+
+class _Field(NamedTuple):
+    """An option: its number in the message, and the type of its values, or the group that it is."""
+
+    number: int
+    kind: Any
+
+
+class _Group:
+    """Options that are set as attributes; None is what was not set."""
+
+    FIELDS: ClassVar[dict[str, _Field]] = {}
+    ALIASES: ClassVar[dict[str, str]] = {}
+
+    def __init__(self) -> None:
+        groups = {name: field.kind() for name, field in self.FIELDS.items() if _is_group(field)}
+        object.__setattr__(self, "_held", dict.fromkeys(self.FIELDS) | groups)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "_held" not in self.__dict__:
+            raise AttributeError(name)
+        held: dict[str, Any] = self.__dict__["_held"]
+        key = self.ALIASES.get(name, name)
+        if key not in held:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return held[key]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        key = self.ALIASES.get(name, name)
+        field = self.FIELDS.get(key)
+        if field is None:
+            raise AttributeError(f"Cannot set the property {name} on {type(self).__name__}.")
+        if value is not None and not isinstance(value, field.kind):
+            raise TypeError(f'Property "{key}" must be of type {field.kind}, got: {value!r} (type: {type(value)})')
+        self._held[key] = value
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._held == other._held
+
+    def __hash__(self) -> int:
+        return hash(self.serialised())
+
+    def __repr__(self) -> str:
+        return f"<tensorflow.python.data.ops.options.{type(self).__name__} object at {id(self):#x}>"
+
+    def serialised(self) -> bytes:
+        """The bytes of the message: the fields that were set, and every group."""
+        found = b""
+        for name, field in sorted(self.FIELDS.items(), key=lambda item: item[1].number):
+            value = self._held[name]
+            if _is_group(field):
+                found += _field_key(field.number, 2) + _with_length(value.serialised())
+            elif isinstance(value, str):
+                found += _field_key(field.number, 2) + _with_length(value.encode())
+            elif value is not None and not (field.kind is AutoShardPolicy and not value):  # a plain field: 0 is not written
+                found += _field_key(field.number, 0) + varint(value.value if isinstance(value, enum.Enum) else int(value))
+        return found
+
+    def update(self, other: _Group) -> None:
+        """Takes over what another group has set."""
+        for name, field in self.FIELDS.items():
+            value = other._held[name]
+            if _is_group(field):
+                self._held[name].update(value)
+            elif value is not None:
+                self._held[name] = value
+
+
+def _is_group(field: _Field) -> bool:
+    return issubclass(field.kind, _Group)
+
+
+def _field_key(number: int, wire_type: int) -> bytes:
+    return varint(number << 3 | wire_type)
+
+
+def _with_length(data: bytes) -> bytes:
+    return varint(len(data)) + data
+
+
+def varint(value: int) -> bytes:
+    """A number as protocol buffers write it, a negative one as 64 bits."""
+    value &= (1 << 64) - 1
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*found, value))
+
+
+class AutotuneOptions(_Group):
+    """How parallelism is tuned."""
+
+    FIELDS: ClassVar = {
+        "enabled": _Field(1, bool),
+        "cpu_budget": _Field(2, int),
+        "ram_budget": _Field(3, int),
+        "autotune_algorithm": _Field(4, AutotuneAlgorithm),
+        "initial_parallelism": _Field(5, int),
+        "min_parallelism": _Field(6, int),
+    }
+
+
+class DistributeOptions(_Group):
+    """How it is divided among workers."""
+
+    FIELDS: ClassVar = {"auto_shard_policy": _Field(1, AutoShardPolicy), "num_devices": _Field(2, int)}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held["auto_shard_policy"] = AutoShardPolicy.AUTO
+
+
+class OptimizationOptions(_Group):
+    """Which rewritings of its graph are tried."""
+
+    FIELDS: ClassVar = {
+        "apply_default_optimizations": _Field(1, bool),
+        "filter_fusion": _Field(6, bool),
+        "map_and_batch_fusion": _Field(9, bool),
+        "map_and_filter_fusion": _Field(10, bool),
+        "map_fusion": _Field(11, bool),
+        "map_parallelization": _Field(12, bool),
+        "noop_elimination": _Field(14, bool),
+        "parallel_batch": _Field(15, bool),
+        "shuffle_and_repeat_fusion": _Field(17, bool),
+        "filter_parallelization": _Field(18, bool),
+        "inject_prefetch": _Field(19, bool),
+        "seq_interleave_prefetch": _Field(21, bool),
+    }
+
+
+class ServiceOptions(_Group):
+    """Of the service that runs datasets elsewhere."""
+
+    FIELDS: ClassVar = {"pinned": _Field(1, bool)}
+
+
+class ThreadingOptions(_Group):
+    """How many threads it has."""
+
+    FIELDS: ClassVar = {"max_intra_op_parallelism": _Field(1, int), "private_threadpool_size": _Field(2, int)}
+
+
+class Options(_Group):
+    """`tf.data.Options`."""
+
+    FIELDS: ClassVar = {
+        "deterministic": _Field(1, bool),
+        "experimental_distribute": _Field(2, DistributeOptions),
+        "experimental_optimization": _Field(3, OptimizationOptions),
+        "experimental_slack": _Field(4, bool),
+        "threading": _Field(5, ThreadingOptions),
+        "experimental_external_state_policy": _Field(6, ExternalStatePolicy),
+        "autotune": _Field(7, AutotuneOptions),
+        "experimental_symbolic_checkpoint": _Field(8, bool),
+        "experimental_warm_start": _Field(9, bool),
+        "dataset_name": _Field(10, str),
+        "framework_type": _Field(11, list),
+        "experimental_service": _Field(12, ServiceOptions),
+    }
+    ALIASES: ClassVar = {"experimental_deterministic": "deterministic", "experimental_threading": "threading"}
+
+    def merge(self, options: Options) -> Options:
+        """These options, and what others set after them."""
+        return merged(self, options)
+
+
+def merged(*options: Options) -> Options:
+    """Options of several, of which the later win."""
+    found = Options()
+    for each in options:
+        found.update(each)
+    return found

@@ -1,0 +1,30 @@
+"""The seeds of datasets that shuffle or draw: tensors, which are never both 0 where a seed was set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1 import dtypes
+from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.randomness import get_seed
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.tensor import Tensor
+
+_MOST = 2**31 - 1
+
+
+def seed_tensors(seed: Any) -> tuple[Tensor, Tensor]:
+    """Both seeds, of one int64 each: 0 and 0 where neither the graph nor the dataset has one."""
+    if isinstance(seed, Tensor):
+        first, second = get_seed(0)[0], gen("FloorMod")(seed, _MOST, name="mod")
+    else:
+        first, second = get_seed(seed)
+    one = convert_to_tensor(first or 0, dtypes.int64, "seed")
+    if first is None:
+        return one, convert_to_tensor(0, dtypes.int64, "seed2")
+    with name_scope("seed2") as scope:
+        other = convert_to_tensor(second, dtypes.int64)
+        both = gen("LogicalAnd")(tf.equal(one, 0), tf.equal(other, 0))
+        return one, gen("SelectV2")(both, constant(_MOST, dtypes.int64), other, name=scope)

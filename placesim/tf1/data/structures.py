@@ -1,0 +1,299 @@
+"""The structure of a dataset's elements: tuples and dictionaries of specs, and the tensors that a runtime holds for them.
+
+Unlike elsewhere a list is no structure: it becomes a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from placesim.tf1 import dtypes
+from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.shapes import TensorShape
+from placesim.tf1.sparse_values import SparseTensor, SparseTensorValue
+from placesim.tf1.tensor import Tensor
+from placesim.tf1.type_specs import SparseTensorSpec, TensorSpec, TypeSpec, type_spec_of
+
+# --- nests ----------------------------------------------------------------------------------------------------------
+
+
+def is_nested(value: Any) -> bool:
+    """Whether a value is a structure: a tuple or a dictionary, but no list."""
+    return isinstance(value, tuple | Mapping) and not isinstance(value, SparseTensorValue)
+
+
+def flatten(structure: Any) -> list[Any]:
+    """The leaves; of a dictionary in the order of its sorted keys."""
+    return list(_leaves(structure))
+
+
+def _leaves(structure: Any) -> Iterator[Any]:
+    if not is_nested(structure):
+        yield structure
+        return
+    for part in _parts(structure):
+        yield from _leaves(part)
+
+
+def _parts(structure: Any) -> Sequence[Any]:
+    if isinstance(structure, Mapping):
+        return [structure[key] for key in sorted(structure)]
+    return structure  # type: ignore[no-any-return]
+
+
+def pack(structure: Any, leaves: Sequence[Any]) -> Any:
+    """The structure with other leaves."""
+    return _packed(structure, iter(leaves))
+
+
+def _packed(structure: Any, leaves: Iterator[Any]) -> Any:
+    if not is_nested(structure):
+        return next(leaves)
+    if isinstance(structure, Mapping):
+        found = {key: _packed(structure[key], leaves) for key in sorted(structure)}
+        return type(structure)((key, found[key]) for key in structure)  # type: ignore[call-arg]
+    parts = [_packed(part, leaves) for part in structure]
+    return type(structure)(*parts) if hasattr(structure, "_fields") else tuple(parts)
+
+
+def map_structure(function: Callable[..., Any], *structures: Any) -> Any:
+    """The first structure, whose leaves are what the function makes of all of theirs."""
+    return pack(structures[0], [function(*leaves) for leaves in zip(*map(flatten, structures), strict=True)])
+
+
+def pack_parts(structure: Any, parts: Sequence[Any]) -> Any:
+    """The structure with other parts at its outermost level."""
+    if isinstance(structure, Mapping):
+        found = dict(zip(sorted(structure), parts, strict=True))
+        return type(structure)((key, found[key]) for key in structure)  # type: ignore[call-arg]
+    return type(structure)(*parts) if hasattr(structure, "_fields") else tuple(parts)
+
+
+def pack_up_to(shallow: Any, given: Any) -> list[Any]:
+    """What of a structure stands at the leaves of another one, which may be structures themselves.
+
+    Raises ValueError or TypeError where it lacks parts of it.
+    """
+    if not is_nested(shallow):
+        return [given]
+    if not is_nested(given) and not isinstance(given, list):
+        raise TypeError(
+            f"If shallow structure is a sequence, input must also be a sequence. Input has type: {type(given).__name__}."
+        )
+    if len(given) != len(shallow):
+        raise ValueError(
+            "The two structures don't have the same sequence length. Input structure has length "
+            f"{len(given)}, while shallow structure has length {len(shallow)}."
+        )
+    parts = [given[key] for key in sorted(shallow)] if isinstance(shallow, Mapping) else given
+    found: list[Any] = []
+    for part, inner in zip(_parts(shallow), parts, strict=True):
+        found += pack_up_to(part, inner)
+    return found
+
+
+# --- specs ----------------------------------------------------------------------------------------------------------
+
+
+class DatasetSpec(TypeSpec):
+    """`tf.data.DatasetSpec`: an element that is a dataset itself."""
+
+    __slots__ = ("element_spec", "shape")
+
+    def __init__(self, element_spec: Any, dataset_shape: Any = ()) -> None:
+        self.element_spec = element_spec
+        self.shape = TensorShape(dataset_shape)
+
+    @property
+    def value_type(self) -> type:
+        from placesim.tf1.data.datasets import Dataset
+
+        return Dataset
+
+    def _parts(self) -> tuple[Any, ...]:
+        return repr(self.element_spec), self.shape.sizes
+
+    def __repr__(self) -> str:
+        return f"DatasetSpec({self.element_spec!r}, {self.shape!r})"
+
+
+def spec_from_types(output_types: Any, output_shapes: Any = None, output_classes: Any = None) -> Any:
+    """The spec of an element of these types, shapes (unknown unless given) and classes (tensors unless given)."""
+    if output_shapes is None:
+        output_shapes = map_structure(lambda _: TensorShape(None), output_types)
+    shapes = pack_up_to(output_types, without_shapes(output_types, output_shapes))
+    classes = [Tensor] * len(shapes) if output_classes is None else flatten(output_classes)
+    rows = zip(flatten(output_types), shapes, classes, strict=True)
+    found = [
+        (SparseTensorSpec if issubclass(kind, SparseTensor) else TensorSpec)(TensorShape(shape), dtype)
+        for dtype, shape, kind in rows
+    ]
+    return pack(output_types, found)
+
+
+def without_shapes(types: Any, shapes: Any) -> Any:
+    """Shapes whose structure is that of types: at a leaf of these stands one shape, be it a list or a tuple of sizes."""
+    if not is_nested(types):
+        return TensorShape(shapes)
+    if isinstance(types, Mapping):
+        return {key: without_shapes(types[key], shapes[key]) for key in types}
+    return tuple(without_shapes(one, shape) for one, shape in zip(types, shapes, strict=True))
+
+
+def types_of(spec: Any) -> Any:
+    """The element types of a spec, in its structure; what is a dataset stands for itself."""
+    return map_structure(lambda one: one if isinstance(one, DatasetSpec) else one.dtype, spec)
+
+
+def shapes_of(spec: Any) -> Any:
+    """The shapes of a spec, in its structure; what is a dataset stands for itself."""
+    return map_structure(lambda one: one if isinstance(one, DatasetSpec) else one.shape, spec)
+
+
+def classes_of(spec: Any) -> Any:
+    """The classes of a spec's values, in its structure; what is a dataset stands for itself."""
+    return map_structure(lambda one: one if isinstance(one, DatasetSpec) else one.value_type, spec)
+
+
+# --- components: what the runtime holds -----------------------------------------------------------------------------
+
+
+def component_types(spec: Any) -> list[dtypes.DType]:
+    """The types of an element's tensors: sparse ones and datasets are variants."""
+    return [one.dtype if isinstance(one, TensorSpec) else dtypes.variant for one in flatten(spec)]
+
+
+def component_shapes(spec: Any) -> list[TensorShape]:
+    """The shapes of an element's tensors: unknown of a sparse one, a dataset's own."""
+    return [TensorShape(None) if isinstance(one, SparseTensorSpec) else one.shape for one in flatten(spec)]
+
+
+def normalize(element: Any, spec: Any = None) -> Any:
+    """The element with tensors, sparse tensors and datasets for its leaves."""
+    from placesim.tf1.data.datasets import Dataset
+
+    leaves = flatten(element)
+    specs = [None] * len(leaves) if spec is None else flatten(spec)
+    found: list[Any] = []
+    with name_scope("normalize_element"):
+        for i, (leaf, wanted) in enumerate(zip(leaves, specs, strict=True)):
+            if isinstance(leaf, Dataset | SparseTensor):
+                found.append(leaf)
+            elif isinstance(leaf, SparseTensorValue):
+                found.append(SparseTensor.from_value(leaf))
+            else:
+                dtype = getattr(wanted, "dtype", None)
+                found.append(convert_to_tensor(leaf, dtype, name=f"component_{i}"))
+    return pack(element, found)
+
+
+def spec_of(element: Any) -> Any:
+    """The spec of an element whose leaves are tensors and what stands for them."""
+    return map_structure(type_spec_of, element)
+
+
+def to_tensors(element: Any) -> list[Tensor]:
+    """The tensors of an element."""
+    found: list[Tensor] = []
+    for leaf in flatten(element):
+        if isinstance(leaf, SparseTensor):
+            found.append(gen("SerializeSparse")(leaf.indices, leaf.values, leaf.dense_shape, out_type=dtypes.variant))
+        else:
+            found.append(convert_to_tensor(getattr(leaf, "_variant_tensor", leaf)))
+    return found
+
+
+def to_batched_tensors(element: Any) -> list[Tensor]:
+    """The tensors of an element that is several ones, along its first axis.  Raises ValueError for a scalar."""
+    found: list[Tensor] = []
+    for leaf in flatten(element):
+        if isinstance(leaf, SparseTensor):
+            found.append(gen("SerializeManySparse")(leaf.indices, leaf.values, leaf.dense_shape, out_type=dtypes.variant))
+        else:
+            if leaf.shape.rank == 0:
+                raise ValueError("Unbatching a tensor is only supported for rank >= 1")
+            found.append(leaf)
+    return found
+
+
+def from_tensors(spec: Any, tensors: Sequence[Tensor]) -> Any:
+    """The element that a runtime's tensors are."""
+    return pack(spec, [_from_tensor(one, tensor) for one, tensor in zip(flatten(spec), tensors, strict=True)])
+
+
+def _from_tensor(spec: Any, tensor: Tensor) -> Any:
+    if isinstance(spec, DatasetSpec):
+        from placesim.tf1.data.datasets import VariantDataset
+
+        return VariantDataset(tensor, spec.element_spec)
+    if isinstance(spec, SparseTensorSpec):
+        return _deserialized(spec, tensor)
+    if isinstance(spec, TensorSpec):
+        tensor.set_shape(spec.shape)
+    return tensor
+
+
+def _deserialized(spec: SparseTensorSpec, tensor: Tensor) -> SparseTensor:
+    """A sparse tensor again; its dense shape is a constant, or one stacked with the sizes that are known."""
+    indices, values, dense_shape = gen("DeserializeSparse")(tensor, dtype=spec.dtype)
+    sizes = spec.shape.sizes
+    if sizes is None:
+        return SparseTensor(indices, values, dense_shape)
+    indices.set_shape([None, len(sizes)])
+    if all(size >= 0 for size in sizes):
+        dense_shape = constant(list(sizes), dtypes.int64, name="shape")
+    elif any(size >= 0 for size in sizes):
+        parts = gen("Unpack")(dense_shape, num=len(sizes), name="unstack")
+        known = [constant(size, dtypes.int64) if size >= 0 else part for size, part in zip(sizes, parts, strict=True)]
+        dense_shape = gen("Pack")(known, name="stack")
+    dense_shape.set_shape([len(sizes)])
+    return SparseTensor(indices, values, dense_shape)
+
+
+# --- changes of specs -----------------------------------------------------------------------------------------------
+
+
+def batched(spec: Any, size: int | None) -> Any:
+    """The spec of a batch of elements."""
+
+    def one(leaf: Any) -> Any:
+        if isinstance(leaf, DatasetSpec):
+            return DatasetSpec(leaf.element_spec, TensorShape([size]).concatenate(leaf.shape))
+        return type(leaf)(TensorShape([size]).concatenate(leaf.shape), leaf.dtype)
+
+    return map_structure(one, spec)
+
+
+def unbatched(spec: Any) -> Any:
+    """The spec of the elements of a batch.  Raises ValueError for scalars."""
+
+    def one(leaf: Any) -> Any:
+        if leaf.shape.rank == 0:
+            raise ValueError("Unbatching a tensor is only supported for rank >= 1")
+        return type(leaf)(leaf.shape[1:], leaf.dtype)
+
+    return map_structure(one, spec)
+
+
+def common(first: Any, second: Any) -> Any | None:
+    """The most special spec that both are; None where there is none."""
+    if is_nested(first) != is_nested(second):
+        return None
+    if is_nested(first):
+        if type(first) is not type(second) or len(first) != len(second):
+            return None
+        if isinstance(first, Mapping) and set(first) != set(second):
+            return None
+        found = [common(one, other) for one, other in zip(_parts(first), _parts(second), strict=True)]
+        return None if None in found else pack_parts(first, found)
+    if type(first) is not type(second):
+        return None
+    if isinstance(first, DatasetSpec):
+        inner = common(first.element_spec, second.element_spec)
+        return None if inner is None else DatasetSpec(inner, first.shape)
+    if first.dtype is not second.dtype:
+        return None
+    return type(first)(first.shape.most_specific_compatible_shape(second.shape), first.dtype)

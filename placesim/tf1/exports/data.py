@@ -1,0 +1,35 @@
+"""Datasets and their iterators; specs of values."""
+
+from __future__ import annotations
+
+_EXPERIMENTAL = (
+    "data.experimental.shuffle_and_repeat data.experimental.map_and_batch data.experimental.unbatch "
+    "data.experimental.ignore_errors data.experimental.enumerate_dataset data.experimental.parallel_interleave "
+    "data.experimental.group_by_window data.experimental.bucket_by_sequence_length data.experimental.scan "
+    "data.experimental.take_while data.experimental.unique data.experimental.get_single_element data.experimental.cardinality "
+    "data.experimental.assert_cardinality data.experimental.dense_to_sparse_batch data.experimental.prefetch_to_device "
+    "data.experimental.parse_example_dataset"
+)
+
+ROWS = {
+    "type_specs": "TensorSpec SparseTensorSpec TypeSpec",
+    "data.datasets": "data.Dataset",
+    "data.structures": "data.DatasetSpec data.experimental.DatasetStructure=DatasetSpec",
+    "data.options": (
+        "data.Options data.ThreadingOptions data.experimental.ThreadingOptions data.experimental.AutotuneOptions "
+        "data.experimental.DistributeOptions data.experimental.OptimizationOptions data.experimental.AutoShardPolicy "
+        "data.experimental.AutotuneAlgorithm data.experimental.ExternalStatePolicy"
+    ),
+    "data.iterators": (
+        "data.Iterator data.make_one_shot_iterator data.make_initializable_iterator data.get_output_types "
+        "data.get_output_shapes data.get_output_classes data.experimental.get_structure contrib.data.Iterator=Iterator"
+    ),
+    "data.files": "data.TextLineDataset data.TFRecordDataset data.FixedLengthRecordDataset",
+    "data.changes": (
+        "data.AUTOTUNE data.INFINITE_CARDINALITY data.UNKNOWN_CARDINALITY data.experimental.AUTOTUNE "
+        "data.experimental.INFINITE_CARDINALITY data.experimental.UNKNOWN_CARDINALITY"
+    ),
+    "data.sources": "data.experimental.Counter=counter data.experimental.RandomDataset=random_numbers",
+    "data.choices": "data.experimental.sample_from_datasets data.experimental.choose_from_datasets",
+    "data.experimental": _EXPERIMENTAL,
+}

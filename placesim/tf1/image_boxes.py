@@ -1,0 +1,174 @@
+"""`tf.image`: boxes that are drawn, cropped, sampled and suppressed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1 import dtypes
+from placesim.tf1.arguments import renamed
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.scopes import name_scope
+
+
+def non_max_suppression(
+    boxes: Any,
+    scores: Any,
+    max_output_size: Any,
+    iou_threshold: Any = 0.5,
+    score_threshold: Any = float("-inf"),
+    name: str | None = None,
+) -> Any:
+    """`tf.image.non_max_suppression`: the places of the boxes that are kept."""
+    with name_scope(name, "non_max_suppression"):
+        iou = convert_to_tensor(iou_threshold, dtypes.float32, name="iou_threshold")
+        least = convert_to_tensor(score_threshold, dtypes.float32, name="score_threshold")
+        return gen("NonMaxSuppressionV3")(boxes, scores, max_output_size, iou, least)
+
+
+def non_max_suppression_with_scores(
+    boxes: Any,
+    scores: Any,
+    max_output_size: Any,
+    iou_threshold: Any = 0.5,
+    score_threshold: Any = float("-inf"),
+    soft_nms_sigma: Any = 0.0,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """`tf.image.non_max_suppression_with_scores`: the places of the boxes that are kept, and their scores."""
+    with name_scope(name, "non_max_suppression_with_scores"):
+        iou = convert_to_tensor(iou_threshold, dtypes.float32, name="iou_threshold")
+        least = convert_to_tensor(score_threshold, dtypes.float32, name="score_threshold")
+        sigma = convert_to_tensor(soft_nms_sigma, dtypes.float32, name="soft_nms_sigma")
+        found = gen("NonMaxSuppressionV5")(boxes, scores, max_output_size, iou, least, sigma, pad_to_max_output_size=False)
+        return found[0], found[1]
+
+
+def non_max_suppression_with_overlaps(
+    overlaps: Any,
+    scores: Any,
+    max_output_size: Any,
+    overlap_threshold: Any = 0.5,
+    score_threshold: Any = float("-inf"),
+    name: str | None = None,
+) -> Any:
+    """`tf.image.non_max_suppression_overlaps`: by a matrix of how much boxes overlap."""
+    with name_scope(name, "non_max_suppression_overlaps"):
+        most = convert_to_tensor(overlap_threshold, dtypes.float32, name="overlap_threshold")
+        return gen("NonMaxSuppressionWithOverlaps")(overlaps, scores, max_output_size, most, score_threshold)
+
+
+def combined_non_max_suppression(
+    boxes: Any,
+    scores: Any,
+    max_output_size_per_class: Any,
+    max_total_size: Any,
+    iou_threshold: Any = 0.5,
+    score_threshold: Any = float("-inf"),
+    pad_per_class: bool = False,
+    clip_boxes: bool = True,
+    name: str | None = None,
+) -> Any:
+    """`tf.image.combined_non_max_suppression`: of a batch, each class by itself."""
+    with name_scope(name, "combined_non_max_suppression"):
+        iou = convert_to_tensor(iou_threshold, dtypes.float32, name="iou_threshold")
+        least = convert_to_tensor(score_threshold, dtypes.float32, name="score_threshold")
+        total = convert_to_tensor(max_total_size)
+        return gen("CombinedNonMaxSuppression")(
+            boxes, scores, max_output_size_per_class, total, iou, least, pad_per_class, clip_boxes
+        )
+
+
+def crop_and_resize(
+    image: Any,
+    boxes: Any,
+    box_ind: Any = None,
+    crop_size: Any = None,
+    method: str = "bilinear",
+    extrapolation_value: float = 0,
+    name: str | None = None,
+    box_indices: Any = None,
+) -> Any:
+    """`tf.image.crop_and_resize`."""
+    box_ind = renamed("box_indices", box_indices, "box_ind", box_ind)
+    return gen("CropAndResize")(image, boxes, box_ind, crop_size, method, extrapolation_value, name=name)
+
+
+def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None, colors: Any = None) -> Any:
+    """`tf.image.draw_bounding_boxes`."""
+    if colors is None:
+        return gen("DrawBoundingBoxes")(images, boxes, name=name)
+    return gen("DrawBoundingBoxesV2")(images, boxes, colors, name=name)
+
+
+def extract_glimpse(
+    input: Any,
+    size: Any,
+    offsets: Any,
+    centered: bool = True,
+    normalized: bool = True,
+    uniform_noise: bool = True,
+    name: str | None = None,
+) -> Any:
+    """`tf.image.extract_glimpse`."""
+    return gen("ExtractGlimpse")(
+        input, size, offsets, centered=centered, normalized=normalized, uniform_noise=uniform_noise, name=name
+    )
+
+
+def extract_image_patches_v2(images: Any, sizes: Any, strides: Any, rates: Any, padding: Any, name: str | None = None) -> Any:
+    """`tf.image.extract_patches`."""
+    return gen("ExtractImagePatches")(images, sizes, strides, rates, padding, name=name)
+
+
+def generate_bounding_box_proposals(
+    scores: Any,
+    bbox_deltas: Any,
+    image_info: Any,
+    anchors: Any,
+    nms_threshold: Any = 0.7,
+    pre_nms_topn: Any = 6000,
+    min_size: Any = 16,
+    post_nms_topn: int = 300,
+    name: str | None = None,
+) -> Any:
+    """`tf.image.generate_bounding_box_proposals`."""
+    return gen("GenerateBoundingBoxProposals")(
+        scores,
+        bbox_deltas,
+        image_info,
+        anchors,
+        nms_threshold=nms_threshold,
+        pre_nms_topn=pre_nms_topn,
+        min_size=min_size,
+        post_nms_topn=post_nms_topn,
+        name=name,
+    )
+
+
+def sample_distorted_bounding_box(
+    image_size: Any,
+    bounding_boxes: Any,
+    seed: Any = None,
+    seed2: Any = None,
+    min_object_covered: Any = 0.1,
+    aspect_ratio_range: Any = None,
+    area_range: Any = None,
+    max_attempts: Any = None,
+    use_image_if_no_bounding_boxes: Any = None,
+    name: str | None = None,
+) -> Any:
+    """`tf.image.sample_distorted_bounding_box`: the begin and the size of a crop, and the box to draw."""
+    with name_scope(name, "sample_distorted_bounding_box"):
+        return gen("SampleDistortedBoundingBoxV2")(
+            image_size,
+            bounding_boxes,
+            seed=seed,
+            seed2=seed2,
+            min_object_covered=min_object_covered,
+            aspect_ratio_range=aspect_ratio_range,
+            area_range=area_range,
+            max_attempts=max_attempts,
+            use_image_if_no_bounding_boxes=use_image_if_no_bounding_boxes,
+            name=name,
+        )

@@ -1,0 +1,54 @@
+"""`tf.keras.activations`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import placesim.tf1 as tf
+
+elu, exponential, selu, sigmoid = tf.nn.elu, tf.exp, tf.nn.selu, tf.sigmoid
+softplus, softsign, swish, tanh = tf.nn.softplus, tf.nn.softsign, tf.nn.swish, tf.tanh
+
+
+def linear(x: Any) -> Any:
+    """The input as it is."""
+    return x
+
+
+def relu(x: Any, alpha: float = 0.0, max_value: float | None = None, threshold: float = 0.0) -> Any:
+    """The positive part; with `alpha` a share of the rest, up to a largest value.  Raises NotImplementedError."""
+    if threshold != 0.0:
+        from placesim.tf1.missing import not_there
+
+        raise not_there("keras.activations.relu with a threshold", "without it it is there")
+    if alpha != 0.0:
+        return tf.nn.leaky_relu(x, alpha=alpha)
+    if max_value == 6:
+        return tf.nn.relu6(x)
+    positive = tf.nn.relu(x)
+    if max_value is None:
+        return positive
+    largest = tf.constant(max_value, positive.dtype.base_dtype)
+    return tf.clip_by_value(positive, tf.constant(0.0, positive.dtype.base_dtype), largest)
+
+
+def softmax(x: Any, axis: int = -1) -> Any:
+    """Softmax along an axis.  Raises ValueError for a vector."""
+    if x.shape.rank == 1:
+        raise ValueError(f"Cannot apply softmax to a tensor that is 1D. Received input: {x}")
+    return tf.nn.softmax(x, axis=axis)
+
+
+_NAMES = (*("elu", "exponential", "linear", "relu", "selu", "sigmoid", "softmax", "softplus", "softsign", "swish", "tanh"),)
+
+
+def get(identifier: Any) -> Callable[..., Any]:
+    """An activation by its name, or the function that is given.  Raises ValueError."""
+    if identifier is None:
+        return linear
+    if callable(identifier):
+        return identifier  # type: ignore[no-any-return]
+    if identifier in _NAMES:
+        return globals()[identifier]  # type: ignore[no-any-return]
+    raise ValueError(f"Unknown activation function: {identifier}")

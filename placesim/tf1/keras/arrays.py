@@ -1,0 +1,25 @@
+"""Functions of arrays in `tf.keras.utils`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def to_categorical(y: Any, num_classes: int | None = None, dtype: Any = "float32") -> Any:
+    """Class numbers as rows with a one, in an array."""
+    import numpy as np
+
+    numbers = np.array(y, dtype="int")
+    shape = numbers.shape[:-1] if numbers.ndim > 1 and numbers.shape[-1] == 1 else numbers.shape
+    numbers = numbers.ravel()
+    count = int(num_classes or numbers.max() + 1)
+    return np.eye(count, dtype=dtype)[numbers].reshape(*shape, count)
+
+
+def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
+    """An array divided by its length along an axis."""
+    import numpy as np
+
+    lengths = np.atleast_1d(np.linalg.norm(x, order, axis))
+    lengths[lengths == 0] = 1
+    return x / np.expand_dims(lengths, axis)

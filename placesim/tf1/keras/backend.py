@@ -1,0 +1,164 @@
+"""`tf.keras.backend`: functions of tensors under Keras' names, and the phase that says whether layers train."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.keras.activations import relu, softmax
+
+__all__ = ["relu", "softmax"]
+
+_PHASE = "keras_learning_phase"
+
+
+def learning_phase() -> Any:
+    """Whether layers train: a placeholder of the graph that is false where it is not fed, or what was set."""
+    graph = tf.get_default_graph()
+    found = getattr(graph, _PHASE, None)
+    if found is None:
+        with tf.name_scope(None), tf.init_scope():
+            found = tf.placeholder_with_default(False, shape=(), name=_PHASE)
+        setattr(graph, _PHASE, found)
+    return found
+
+
+def set_learning_phase(value: Any) -> None:
+    """From now on layers of this graph train, or don't.  Raises ValueError."""
+    if value not in (0, 1):
+        raise ValueError("Expected learning phase to be 0 or 1.")
+    setattr(tf.get_default_graph(), _PHASE, bool(value))
+
+
+def epsilon() -> float:
+    """What keeps denominators from zero."""
+    return 1e-7
+
+
+def floatx() -> str:
+    """The type of layers that are told none."""
+    return "float32"
+
+
+def image_data_format() -> str:
+    """Where images have their channels."""
+    return "channels_last"
+
+
+def int_shape(x: Any) -> tuple[int | None, ...] | None:
+    """The static shape; None where the rank is not known."""
+    return None if x.shape.rank is None else tuple(x.shape.as_list())
+
+
+def ndim(x: Any) -> int | None:
+    """The rank; None where it is not known."""
+    return x.shape.rank  # type: ignore[no-any-return]
+
+
+def dtype(x: Any) -> str:
+    """The element type's name."""
+    return str(x.dtype.base_dtype.name)
+
+
+def placeholder(shape: Any = None, ndim: int | None = None, dtype: Any = None, sparse: bool = False, name: Any = None) -> Any:
+    """A placeholder.  Raises NotImplementedError for a sparse one."""
+    if sparse:
+        from placesim.tf1.missing import not_there
+
+        raise not_there("keras.backend.placeholder with sparse", "tf.sparse_placeholder is")
+    shape = (None,) * ndim if shape is None and ndim else shape
+    return tf.placeholder(dtype or floatx(), shape=shape, name=name)
+
+
+def _reduction(name: str) -> Any:
+    def reduction(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        x = tf.cast(x, floatx()) if name in ("mean",) and x.dtype.base_dtype == tf.bool else x
+        return getattr(tf, f"reduce_{name}")(x, axis, keepdims)
+
+    reduction.__doc__ = f"`tf.reduce_{name}`."
+    return reduction
+
+
+sum, mean, max, min, prod = (_reduction(name) for name in ("sum", "mean", "max", "min", "prod"))
+abs, exp, log, sqrt, square, sign, round = tf.abs, tf.exp, tf.log, tf.sqrt, tf.square, tf.sign, tf.round
+sin, cos, tanh, sigmoid, softplus, softsign = tf.sin, tf.cos, tf.tanh, tf.sigmoid, tf.nn.softplus, tf.nn.softsign
+equal, not_equal, greater, greater_equal, less, less_equal = (
+    *(tf.equal, tf.not_equal, tf.greater),
+    *(tf.greater_equal, tf.less, tf.less_equal),
+)
+maximum, minimum, reshape, transpose, squeeze, stop_gradient = (
+    *(tf.maximum, tf.minimum, tf.reshape),
+    *(tf.transpose, tf.squeeze, tf.stop_gradient),
+)
+shape, cast, name_scope = tf.shape, tf.cast, tf.name_scope
+update, update_add, update_sub = tf.assign, tf.assign_add, tf.assign_sub
+
+
+def pow(x: Any, a: Any) -> Any:
+    """A power of each element."""
+    return tf.pow(x, a)
+
+
+def clip(x: Any, min_value: Any, max_value: Any) -> Any:
+    """Each element, brought between two values."""
+    return tf.clip_by_value(x, min_value, max_value)
+
+
+def dot(x: Any, y: Any) -> Any:
+    """The product of matrices.  Raises NotImplementedError for other ranks."""
+    if (x.shape.rank, y.shape.rank) != (2, 2):
+        from placesim.tf1.missing import not_there
+
+        raise not_there("keras.backend.dot of other than matrices", "tf.tensordot is")
+    return tf.matmul(x, y)
+
+
+def concatenate(tensors: Any, axis: int = -1) -> Any:
+    """Tensors one after the other along an axis."""
+    return tf.concat(tensors, axis % tensors[0].shape.rank if axis < 0 and tensors[0].shape.rank else axis)
+
+
+def expand_dims(x: Any, axis: int = -1) -> Any:
+    """A further dimension of size 1."""
+    return tf.expand_dims(x, axis)
+
+
+def flatten(x: Any) -> Any:
+    """All elements in a row."""
+    return tf.reshape(x, [-1])
+
+
+def argmax(x: Any, axis: int = -1) -> Any:
+    """Where the largest is along an axis."""
+    return tf.argmax(x, axis)
+
+
+def argmin(x: Any, axis: int = -1) -> Any:
+    """Where the smallest is along an axis."""
+    return tf.argmin(x, axis)
+
+
+def stack(x: Any, axis: int = 0) -> Any:
+    """Tensors as one of a higher rank."""
+    return tf.stack(x, axis=axis)
+
+
+def get_session() -> Any:
+    """The default session, or a new one, which is kept."""
+    found = tf.get_default_session()
+    if found is None:
+        graph = tf.get_default_graph()
+        found = getattr(graph, "keras_session", None)
+        if found is None:
+            found = graph.keras_session = tf.Session()
+    return found
+
+
+def set_session(session: Any) -> None:
+    """The session that `get_session` gives from now on."""
+    tf.get_default_graph().keras_session = session
+
+
+def clear_session() -> None:
+    """A new default graph."""
+    tf.reset_default_graph()

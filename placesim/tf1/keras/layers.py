@@ -1,0 +1,365 @@
+"""`tf.keras.layers` in graphs: those of `tf.layers` with Keras' own names, scopes and variables, and further ones without."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.keras import activations, backend, regularizers
+from placesim.tf1.layers import convolutional, core, layer, normalization, pooling
+from placesim.tf1.missing import not_there
+from placesim.tf1.shapes import TensorShape
+from placesim.tf1.variables.initializers import keras_get
+
+_OF_INPUTS = ("input_shape", "input_dim", "batch_input_shape", "batch_size", "input_length", "weights", "autocast")
+
+
+class Layer(layer.Layer):
+    """Base of Keras' layers: a name scope, and variables of resource handles in it that are in no variable scope."""
+
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, **kwargs: Any) -> None:
+        self.has_input_shape = any(kwargs.pop(key, None) is not None for key in _OF_INPUTS)
+        super().__init__(trainable, name or _unique_name(type(self).__name__), dtype, **kwargs)
+        self._regularized: list[tuple[Any, Callable[[Any], Any]]] = []
+
+    def _enter_first(self, scope: Any = None) -> None:
+        """There is no variable scope to take."""
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        with tf.name_scope(self._name):
+            yield
+
+    def add_weight(  # type: ignore[override]
+        self,
+        name: str | None = None,
+        shape: Any = None,
+        dtype: Any = None,
+        initializer: Any = None,
+        regularizer: Any = None,
+        trainable: bool | None = None,
+        constraint: Any = None,
+        **_: Any,
+    ) -> Any:
+        """A variable of the layer."""
+        dtype = tf.as_dtype(dtype or self._given_dtype or tf.float32)
+        if initializer is None:
+            initializer = "glorot_uniform" if dtype.is_floating else "zeros"
+        make, sizes = keras_get(initializer), TensorShape(() if shape is None else shape).as_list()
+        trainable = True if trainable is None else trainable
+        variable = tf.Variable(
+            lambda: make(sizes, dtype=dtype),
+            name=name or "Variable",
+            dtype=dtype,
+            trainable=trainable and self.trainable,
+            use_resource=True,
+            constraint=constraint,
+        )
+        self._variables.append(variable)
+        self._trainable.append(trainable)
+        if regularizer is not None:
+            self._regularized.append((variable, regularizers.get(regularizer)))
+        return variable
+
+    def add_loss(self, losses: Any, inputs: Any = None, **_: Any) -> None:
+        """Puts losses into the layer's own."""
+        self._losses += losses if isinstance(losses, (list, tuple)) else [losses]
+
+    def add_update(self, updates: Any, inputs: Any = None) -> None:
+        """Puts updates into the layer's own."""
+        for update in updates if isinstance(updates, (list, tuple)) else [updates]:
+            self._updates.append(getattr(update, "op", update))
+
+    @property
+    def losses(self) -> list[Any]:
+        """The layer's losses; those of its regularizers are built each time they are asked for."""
+        found = list(self._losses)
+        for variable, regularizer in self._regularized:
+            with tf.name_scope(variable.op.name + "/Regularizer"):
+                found.append(regularizer(variable))
+        return found
+
+
+def _unique_name(kind: str) -> str:
+    """`dense`, `dense_1`, ...: counted in the graph, together with those of `tf.layers`."""
+    word = re.sub("([a-z])([A-Z])", r"\1_\2", re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", kind)).lower()
+    graph = tf.get_default_graph()
+    counts = getattr(graph, "layer_names", None)
+    if counts is None:
+        counts = graph.layer_names = {}
+    counts[word] = counts.get(word, 0) + 1
+    return word if counts[word] == 1 else f"{word}_{counts[word] - 1}"
+
+
+_READ = {"activation": activations.get, "regularizer": regularizers.get, "initializer": keras_get}
+
+
+def _of(kind: Any, **defaults: Any) -> Any:
+    """A layer of `tf.layers` as Keras'; its activation, regularizers and initializers may be told by name."""
+    arguments = [
+        name for name in inspect.signature(kind.__init__).parameters if name not in ("self", "kwargs", "name", "trainable")
+    ]
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        given = defaults | dict(zip(arguments, args, strict=False)) | kwargs
+        if given.pop("groups", 1) != 1:
+            raise not_there(f"keras.layers.{kind.__name__} with groups", "without them it is there")
+        if given.get("data_format", "") is None:
+            given["data_format"] = "channels_last"
+        for key, value in given.items():
+            read = _READ.get(key.rpartition("_")[2])
+            if read is not None and value is not None and key != "activity_regularizer":
+                given[key] = read(value)
+        if given.get("activation") is activations.linear:
+            given["activation"] = None
+        kind.__init__(self, **given)
+
+    return type(kind.__name__, (kind, Layer), {"__init__": __init__, "__doc__": kind.__doc__, "__module__": __name__})
+
+
+def _phase(training: Any) -> Any:
+    return backend.learning_phase() if training is None else training
+
+
+class _DropoutCall(core.Dropout):
+    def call(self, inputs: Any, training: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return super().call(inputs, _phase(training))
+
+
+class _BatchNormalizationCall(normalization.BatchNormalization):
+    def call(self, inputs: Any, training: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return super().call(inputs, _phase(training) if self.trainable else False)
+
+
+_DropoutCall.__name__, _BatchNormalizationCall.__name__ = "Dropout", "BatchNormalization"
+Dense = _of(core.Dense)
+Dropout = _of(_DropoutCall)
+Flatten = _of(core.Flatten)
+BatchNormalization = _of(_BatchNormalizationCall)
+Conv1D = Convolution1D = _of(convolutional.Conv1D)
+Conv2D = Convolution2D = _of(convolutional.Conv2D)
+Conv3D = Convolution3D = _of(convolutional.Conv3D)
+Conv2DTranspose = Convolution2DTranspose = _of(convolutional.Conv2DTranspose)
+Conv3DTranspose = Convolution3DTranspose = _of(convolutional.Conv3DTranspose)
+SeparableConv2D = SeparableConvolution2D = _of(convolutional.SeparableConv2D)
+MaxPooling1D = MaxPool1D = _of(pooling.MaxPooling1D, pool_size=2, strides=None)
+MaxPooling2D = MaxPool2D = _of(pooling.MaxPooling2D, pool_size=(2, 2), strides=None)
+MaxPooling3D = MaxPool3D = _of(pooling.MaxPooling3D, pool_size=(2, 2, 2), strides=None)
+AveragePooling1D = AvgPool1D = _of(pooling.AveragePooling1D, pool_size=2, strides=None)
+AveragePooling2D = AvgPool2D = _of(pooling.AveragePooling2D, pool_size=(2, 2), strides=None)
+AveragePooling3D = AvgPool3D = _of(pooling.AveragePooling3D, pool_size=(2, 2, 2), strides=None)
+
+
+# --- layers without variables: a name and a function ---
+
+
+def _function_layer(name: str, make: Callable[..., Callable[[Any], Any]]) -> Any:
+    """A layer whose arguments make the function that it is."""
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        own = {key: kwargs.pop(key) for key in ("name", "trainable", "dtype", *_OF_INPUTS) if key in kwargs}
+        Layer.__init__(self, **own)
+        self._function = make(*args, **kwargs)
+
+    def call(self: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._function(inputs)
+
+    described = f"Keras' layer `{name}`."
+    return type(name, (Layer,), {"__init__": __init__, "call": call, "__doc__": described, "__module__": __name__})
+
+
+def _activation(activation: Any) -> Callable[[Any], Any]:
+    return activations.get(activation)
+
+
+def _lambda(
+    function: Callable[..., Any], output_shape: Any = None, mask: Any = None, arguments: Any = None
+) -> Callable[[Any], Any]:
+    return lambda inputs: function(inputs, **(arguments or {}))
+
+
+def _reshape(target_shape: Any) -> Callable[[Any], Any]:
+    def reshaped(inputs: Any) -> Any:
+        sizes = inputs.shape.as_list()
+        target = list(target_shape)
+        if -1 in target and None not in sizes[1:]:
+            import math
+
+            target[target.index(-1)] = math.prod(sizes[1:]) // -math.prod(target)
+        outputs = tf.reshape(inputs, (tf.shape(inputs)[0], *target))
+        outputs.set_shape([sizes[0], *(None if size == -1 else size for size in target)])
+        return outputs
+
+    return reshaped
+
+
+def _permute(dims: Any) -> Callable[[Any], Any]:
+    return lambda inputs: tf.transpose(inputs, perm=[0, *dims])
+
+
+def _zero_padding(padding: Any = (1, 1), data_format: str | None = None) -> Callable[[Any], Any]:
+    rows, columns = (padding, padding) if isinstance(padding, int) else padding
+    pairs = [(size, size) if isinstance(size, int) else tuple(size) for size in (rows, columns)]
+    around = [[0, 0], *map(list, pairs), [0, 0]] if data_format != "channels_first" else [[0, 0], [0, 0], *map(list, pairs)]
+    return lambda inputs: tf.pad(inputs, around)
+
+
+def _global(reduce: Callable[..., Any], rank: int) -> Callable[..., Callable[[Any], Any]]:
+    def make(data_format: str | None = None, keepdims: bool = False) -> Callable[[Any], Any]:
+        axes = list(range(1, rank + 1)) if data_format != "channels_first" else list(range(2, rank + 2))
+        return lambda inputs: reduce(inputs, axis=axes if rank > 1 else axes[0], keepdims=keepdims)
+
+    return make
+
+
+def _merge(combine: Callable[[Any, Any], Any]) -> Callable[[], Callable[[Any], Any]]:
+    def merged(inputs: Any) -> Any:
+        total = inputs[0]
+        for other in inputs[1:]:
+            total = combine(total, other)
+        return total
+
+    return lambda: merged
+
+
+def _concatenated(axis: int = -1) -> Callable[[Any], Any]:
+    return lambda inputs: backend.concatenate(inputs, axis=axis)
+
+
+def _up_sampling(size: Any = (2, 2), data_format: str | None = None, interpolation: str = "nearest") -> Callable[[Any], Any]:
+    if data_format == "channels_first" or interpolation != "nearest":
+        raise not_there("keras.layers.UpSampling2D with data_format or interpolation", "without them it is there")
+    factors = (size, size) if isinstance(size, int) else tuple(size)
+
+    def grown(inputs: Any) -> Any:
+        sizes = inputs.shape.as_list()
+        rows, columns = sizes[1:3]
+        now = tf.shape(inputs)[1:3] if None in (rows, columns) else tf.constant([rows, columns])
+        outputs = tf.image.resize_nearest_neighbor(inputs, now * tf.constant(factors), name="resize/ResizeNearestNeighbor")
+        known = [None if one is None else one * factor for one, factor in zip((rows, columns), factors, strict=True)]
+        outputs.set_shape([sizes[0], *known, sizes[3]])
+        return outputs
+
+    return grown
+
+
+Activation = _function_layer("Activation", _activation)
+UpSampling2D = _function_layer("UpSampling2D", _up_sampling)
+Lambda = _function_layer("Lambda", _lambda)
+Reshape = _function_layer("Reshape", _reshape)
+Permute = _function_layer("Permute", _permute)
+ZeroPadding2D = _function_layer("ZeroPadding2D", _zero_padding)
+LeakyReLU = _function_layer("LeakyReLU", lambda alpha=0.3: lambda inputs: tf.nn.leaky_relu(inputs, alpha=alpha))
+ReLU = _function_layer("ReLU", lambda max_value=None: lambda inputs: activations.relu(inputs, max_value=max_value))
+ELU = _function_layer("ELU", lambda: tf.nn.elu)
+Softmax = _function_layer("Softmax", lambda axis=-1: lambda inputs: activations.softmax(inputs, axis))
+GlobalAveragePooling1D = GlobalAvgPool1D = _function_layer("GlobalAveragePooling1D", _global(tf.reduce_mean, 1))
+GlobalAveragePooling2D = GlobalAvgPool2D = _function_layer("GlobalAveragePooling2D", _global(tf.reduce_mean, 2))
+GlobalMaxPooling1D = GlobalMaxPool1D = _function_layer("GlobalMaxPooling1D", _global(tf.reduce_max, 1))
+GlobalMaxPooling2D = GlobalMaxPool2D = _function_layer("GlobalMaxPooling2D", _global(tf.reduce_max, 2))
+Concatenate = _function_layer("Concatenate", _concatenated)
+Add = _function_layer("Add", _merge(lambda x, y: x + y))
+Multiply = _function_layer("Multiply", _merge(lambda x, y: x * y))
+Subtract = _function_layer("Subtract", _merge(lambda x, y: x - y))
+Maximum = _function_layer("Maximum", _merge(tf.maximum))
+Minimum = _function_layer("Minimum", _merge(tf.minimum))
+
+
+def _called(kind: Any) -> Callable[..., Any]:
+    def call(inputs: Any, **kwargs: Any) -> Any:
+        return kind(**kwargs)(inputs)
+
+    call.__doc__ = f"A `{kind.__name__}` layer applied."
+    return call
+
+
+add, multiply, subtract, maximum, minimum, concatenate = map(_called, (Add, Multiply, Subtract, Maximum, Minimum, Concatenate))
+
+
+class Embedding(Layer):
+    """Each number as its row of a variable."""
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        embeddings_initializer: Any = "uniform",
+        embeddings_regularizer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.input_dim, self.output_dim = input_dim, output_dim
+        self._start, self._regularizer = embeddings_initializer, embeddings_regularizer
+        self._given_dtype = tf.float32
+
+    def build(self, input_shape: Any) -> None:
+        shape = (self.input_dim, self.output_dim)
+        self.embeddings = self.add_weight("embeddings", shape, initializer=self._start, regularizer=self._regularizer)
+
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if inputs.dtype.base_dtype not in (tf.int32, tf.int64):
+            inputs = tf.cast(inputs, tf.int32)
+        return tf.nn.embedding_lookup(self.embeddings, inputs)
+
+
+def Input(  # noqa: N802
+    shape: Any = None,
+    batch_size: int | None = None,
+    name: str | None = None,
+    dtype: Any = None,
+    batch_shape: Any = None,
+    **_: Any,
+) -> Any:
+    """A placeholder for a model's inputs.  Raises ValueError without a shape."""
+    if shape is None and batch_shape is None:
+        raise ValueError("Please provide to Input a `shape` or a `tensor` or a `type_spec` argument.")
+    whole = batch_shape if batch_shape is not None else (batch_size, *(shape if isinstance(shape, (list, tuple)) else (shape,)))
+    count_from_one = _unique_name("Input")
+    at = int(count_from_one.rpartition("_")[2]) + 1 if "_" in count_from_one else 1
+    return tf.placeholder(dtype or tf.float32, whole, name=name or f"input_{at}")
+
+
+class Sequential(Layer):
+    """Layers one after the other, called on tensors.  Raises NotImplementedError where it is to build itself before."""
+
+    def __init__(self, layers: Any = None, name: str | None = None) -> None:
+        super().__init__(name=name)
+        self.layers: list[Any] = []
+        for one in layers or ():
+            self.add(one)
+
+    def add(self, layer: Any) -> None:
+        """A further layer."""
+        if not isinstance(layer, Layer) or (not self.layers and layer.has_input_shape):
+            raise not_there("keras.Sequential whose first layer has an input_shape", "without it it is called on tensors")
+        self.layers.append(layer)
+
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        for one in self.layers:
+            takes = "training" in inspect.signature(one.call).parameters
+            inputs = one(inputs, **({"training": kwargs["training"]} if takes and "training" in kwargs else {}))
+        return inputs
+
+    @property
+    def variables(self) -> list[Any]:
+        return [variable for one in self.layers for variable in one.variables]
+
+    weights = variables
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        return [variable for one in self.layers for variable in one.trainable_variables]
+
+    trainable_weights = trainable_variables
+
+    @property
+    def losses(self) -> list[Any]:
+        return [loss for one in self.layers for loss in one.losses]
+
+    @property
+    def updates(self) -> list[Any]:
+        return [update for one in self.layers for update in one.updates]

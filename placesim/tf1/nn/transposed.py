@@ -1,0 +1,34 @@
+"""Convolutions backwards of any number of dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.scopes import name_scope
+
+tf: Any = namespace("")
+
+_BY_RANK = {3: ("conv1d_transpose", "NWC"), 4: ("conv2d_transpose", "NHWC"), 5: ("conv3d_transpose", "NDHWC")}
+"""The function for results of so many dimensions, and the order of the dimensions where none is given."""
+
+
+def conv_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: str = "SAME",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """The transposed convolution whose result has so many dimensions.  Raises ValueError for other numbers."""
+    with name_scope(name, "conv_transpose", [input, filters, output_shape]) as scope:
+        is_listed = isinstance(output_shape, list | tuple)
+        rank = len(output_shape) if is_listed else output_shape.shape.as_list()[0]
+        if rank not in _BY_RANK:
+            raise ValueError(f"`output_shape` must be a list/tuple or 1-D tensor of length 3, 4 or 5. Received: {output_shape}")
+        function, order = _BY_RANK[rank]
+        options = {"padding": padding, "data_format": data_format or order, "dilations": dilations}
+        return getattr(tf.nn, function)(input, filters, output_shape, strides, **options, name=scope)

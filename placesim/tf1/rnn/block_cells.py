@@ -1,0 +1,179 @@
+"""`tf.contrib.rnn`: cells whose step is one op, and an LSTM whose sequence is one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.generated import gen
+from placesim.tf1.gradients.recurrent import gru_step, lstm_step
+from placesim.tf1.gradients.registry import register
+from placesim.tf1.layers.layer import InputSpec, Layer
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.rnn.cells import LayerRNNCell
+from placesim.tf1.rnn.lstm import LSTMStateTuple
+
+tf: Any = namespace("")
+
+# TensorFlow 1's contrib registered these gradients; TensorFlow 2 has none for the ops.
+register("LSTMBlockCell", lstm_step)
+register("GRUBlockCell", gru_step)
+
+
+def _known_depth(shape: Any, axis: int) -> int:
+    sizes = (shape[0] if isinstance(shape, list) else shape).as_list()
+    if sizes[axis] is None:
+        raise ValueError(f"Expecting inputs.shape[{axis}] to be set: {sizes}")
+    return int(sizes[axis])
+
+
+class _Weights:
+    """The variables of an LSTM that is made of one op, and what the op takes."""
+
+    def __init__(self, layer: Layer, depth: int, units: int, uses_peepholes: bool) -> None:
+        self.kernel = layer.add_weight("kernel", [depth + units, 4 * units])
+        self.bias = layer.add_weight("bias", [4 * units], initializer=tf.constant_initializer(0.0))
+        self.units, self.uses_peepholes = units, uses_peepholes
+        names = ("w_i_diag", "w_f_diag", "w_o_diag") if uses_peepholes else ()
+        self._diagonals = [layer.add_weight(name, [units]) for name in names]
+
+    def peepholes(self, dtype: Any) -> list[Any]:
+        """Of input, forget and output gate; zeros where there are none."""
+        return self._diagonals or [tf.zeros([self.units], dtype=dtype)] * 3
+
+
+class LSTMBlockCell(LayerRNNCell):
+    """An LSTM whose step is one op."""
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        cell_clip: float | None = None,
+        use_peephole: bool = False,
+        dtype: Any = None,
+        reuse: Any = None,
+        name: str = "lstm_cell",
+    ) -> None:
+        super().__init__(_reuse=reuse, dtype=dtype, name=name)
+        self._num_units, self._use_peephole = num_units, use_peephole
+        self._attrs = {
+            "forget_bias": forget_bias,
+            "cell_clip": -1 if cell_clip is None else cell_clip,
+            "use_peephole": use_peephole,
+        }
+        self.input_spec = InputSpec(ndim=2)
+
+    @property
+    def state_size(self) -> Any:
+        return LSTMStateTuple(self._num_units, self._num_units)
+
+    @property
+    def output_size(self) -> Any:
+        return self._num_units
+
+    def build(self, input_shape: Any) -> None:
+        self._weights = _Weights(self, _known_depth(input_shape, 1), self._num_units, self._use_peephole)
+        self.built = True
+
+    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if len(state) != 2:
+            raise ValueError("Expecting state to be a tuple with length 2.")
+        weights = self._weights
+        found = gen("LSTMBlockCell")(
+            inputs, state[0], state[1], weights.kernel, *weights.peepholes(inputs.dtype), weights.bias, **self._attrs
+        )
+        return found.h, LSTMStateTuple(found.cs, found.h)
+
+
+class GRUBlockCellV2(LayerRNNCell):
+    """A gated recurrent unit whose step is one op, with the variables of `GRUCell`."""
+
+    def __init__(
+        self, num_units: int | None = None, cell_size: int | None = None, reuse: Any = None, dtype: Any = None, **kwargs: Any
+    ) -> None:
+        super().__init__(_reuse=reuse, dtype=dtype, name=kwargs.get("name", "gru_cell"))
+        if (num_units is None) == (cell_size is None):
+            raise ValueError("Exactly one of num_units or cell_size must be provided.")
+        self._cell_size: Any = num_units if cell_size is None else cell_size
+        self.input_spec = InputSpec(ndim=2)
+
+    @property
+    def state_size(self) -> Any:
+        return self._cell_size
+
+    @property
+    def output_size(self) -> Any:
+        return self._cell_size
+
+    def build(self, input_shape: Any) -> None:
+        units = self._cell_size
+        rows = _known_depth(input_shape, 1) + units
+
+        def add(name: str, columns: int, bias: float) -> tuple[Any, Any]:
+            kernel = self.add_weight(name + "/kernel", [rows, columns])
+            return kernel, self.add_weight(name + "/bias", [columns], initializer=tf.constant_initializer(bias))
+
+        self._gates = add("gates", 2 * units, 1.0)
+        self._candidate = add("candidate", units, 0.0)
+        self.built = True
+
+    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+        (gates, gates_bias), (candidate, candidate_bias) = self._gates, self._candidate
+        found = gen("GRUBlockCell")(inputs, state, gates, candidate, gates_bias, candidate_bias)
+        return found.h, found.h
+
+
+class LSTMBlockFusedCell(Layer):
+    """An LSTM that takes a whole sequence, [time, batch, depth], in one op."""
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        cell_clip: float | None = None,
+        use_peephole: bool = False,
+        reuse: Any = None,
+        dtype: Any = None,
+        name: str = "lstm_fused_cell",
+    ) -> None:
+        super().__init__(_reuse=reuse, name=name, dtype=dtype)
+        self.num_units, self._use_peephole = num_units, use_peephole
+        self._attrs = {
+            "forget_bias": forget_bias,
+            "cell_clip": -1 if cell_clip is None else cell_clip,
+            "use_peephole": use_peephole,
+        }
+        self.input_spec = InputSpec(ndim=3)
+
+    def build(self, input_shape: Any) -> None:
+        self._weights = _Weights(self, _known_depth(input_shape, 2), self.num_units, self._use_peephole)
+        self.built = True
+
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._run(inputs, *args, **kwargs)
+
+    def _run(self, inputs: Any, initial_state: Any = None, dtype: Any = None, sequence_length: Any = None) -> Any:
+        steps, batch = (
+            tf.shape(inputs)[axis] if inputs.shape.as_list()[axis] is None else inputs.shape.as_list()[axis] for axis in (0, 1)
+        )
+        if initial_state is None:
+            if dtype is None:
+                raise ValueError("Either initial_state or dtype needs to be specified")
+            zeros = tf.zeros(tf.stack([batch, self.num_units]), dtype=dtype)
+            initial_state = zeros, zeros
+        c, h = initial_state
+        longest = steps if sequence_length is None else tf.reduce_max(sequence_length)
+        weights = self._weights
+        found = gen("BlockLSTM")(
+            *(tf.cast(longest, tf.int64), inputs, c, h, weights.kernel, *weights.peepholes(inputs.dtype), weights.bias),
+            **self._attrs,
+        )
+        cells, outputs = found.cs, found.h
+        if sequence_length is None:
+            return outputs, LSTMStateTuple(cells[-1], outputs[-1])
+        mask = tf.sequence_mask(sequence_length, maxlen=steps, dtype=inputs.dtype)
+        outputs *= tf.expand_dims(tf.transpose(mask), -1)
+        # the last step of each sequence, the state before the first one where it has none
+        places = tf.stack([tf.cast(sequence_length, tf.int32), tf.range(batch)], axis=1)
+        last = [tf.gather_nd(tf.concat([[start], made], 0), places) for start, made in ((c, cells), (h, outputs))]
+        return outputs, LSTMStateTuple(*last)

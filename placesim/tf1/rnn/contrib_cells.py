@@ -1,0 +1,282 @@
+"""`tf.contrib.rnn`: cells that TensorFlow 2 has no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.rnn.cells import RNNCell
+from placesim.tf1.rnn.lstm import LSTMStateTuple, clipped
+
+tf: Any = namespace("")
+
+
+def linear(inputs: Any, size: int, has_bias: bool, bias_start: float | None = None, kernel: Any = None) -> Any:
+    """The inputs side by side times a variable `kernel`, and a variable `bias`, both in the current scope."""
+    parts = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+    widths = [part.shape.as_list()[1] for part in parts]
+    if None in widths:
+        raise ValueError(f"linear expects shape[1] to be provided for shape {parts[widths.index(None)].shape}")
+    weights = tf.get_variable("kernel", [sum(widths), size], parts[0].dtype, initializer=kernel)
+    product = tf.matmul(parts[0] if len(parts) == 1 else tf.concat(parts, 1), weights)
+    if not has_bias:
+        return product
+    start = tf.constant_initializer(bias_start or 0.0, dtype=parts[0].dtype)
+    return tf.nn.bias_add(product, tf.get_variable("bias", [size], parts[0].dtype, initializer=start))
+
+
+class _LSTM(RNNCell):
+    """Sizes of a cell whose state is an LSTM's."""
+
+    def __init__(self, num_units: int, reuse: Any = None, name: str | None = None, dtype: Any = None) -> None:
+        super().__init__(_reuse=reuse, name=name, dtype=dtype)
+        self._num_units = num_units
+
+    @property
+    def state_size(self) -> Any:
+        return LSTMStateTuple(self._num_units, self._num_units)
+
+    @property
+    def output_size(self) -> Any:
+        return self._num_units
+
+
+class LayerNormBasicLSTMCell(_LSTM):
+    """An LSTM whose gates and cell are normalised over the units, and whose candidates are dropped by chance."""
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        input_size: Any = None,
+        activation: Any = None,
+        layer_norm: bool = True,
+        norm_gain: float = 1.0,
+        norm_shift: float = 0.0,
+        dropout_keep_prob: Any = 1.0,
+        dropout_prob_seed: int | None = None,
+        reuse: Any = None,
+    ) -> None:
+        super().__init__(num_units, reuse)
+        if input_size is not None:
+            tf.logging.warn("%s: The input_size parameter is deprecated.", self)
+        self._activation = tf.tanh if activation is None else activation
+        self._forget_bias = forget_bias
+        self._layer_norm, self._norm_gain, self._norm_shift = layer_norm, norm_gain, norm_shift
+        self._keep_prob, self._seed = dropout_keep_prob, dropout_prob_seed
+
+    def _normalized(self, x: Any, scope: str) -> Any:
+        if not self._layer_norm:
+            return x
+        with tf.variable_scope(scope):
+            sizes = x.shape[-1:]
+            gain = tf.constant_initializer(self._norm_gain)
+            shift = tf.constant_initializer(self._norm_shift)
+            gamma = tf.get_variable("gamma", sizes, x.dtype, initializer=gain)
+            beta = tf.get_variable("beta", sizes, x.dtype, initializer=shift)
+            mean, variance = tf.nn.moments(x, [1], keep_dims=True)
+            return tf.nn.batch_normalization(x, mean, variance, beta, gamma, 1e-12)
+
+    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+        c, h = state
+        gates = linear([inputs, h], 4 * self._num_units, not self._layer_norm)
+        parts = tf.split(value=gates, num_or_size_splits=4, axis=1)
+        scopes = ("input", "transform", "forget", "output")
+        i, j, f, o = (self._normalized(part, scope) for part, scope in zip(parts, scopes, strict=True))
+        candidate = self._activation(j)
+        if not isinstance(self._keep_prob, float) or self._keep_prob < 1:
+            candidate = tf.nn.dropout(candidate, self._keep_prob, seed=self._seed)
+        c = c * tf.sigmoid(f + self._forget_bias) + tf.sigmoid(i) * candidate
+        c = self._normalized(c, "state")
+        h = self._activation(c) * tf.sigmoid(o)
+        return h, LSTMStateTuple(c, h)
+
+
+class CoupledInputForgetGateLSTMCell(_LSTM):
+    """An LSTM that takes in as much as it forgets."""
+
+    def __init__(
+        self,
+        num_units: int,
+        use_peepholes: bool = False,
+        initializer: Any = None,
+        num_proj: int | None = None,
+        proj_clip: float | None = None,
+        num_unit_shards: int = 1,
+        num_proj_shards: int = 1,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Any = None,
+        reuse: Any = None,
+        **_: Any,
+    ) -> None:
+        super().__init__(num_units, reuse)
+        self._use_peepholes, self._initializer = use_peepholes, initializer
+        self._num_proj, self._proj_clip = num_proj, proj_clip
+        self._forget_bias, self._state_is_tuple = forget_bias, state_is_tuple
+        self._activation = tf.tanh if activation is None else activation
+
+    @property
+    def output_size(self) -> Any:
+        return self._num_proj or self._num_units
+
+    @property
+    def state_size(self) -> Any:
+        sizes = LSTMStateTuple(self._num_units, self.output_size)
+        return sizes if self._state_is_tuple else sum(sizes)
+
+    def _peephole(self, gate: str, c: Any) -> Any:
+        return tf.get_variable(f"W_{gate}_diag", [self._num_units], c.dtype, initializer=self._initializer) * c
+
+    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+        units = self._num_units
+        c, h = state if self._state_is_tuple else tf.split(state, [units, self.output_size], 1)
+        gates = linear([inputs, h], 3 * units, True, kernel=self._initializer)
+        j, f, o = tf.split(value=gates, num_or_size_splits=3, axis=1)
+        kept = f + self._forget_bias
+        kept = tf.sigmoid(kept + self._peephole("F", c) if self._use_peepholes else kept)
+        c = kept * c + (1 - kept) * self._activation(j)
+        h = tf.sigmoid(o + self._peephole("O", c) if self._use_peepholes else o) * self._activation(c)
+        if self._num_proj is not None:
+            with tf.variable_scope("projection"):
+                h = clipped(linear(h, self._num_proj, False, kernel=self._initializer), self._proj_clip)
+        return h, LSTMStateTuple(c, h) if self._state_is_tuple else tf.concat([c, h], 1)
+
+
+class UGRNNCell(RNNCell):
+    """An update gate recurrent cell: new = gate * old + (1 - gate) * candidate."""
+
+    def __init__(
+        self, num_units: int, initializer: Any = None, forget_bias: float = 1.0, activation: Any = None, reuse: Any = None
+    ) -> None:
+        super().__init__(_reuse=reuse)
+        self._num_units, self._initializer, self._forget_bias = num_units, initializer, forget_bias
+        self._activation = tf.tanh if activation is None else activation
+
+    @property
+    def state_size(self) -> Any:
+        return self._num_units
+
+    @property
+    def output_size(self) -> Any:
+        return self._num_units
+
+    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+        gate, candidate = tf.split(linear([inputs, state], 2 * self._num_units, True, kernel=self._initializer), 2, axis=1)
+        kept = tf.sigmoid(gate + self._forget_bias)
+        new = kept * state + (1 - kept) * self._activation(candidate)
+        return new, new
+
+
+class NASCell(_LSTM):
+    """The cell that an architecture search found."""
+
+    def __init__(
+        self, num_units: int, num_proj: int | None = None, use_bias: bool = False, reuse: Any = None, **_: Any
+    ) -> None:
+        super().__init__(num_units, reuse)
+        self._num_proj, self._use_bias = num_proj, use_bias
+
+    @property
+    def output_size(self) -> Any:
+        return self._num_proj or self._num_units
+
+    @property
+    def state_size(self) -> Any:
+        return LSTMStateTuple(self._num_units, self.output_size)
+
+    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+        c, h = state
+        units = self._num_units
+        of_state = tf.matmul(h, tf.get_variable("recurrent_kernel", [self.output_size, 8 * units], h.dtype))
+        if self._use_bias:
+            of_state = tf.nn.bias_add(of_state, tf.get_variable("bias", [8 * units], h.dtype, tf.zeros_initializer()))
+        of_inputs = tf.matmul(inputs, tf.get_variable("kernel", [inputs.shape.as_list()[1], 8 * units], inputs.dtype))
+        m, n = tf.split(of_state, 8, axis=1), tf.split(of_inputs, 8, axis=1)
+        first = [
+            tf.sigmoid(n[0] + m[0]),
+            tf.nn.relu(n[1] + m[1]),
+            tf.sigmoid(n[2] + m[2]),
+            tf.nn.relu(n[3] * m[3]),
+            tf.tanh(n[4] + m[4]),
+            tf.sigmoid(n[5] + m[5]),
+            tf.tanh(n[6] + m[6]),
+            tf.sigmoid(n[7] + m[7]),
+        ]
+        second = [
+            tf.tanh(first[0] * first[1]),
+            tf.tanh(first[2] + first[3]),
+            tf.tanh(first[4] * first[5]),
+            tf.sigmoid(first[6] + first[7]),
+        ]
+        second[0] = tf.tanh(second[0] + c)
+        c = second[0] * second[1]
+        h = tf.tanh(c * tf.tanh(second[2] + second[3]))
+        if self._num_proj is not None:
+            h = tf.matmul(h, tf.get_variable("projection_weights", [units, self._num_proj], h.dtype))
+        return h, LSTMStateTuple(c, h)
+
+
+class ConvLSTMCell(RNNCell):
+    """An LSTM whose products are convolutions over one, two or three dimensions."""
+
+    def __init__(
+        self,
+        conv_ndims: int,
+        input_shape: Sequence[int],
+        output_channels: int,
+        kernel_shape: Sequence[int],
+        use_bias: bool = True,
+        skip_connection: bool = False,
+        forget_bias: float = 1.0,
+        initializers: Any = None,
+        name: str = "conv_lstm_cell",
+    ) -> None:
+        super().__init__(name=name)
+        if conv_ndims != len(input_shape) - 1:
+            raise ValueError(f"Invalid input_shape {input_shape} for conv_ndims={conv_ndims}.")
+        self._ndims, self._space = conv_ndims, list(input_shape[:-1])
+        self._channels, self._kernel_shape, self._use_bias = output_channels, list(kernel_shape), use_bias
+        self._skips, self._forget_bias = skip_connection, forget_bias
+        self._all_channels = output_channels + (input_shape[-1] if skip_connection else 0)
+
+    @property
+    def output_size(self) -> Any:
+        return tf.TensorShape([*self._space, self._all_channels])
+
+    @property
+    def state_size(self) -> Any:
+        size = tf.TensorShape([*self._space, self._channels])
+        return LSTMStateTuple(size, size)
+
+    def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+        c, h = state
+        gates = self._convolved(tf.concat([inputs, h], axis=self._ndims + 1), 4 * self._channels)
+        i, j, f, o = tf.split(value=gates, num_or_size_splits=4, axis=self._ndims + 1)
+        c = tf.sigmoid(f + self._forget_bias) * c + tf.sigmoid(i) * tf.tanh(j)
+        output = tf.tanh(c) * tf.sigmoid(o)
+        if self._skips:
+            output = tf.concat([output, inputs], axis=-1)
+        return output, LSTMStateTuple(c, output)
+
+    def _convolved(self, x: Any, channels: int) -> Any:
+        convolve: Callable[..., Any] = (tf.nn.conv1d, tf.nn.conv2d, tf.nn.conv3d)[self._ndims - 1]
+        kernel = tf.get_variable("kernel", [*self._kernel_shape, x.shape.as_list()[-1], channels], x.dtype)
+        strides: Any = 1 if self._ndims == 1 else [1] * (self._ndims + 2)
+        found = convolve(x, kernel, strides, padding="SAME")
+        if not self._use_bias:
+            return found
+        return found + tf.get_variable("biases", [channels], x.dtype, initializer=tf.constant_initializer(0.0))
+
+
+def _conv_lstm(ndims: int) -> type[ConvLSTMCell]:
+    class Cell(ConvLSTMCell):
+        def __init__(self, name: str = f"conv_{ndims}d_lstm_cell", **kwargs: Any) -> None:
+            super().__init__(conv_ndims=ndims, name=name, **kwargs)
+
+    Cell.__name__ = Cell.__qualname__ = f"Conv{ndims}DLSTMCell"
+    return Cell
+
+
+Conv1DLSTMCell, Conv2DLSTMCell, Conv3DLSTMCell = (_conv_lstm(ndims) for ndims in (1, 2, 3))

@@ -1,0 +1,121 @@
+"""Signatures of SavedModels: which tensors a model takes and gives, as messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1.saving import saved_model_constants as names
+from placesim.tf1.sparse_values import SparseTensor
+
+
+def build_tensor_info(tensor: Any) -> Any:
+    """The TensorInfo of a tensor, or of a sparse one."""
+    found = message_class("TensorInfo")(dtype=tensor.dtype.base_dtype.as_datatype_enum)
+    found.tensor_shape.CopyFrom(tensor.get_shape().as_proto())
+    if isinstance(tensor, SparseTensor):
+        found.coo_sparse.values_tensor_name = tensor.values.name
+        found.coo_sparse.indices_tensor_name = tensor.indices.name
+        found.coo_sparse.dense_shape_tensor_name = tensor.dense_shape.name
+    else:
+        found.name = tensor.name
+    return found
+
+
+def get_tensor_from_tensor_info(tensor_info: Any, graph: Any = None, import_scope: str | None = None) -> Any:
+    """The tensor that a TensorInfo names.  Raises KeyError where the graph has none, ValueError for an empty info."""
+    graph = graph or tf.get_default_graph()
+
+    def find(name: str) -> Any:
+        return graph.get_tensor_by_name(f"{import_scope}/{name}" if import_scope else name)
+
+    kind = tensor_info.WhichOneof("encoding")
+    if kind == "name":
+        return find(tensor_info.name)
+    if kind == "coo_sparse":
+        of = tensor_info.coo_sparse
+        return SparseTensor(find(of.indices_tensor_name), find(of.values_tensor_name), find(of.dense_shape_tensor_name))
+    raise ValueError(
+        f"Invalid TensorInfo.encoding: {kind}. Expected `coo_sparse`, `composite_tensor`, or `name` for a dense tensor."
+    )
+
+
+def build_signature_def(inputs: Any = None, outputs: Any = None, method_name: str | None = None, defaults: Any = None) -> Any:
+    """A SignatureDef of TensorInfos by their keys."""
+    found = message_class("SignatureDef")()
+    for given, field in ((inputs, found.inputs), (outputs, found.outputs)):
+        for key, info in (given or {}).items():
+            field[key].CopyFrom(info)
+    if method_name is not None:
+        found.method_name = method_name
+    return found
+
+
+def predict_signature_def(inputs: Any, outputs: Any) -> Any:
+    """The signature of a prediction.  Raises ValueError where either is empty."""
+    for word, given in (("inputs", inputs), ("outputs", outputs)):
+        if not given:
+            raise ValueError(f"Prediction `{word}` cannot be None or empty.")
+    taken, told = ({key: build_tensor_info(tensor) for key, tensor in given.items()} for given in (inputs, outputs))
+    return build_signature_def(taken, told, names.PREDICT_METHOD_NAME)
+
+
+def _examples(word: str, examples: Any) -> Any:
+    """The info of examples, which are texts.  Raises ValueError."""
+    if examples is None:
+        raise ValueError(f"{word} `examples` cannot be None.")
+    if not isinstance(examples, tf.Tensor):
+        raise ValueError(
+            f"Expected `{word.lower()}` `examples` to be of type Tensor. Found `examples` of type {type(examples)}."
+        )
+    return _typed(f"{word} input", examples, tf.string)
+
+
+def _typed(word: str, tensor: Any, wanted: Any) -> Any:
+    info = build_tensor_info(tensor)
+    if info.dtype != wanted.as_datatype_enum:
+        kind = "string" if wanted == tf.string else "float"
+        raise ValueError(f"{word} tensors must be of type {kind}. Found tensors with type {info.dtype}.")
+    return info
+
+
+def regression_signature_def(examples: Any, predictions: Any) -> Any:
+    """The signature of a regression: texts to numbers.  Raises ValueError for other types."""
+    if examples is not None and predictions is None:
+        raise ValueError("Regression `predictions` cannot be None.")
+    inputs = {names.REGRESS_INPUTS: _examples("Regression", examples)}
+    outputs = {names.REGRESS_OUTPUTS: _typed("Regression output", predictions, tf.float32)}
+    return build_signature_def(inputs, outputs, names.REGRESS_METHOD_NAME)
+
+
+def classification_signature_def(examples: Any, classes: Any, scores: Any) -> Any:
+    """The signature of a classification: texts to classes, scores or both.  Raises ValueError for other types."""
+    if examples is not None and classes is None and scores is None:
+        raise ValueError("Classification `classes` and `scores` cannot both be None.")
+    inputs = {names.CLASSIFY_INPUTS: _examples("Classification", examples)}
+    outputs = {}
+    if classes is not None:
+        outputs[names.CLASSIFY_OUTPUT_CLASSES] = _typed("Classification classes", classes, tf.string)
+    if scores is not None:
+        outputs[names.CLASSIFY_OUTPUT_SCORES] = _typed("Classification scores", scores, tf.float32)
+    return build_signature_def(inputs, outputs, names.CLASSIFY_METHOD_NAME)
+
+
+def is_valid_signature(signature_def: Any) -> bool:
+    """Whether TensorFlow Serving could serve it."""
+    if signature_def is None:
+        return False
+    method, inputs, outputs = signature_def.method_name, signature_def.inputs, signature_def.outputs
+    if method == names.PREDICT_METHOD_NAME:
+        return len(inputs) >= 1 and len(outputs) >= 1
+    if method == names.REGRESS_METHOD_NAME:
+        return set(inputs) == {names.REGRESS_INPUTS} and set(outputs) == {names.REGRESS_OUTPUTS} and _is_text(inputs)
+    if method == names.CLASSIFY_METHOD_NAME:
+        allowed = {names.CLASSIFY_OUTPUT_CLASSES, names.CLASSIFY_OUTPUT_SCORES}
+        return set(inputs) == {names.CLASSIFY_INPUTS} and bool(outputs) and set(outputs) <= allowed and _is_text(inputs)
+    return False
+
+
+def _is_text(inputs: Any) -> bool:
+    return all(info.dtype == tf.string.as_datatype_enum for info in inputs.values())

@@ -1,0 +1,123 @@
+"""`tf.keras` in graphs: nodes, names and collections as TensorFlow 2.21 with tf_keras 2.21 recorded them for the same calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import placesim.tf1 as tf
+from placesim.tf1.graph import Graph
+
+keras = tf.keras
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Any:
+    with Graph().as_default() as made:
+        yield made
+
+
+def _names(prefix: str = "") -> list[str]:
+    found = [op.name for op in tf.get_default_graph().get_operations()]
+    return [name for name in found if name.startswith(prefix) and "/Initializer/" not in name]
+
+
+def test_a_layer_has_variables_of_handles_and_a_scope_for_each_call() -> None:
+    h = tf.placeholder(tf.float32, [5, 7], name="h")
+    layer = keras.layers.Dense(4, activation="relu")
+    assert [layer(h).name, layer(h).name, keras.layers.Dense(2, use_bias=False)(h).name] == [
+        *("dense/Relu:0", "dense_1/Relu:0"),
+        "dense_1_1/MatMul:0",
+    ]
+    assert _names("dense/") == [
+        *("dense/kernel", "dense/kernel/IsInitialized/VarIsInitializedOp", "dense/kernel/Assign"),
+        *("dense/kernel/Read/ReadVariableOp", "dense/bias", "dense/bias/IsInitialized/VarIsInitializedOp"),
+        *("dense/bias/Assign", "dense/bias/Read/ReadVariableOp", "dense/MatMul/ReadVariableOp", "dense/MatMul"),
+        *("dense/BiasAdd/ReadVariableOp", "dense/BiasAdd", "dense/Relu"),
+    ]
+    assert [one.name for one in layer.trainable_weights] == ["dense/kernel:0", "dense/bias:0"]
+
+
+def test_variables_follow_name_scopes_and_no_variable_scopes() -> None:
+    with tf.name_scope("a"), tf.variable_scope("v"):
+        keras.layers.Dense(4, name="d")(tf.zeros([2, 3]))
+    assert [one.name for one in tf.trainable_variables()] == ["a/v/d/kernel:0", "a/v/d/bias:0"]
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "shape"),
+    [
+        (lambda: keras.layers.Conv2D(4, 3, padding="same", activation="relu"), "conv2d/Relu", [2, 8, 8, 4]),
+        (lambda: keras.layers.MaxPool2D(), "max_pooling2d/MaxPool", [2, 4, 4, 3]),
+        (lambda: keras.layers.GlobalAveragePooling2D(), "global_average_pooling2d/Mean", [2, 3]),
+        (lambda: keras.layers.Flatten(), "flatten/Reshape", [2, 192]),
+        (lambda: keras.layers.Reshape([4, -1]), "reshape/Reshape", [2, 4, 48]),
+        (lambda: keras.layers.LeakyReLU(), "leaky_re_lu/LeakyRelu", [2, 8, 8, 3]),
+        (lambda: keras.layers.ZeroPadding2D(), "zero_padding2d/Pad", [2, 10, 10, 3]),
+        (lambda: keras.layers.UpSampling2D(), "up_sampling2d/resize/ResizeNearestNeighbor", [2, 16, 16, 3]),
+        (lambda: keras.layers.Activation("softmax"), "activation/Softmax", [2, 8, 8, 3]),
+        (lambda: keras.layers.Lambda(lambda t: t * 2), "lambda/mul", [2, 8, 8, 3]),
+        (lambda: keras.layers.Dropout(0.5), "dropout/cond/Merge", [2, 8, 8, 3]),
+        (lambda: keras.layers.BatchNormalization(), "batch_normalization/cond/Merge", [2, 8, 8, 3]),
+    ],
+)
+def test_outputs_of_layers(make: Any, name: str, shape: list[int]) -> None:
+    output = make()(tf.placeholder(tf.float32, [2, 8, 8, 3], name="x"))
+    assert (output.op.name, output.shape.as_list()) == (name, shape)
+
+
+def test_the_learning_phase_is_a_placeholder_of_the_graph_until_it_is_set() -> None:
+    phase = keras.backend.learning_phase()
+    assert (phase.op.name, phase.op.type) == ("keras_learning_phase", "PlaceholderWithDefault")
+    assert keras.backend.learning_phase() is phase
+    keras.backend.set_learning_phase(1)
+    assert keras.layers.Dropout(0.2)(tf.zeros([2, 3])).op.name == "dropout/dropout/SelectV2"
+
+
+def test_regularizers_are_built_when_losses_are_asked_for() -> None:
+    layer = keras.layers.Dense(3, kernel_regularizer=keras.regularizers.l2(0.01))
+    layer(tf.zeros([5, 7]))
+    assert not _names("dense/kernel/Regularizer")
+    assert [loss.name for loss in layer.losses + layer.losses] == [
+        *("dense/kernel/Regularizer/mul:0", "dense/kernel/Regularizer_1/mul:0"),
+    ]
+    with tf.Session() as session:
+        x = tf.constant([1.0, -2.0])
+        kinds = [keras.regularizers.l1(0.5), keras.regularizers.l2(0.5), keras.regularizers.l1_l2(0.5, 0.5)]
+        assert session.run([kind(x) for kind in kinds]) == [1.5, 2.5, 4.0]
+
+
+def test_layers_in_a_row_stand_in_the_models_scope() -> None:
+    model = keras.Sequential([keras.layers.Dense(4), keras.layers.Dropout(0.5), keras.layers.Dense(2)])
+    output = model(tf.zeros([5, 7]), training=False)
+    assert output.op.name == "sequential/dense_1/BiasAdd"
+    assert [one.name for one in model.trainable_weights][::2] == ["sequential/dense/kernel:0", "sequential/dense_1/kernel:0"]
+    with pytest.raises(NotImplementedError, match="first layer has an input_shape"):
+        keras.Sequential([keras.layers.Dense(4, input_shape=[3])])
+
+
+def test_a_users_own_layer() -> None:
+    class Scaled(keras.layers.Layer):  # type: ignore[misc,name-defined]
+        def build(self, shape: Any) -> None:
+            self.scale = self.add_weight("scale", shape=[int(shape[-1])], initializer="ones")
+
+        def call(self, inputs: Any) -> Any:
+            return inputs * self.scale
+
+    output = Scaled()(tf.constant([[1.0, 2.0]]))
+    assert output.op.name == "scaled/mul"
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(output).tolist() == [[1.0, 2.0]]
+
+
+def test_what_is_not_there_says_so() -> None:
+    with pytest.raises(NotImplementedError, match=r"tf\.keras\.Model is not there"):
+        keras.Model()
+    with pytest.raises(NotImplementedError, match=r"tf\.keras\.layers\.LSTM is not there"):
+        keras.layers.LSTM(3)
+
+
+def test_categories_as_rows_with_a_one() -> None:
+    assert keras.utils.to_categorical([[1], [2]], 4).tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
