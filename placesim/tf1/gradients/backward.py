@@ -57,9 +57,9 @@ def gradients(
     ys, xs = _as_list(ys), _as_list(xs)
     stop = [] if stop_gradients is None else _as_list(stop_gradients)
     seeds = [None] * len(ys) if grad_ys is None else _as_list(grad_ys)
-    if len(seeds) != len(ys):
-        raise ValueError(f"Length mismatch. Passed {len(seeds)} grad_ys for {len(ys)} ys")
     with name_scope(name, "gradients", [*ys, *xs, *stop, *seeds]):
+        if len(seeds) != len(ys):
+            raise ValueError(f"Length mismatch. Passed {len(seeds)} grad_ys for {len(ys)} ys")
         tensors = _convert_all(ys, "y")
         sources = _convert_all([_differentiated(x) for x in xs], "x", as_ref=True)
         stops = _convert_all([_differentiated(x) for x in stop], "stop_gradient", as_ref=True)
