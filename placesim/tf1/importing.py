@@ -10,7 +10,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
-ROOTS = ("tensorflow", "tensorflow_core")
+ROOTS = ("tensorflow", "tensorflow_core", "absl")
+"""What is answered here; TensorFlow's flags, `app.run` and logging are those of `absl`, so both must be the same."""
 
 
 class Finder(MetaPathFinder, Loader):
@@ -34,7 +35,11 @@ def module_for(name: str) -> ModuleType:
     from placesim.tf1.import_sources import SOURCES
     from placesim.tf1.namespaces import Namespace, is_package
 
-    path = name.partition(".")[2]
+    root, _, path = name.partition(".")
+    if root == "absl":
+        if path in ("", "app", "flags", "logging"):
+            return Namespace(path)
+        raise ModuleNotFoundError(f"No module named '{name}'", name=name)
     for version in ("compat.v1", "compat.v2", "_api.v1", "_api.v2.compat.v1"):
         if path == version:
             path = ""
@@ -84,7 +89,7 @@ class _Internal(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        from placesim.tf1.import_sources import SOURCES, sources_of
+        from placesim.tf1.import_sources import SOURCES, names_of, sources_of
 
         below = f"{self._path}.{name}"
         if any(f"{path}.".startswith(below + ".") for path in SOURCES):
@@ -92,9 +97,8 @@ class _Internal(ModuleType):
         elif self._path.rpartition(".")[2].startswith("gen_"):
             found = _generated(name)
         else:
-            found = next(
-                (one for one in (_found_in(source, name) for source in sources_of(self._path)) if one is not None), None
-            )
+            tried = (_found_in(source, one) for one in names_of(name) for source in sources_of(self._path))
+            found = next((one for one in tried if one is not None), None)
             if found is None and self._path.startswith("python."):
                 found = _generated(name)
         if found is None:

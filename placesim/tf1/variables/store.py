@@ -42,6 +42,8 @@ class VariableStore:
         for setting in ("regularizer", "caching_device", "partitioner", "custom_getter", "reuse", "use_resource"):
             if arguments[setting] is None:
                 arguments[setting] = getattr(scope, setting)
+        if name is not None and not isinstance(name, str | bytes):
+            raise TypeError(f"expected string or bytes-like object, got '{type(name).__name__}'")
         full = scope.name if name is None else scope.name + "/" + name if scope.name else name
         with tf.name_scope(None):
             self._check_initial_value(arguments)
@@ -130,6 +132,8 @@ class VariableStore:
             _refuse_missing(name)
         value = _initial_value(name, shape, dtype, initializer, part, rest["validate_shape"])
         forwarded = {key: rest[key] for key in (*_FORWARDED, "caching_device", "use_resource")}
+        if forwarded["use_resource"] is None and tf.get_default_graph().building_function:
+            forwarded["use_resource"] = True
         with tf.init_scope():
             made = create_variable(value, name=name, dtype=_value_dtype(initializer, dtype), **forwarded)
         self.variables[name] = made
