@@ -299,19 +299,8 @@ class _Walk:
         for index, grad in enumerate(out_grads):
             if (grad is None or grad == []) and (function is None or is_trainable(op.outputs[index])):
                 out_grads[index] = self._zeros(op, index)
-<<<<<<< HEAD
-        with name_scope(op.name + "_grad"):
-            in_grads = _symbolic(op, out_grads) if function is None else function(op, *out_grads)
-=======
         with name_scope(op.name + "_grad"), gradient_of(op):
-            if function is not None:
-                in_grads = function(op, *out_grads)
-            else:
-                raise NotImplementedError(
-                    f"placesim.tf1 has no gradients of calls of functions ({op.name}, op type {op.type}); calling the Python "
-                    "function itself has; placesim convert reads a GraphDef that TensorFlow made of them."
-                )
->>>>>>> main
+            in_grads = _symbolic(op, out_grads) if function is None else function(op, *out_grads)
             in_grads = _as_list(in_grads)
             if op.type not in ("While", "StatelessWhile") and len(in_grads) != len(op.inputs):
                 raise ValueError(
