@@ -101,6 +101,16 @@ def is_trainable(tensor: Tensor) -> bool:
     return name in _TRAINABLE
 
 
+@contextmanager
+def gradient_of(op: Operation) -> Iterator[None]:
+    """What is made inside is noted as an op's gradient."""
+    core = op.graph.builder.graph
+    first = len(core)
+    yield
+    for node in core.nodes[first:]:
+        core.gradients_of.setdefault(node.name, op.name)
+
+
 def gradient_function(op: Operation) -> GradientFunction | None:
     """The function for an op: its own, that of its attr `_gradient_op_type`, or its type's.  LookupError for none."""
     if not op.inputs:
@@ -287,7 +297,7 @@ class _Walk:
         for index, grad in enumerate(out_grads):
             if (grad is None or grad == []) and (function is None or is_trainable(op.outputs[index])):
                 out_grads[index] = self._zeros(op, index)
-        with name_scope(op.name + "_grad"):
+        with name_scope(op.name + "_grad"), gradient_of(op):
             if function is not None:
                 in_grads = function(op, *out_grads)
             else:

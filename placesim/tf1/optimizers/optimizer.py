@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1 import nest
 from placesim.tf1.generated import gen
 from placesim.tf1.optimizers.slots import create_slot, create_slot_with_initializer, create_zeros_slot
 from placesim.tf1.tensor import Tensor
@@ -279,11 +280,9 @@ def _as_gradient(gradient: Any) -> Any:
 
 
 def _flattened(variables: Any) -> list[Any]:
-    if isinstance(variables, (list, tuple, PartitionedVariable)):
-        return [item for entry in variables for item in _flattened(entry)]
-    if isinstance(variables, dict):
-        return [item for key in sorted(variables) for item in _flattened(variables[key])]
-    return [variables]
+    """The variables of a structure, and the parts of partitioned ones."""
+    leaves = nest.flatten(variables)
+    return [item for leaf in leaves for item in (leaf if isinstance(leaf, PartitionedVariable) else [leaf])]
 
 
 def _trainable() -> list[Any]:
