@@ -70,7 +70,9 @@ class BeamSearchDecoder(Decoder):
     ) -> None:
         check_cell("cell", cell)
         if coverage_penalty_weight:
-            raise NotImplementedError("tf.contrib.seq2seq.BeamSearchDecoder with coverage_penalty_weight. Without it it is there.")
+            raise NotImplementedError(
+                "tf.contrib.seq2seq.BeamSearchDecoder with coverage_penalty_weight. Without it it is there."
+            )
         self._cell, self._output_layer, self._beams = cell, output_layer, beam_width
         self._penalty = length_penalty_weight
         self._embed: Callable[[Any], Any] = (
@@ -127,9 +129,7 @@ class BeamSearchDecoder(Decoder):
         dtype = nest.flatten(self._initial_state)[0].dtype
         finished = tf.one_hot(tf.zeros([self._batch], tf.int32), self._beams, on_value=False, off_value=True, dtype=tf.bool)
         # all beams are equal at first: only one of them counts
-        chances = tf.one_hot(
-            tf.zeros([self._batch], tf.int32), self._beams, on_value=0.0, off_value=float("-inf"), dtype=dtype
-        )
+        chances = tf.one_hot(tf.zeros([self._batch], tf.int32), self._beams, on_value=0.0, off_value=float("-inf"), dtype=dtype)
         lengths = tf.zeros(tf.stack([self._batch, self._beams]), dtype=tf.int64)
         lengths.set_shape([None, self._beams])
         state = BeamSearchDecoderState(self._initial_state, chances, finished, lengths)
