@@ -17,7 +17,7 @@ from placesim.options import Options
 
 if TYPE_CHECKING:
     from placesim.formats.recognition import FileKind
-    from placesim.formats.tensorflow.meta_graph import MetaGraph
+    from placesim.formats.tensorflow.meta_graph import MetaGraph, ModelSignature
     from placesim.formats.tensorflow.reader import TensorFlowFile
     from placesim.graph.steps import GraphFile, Step
 
@@ -32,7 +32,7 @@ class Loaded:
 
     `inputs` and `outputs` map the arguments of a model's signature to tensors; `annotations` the devices that the nodes of
     TensorFlow's own file ask for to their number (None for a file of ours); `needs_fetch` says why there is nothing to run
-    until something is asked for.  `text` is that of a file of ours, None of any other.
+    until something is asked for.  `text` is that of a file of ours, None of any other; `signatures` are all that a model has.
     """
 
     file: GraphFile | None
@@ -44,6 +44,7 @@ class Loaded:
     needs_fetch: str = ""
     folder: Path = Path()
     text: str | None = None
+    signatures: Mapping[str, ModelSignature] = field(default_factory=dict)
 
 
 def load(source: Source, name: str | None = None, options: Options | None = None) -> Loaded:
@@ -207,10 +208,12 @@ def _load_tensorflow(name: str, content: bytes | None, kind: FileKind | None, op
         raise UsageError(f"--signature has no meaning here: got {found.format.value}, expected a model with signatures")
     file = found.file
     needs_fetch = ""
+    signatures: Mapping[str, ModelSignature] = {}
     if meta_graph is not None:
+        signatures = meta_graph.signatures
         file = replace(file, steps=_steps_of(found, meta_graph, not file.initial_values))
         needs_fetch = "" if found.outputs else _known_signatures(meta_graph)
-    return Loaded(file, directory, None, found.inputs, found.outputs, found.annotations, needs_fetch)
+    return Loaded(file, directory, None, found.inputs, found.outputs, found.annotations, needs_fetch, signatures=signatures)
 
 
 def _steps_of(found: TensorFlowFile, meta_graph: MetaGraph, initialises: bool) -> tuple[Step, ...]:

@@ -178,6 +178,10 @@ def simulate(
             simulation.run()
     except PlacesimError as problem:
         error = problem
+        if "You must feed a value for placeholder" in problem.message and loaded.signatures:
+            from placesim.report.text.signatures import ways_to_feed
+
+            problem.help = (*problem.help, *ways_to_feed(loaded.signatures))
     report = simulation.report(error)
     simulation.close()
     if error is not None:

@@ -40,12 +40,12 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
       placesim devices --gpu 2 --log-creation
       placesim devices --gpu-models
     """
-    from placesim.cli.output import complain
+    from placesim.cli.output import complain, write_rows
     from placesim.simulation import devices
 
     if gpu_models:
         rows: list[dict[str, Any]] = [_model_row(name) for name in GPU_MODELS]
-        _print(rows, "gpu_models", _MODEL_COLUMNS, form)
+        write_rows(rows, "gpu_models", _MODEL_COLUMNS, form)
         return 0
     log: list[LogLine] = []
     source = sys.stdin.buffer if graph == "-" else graph
@@ -59,7 +59,7 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
     if log_creation and form == "text":
         _write_lines(told)
     else:
-        _print([device.attributes for device in found], "devices", _DEVICE_COLUMNS, form, _more(found, told, log_creation))
+        write_rows([device.attributes for device in found], "devices", _DEVICE_COLUMNS, form, _more(found, told, log_creation))
     return 0
 
 
@@ -89,20 +89,3 @@ def _model_row(name: str) -> dict[str, Any]:
         "memory_limit": gpu_memory_limit(model),
         "compute_capability": model.compute_capability,
     }
-
-
-def _print(
-    rows: Sequence[dict[str, Any]], key: str, columns: Sequence[str], form: str, more: dict[str, Any] | None = None
-) -> None:
-    from placesim.cli.output import is_terminal, write
-
-    if form == "json":
-        from placesim.report.document import json_line
-
-        write(json_line({key: rows} | (more or {})))
-    elif is_terminal(sys.stdout):
-        from placesim.report.terminal import table
-
-        write(table(columns, [tuple(map(str, row.values())) for row in rows], sys.stdout), is_styled=True)
-    else:
-        write("".join("\t".join(escape_line(str(cell)) for cell in row.values()) + "\n" for row in rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -115,6 +115,22 @@ def write_styled(text: str | Iterator[str]) -> None:
         write(styled(text, sys.stdout), is_styled=True)
     else:
         write(text)
+
+
+def write_rows(
+    rows: Sequence[Mapping[str, Any]], key: str, columns: Sequence[str], form: str, more: Mapping[str, Any] | None = None
+) -> None:
+    """Rows as one JSON object under a key, beside `more`; as a table on a terminal; else as lines with tabs between."""
+    if form == "json":
+        from placesim.report.document import json_line
+
+        write(json_line({key: list(rows)} | dict(more or {})))
+    elif is_terminal(sys.stdout):
+        from placesim.report.terminal import table
+
+        write(table(columns, [tuple(map(str, row.values())) for row in rows], sys.stdout), is_styled=True)
+    else:
+        write("".join("\t".join(escape_line(str(cell)) for cell in row.values()) + "\n" for row in rows))
 
 
 def write_creation(report: Report) -> None:

@@ -20,6 +20,7 @@ from placesim.cli.options import (
     size_options,
     source_options,
 )
+from placesim.errors import UsageError
 
 if TYPE_CHECKING:
     from placesim.inspection.picturing.picture import Picture
@@ -73,11 +74,18 @@ FORMS = (
 @click.option("--depth", type=click.IntRange(1), metavar="N", help="Open scopes down to the Nth level, whatever their number.")
 @memory_option("What each device holds at its peak; html and json tell it by themselves where that is quickly found.")
 @size_options("memory")
+@click.option("--signatures", is_flag=True, help="What the signatures of a model take and give, and no picture.")
 @form_option(FORMS, "The form of the picture.")
 @output_option
 @debug_option
 def show_command(
-    graph: str, depth: int | None, memory: bool | None, form: str | None, output: str | None, **values: Any
+    graph: str,
+    depth: int | None,
+    memory: bool | None,
+    signatures: bool,
+    form: str | None,
+    output: str | None,
+    **values: Any,
 ) -> int:
     """Show a placement: its name scopes by device, and what is copied between devices.
 
@@ -90,6 +98,7 @@ def show_command(
       placesim show graphs/towers.yaml --gpu 4
       placesim show graphs/cifar10-towers.yaml --gpu 2 --output towers.html
       placesim show model.yaml --memory --batch 64
+      placesim show saved_model/ --signatures
       placesim show model.pb --format dot --depth 2 | dot -Tsvg > model.svg
       placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
     """
@@ -98,6 +107,8 @@ def show_command(
     from placesim.deadlines import run_within
     from placesim.inspection.picturing.picture import picture_of
 
+    if signatures:
+        return _show_signatures(graph, form or "text", output, values)
     form = form or form_of_file(FORMS, output or "") or "text"
     check_page_target(form, output)
     wish = Wish.of(memory, values, by_itself=form in ("html", "json"))
@@ -111,6 +122,24 @@ def show_command(
     if picture.error:
         complain(picture.error + "\n")
     return 1 if picture.error else 0
+
+
+def _show_signatures(graph: str, form: str, output: str | None, values: dict[str, Any]) -> int:
+    """Raises UsageError for a graph without signatures, and for a form that a table has not."""
+    from placesim.cli.graph_arguments import load_graph
+    from placesim.cli.output import write_rows
+    from placesim.options import make_options
+    from placesim.report.text.signatures import COLUMNS, signature_rows
+
+    if form not in ("text", "json") or output is not None:
+        raise UsageError("--signatures is printed as text or json: got another form or --output")
+    loaded = load_graph(graph, make_options(given(values)))
+    if loaded.error is not None:
+        raise loaded.error
+    if not loaded.signatures:
+        raise UsageError(f"no signatures to show: got {graph}, expected a SavedModel or a MetaGraphDef that has some")
+    write_rows(signature_rows(loaded.signatures), "signatures", COLUMNS, form)
+    return 0
 
 
 def _styled(picture: Picture, depth: int | None) -> str:

@@ -21,7 +21,8 @@ VERSION = "brain.Event:2"
 _WRITER = "tensorflow.core.util.events_writer"
 
 
-def _record(data: bytes) -> bytes:
+def framed_record(data: bytes) -> bytes:
+    """The bytes of a record of a TFRecord file."""
     length = struct.pack("<Q", len(data))
     return length + struct.pack("<I", mask(crc32c(length))) + data + struct.pack("<I", mask(crc32c(data)))
 
@@ -65,7 +66,7 @@ class FileWriter:
         name = f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}{self._suffix}"
         self._file = open(os.path.join(self._logdir, name), "wb")  # noqa: SIM115 (open till `close`)
         first = message_class("Event")(wall_time=now, file_version=VERSION, source_metadata={"writer": _WRITER})
-        self._file.write(_record(first.SerializeToString()))
+        self._file.write(framed_record(first.SerializeToString()))
         self._file.flush()
 
     def __enter__(self) -> FileWriter:
@@ -135,7 +136,7 @@ class FileWriter:
     def add_event(self, event: Any) -> None:
         """Writes an Event; nothing once the writer is closed."""
         if not self._closed:
-            self._file.write(_record(event.SerializeToString()))
+            self._file.write(framed_record(event.SerializeToString()))
 
     def flush(self) -> None:
         """Everything that was added is in the file."""
@@ -196,7 +197,7 @@ def summary_iterator(path: Any) -> Iterator[Any]:
         while head := file.read(12):
             length = struct.unpack("<Q", head[:8])[0] if len(head) == 12 else 0
             body = file.read(length + 4)
-            if len(head) < 12 or len(body) < length + 4 or _record(body[:-4]) != head + body:
+            if len(head) < 12 or len(body) < length + 4 or framed_record(body[:-4]) != head + body:
                 raise DataLossError(None, None, f"corrupted record at {at}")
             at += len(head) + len(body)
             yield kind.FromString(body[:-4])

@@ -33,7 +33,7 @@ class ValidationError(Error):
     """A value that a flag's validator refuses."""
 
 
-class _Flag:
+class Flag:
     def __init__(
         self, name: str, default: Any, doc: str | None, parse: Callable[[Any], Any], is_bool: bool, is_multi: bool
     ) -> None:
@@ -72,14 +72,23 @@ class FlagValues:
     def __init__(self) -> None:
         self.__dict__["_flags"] = {}
         self.__dict__["_parsed"] = False
+        self.__dict__["_validators"] = []
 
     def __call__(self, argv: Sequence[str], known_only: bool = False) -> list[str]:
         """Reads a command line; the program's name and what is left.  Raises Error."""
         left = self._read(list(argv)[1:], known_only)
         self.__dict__["_parsed"] = True
+        self._check()
+        return [argv[0], *left]
+
+    def _check(self) -> None:
         for flag in self._flags.values():
             flag.check()
-        return [argv[0], *left]
+        for names, holds, message in self._validators:
+            values = {name: self._flags[name].value for name in names}
+            if not holds(values):
+                told = ", ".join(f"{name}={value}" for name, value in values.items())
+                raise IllegalFlagValueError(f"flags {told}: {message}")
 
     def _read(self, args: list[str], known_only: bool) -> list[str]:
         left: list[str] = []
@@ -136,7 +145,7 @@ class FlagValues:
         if name not in self._flags:
             raise AttributeError(name)
         self._flags[name].value = value
-        self._flags[name].check()
+        self._check()
 
     def __delattr__(self, name: str) -> None:
         if name not in self._flags:
@@ -152,7 +161,7 @@ class FlagValues:
     def __len__(self) -> int:
         return len(self._flags)
 
-    def __getitem__(self, name: str) -> _Flag:
+    def __getitem__(self, name: str) -> Flag:
         return self._flags[name]  # type: ignore[no-any-return]
 
     def __dir__(self) -> list[str]:
@@ -181,12 +190,25 @@ class FlagValues:
 FLAGS = FlagValues()
 
 
-def _define(
+class FlagHolder:
+    """What defines a flag gives it: its name, and its value once the command line has been read."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    value = property(lambda self: getattr(FLAGS, self.name))
+    default = property(lambda self: FLAGS[self.name].default)
+    present = property(lambda self: bool(FLAGS[self.name].present))
+
+
+def define(
     name: str, default: Any, doc: str | None, parse: Callable[[Any], Any], is_bool: bool = False, is_multi: bool = False
-) -> None:
+) -> FlagHolder:
+    """A flag of any kind.  Raises DuplicateFlagError for a name that is taken."""
     if name in FLAGS._flags:
         raise DuplicateFlagError(f"The flag '{name}' is defined twice.  Description from first occurrence: {FLAGS[name].help}")
-    FLAGS._flags[name] = _Flag(name, default, doc, parse, is_bool, is_multi)
+    FLAGS._flags[name] = Flag(name, default, doc, parse, is_bool, is_multi)
+    return FlagHolder(name)
 
 
 def _boolean(value: Any) -> bool:
@@ -221,30 +243,30 @@ def _list(separator: str | None) -> Callable[[Any], list[str]]:
     return parse
 
 
-def DEFINE_string(flag_name: str, default_value: Any, docstring: str | None = None, **kwargs: Any) -> None:  # noqa: N802
+def DEFINE_string(flag_name: str, default_value: Any, docstring: str | None = None, **kwargs: Any) -> FlagHolder:  # noqa: N802
     """A flag of text."""
-    _define(flag_name, default_value, docstring or kwargs.get("help"), str)
+    return define(flag_name, default_value, docstring or kwargs.get("help"), str)
 
 
-def DEFINE_integer(flag_name: str, default_value: Any, docstring: str | None = None, *args: Any, **kwargs: Any) -> None:  # noqa: N802
+def DEFINE_integer(flag_name: str, default_value: Any, docstring: str | None = None, *args: Any, **kwargs: Any) -> FlagHolder:  # noqa: N802
     """A flag that is a whole number."""
-    _define(flag_name, default_value, docstring or kwargs.get("help"), _bounded(_number(int), *args, **_bounds(kwargs)))
+    return define(flag_name, default_value, docstring or kwargs.get("help"), _bounded(_number(int), *args, **_bounds(kwargs)))
 
 
-def DEFINE_float(flag_name: str, default_value: Any, docstring: str | None = None, *args: Any, **kwargs: Any) -> None:  # noqa: N802
+def DEFINE_float(flag_name: str, default_value: Any, docstring: str | None = None, *args: Any, **kwargs: Any) -> FlagHolder:  # noqa: N802
     """A flag that is a number."""
-    _define(flag_name, default_value, docstring or kwargs.get("help"), _bounded(_number(float), *args, **_bounds(kwargs)))
+    return define(flag_name, default_value, docstring or kwargs.get("help"), _bounded(_number(float), *args, **_bounds(kwargs)))
 
 
-def DEFINE_boolean(flag_name: str, default_value: Any, docstring: str | None = None, **kwargs: Any) -> None:  # noqa: N802
+def DEFINE_boolean(flag_name: str, default_value: Any, docstring: str | None = None, **kwargs: Any) -> FlagHolder:  # noqa: N802
     """A flag that is set, or with `no` before its name, not."""
-    _define(flag_name, default_value, docstring or kwargs.get("help"), _boolean, is_bool=True)
+    return define(flag_name, default_value, docstring or kwargs.get("help"), _boolean, is_bool=True)
 
 
 DEFINE_bool = DEFINE_boolean
 
 
-def DEFINE_enum(name: str, default: Any, enum_values: Sequence[str], help: str | None = None, **kwargs: Any) -> None:  # noqa: N802
+def DEFINE_enum(name: str, default: Any, enum_values: Sequence[str], help: str | None = None, **kwargs: Any) -> FlagHolder:  # noqa: N802
     """A flag that has one of some values."""
 
     def parse(value: Any) -> str:
@@ -252,32 +274,32 @@ def DEFINE_enum(name: str, default: Any, enum_values: Sequence[str], help: str |
             raise ValueError(f"value should be one of <{'|'.join(enum_values)}>")
         return str(value)
 
-    _define(name, default, help, parse)
+    return define(name, default, help, parse)
 
 
-def DEFINE_list(name: str, default: Any, help: str | None = None, **kwargs: Any) -> None:  # noqa: N802
+def DEFINE_list(name: str, default: Any, help: str | None = None, **kwargs: Any) -> FlagHolder:  # noqa: N802
     """A flag of texts between commas."""
-    _define(name, default, help, _list(","))
+    return define(name, default, help, _list(","))
 
 
-def DEFINE_spaceseplist(name: str, default: Any, help: str | None = None, **kwargs: Any) -> None:  # noqa: N802
+def DEFINE_spaceseplist(name: str, default: Any, help: str | None = None, **kwargs: Any) -> FlagHolder:  # noqa: N802
     """A flag of texts between spaces."""
-    _define(name, default, help, _list(None))
+    return define(name, default, help, _list(None))
 
 
-def DEFINE_multi_string(name: str, default: Any, help: str | None = None, **kwargs: Any) -> None:  # noqa: N802
+def DEFINE_multi_string(name: str, default: Any, help: str | None = None, **kwargs: Any) -> FlagHolder:  # noqa: N802
     """A flag of text that may be given several times."""
-    _define(name, default, help, str, is_multi=True)
+    return define(name, default, help, str, is_multi=True)
 
 
-def DEFINE_multi_integer(name: str, default: Any, help: str | None = None, **kwargs: Any) -> None:  # noqa: N802
+def DEFINE_multi_integer(name: str, default: Any, help: str | None = None, **kwargs: Any) -> FlagHolder:  # noqa: N802
     """A flag of whole numbers that may be given several times."""
-    _define(name, default, help, _number(int), is_multi=True)
+    return define(name, default, help, _number(int), is_multi=True)
 
 
-def DEFINE_multi_float(name: str, default: Any, help: str | None = None, **kwargs: Any) -> None:  # noqa: N802
+def DEFINE_multi_float(name: str, default: Any, help: str | None = None, **kwargs: Any) -> FlagHolder:  # noqa: N802
     """A flag of numbers that may be given several times."""
-    _define(name, default, help, _number(float), is_multi=True)
+    return define(name, default, help, _number(float), is_multi=True)
 
 
 def _bounds(kwargs: dict[str, Any]) -> dict[str, Any]:

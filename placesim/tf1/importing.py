@@ -10,7 +10,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
-ROOTS = ("tensorflow", "tensorflow_core")
+ROOTS = ("tensorflow", "tensorflow_core", "absl")
+"""What is answered here; TensorFlow's flags, `app.run` and logging are those of `absl`, so both must be the same."""
 
 
 class Finder(MetaPathFinder, Loader):
@@ -34,7 +35,11 @@ def module_for(name: str) -> ModuleType:
     from placesim.tf1.import_sources import SOURCES
     from placesim.tf1.namespaces import Namespace, is_package
 
-    path = name.partition(".")[2]
+    root, _, path = name.partition(".")
+    if root == "absl":
+        if path in ("", "app", "flags", "logging"):
+            return Namespace(path)
+        raise ModuleNotFoundError(f"No module named '{name}'", name=name)
     for version in ("compat.v1", "compat.v2", "_api.v1", "_api.v2.compat.v1"):
         if path == version:
             path = ""

@@ -7,7 +7,6 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.generated import gen
-from placesim.tf1.missing import not_there
 
 
 def py_func(func: Callable[..., Any], inp: Any, Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
@@ -48,5 +47,27 @@ def eager_py_func(func: Callable[..., Any], inp: Any, Tout: Any, name: str | Non
 
 
 def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str | None = None) -> Any:
-    """`tf.py_function`: its function takes eager tensors, which are not there.  Raises NotImplementedError."""
-    raise not_there("py_function", "`tf.py_func` calls a function of numpy arrays")
+    """`tf.py_function`: its function takes arrays with `numpy()`, where TensorFlow's takes eager tensors.
+
+    What calls TensorFlow's functions on them adds to the graph instead, and fails.
+    """
+    if func is None:
+        return lambda given: lambda *args: py_function(given, list(args), Tout, name)
+    if not callable(func):
+        raise ValueError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
+    return eager_py_func(lambda *arrays: func(*map(_as_eager, arrays)), inp, Tout, name)
+
+
+def _as_eager(value: Any) -> Any:
+    """The array as a subclass that has `numpy()`."""
+    import numpy as np
+
+    class EagerArray(np.ndarray):
+        """An array that answers as an eager tensor does."""
+
+        def numpy(self) -> Any:
+            """The plain array, or a scalar's value."""
+            plain = self.view(np.ndarray)
+            return plain[()] if not plain.ndim else plain
+
+    return np.asarray(value).view(EagerArray)

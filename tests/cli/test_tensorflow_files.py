@@ -147,3 +147,25 @@ def test_every_command_reads_them(name: str, shell: Shell) -> None:
     ended = shell(name, str(FILES / "frozen.pb"), "--gpu", "2", *rules)
     assert ended.code == 0, ended.complaint
     assert Path(FILES / "frozen.pb").exists()
+
+
+def test_the_signatures_of_a_model(shell: Shell) -> None:
+    ended = shell("show", str(FILES / "tf2_model"), "--signatures")
+    assert ended == (
+        0,
+        "serving_default\tinput\tx\tfloat32\t[?,4]\tserving_default_x:0\n"
+        "serving_default\toutput\tn\tint32\t[]\tStatefulPartitionedCall:0\n"
+        "serving_default\toutput\ty\tfloat32\t[?,3]\tStatefulPartitionedCall:1\n",
+        "",
+    )
+
+
+def test_a_model_that_is_fed_too_little_says_what_it_takes(shell: Shell) -> None:
+    assert "  --signature serving_default takes x (float32 [?,4])\n" in shell("run", str(FILES / "tf2_model")).complaint
+
+
+@pytest.mark.parametrize(("graph", "more"), [("frozen.pb", ()), ("tf2_model", ("--format", "dot"))])
+def test_signatures_that_cannot_be_shown(shell: Shell, graph: str, more: tuple[str, ...]) -> None:
+    ended = shell("show", str(FILES / graph), "--signatures", *more)
+    assert (ended.code, ended.output) == (2, "")
+    assert "signatures" in ended.complaint

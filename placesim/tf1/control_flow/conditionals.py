@@ -151,13 +151,13 @@ def cond(
     """`tf.cond`: what the one or the other function gives.  Raises TypeError and ValueError in TensorFlow's words."""
     true_fn = _one_of("true_fn", true_fn, "fn1", fn1)
     false_fn = _one_of("false_fn", false_fn, "fn2", fn2)
+    for word, function in (("true_fn", true_fn), ("false_fn", false_fn)):
+        if not callable(function):
+            raise TypeError(f"'{word}' must be callable.")
     if is_version_2():
         from placesim.tf1.functions import branches
 
         return branches.cond(pred, true_fn, false_fn, name)
-    for word, function in (("true_fn", true_fn), ("false_fn", false_fn)):
-        if not callable(function):
-            raise TypeError(f"'{word}' must be callable.")
     with name_scope(name, "cond", [pred]):
         if isinstance(pred, bool):
             raise TypeError("'pred' must not be a Python bool.")
@@ -305,6 +305,10 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: s
     from placesim.tf1.functions import branches
 
     functions = _indexed_functions(branch_fns, default)
+    if not isinstance(branch_index, Tensor):
+        raise TypeError(f"'branch_index' must be a Tensor, got {type(branch_index)}")
+    if not branch_index.dtype.is_integer:
+        raise TypeError(f"'branch_index' must be an integer Tensor, got {branch_index.dtype!s}")
     with name_scope(name, "switch_case", [branch_index]):
         return branches.switch_case(branch_index, functions, "indexed_case")
 
@@ -313,6 +317,8 @@ def _indexed_functions(given: Any, default: Any) -> list[Callable[[], Any]]:
     """The functions of 0, 1, ...; that of every other index is the default, or the last one, and comes last."""
     if not isinstance(given, list | tuple | Mapping):
         raise TypeError(f"'branch_fns' must be a list, tuple, or dict. Received {type(given)}")
+    if not given:
+        raise ValueError("Must provide at least one item in 'branch_fns'")
     pairs: Any = given.items() if isinstance(given, Mapping) else given
     if all(callable(each) for each in pairs):
         pairs = enumerate(pairs)

@@ -329,8 +329,6 @@ def while_loop(
     if is_version_2():
         from placesim.tf1.functions import loops
 
-        if not loop_vars:
-            raise ValueError("'loop_vars' must be provided.")
         return loops.while_loop(
             cond, body, loop_vars, shape_invariants, parallel_iterations, maximum_iterations, name, return_same_structure
         )

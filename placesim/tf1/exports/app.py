@@ -11,7 +11,14 @@ _FLAGS = (
     "FLAGS DEFINE_string DEFINE_integer DEFINE_float DEFINE_boolean DEFINE_bool DEFINE_enum DEFINE_list DEFINE_spaceseplist "
     "DEFINE_multi_string DEFINE_multi_integer DEFINE_multi_float mark_flag_as_required mark_flags_as_required "
     "register_validator FlagValues Error DuplicateFlagError IllegalFlagValueError UnrecognizedFlagError "
-    "UnparsedFlagAccessError ValidationError"
+    "UnparsedFlagAccessError ValidationError Flag FlagHolder"
+)
+_FLAG_KINDS = (
+    "ArgumentParser BooleanParser IntegerParser FloatParser EnumParser EnumClassParser ListParser "
+    "WhitespaceSeparatedListParser DEFINE DEFINE_multi DEFINE_enum_class DEFINE_multi_enum DEFINE_multi_enum_class DEFINE_alias "
+    "register_multi_flags_validator multi_flags_validator validator mark_flags_as_mutual_exclusive "
+    "mark_bool_flags_as_mutual_exclusive set_default override_value adopt_module_key_flags declare_key_flag "
+    "disclaim_key_flags flag_dict_to_args get_help_width text_wrap doc_to_help"
 )
 _GFILE = (
     "GFile Open FastGFile Exists IsDirectory Stat Glob ListDirectory MkDir MakeDirs Remove DeleteRecursively Rename Copy Walk"
@@ -23,6 +30,7 @@ _IO_GFILE = (
 
 ROWS = {
     "flags": " ".join([*(f"flags.{name} app.flags.{name}" for name in _FLAGS.split()), "app.run"]),
+    "flag_kinds": " ".join(f"flags.{name} app.flags.{name}" for name in _FLAG_KINDS.split()),
     "gfile": " ".join([*(f"gfile.{name}" for name in _GFILE.split()), *(f"io.gfile.{item}" for item in _IO_GFILE.split())]),
     "app_logging": " ".join(f"logging.{name}" for name in _LOGGING.split()) + " get_logger",
     "python_functions": "py_func numpy_function py_function eager_py_func",

@@ -5,7 +5,9 @@ from __future__ import annotations
 ROWS = {
     "cluster_spec": "train.ClusterSpec train.replica_device_setter",
     "training.queues": (
-        "FIFOQueue RandomShuffleQueue PaddingFIFOQueue QueueBase queue.FIFOQueue=FIFOQueue "
+        "FIFOQueue RandomShuffleQueue PaddingFIFOQueue QueueBase PriorityQueue queue.PriorityQueue=PriorityQueue "
+        "io.PriorityQueue=PriorityQueue io.PaddingFIFOQueue=PaddingFIFOQueue io.QueueBase=QueueBase "
+        "io.RandomShuffleQueue=RandomShuffleQueue queue.FIFOQueue=FIFOQueue "
         "queue.RandomShuffleQueue=RandomShuffleQueue queue.PaddingFIFOQueue=PaddingFIFOQueue queue.QueueBase=QueueBase"
     ),
     "training.queue_runners": (
@@ -13,9 +15,22 @@ ROWS = {
         "train.add_queue_runner train.queue_runner.add_queue_runner=add_queue_runner train.start_queue_runners "
         "train.queue_runner.start_queue_runners=start_queue_runners"
     ),
+    "training.batching": (
+        "train.batch train.batch_join train.shuffle_batch train.shuffle_batch_join train.maybe_batch train.maybe_batch_join "
+        "train.maybe_shuffle_batch train.maybe_shuffle_batch_join"
+    ),
+    "training.readers": (
+        "ReaderBase WholeFileReader TextLineReader FixedLengthRecordReader TFRecordReader IdentityReader "
+        "io.ReaderBase=ReaderBase io.WholeFileReader=WholeFileReader io.TextLineReader=TextLineReader "
+        "io.FixedLengthRecordReader=FixedLengthRecordReader io.TFRecordReader=TFRecordReader io.IdentityReader=IdentityReader"
+    ),
+    "records": (
+        "python_io.TFRecordCompressionType python_io.TFRecordOptions python_io.TFRecordWriter python_io.tf_record_iterator "
+        "io.TFRecordCompressionType io.TFRecordOptions io.TFRecordWriter io.tf_record_iterator"
+    ),
     "training.input_producers": (
         "train.limit_epochs train.input_producer train.string_input_producer train.range_input_producer "
-        "train.slice_input_producer train.batch train.shuffle_batch"
+        "train.slice_input_producer train.match_filenames_once io.match_filenames_once"
     ),
     "training.servers": "train.Server",
     "training.accumulators": "ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator",
@@ -34,5 +49,8 @@ ROWS = {
     "training.monitored": "train.MonitoredSession train.SingularMonitoredSession train.MonitoredTrainingSession",
     "training.supervisor": "train.Supervisor",
     "training.initializing": "tables_initializer initializers.tables_initializer initialize_all_tables=tables_initializer",
-    "protos": "train.ClusterDef=ClusterDef train.ServerDef=ServerDef train.JobDef=JobDef",
+    "protos": (
+        "train.ClusterDef=ClusterDef train.ServerDef=ServerDef train.JobDef=JobDef train.Example train.Features train.Feature "
+        "train.FeatureList train.FeatureLists train.SequenceExample train.BytesList train.FloatList train.Int64List"
+    ),
 }

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from placesim.ops.attributes import FunctionName, Shape
-from placesim.tf1 import nest
+from placesim.tf1 import dtypes, nest
 from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.functions.building import build, function_name
@@ -16,7 +16,9 @@ from placesim.tf1.functions.definitions import add_function
 from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
+from placesim.tf1.math import cast
 from placesim.tf1.scopes import name_scope
+from placesim.tf1.sparse_values import IndexedSlices
 from placesim.tf1.tensor import Operation, Tensor
 
 
@@ -26,19 +28,17 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], nam
         raise TypeError("pred must not be a Python bool", pred)
     with name_scope("cond" if name is None else name) as scope:
         names = [function_name((scope, word)) for word in ("true", "false")]
-        pred = convert_to_tensor(pred)
+        pred = as_predicate(pred)
         bodies = [
             build(FunctionGraph(each, shares_collections=True), function, after_op=pred)
             for each, function in zip(names, (true_fn, false_fn), strict=True)
         ]
-        _check_alike(bodies, ("true_fn", "false_fn"))
-        return packed_results(bodies[0], conditional(pred, bodies, scope))
+        _check_alike(bodies, ("true_fn", "false_fn"), "cond")
+        return packed_results(bodies[0], conditional("If", pred, bodies, scope))
 
 
 def switch_case(branch_index: Any, functions: Sequence[Callable[[], Any]], name: str) -> Any:
     """The function of an index, the last one where there is none."""
-    if isinstance(branch_index, int):
-        raise TypeError("branch_index must not be a Python int", branch_index)
     with name_scope(name) as scope:
         names = [function_name((scope, f"branch{i}")) for i in range(len(functions))]
         index = convert_to_tensor(branch_index, name="branch_index")
@@ -46,43 +46,76 @@ def switch_case(branch_index: Any, functions: Sequence[Callable[[], Any]], name:
             build(FunctionGraph(each, shares_collections=True), function, after_op=index)
             for each, function in zip(names, functions, strict=True)
         ]
-        _check_alike(bodies, [f"branches[{i}]" for i in range(len(bodies))])
-        return packed_results(bodies[0], conditional(index, bodies, scope))
+        _check_alike(bodies, [f"branches[{i}]" for i in range(len(bodies))], "switch_case")
+        return packed_results(bodies[0], conditional("Case", index, bodies, scope))
 
 
-def _check_alike(bodies: Sequence[FunctionGraph], words: Sequence[str]) -> None:
+def _check_alike(bodies: Sequence[FunctionGraph], words: Sequence[str], call_name: str) -> None:
     """Raises TypeError or ValueError where branches give other structures or types than the first one."""
     first = bodies[0]
+    counts = [len(nest.flatten(body.structured_outputs)) for body in bodies]
+    if len(set(counts)) > 1:
+        raise AssertionError(counts)
+    _cast_indices(bodies)
     for body, word in zip(bodies[1:], words[1:], strict=True):
-        try:
-            nest.assert_same_structure(first.structured_outputs, body.structured_outputs)
-        except (TypeError, ValueError) as error:
-            raise type(error)(
-                f"{words[0]} and {word} arguments to tf.cond must have the same number, type, and overall structure of return "
-                f"values.\n\n{words[0]} output: {first.structured_outputs}\n{word} output:  {body.structured_outputs}\n\n"
-                f"Error details:\n{error}"
-            ) from None
-        for one, other in zip(first.outputs, body.outputs, strict=True):
-            if one.element is not other.element:
-                raise TypeError(
-                    f"{words[0]} and {word} arguments to tf.cond must have the same number, type, and overall structure of "
-                    f"return values.\n\n{words[0]} output: {one}\n{word} output:  {other}"
-                )
+        detail = _difference(first, body)
+        if detail:
+            raise TypeError(
+                f"{words[0]} and {word} arguments to tf.{call_name} must have the same number, type, and overall structure of "
+                f"return values.\n\n{words[0]} output: {first.structured_outputs}\n{word} output: {body.structured_outputs}\n\n"
+                f"Error details:\n{detail}"
+            )
 
 
-def conditional(selector: Tensor, bodies: Sequence[FunctionGraph], scope: str | None) -> list[Tensor]:
+def _difference(first: FunctionGraph, body: FunctionGraph) -> str:
+    """How what a branch gives differs from what the first one gives; nothing where it does not."""
+    if len(first.outputs) != len(body.outputs):
+        raise ValueError(
+            f"Lengths of branch outputs of cond must match.\nlen(graphs[0].outputs): {len(first.outputs)}\n"
+            f"len(graphs[1].outputs): {len(body.outputs)}\n"
+        )
+    try:
+        nest.assert_same_structure(first.structured_outputs, body.structured_outputs)
+    except (TypeError, ValueError) as error:
+        return str(error)
+    for one, other in zip(first.outputs, body.outputs, strict=True):
+        if one.element is not other.element:
+            return f"{one} and {other} have different types"
+    return ""
+
+
+def _cast_indices(bodies: Sequence[FunctionGraph]) -> None:
+    """Slices of one place have indices of one type: int64 where a branch has such."""
+    leaves = [nest.flatten(body.structured_outputs) for body in bodies]
+    for place, each in enumerate(zip(*leaves, strict=True)):
+        if not all(isinstance(leaf, IndexedSlices) for leaf in each) or len({leaf.indices.element for leaf in each}) == 1:
+            continue
+        for body, own in zip(bodies, leaves, strict=True):
+            slices = own[place]
+            with body.as_default():
+                indices = cast(slices.indices, dtypes.int64)
+            body.outputs = [indices if tensor is slices.indices else tensor for tensor in body.outputs]
+            own[place] = IndexedSlices(slices.values, indices, slices.dense_shape)
+            body.structured_outputs = nest.pack_sequence_as(body.structured_outputs, own)
+
+
+def as_predicate(value: Any) -> Tensor:
+    """The tensor of a condition: a scalar."""
+    found = convert_to_tensor(value)
+    return found if found.shape.rank == 0 else gen("Squeeze")(found)
+
+
+def conditional(kind: str, selector: Tensor, bodies: Sequence[FunctionGraph], scope: str | None) -> list[Tensor]:
     """An If (of a bool and two bodies, the one for true first) or Case named as `scope`; an Identity of each of its results."""
-    op = conditional_op(selector, bodies, scope)
+    op = conditional_op(kind, selector, bodies, scope)
     return [gen("Identity")(tensor) for tensor in op.outputs]
 
 
-def conditional_op(selector: Tensor, bodies: Sequence[FunctionGraph], scope: str | None) -> Operation:
+def conditional_op(kind: str, selector: Tensor, bodies: Sequence[FunctionGraph], scope: str | None) -> Operation:
     """The If or Case itself."""
     graph = get_default_graph()
     inputs = share_inputs(bodies)
     names = [FunctionName(add_function(graph, body)) for body in bodies]
-    is_if = selector.dtype.base_dtype.name == "bool" or (len(bodies) == 2 and selector.dtype.base_dtype.name != "int32")
-    kind = "If" if is_if else "Case"
     stateless = not any(op._is_stateful for body in bodies for op in body._operations)
     attrs: dict[str, Any] = {
         "Tin": tuple(tensor.element for tensor in inputs),
@@ -91,10 +124,11 @@ def conditional_op(selector: Tensor, bodies: Sequence[FunctionGraph], scope: str
             Shape(_common_sizes([tensor.sizes for tensor in each]))
             for each in zip(*(body.outputs for body in bodies), strict=True)
         ),
-        "_lower_using_switch_merge": True,
-        "_read_only_resource_inputs": tuple(i + 1 for i in resources_only_read(bodies)),
     }
-    if is_if:
+    if bodies[0].outputs:
+        attrs["_lower_using_switch_merge"] = True
+        attrs["_read_only_resource_inputs"] = tuple(i + 1 for i in resources_only_read(bodies))
+    if kind == "If":
         attrs |= {"Tcond": selector.element, "then_branch": names[0], "else_branch": names[1]}
     else:
         attrs["branches"] = tuple(names)

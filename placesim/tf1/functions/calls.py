@@ -7,6 +7,7 @@ from typing import Any
 
 from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.graph import Graph
+from placesim.tf1.op_arguments import graph_of
 from placesim.tf1.tensor import Operation, Tensor
 
 READING_OPS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "_ReadVariablesOp"))
@@ -15,6 +16,7 @@ READING_OPS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd",
 
 def call(graph: Graph, op: str, inputs: Sequence[Tensor], attrs: dict[str, Any], scope: str | None) -> Operation:
     """An op that calls functions, named exactly as `scope` where that ends in a slash."""
+    graph_of(inputs)
     full = graph.claim_name(op, scope)
     return graph.make(op, full, inputs, attrs)
 

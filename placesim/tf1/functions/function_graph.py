@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from placesim.ops.attributes import Attrs, AttrValue, Shape
+from placesim.graph.builder import colocation_groups
+from placesim.ops.attributes import Attrs, Shape
 from placesim.tf1 import dtypes
 from placesim.tf1.graph import Graph, get_default_graph
 from placesim.tf1.graph_keys import GraphKeys
@@ -64,7 +65,7 @@ class FunctionGraph(Graph):
         self._container = outer._container
         self.variable_creators = outer.variable_creators
         self._collections = outer._collections if shares_collections else _copied(outer._collections)
-        self._labels = _labels(outer) if keeps_devices else ()
+        self.builder._class_attr = _labels(outer) if keeps_devices else None
 
     @property
     def variable_scopes(self) -> Any:
@@ -74,6 +75,9 @@ class FunctionGraph(Graph):
     @variable_scopes.setter
     def variable_scopes(self, scopes: Any) -> None:
         self.outer_graph.variable_scopes = scopes  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        return f"FuncGraph(name={self.name}, id={id(self)})"
 
     # --- arguments --------------------------------------------------------------------------------------------------
 
@@ -108,11 +112,11 @@ class FunctionGraph(Graph):
         return found
 
     def _check_is_around(self, tensor: Tensor) -> None:
-        around: Any = self.outer_graph
-        while isinstance(around, FunctionGraph) and around is not tensor.graph:
-            around = around.outer_graph
-        if isinstance(tensor.graph, FunctionGraph) and around is not tensor.graph:
-            raise InaccessibleTensorError(_OUT_OF_SCOPE.format(tensor=tensor, name=tensor.graph.name, op=tensor.op))
+        inner: Any = tensor.graph
+        while isinstance(inner, FunctionGraph) and inner is not self:
+            inner = inner.outer_graph
+        if inner is self:
+            raise InaccessibleTensorError(OUT_OF_SCOPE.format(tensor=tensor, name=getattr(tensor.graph, "name", "")))
 
     @property
     def external_captures(self) -> list[Tensor]:
@@ -139,10 +143,25 @@ class FunctionGraph(Graph):
                 tensors = [self.capture(tensor) for tensor in tensors]
             finally:
                 builder.prefix = saved
-        made = super().make(op, full_name, tensors, attrs, control_inputs)
-        if self._labels and "_class" not in made.node.attrs:
-            made._set_attr("_class", self._labels)
-        return made
+            self._check_references(op, tensors)
+        return super().make(op, full_name, tensors, attrs, control_inputs)
+
+    def _check_references(self, op: str, tensors: Sequence[Tensor]) -> None:
+        """A reference does not come into a function: what changes one has to stand outside."""
+        definition = self.builder.registry.op(op)
+        if definition is None or len(definition.inputs) != len(tensors):
+            return
+        wanted = [arg.is_ref for arg in definition.inputs]
+        if any(is_ref and not tensor._is_ref for is_ref, tensor in zip(wanted, tensors, strict=True)):
+            given = [f"tf.{tensor.dtype.name}" for tensor in tensors]
+            expected = [
+                f"tf.{tensor.dtype.base_dtype.name}" + ("_ref" if is_ref else "")
+                for tensor, is_ref in zip(tensors, wanted, strict=True)
+            ]
+            raise TypeError(
+                f"In op '{op}', input types ([{', '.join(given)}]) are not compatible with expected types "
+                f"([{', '.join(expected)}])"
+            )
 
     @contextmanager
     def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
@@ -203,15 +222,14 @@ def devices_for(graph: Graph, outer: Graph) -> tuple[Any, ...]:
     return device, text, dict(texts), tuple(each.of(graph) if hasattr(each, "of") else each for each in functions)
 
 
-def _labels(outer: Graph) -> AttrValue:
+def _labels(outer: Graph) -> tuple[str, ...] | None:
     """The colocation groups of the place where a function is made, which its ops have too."""
-    if isinstance(outer, FunctionGraph) and not outer.builder._colocation:
-        return outer._labels
     nodes = outer.builder.graph.nodes
-    return tuple(sorted({f"loc:@{nodes[i].name}" for i in outer.builder._colocation}))
+    labels = {label for i in outer.builder._colocation for label in colocation_groups(nodes[i])}
+    return tuple(sorted(labels)) or outer.builder._class_attr
 
 
-_OUT_OF_SCOPE = (
+OUT_OF_SCOPE = (
     "{tensor!r} is out of scope and cannot be used here. Use return values, explicit Python locals or TensorFlow collections "
     "to access it.\nPlease see https://www.tensorflow.org/guide/function#all_outputs_of_a_tffunction_must_be_return_values for "
     "more information.\n\n{tensor!r} was defined here:\n\nThe tensor {tensor!r} cannot be accessed from here, because it was "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from placesim.ops.attributes import FunctionName, Shape
 from placesim.tf1 import dtypes, nest
 from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
 from placesim.tf1.conversion import constant, convert_to_tensor
+from placesim.tf1.functions.branches import as_predicate
 from placesim.tf1.functions.building import build, function_name
 from placesim.tf1.functions.calls import call, resources_only_read
 from placesim.tf1.functions.definitions import add_function
@@ -42,17 +43,15 @@ def while_loop(
     return_same_structure: bool,
 ) -> Any:
     """`tf.while_loop` of version 2.  Raises TypeError and ValueError in TensorFlow's words."""
-    loop_vars = nest.map_structure(_as_variable, tuple(loop_vars) if isinstance(loop_vars, list) else loop_vars)
+    given, loop_vars = loop_vars, nest.map_structure(_as_variable, loop_vars)
     variables = _flat(loop_vars)
-    shapes = _invariants(loop_vars, variables, shape_invariants)
+    shapes = _invariants(loop_vars, shape_invariants)
     with name_scope(name or "while") as scope:
         cond_name, body_name = (function_name((scope, word)) for word in ("cond", "body"))
         cond_body = FunctionGraph(cond_name, shares_collections=True)
         maximum = convert_to_tensor(
             -1 if maximum_iterations is None else maximum_iterations, dtypes.int32, name="maximum_iterations"
         )
-        if maximum.shape.rank not in (0, None):
-            raise ValueError(f"'maximum_iterations' must be a scalar. Received shape: {maximum.shape}")
         counters = [constant(0, maximum.dtype, name="loop_counter"), maximum]
 
         def arguments(graph: FunctionGraph) -> list[Any]:
@@ -65,7 +64,8 @@ def while_loop(
 
         def goes_on() -> Any:
             done, most, *rest = arguments(cond_body)
-            pred = convert_to_tensor(cond(*_packed(loop_vars, rest)))
+            pred = cond(*_packed(loop_vars, rest))
+            pred = as_predicate(pred) if isinstance(pred, Tensor) else pred
             return pred if maximum_iterations is None else gen("LogicalAnd")(done < most, pred)
 
         build(cond_body, goes_on)
@@ -78,23 +78,27 @@ def while_loop(
             result = body(*_packed(loop_vars, rest))
             if not nest.is_nested(result):
                 result = [result]
-            nest.assert_same_structure(list(loop_vars), list(result), expand_composites=True)
+            nest.assert_same_structure(result, given, check_types=False)
             result = nest.map_structure(_as_variable, result)
             return [done + 1, most, *_flat(result)]
 
         build(body_body, turn)
-        _check_shapes(variables, shapes, body_body.outputs[COUNTERS:])
+        _check_turn(variables, shapes, body_body.outputs[COUNTERS:])
         inputs = [*counters, *variables]
         share_captures(cond_body, body_body, inputs)
+        if len(body_body.outputs) != len(inputs):
+            raise AssertionError(f"body_graph has {len(body_body.outputs)} outputs; Expected: {len(inputs)}")
         sizes = [tensor.sizes for tensor in body_body.outputs]
         sizes[COUNTERS : COUNTERS + len(shapes)] = shapes
         op = loop_op(inputs, cond_body, body_body, sizes, parallel_iterations, scope)
         # an Identity can be fetched without all that a lowered loop makes
         outputs = op.outputs if get_default_graph().building_function else list(map(gen("Identity"), op.outputs))
         found = _packed(loop_vars, outputs[COUNTERS : COUNTERS + len(variables)])
-    if return_same_structure:
-        return list(found) if isinstance(found, tuple) and not hasattr(found, "_fields") else found
-    return found[0] if len(found) == 1 else found
+    return (
+        found
+        if return_same_structure or len(found) != 1
+        else next(iter(found.values() if isinstance(found, Mapping) else found))
+    )
 
 
 def share_captures(cond_body: FunctionGraph, body: FunctionGraph, inputs: list[Tensor]) -> None:
@@ -140,12 +144,14 @@ def loop_op(
 
 
 def _as_variable(value: Any) -> Any:
-    return value if isinstance(value, TensorArray | IndexedSlices | SparseTensor) else convert_to_tensor(value)
+    if value is None or isinstance(value, TensorArray | IndexedSlices | SparseTensor):
+        return value
+    return convert_to_tensor(value)
 
 
 def _flat(structure: Any) -> list[Tensor]:
     leaves = nest.flatten(structure, expand_composites=True)
-    return [leaf.flow if isinstance(leaf, TensorArray) else leaf for leaf in leaves]
+    return [leaf.flow if isinstance(leaf, TensorArray) else leaf for leaf in leaves if leaf is not None]
 
 
 def _packed(structure: Any, tensors: Sequence[Tensor]) -> Any:
@@ -158,20 +164,40 @@ def _packed(structure: Any, tensors: Sequence[Tensor]) -> Any:
     return nest.pack_sequence_as(structure, found, expand_composites=True)
 
 
-def _invariants(loop_vars: Any, variables: Sequence[Tensor], given: Any) -> list[tuple[int, ...] | None]:
-    """The shape that each loop variable has in every iteration."""
+def _invariants(loop_vars: Any, given: Any) -> list[tuple[int, ...] | None]:
+    """The shape that each loop variable has in every iteration; of sparse values, of each of their tensors."""
+    leaves = nest.flatten(loop_vars)
     if given is None:
-        return [tensor.sizes for tensor in variables]
-    nest.assert_same_structure(list(loop_vars), list(given))
-    return [as_shape(shape).sizes for shape in nest.flatten(given)]
+        shapes: list[Any] = [None] * len(leaves)
+    else:
+        nest.assert_same_structure(loop_vars, given, check_types=False)
+        shapes = [as_shape(shape) for shape in nest.flatten(given)]
+    return [sizes for leaf, shape in zip(leaves, shapes, strict=True) for sizes in _leaf_invariants(leaf, shape)]
 
 
-def _check_shapes(variables: Sequence[Tensor], shapes: Sequence[tuple[int, ...] | None], outputs: Sequence[Tensor]) -> None:
-    """Raises ValueError where a turn gives a loop variable a shape that it may not have."""
-    for tensor, sizes, output in zip(variables, shapes, outputs, strict=True):
+def _leaf_invariants(leaf: Any, shape: TensorShape | None) -> list[tuple[int, ...] | None]:
+    if isinstance(leaf, TensorArray):
+        return [leaf.flow.sizes]
+    if isinstance(leaf, SparseTensor):
+        rank = (leaf.shape if shape is None else shape).rank
+        return [(-1, -1 if rank is None else rank), (-1,), (-1 if rank is None else rank,)]
+    if isinstance(leaf, IndexedSlices):
+        rest = [tensor.sizes for tensor in nest.components(leaf)[1:]]
+        return [leaf.values.sizes if shape is None else shape.sizes, *rest]
+    return [leaf.sizes if shape is None else shape.sizes]
+
+
+def _check_turn(variables: Sequence[Tensor], shapes: Sequence[tuple[int, ...] | None], outputs: Sequence[Tensor]) -> None:
+    """Raises TypeError or ValueError where a turn gives a loop variable another type, or a shape that it may not have."""
+    for tensor, sizes, output in zip(variables, shapes, outputs, strict=False):
+        if tensor.element is not output.element:
+            raise TypeError(
+                f"Loop var {tensor.name} enters the loop with type {tensor.dtype!s} but has type {output.dtype!s} after "
+                f"1 iteration. {tensor.name} type should remain constant."
+            )
         if not TensorShape.of(sizes).is_compatible_with(output.shape):
             raise ValueError(
-                f"Input tensor {tensor.name!r} enters the loop with shape {TensorShape.of(sizes)}, but has shape "
+                f"Input tensor `{tensor.name}` enters the loop with shape {TensorShape.of(sizes)}, but has shape "
                 f"{output.shape} after one iteration. To allow the shape to vary across iterations, use the "
                 "`shape_invariants` argument of tf.while_loop to specify a less-specific shape."
             )

@@ -36,10 +36,6 @@ class _BranchGradient(FunctionGraph):
         self.rewrites = False
         self._inside: dict[Tensor, Tensor] = {}
 
-    def _check_is_around(self, tensor: Tensor) -> None:
-        if tensor.graph is not self.forward:
-            super()._check_is_around(tensor)
-
     def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
         forward = self.forward
         if tensor.graph is not forward or _is_among(tensor, forward.inputs) or _is_among(tensor, forward.outputs):
@@ -86,8 +82,14 @@ def _conditional_gradient(op: Operation, *grads: Any) -> list[Any]:
         _bring_out(op, forward, backward)
     for ahead, back in zip(forward, backward, strict=True):
         _resolve(op, ahead, back)
-    results = iter(conditional(op.inputs[0], backward, "gradient" if "branches" in op.node.attrs else None))
+    results = iter(_gradient_op(op, backward))
     return [None, *[next(results) if there else None for there in present]]
+
+
+def _gradient_op(op: Operation, backward: Sequence[FunctionGraph]) -> list[Tensor]:
+    if "branches" in op.node.attrs:
+        return conditional("Case", op.inputs[0], backward, "gradient")
+    return conditional("If", op.inputs[0], backward, None)
 
 
 def _branch_gradient(forward: FunctionGraph, grads: Sequence[Any]) -> _BranchGradient:
@@ -118,6 +120,9 @@ def _fill_in_zeros(forward: Sequence[FunctionGraph], backward: Sequence[_BranchG
 
 def _zeros(tensor: Tensor) -> Any:
     if tensor.dtype.name == "resource":
+        held = tensor.graph.shapes.handle(tensor.node_ref)
+        if held is not None and held[1] is not None and -1 not in held[1]:
+            return tf.zeros(list(held[1]), held[0].name)
         shape, dtype = variable_shape(tensor, with_dtype=True)
         return tf.zeros(shape, dtype)
     return tf.zeros_like(tensor)

@@ -59,10 +59,6 @@ class _TurnGradient(TurnGraph):
         with forward.as_default():
             return forward.make(op, forward.claim_name(op, full_name + "/"), [tensor], attrs)
 
-    def _check_is_around(self, tensor: Tensor) -> None:
-        if tensor.graph is not self._forward:
-            super()._check_is_around(tensor)
-
     def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
         if tensor.graph is self:
             return tensor

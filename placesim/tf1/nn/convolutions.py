@@ -13,6 +13,7 @@ from placesim.tf1.conversion import constant, convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import name_scope
+from placesim.tf1.variables.resource import ResourceVariable
 
 tf: Any = namespace("")
 
@@ -385,7 +386,8 @@ def convolution(
     dilation_rate = renamed("dilations", dilations, "dilation_rate", dilation_rate)
     with name_scope(name, "convolution", [input, filter]) as scope:
         images = convert_to_tensor(input, name="input")
-        kernel = convert_to_tensor(filter, name="filter")
+        # a variable behind a handle is read by the op that takes it, after what else the convolution needs
+        kernel = filter if isinstance(filter, ResourceVariable) else convert_to_tensor(filter, name="filter")
         rank: Any = images.shape.rank if images.shape.rank is not None else kernel.shape.rank
         count = rank - 2
         if count not in (1, 2, 3):

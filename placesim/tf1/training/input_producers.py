@@ -1,4 +1,4 @@
-"""Queues of inputs: `tf.train.string_input_producer`, `batch` and those like them."""
+"""Queues of inputs: `tf.train.string_input_producer` and those like it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.tensor import Tensor
 from placesim.tf1.training.queue_runners import QueueRunner, add_queue_runner
-from placesim.tf1.training.queues import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
+from placesim.tf1.training.queues import FIFOQueue
 
 _EMPTY = "string_input_producer requires a non-null input tensor"
 
@@ -111,103 +111,13 @@ def slice_input_producer(
         return [tf.gather(tensor, index) for tensor in tensors]
 
 
-# --- batches
-
-
-def _listed(tensors: Any) -> tuple[list[Any], Any]:
-    """The tensors in order, and what makes the same structure of others."""
-    if isinstance(tensors, dict):
-        keys = sorted(tensors)
-        return [tensors[key] for key in keys], lambda found: dict(zip(keys, found, strict=True))
-    given = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    return given, lambda found: found[0] if len(found) == 1 else found
-
-
-def _check_keep(keep_input: Any, function: str) -> None:
-    if keep_input is not True:
-        raise NotImplementedError(
-            f"tf.train.{function} with keep_input is not there; tf.train.{function.removeprefix('maybe_')} of all inputs is."
+def match_filenames_once(pattern: Any, name: str | None = None) -> Any:
+    """A local variable of the names of the files that match, found when it is initialized."""
+    with tf.name_scope(name, "matching_filenames", [pattern]) as scope:
+        return tf.Variable(
+            tf.io.matching_files(pattern),
+            trainable=False,
+            name=scope,
+            validate_shape=False,
+            collections=["local_variables"],
         )
-
-
-def _shapes(tensors: list[Tensor], given: Any, enqueue_many: bool, function: str) -> list[Any]:
-    if given is not None:
-        return list(given)
-    return [tensor.shape[1:] if enqueue_many else tensor.shape for tensor in tensors]
-
-
-def _start(
-    tensors: Any, capacity: int, scope: str, make: Any, enqueue_many: bool, num_threads: int, shapes: Any, function: str
-) -> tuple[Any, Any]:
-    given, rebuild = _listed(tensors)
-    if not given:
-        raise ValueError(f"Expected at least one tensor in {function}().")
-    found = [tf.convert_to_tensor(tensor) for tensor in given]
-    tf.constant(True, dtype=tf.bool)
-    types = [tensor.dtype.base_dtype for tensor in found]
-    queue = make(types, _shapes(found, shapes, enqueue_many, function))
-    entered = queue.enqueue_many(found) if enqueue_many else queue.enqueue(found)
-    add_queue_runner(QueueRunner(queue, [entered] * num_threads))
-    return queue, rebuild
-
-
-def batch(
-    tensors: Any,
-    batch_size: Any,
-    num_threads: int = 1,
-    capacity: int = 32,
-    enqueue_many: bool = False,
-    shapes: Any = None,
-    dynamic_pad: bool = False,
-    allow_smaller_final_batch: bool = False,
-    shared_name: Any = None,
-    name: str | None = None,
-    keep_input: Any = True,
-) -> Any:
-    """Batches of what the tensors are, one after the other."""
-    _check_keep(keep_input, "batch")
-    with tf.name_scope(name, "batch", _listed(tensors)[0]) as scope:
-        kind: Any = PaddingFIFOQueue if dynamic_pad else FIFOQueue
-
-        def make(types: Any, sizes: Any) -> Any:
-            return kind(capacity, types, sizes, shared_name=shared_name)
-
-        queue, rebuild = _start(tensors, capacity, scope, make, enqueue_many, num_threads, shapes, "batch")
-        tf.summary.scalar(f"fraction_of_{capacity}_full", tf.cast(queue.size(), tf.float32) * (1.0 / capacity))
-        return rebuild(_taken(queue, batch_size, scope, allow_smaller_final_batch))
-
-
-def shuffle_batch(
-    tensors: Any,
-    batch_size: Any,
-    capacity: int,
-    min_after_dequeue: int,
-    num_threads: int = 1,
-    seed: Any = None,
-    enqueue_many: bool = False,
-    shapes: Any = None,
-    allow_smaller_final_batch: bool = False,
-    shared_name: Any = None,
-    name: str | None = None,
-    keep_input: Any = True,
-) -> Any:
-    """Batches of what the tensors are, in random order."""
-    _check_keep(keep_input, "shuffle_batch")
-    with tf.name_scope(name, "shuffle_batch", _listed(tensors)[0]) as scope:
-        if capacity <= min_after_dequeue:
-            raise ValueError(f"capacity {capacity} must be bigger than min_after_dequeue {min_after_dequeue}.")
-
-        def make(types: Any, sizes: Any) -> Any:
-            return RandomShuffleQueue(capacity, min_after_dequeue, types, sizes, seed=seed, shared_name=shared_name)
-
-        queue, rebuild = _start(tensors, capacity, scope, make, enqueue_many, num_threads, shapes, "shuffle_batch")
-        room = capacity - min_after_dequeue
-        full = tf.cast(tf.maximum(0, queue.size() - min_after_dequeue), tf.float32) * (1.0 / room)
-        tf.summary.scalar(f"fraction_over_{min_after_dequeue}_of_{room}_full", full)
-        return rebuild(_taken(queue, batch_size, scope, allow_smaller_final_batch))
-
-
-def _taken(queue: Any, batch_size: Any, scope: str, allow_smaller: bool) -> list[Any]:
-    take = queue.dequeue_up_to if allow_smaller else queue.dequeue_many
-    found = take(batch_size, name=scope)
-    return found if isinstance(found, list) else [found]

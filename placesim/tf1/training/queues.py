@@ -215,3 +215,25 @@ class PaddingFIFOQueue(QueueBase):
         sizes = _as_shapes(shapes, types)
         made = gen("PaddingFIFOQueueV2")(types, sizes, capacity, shared_name=shared_name or "", name=name)
         super().__init__(types, sizes, _as_names(names, types), made)
+
+
+class PriorityQueue(QueueBase):
+    """The element of the lowest priority first: an int64 that stands before the others."""
+
+    def __init__(
+        self,
+        capacity: int,
+        types: Any,
+        shapes: Any = None,
+        names: Any = None,
+        shared_name: Any = None,
+        name: str = "priority_queue",
+    ) -> None:
+        kinds = _as_types(types)
+        sizes = _as_shapes(shapes, kinds)
+        made = gen("PriorityQueueV2")(
+            component_types=kinds, shapes=sizes, capacity=capacity, shared_name=shared_name or "", name=name
+        )
+        kinds = [tf.int64, *kinds]
+        sizes = [TensorShape([]), *sizes] if sizes else sizes
+        super().__init__(kinds, sizes, _as_names(names, kinds), made)

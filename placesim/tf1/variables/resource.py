@@ -161,10 +161,10 @@ class ResourceVariable(HandledVariable):
             raise ValueError(f"The `initial_value` arg to `tf.Variable` {needed}")
         collections = check_collections(collections)
         set_roles(self, name, trainable, synchronization, aggregation, constraint)
-        self.graph = get_default_graph()
         self._caching_device = caching_device
         given = [] if callable(initial_value) else [initial_value]
         with tf.init_scope():
+            self.graph = get_default_graph()
             with tf.name_scope(name, "Variable", given) as scope:
                 self._make(scope, initial_value, dtype, None if shape is None else TensorShape(shape))
             add_to_collections(self, collections)
@@ -213,6 +213,10 @@ class ResourceVariable(HandledVariable):
     def _snapshot_name(self) -> str:
         return str(self._snapshot.name)
 
+    def _as_graph_element(self) -> Any:
+        """What is fetched: the read that was made with it."""
+        return self._snapshot
+
     @property
     def create(self) -> Any:
         """The op that initializes it."""
@@ -229,7 +233,8 @@ class ChangedVariable(HandledVariable):
         self.synchronization, self.aggregation = variable.synchronization, variable.aggregation
         self._save_slice_info = variable._save_slice_info
         self._op = op
-        self._snapshot = self._read()
+        # in a function nothing fetches it
+        self._snapshot = None if get_default_graph().building_function else self._read()
 
     @property
     def op(self) -> Any:

@@ -130,6 +130,8 @@ class VariableStore:
             _refuse_missing(name)
         value = _initial_value(name, shape, dtype, initializer, part, rest["validate_shape"])
         forwarded = {key: rest[key] for key in (*_FORWARDED, "caching_device", "use_resource")}
+        if forwarded["use_resource"] is None and tf.get_default_graph().building_function:
+            forwarded["use_resource"] = True
         with tf.init_scope():
             made = create_variable(value, name=name, dtype=_value_dtype(initializer, dtype), **forwarded)
         self.variables[name] = made

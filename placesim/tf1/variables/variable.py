@@ -344,7 +344,7 @@ def _make_default(**arguments: Any) -> Variable:
     if use_resource is None:
         use_resource = get_variable_scope().use_resource
     if use_resource is None:
-        use_resource = _resource_by_default
+        use_resource = _resource_by_default or get_default_graph().building_function
     kind = ResourceVariable if use_resource else RefVariable
     known = inspect.signature(kind.__init__).parameters
     return kind(**{key: value for key, value in arguments.items() if key in known})

@@ -77,9 +77,9 @@ def make_empty(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def zeros_like(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """Zeros of the input's shape; for a tensor list in a variant, of its elements' shapes."""
     if attrs["T"] is VARIANT:
-        from placesim.runtime.kernels.lists.tensor_lists import list_of, zeros_like_list  # few zeros are of lists
+        from placesim.runtime.kernels.variants import zeros_like_variant  # few zeros are of lists
 
-        return (zeros_like_list(list_of(inputs[0])),)
+        return (zeros_like_variant(inputs[0]),)
     return (zeros(inputs[0].shape, attrs["T"]),)
 
 

@@ -188,9 +188,9 @@ def _bounded(x: Tensor, low: Tensor, high: Tensor) -> Any:
 def _sum_of_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Tensors of one shape, or tensor lists in variants -> their sum; InvalidArgumentError for shapes that differ."""
     if attrs["T"] is VARIANT:
-        from placesim.runtime.kernels.lists.tensor_lists import add_lists, list_of  # few sums are of lists
+        from placesim.runtime.kernels.variants import add_variants  # few sums are of lists
 
-        return (reduce(add_lists, map(list_of, inputs)),)
+        return (reduce(add_variants, inputs),)
     first = inputs[0]
     for index, tensor in enumerate(inputs):
         if tensor.shape != first.shape:

@@ -1,0 +1,34 @@
+"""The signatures of a model: what it takes and gives, by argument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from placesim.runtime.shapes import format_dims
+
+if TYPE_CHECKING:
+    from placesim.formats.tensorflow.meta_graph import ModelSignature, TensorUse
+
+COLUMNS = ("signature", "what", "argument", "type", "shape", "tensor")
+
+
+def signature_rows(signatures: Mapping[str, ModelSignature]) -> list[dict[str, str]]:
+    """A row for each argument: inputs before outputs."""
+    return [
+        {"signature": name, "what": what, "argument": argument, **_facts(use), "tensor": use.tensor}
+        for name, signature in signatures.items()
+        for what, uses in (("input", signature.inputs), ("output", signature.outputs))
+        for argument, use in uses.items()
+    ]
+
+
+def ways_to_feed(signatures: Mapping[str, ModelSignature]) -> Iterator[str]:
+    """What each signature takes, for those who have fed too little."""
+    for name, signature in signatures.items():
+        taken = ", ".join(f"{argument} ({' '.join(_facts(use).values())})" for argument, use in signature.inputs.items())
+        yield f"--signature {name} takes {taken or 'nothing'}"
+
+
+def _facts(use: TensorUse) -> dict[str, str]:
+    return {"type": "?" if use.dtype is None else use.dtype.python_name, "shape": format_dims(use.shape.dims)}

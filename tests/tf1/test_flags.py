@@ -1,0 +1,93 @@
+"""Flags: kinds, validators and what scripts read of `absl`; behaviour as absl documents it."""
+
+from __future__ import annotations
+
+import enum
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from placesim.tf1 import flag_kinds, flags
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+@pytest.fixture(autouse=True)
+def empty(monkeypatch: Any) -> None:
+    for key, value in (("_flags", {}), ("_validators", []), ("_parsed", False)):
+        monkeypatch.setitem(flags.FLAGS.__dict__, key, value)
+
+
+def test_kinds_of_flags() -> None:
+    flag_kinds.DEFINE_enum_class("colour", Colour.RED, Colour, "")
+    flag_kinds.DEFINE_multi_enum("letters", ["a"], ["a", "b"], "")
+    flag_kinds.DEFINE(flag_kinds.IntegerParser(0, 9), "digit", 3, "")
+    size = flags.DEFINE_integer("size", 1, "")
+    flag_kinds.DEFINE_alias("s", "size")
+    assert flags.FLAGS(["x", "--colour=blue", "--letters=b", "--letters=a", "--digit=7", "--s=5", "rest"]) == ["x", "rest"]
+    found = flags.FLAGS
+    assert (found.colour, found.letters, found.digit, size.value) == (Colour.BLUE, ["b", "a"], 7, 5)
+    with pytest.raises(flags.IllegalFlagValueError, match=r"12 is not in the range \[0, 9\]"):
+        flags.FLAGS(["x", "--digit=12"])
+    with pytest.raises(flags.IllegalFlagValueError, match=r"should be one of <RED\|BLUE>"):
+        flags.FLAGS(["x", "--colour=green"])
+
+
+def test_validators_of_several_flags() -> None:
+    flags.DEFINE_integer("low", 1, "")
+    flags.DEFINE_integer("high", 5, "")
+    flag_kinds.multi_flags_validator(["low", "high"], "low is above high")(lambda values: values["low"] <= values["high"])
+    flag_kinds.validator("low", "odd only")(lambda value: value % 2 == 1)
+    flags.FLAGS(["x", "--low=3"])
+    with pytest.raises(flags.IllegalFlagValueError, match="flags low=7, high=5: low is above high"):
+        flags.FLAGS(["x", "--low=7"])
+    with pytest.raises(flags.IllegalFlagValueError, match="flag --low=2: odd only"):
+        flags.FLAGS(["x", "--low=2"])
+
+
+@pytest.mark.parametrize(("words", "holds"), [([], False), (["--a=1"], True), (["--a=1", "--b=2"], False)])
+def test_flags_that_exclude_each_other(words: list[str], holds: bool) -> None:
+    for name in "ab":
+        flags.DEFINE_string(name, None, "")
+    flag_kinds.mark_flags_as_mutual_exclusive(["a", "b"], required=True)
+    if holds:
+        flags.FLAGS(["x", *words])
+    else:
+        with pytest.raises(flags.IllegalFlagValueError, match=r"Exactly one of \(a, b\) must have a value other than None"):
+            flags.FLAGS(["x", *words])
+
+
+def test_a_default_is_set_anew() -> None:
+    size = flags.DEFINE_integer("size", 1, "")
+    flag_kinds.set_default(size, 4)
+    flags.FLAGS(["x"])
+    assert (size.value, size.default, size.present) == (4, 4, False)
+
+
+def test_absl_and_tensorflow_have_the_same_flags() -> None:
+    program = """
+from placesim.tf1 import importing
+importing.install()
+import sys
+sys.argv = ['x', '--rate=0.5']
+from absl import app, flags, logging
+import tensorflow as tf
+rate = flags.DEFINE_float('rate', 0.1, 'a rate')
+def main(_):
+    print(tf.app.flags.FLAGS.rate, rate.value, flags.FLAGS is tf.flags.FLAGS, logging.info is tf.logging.info)
+app.run(main)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("0.5 0.5 True True\n", "")
+
+
+def test_words_of_a_command_line() -> None:
+    given = {"a": True, "b": False, "c": "text", "d": [1, 2], "e": [3, 4], "f": None}
+    assert list(flag_kinds.flag_dict_to_args(given, multi_flags={"e"})) == [
+        *("--a", "--nob", "--c=text", "--d=1,2", "--e=3", "--e=4", "--f"),
+    ]
