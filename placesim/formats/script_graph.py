@@ -25,6 +25,8 @@ class _Recorded:
     """The parts; `locations` are the nodes' in their order, as `Node.location` has them."""
 
     script: str
+    files: tuple[str, ...]
+    gradients_of: dict[str, str]
     graph_def: bytes
     locations: array[int]
     config: Config
@@ -69,6 +71,8 @@ def write_script_graph(file: GraphFile) -> bytes:
     """A graph file, whose graph's `file` is the script, as bytes.  Raises GraphFileError for what a GraphDef cannot say."""
     recorded = _Recorded(
         file.graph.file,
+        tuple(file.graph.files),
+        file.graph.gradients_of,
         write_graph_def(file),
         array("q", [node.location for node in file.graph.nodes]),
         replace(file.config, gpu_options_location=None),
@@ -88,6 +92,7 @@ def read_script_graph(data: bytes | memoryview) -> GraphFile:
     if not isinstance(recorded, _Recorded):
         raise _unreadable(f"got a {type(recorded).__name__}")
     file = read_graph_def(recorded.graph_def, recorded.script)
+    file.graph.files, file.graph.gradients_of = list(recorded.files), recorded.gradients_of
     for node, location in zip(file.graph.nodes, recorded.locations, strict=True):
         node.location = location
     return replace(
