@@ -25,10 +25,13 @@ class _Recorded:
     """The parts; `locations` are the nodes' in their order, as `Node.location` has them."""
 
     script: str
+    files: tuple[str, ...]
+    gradients_of: dict[str, str]
     graph_def: bytes
     locations: array[int]
     config: Config
     steps: tuple[Step, ...] | None
+    each_step: tuple[Step, ...] | None
     inventory: tuple[TaskInventory, ...] | None
     links: MachineLinks
 
@@ -69,10 +72,13 @@ def write_script_graph(file: GraphFile) -> bytes:
     """A graph file, whose graph's `file` is the script, as bytes.  Raises GraphFileError for what a GraphDef cannot say."""
     recorded = _Recorded(
         file.graph.file,
+        tuple(file.graph.files),
+        file.graph.gradients_of,
         write_graph_def(file),
         array("q", [node.location for node in file.graph.nodes]),
         replace(file.config, gpu_options_location=None),
         file.steps,
+        file.each_step,
         file.inventory,
         file.links,
     )
@@ -88,12 +94,14 @@ def read_script_graph(data: bytes | memoryview) -> GraphFile:
     if not isinstance(recorded, _Recorded):
         raise _unreadable(f"got a {type(recorded).__name__}")
     file = read_graph_def(recorded.graph_def, recorded.script)
+    file.graph.files, file.graph.gradients_of = list(recorded.files), recorded.gradients_of
     for node, location in zip(file.graph.nodes, recorded.locations, strict=True):
         node.location = location
     return replace(
         file,
         config=recorded.config,
         steps=recorded.steps,
+        each_step=recorded.each_step,
         inventory=recorded.inventory,
         links=recorded.links if recorded.links else NO_LINKS,
     )

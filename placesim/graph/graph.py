@@ -20,6 +20,8 @@ from placesim.ops.registry import Registry
 
 COLUMNS = 4096
 """A node's location is packed as `line * COLUMNS + column`; columns beyond are given as the last one."""
+FILE_POSITIONS = 1 << 40
+"""A location in the n-th of a graph's further files has n times this added to it."""
 
 
 class TensorRef(NamedTuple):
@@ -219,16 +221,20 @@ def _function_types(args: Sequence[FunctionArg], attrs: Attrs) -> list[tuple[DTy
 class Graph:
     """Nodes in GraphDef order, found by id or name.
 
-    `file` is what locations refer to; `device_scopes` are the scopes that a graph file's requests come from, inner ones first;
-    `versions` the producer and minimal consumer of a converted GraphDef; `runtime_ids` is set on a graph that the runtime has
-    changed already: the nodes are in its order, and these are its numbers for them.  `handles` are a graph file's ids, each
-    with the names of the nodes that it stands for, `values` its resource variables, each with the node that reads its value.
+    `file` is what locations refer to, and `files` are further ones, such as the modules of a script; `gradients_of` tells of
+    nodes that a gradient is made of which node that is the gradient of, by names; `device_scopes` are the scopes that a graph
+    file's requests come from, inner ones first; `versions` the producer and minimal consumer of a converted GraphDef;
+    `runtime_ids` is set on a graph that the runtime has changed already: the nodes are in its order, and these are its numbers
+    for them.  `handles` are a graph file's ids, each with the names of the nodes that it stands for, `values` its resource
+    variables, each with the node that reads its value.
     """
 
     def __init__(self, registry: Registry, functions: Mapping[str, Function] | None = None, file: str = "") -> None:
         self.registry = registry
         self.functions = dict(functions or {})
         self.file = file
+        self.files: list[str] = []
+        self.gradients_of: dict[str, str] = {}
         self.versions: dict[str, int] = {}
         self.device_scopes: list[DeviceScope] = []
         self.nodes: list[Node] = []
@@ -297,8 +303,11 @@ class Graph:
         return self.located(node.location)
 
     def located(self, position: int) -> Location | None:
-        """Line and column of a position in the graph's file; 0 is none."""
-        return Location(self.file, *divmod(position, COLUMNS)) if position else None
+        """Line and column of a position in the graph's files; 0 is none."""
+        if not position:
+            return None
+        index, place = divmod(position, FILE_POSITIONS)
+        return Location(self.files[index - 1] if index else self.file, *divmod(place, COLUMNS))
 
     def full_attrs(self, node: Node) -> dict[str, AttrValue]:
         """A node's attrs with the defaults of those that it does not give."""
@@ -388,6 +397,7 @@ class Graph:
         graph.functions = self.functions
         graph.signatures = self.signatures
         graph.versions = self.versions
+        graph.files, graph.gradients_of = self.files, self.gradients_of
         graph.handles, graph.values = self.handles, self.values
         return graph
 

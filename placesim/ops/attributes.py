@@ -102,7 +102,9 @@ def decode_attr_value(facts: Any, attr_type: str) -> AttrValue:
         import numpy as np
 
         dtype = parse_dtype(facts["tensor"])
-        return TensorValue(dtype, np.zeros(facts["shape"], dtype.numpy))
+        found = np.zeros(facts["shape"], dtype.numpy)
+        found.reshape(-1)[:] = facts.get("values", 0)
+        return TensorValue(dtype, found)
     return facts["s"] if "s" in facts else FunctionName(facts.get("func", ""))
 
 

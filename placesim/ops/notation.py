@@ -124,7 +124,8 @@ def format_value(value: AttrValue) -> str:
     if isinstance(value, Shape):
         return "?" if value.dims is None else _format_dims(value.dims)
     if isinstance(value, TensorValue):
-        return f"tensor({value.dtype}, {_format_dims(value.array.shape)})"
+        values = f", {value.array.reshape(-1).tolist()}" if value.array.any() else ""
+        return f"tensor({value.dtype}, {_format_dims(value.array.shape)}{values})"
     if isinstance(value, FunctionName):
         return f"func({json.dumps(value.name)})"
     if isinstance(value, tuple):

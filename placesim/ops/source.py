@@ -246,7 +246,7 @@ def _read_dims(line: SourceLine) -> list[int] | None:
 
 
 def _read_tensor(line: SourceLine) -> Any:
-    """`tensor(int32, [4])`, whose elements nobody needs; in a list TensorFlow prints a tensor as text."""
+    """`tensor(int32, [4])` of zeros, `tensor(uint8, [2], [255, 0])`; in a list TensorFlow prints a tensor as text."""
     if line.token.kind == "string":
         return _read_string(line)
     line.expect("tensor")
@@ -254,8 +254,9 @@ def _read_tensor(line: SourceLine) -> Any:
     dtype = _read_type(line)
     line.expect(",")
     dims = _read_dims(line)
+    values = line.listed("[", "]", lambda: _read_int(line)) if line.skip(",") else []
     line.expect(")")
-    return {"tensor": dtype, "shape": dims}
+    return {"tensor": dtype, "shape": dims} | ({"values": values} if values else {})
 
 
 def _read_function(line: SourceLine) -> Facts:

@@ -15,7 +15,7 @@ from placesim.dtypes import BOOL, DOUBLE, STRING, DType
 from placesim.errors import GraphBuildError, Location, OpError, PlacesimError, RequestError
 from placesim.files.access import FileAccess
 from placesim.files.reading import open_file
-from placesim.graph.graph import COLUMNS, Graph, TensorRef, split_tensor_name
+from placesim.graph.graph import Graph, TensorRef, split_tensor_name
 from placesim.graph.steps import Feed, Fetch, FromFile, Generated
 from placesim.ops.categories import PLACEHOLDERS
 from placesim.runtime.process_memory import AllocationRefused, check_room, out_of_memory
@@ -79,7 +79,7 @@ def _refuse(graph: Graph, location: int, message: str) -> RequestError:
 
 
 def _location(graph: Graph, location: int) -> Location | None:
-    return Location(graph.file, *divmod(location, COLUMNS)) if location else None
+    return graph.located(location)
 
 
 def default_fetches(graph: Graph, only_targets: bool = False) -> list[Fetched]:

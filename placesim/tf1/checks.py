@@ -105,7 +105,7 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
     if not dtype:
         return dtypes.float32
     if not dtype.is_floating:
-        raise ValueError(f"Expected floating point type, got {dtype!r}.")
+        raise ValueError(f"Expected floating point type, got {dtype}.")
     return dtype
 
 
@@ -117,7 +117,7 @@ def _common_type(tensors: Iterable[Any], wanted: Any) -> Any:
         wanted = wanted or found
         if found != wanted:
             as_what = "" if first is None else f" as {first.name}"
-            raise ValueError(f"{tensor.name}, type={found!r}, must be of the same type ({wanted!r}){as_what}.")
+            raise ValueError(f"{tensor.name}, type={found}, must be of the same type ({wanted}){as_what}.")
     return wanted
 
 

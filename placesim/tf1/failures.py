@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import traceback
 from typing import Any
 
 import placesim.errors as own
 from placesim.errors import PlacesimError
 from placesim.report.text.complaint import format_error
+from placesim.tf1.advice import advice
 from placesim.tf1.errors import OpError
+from placesim.tf1.sources import is_ours, is_users
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MOST_FRAMES = 12
 
 
@@ -19,11 +19,7 @@ def own_frames(error: BaseException, script: str) -> list[traceback.FrameSummary
     """The frames of an exception from the script's first on, without those of placesim; the innermost is the last."""
     frames = traceback.extract_tb(error.__traceback__)
     first = next((i for i, frame in enumerate(frames) if frame.filename == script), len(frames))
-    return [frame for frame in frames[first:] if not _is_ours(frame.filename)]
-
-
-def _is_ours(file: str) -> bool:
-    return os.path.abspath(file).startswith(_PACKAGE) or file.startswith("<frozen ")
+    return [frame for frame in frames[first:] if not is_ours(frame.filename)]
 
 
 def is_tensorflow(error: BaseException) -> bool:
@@ -33,7 +29,7 @@ def is_tensorflow(error: BaseException) -> bool:
     if isinstance(error, NotImplementedError | ImportError | SyntaxError):
         return False
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and _is_ours(frames[-1].filename)
+    return bool(frames) and is_ours(frames[-1].filename)
 
 
 def describe(error: BaseException, script: str) -> dict[str, Any]:
@@ -41,7 +37,10 @@ def describe(error: BaseException, script: str) -> dict[str, Any]:
     frames = own_frames(error, script)
     file, line, column = script, 0, 0
     if frames:
-        file, line, column = frames[-1].filename, frames[-1].lineno or 0, (frames[-1].colno or 0) + 1
+        # what the user wrote, not the library that refuses what it is given
+        frame = next((frame for frame in reversed(frames) if is_users(frame.filename)), frames[-1])
+        frames = frames[: frames.index(frame) + 1]
+        file, line, column = frame.filename, frame.lineno or 0, (frame.colno or 0) + 1
     elif isinstance(error, SyntaxError):
         line, column = error.lineno or 0, error.offset or 0
     return {
@@ -51,7 +50,7 @@ def describe(error: BaseException, script: str) -> dict[str, Any]:
         "line": line,
         "column": column,
         "raised_by_tensorflow": is_tensorflow(error),
-        "help": _calls(error, frames),
+        "help": [*_calls(error, frames), *advice(error)],
     }
 
 

@@ -11,11 +11,12 @@ from typing import Any
 from placesim.devices.names import DeviceSpec as ParsedDevice
 from placesim.errors import GraphBuildError
 from placesim.graph.builder import GraphBuilder
-from placesim.graph.graph import COLUMNS, Node
+from placesim.graph.graph import COLUMNS, FILE_POSITIONS, Node
 from placesim.ops.attributes import Attrs
 from placesim.ops.registry import load_registry
 from placesim.runtime.graph_shapes import GraphShapes
 from placesim.tf1 import device_spec
+from placesim.tf1.sources import beside, is_users
 from placesim.tf1.tensor import Operation, Tensor, uid
 
 _PYTHON_ERRORS: dict[str, type[Exception]] = {"TypeError": TypeError, "ValueError": ValueError}
@@ -44,6 +45,7 @@ class Graph:
         self._finalized = False
         self.check_inputs: Callable[[Operation], None] | None = None  # there once the graph has a loop
         self._control_flow_context: Any = None
+        self._file_numbers: dict[str, int] = {}
         self._default_depths: list[int] = []
         self._extra_attrs: tuple[tuple[str, Callable[[Node], Any]], ...] = ()
         self._consumers: list[list[int]] | None = None
@@ -140,14 +142,31 @@ class Graph:
         return self.make(op_type, self.claim_name(op_type, name), list(inputs), given)
 
     def location(self) -> int:
-        """The line of the script that is being run, packed as the graph holds it; 0 where there is none."""
-        file = self.builder.graph.file
+        """The innermost line of the script, or of a module of its own, that is being run; 0 where there is none.
+
+        Packed as the graph holds it.
+        """
+        known = self._file_numbers
         frame = sys._getframe(1)
         while frame is not None:
-            if frame.f_code.co_filename == file:
-                return frame.f_lineno * COLUMNS + 1
+            file = frame.f_code.co_filename
+            number = known.get(file)
+            if number is None:
+                number = known[file] = self._file_number(file)
+            if number >= 0:
+                return number * FILE_POSITIONS + frame.f_lineno * COLUMNS + 1
             frame = frame.f_back  # type: ignore[assignment]
         return 0
+
+    def _file_number(self, file: str) -> int:
+        """Which of the graph's files a frame's is, 0 for the script; negative for none of the user's."""
+        core = self.builder.graph
+        if not core.file or not is_users(file):
+            return -1
+        if file == core.file:
+            return 0
+        core.files.append(beside(core.file, file))
+        return len(core.files)
 
     def operation(self, node: Node | int) -> Operation:
         """The view of a node."""

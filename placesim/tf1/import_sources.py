@@ -53,6 +53,7 @@ _ROWS = {
     "client.timeline": "session.timeline",
     "client.session": "session tf",
     "ops.embedding_ops ops.candidate_sampling_ops ops.ctc_ops ops.nn_impl": "nn tf",
+    "ops.data_flow_ops": "staging tf",
     "platform.gfile": "gfile io.gfile",
     "lib.io.file_io": "file_io",
     "lib.io.tf_record lib.io.python_io": "python_io io",
@@ -86,8 +87,16 @@ SOURCES = {
     "contrib.slim.python.slim": ("contrib.slim",),
 }
 _ENDINGS = re.compile(r"_(ops|impl|lib|ops_impl|ops_lib|v1|v2|ops_v2)$")
+_FIRST = re.compile(r"(?<=[a-z])(_v1|V1)$")
 _ALIASES = {"training": "train", "string": "strings", "checkpoint": "train", "linalg_ops": "linalg", "summary_ops": "summary"}
 """A part of a submodule's name -> the public module that has its functions, where that is called otherwise."""
+
+
+def names_of(name: str) -> Iterator[str]:
+    """What a name may be called here, the likeliest first: the first version's of something needs no number."""
+    yield name
+    if _FIRST.search(name):
+        yield _FIRST.sub("", name)
 
 
 def sources_of(path: str) -> Iterator[str]:

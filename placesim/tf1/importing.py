@@ -89,7 +89,7 @@ class _Internal(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        from placesim.tf1.import_sources import SOURCES, sources_of
+        from placesim.tf1.import_sources import SOURCES, names_of, sources_of
 
         below = f"{self._path}.{name}"
         if any(f"{path}.".startswith(below + ".") for path in SOURCES):
@@ -97,9 +97,8 @@ class _Internal(ModuleType):
         elif self._path.rpartition(".")[2].startswith("gen_"):
             found = _generated(name)
         else:
-            found = next(
-                (one for one in (_found_in(source, name) for source in sources_of(self._path)) if one is not None), None
-            )
+            tried = (_found_in(source, one) for one in names_of(name) for source in sources_of(self._path))
+            found = next((one for one in tried if one is not None), None)
             if found is None and self._path.startswith("python."):
                 found = _generated(name)
         if found is None:

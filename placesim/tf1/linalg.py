@@ -47,14 +47,15 @@ def norm(
             found = gen("Sqrt")(reduce_sum(x * conj(x), axis, True))
         else:
             found = abs(x)
+            first = None if axis is None else axis[0]
             if ord == 1:
-                found = reduce_sum(found, axis[:1] if is_matrix else axis, True)
+                found = reduce_sum(found, first, True)
                 if is_matrix:
-                    found = reduce_max(found, axis[-1:], True)
+                    found = reduce_max(found, axis[-1], True)
             elif ord == np.inf:
-                found = reduce_sum(found, axis[1:], True) if is_matrix else reduce_max(found, axis, True)
                 if is_matrix:
-                    found = reduce_max(found, axis[:1], True)
+                    found = reduce_sum(found, axis[1], True)
+                found = reduce_max(found, first, True)
             else:
                 found = gen("Pow")(reduce_sum(gen("Pow")(found, ord), axis, True), 1.0 / ord)
         return found if keepdims else squeeze(found, axis)
@@ -66,7 +67,7 @@ def _check_norm(ord: Any, axis: Any, is_matrix: bool) -> None:
             raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}")
         if ord not in ("euclidean", "fro", 0.5, 1, 2, np.inf):
             raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 0.5, 1, 2, inf], got {ord}")
-    elif ord not in ("euclidean", 1, 2, np.inf):
+    elif ord not in ("euclidean", 1, 2, np.inf) and (isinstance(ord, str) or not np.isreal(ord) or ord <= 0):
         raise ValueError(f"'ord' must be a supported vector norm, got {ord}")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.namespaces import namespace
@@ -92,3 +94,141 @@ def _overdetermined(matrix: Any, rhs: Any, l2_regularizer: Any) -> Any:
 def _underdetermined(matrix: Any, rhs: Any, l2_regularizer: Any) -> Any:
     factor = _factor(matrix, l2_regularizer, False)
     return tf.matmul(matrix, cholesky_solve(factor, rhs), adjoint_a=True)
+
+
+# --- by their factors -----------------------------------------------------------------------------------------------
+
+
+def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple[Any, Any]:
+    """A tensor over its norm, and that."""
+    with name_scope(name, "normalize", [tensor]):
+        tensor = convert_to_tensor(tensor)
+        length = tf.norm(tensor, ord, axis, keepdims=True)
+        length = tf.cast(length, tensor.dtype)
+        return tensor / length, length
+
+
+def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None) -> Any:
+    """How many singular values are above the tolerance."""
+    with name_scope(name or "matrix_rank"):
+        a = convert_to_tensor(a, dtype_hint=tf.float32, name="a")
+        values = svd(a, compute_uv=False)
+        if tol is None:
+            if not a.shape[-2:].is_fully_defined():
+                raise NotImplementedError("tf.linalg.matrix_rank of matrices whose sizes are not known needs tol")
+            most = max(a.shape[-2:].as_list())
+            tol = _eps(a) * tf.cast(np.int64(most), a.dtype) * tf.reduce_max(values, axis=-1, keepdims=True)
+        return tf.reduce_sum(tf.cast(values > tol, tf.int32), axis=-1)
+
+
+def _eps(a: Any) -> Any:
+    return np.finfo(a.dtype.as_numpy_dtype).eps
+
+
+def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Any:
+    """The matrix of an LU factorisation."""
+    with name_scope(name or "lu_reconstruct"):
+        lower_upper = convert_to_tensor(lower_upper, dtype_hint=tf.float32, name="lower_upper")
+        perm = convert_to_tensor(perm, dtype_hint=tf.int32, name="perm")
+        if lower_upper.shape.rank != 2:
+            raise NotImplementedError("tf.linalg.lu_reconstruct of batches is not there; take one matrix at a time")
+        return _reconstructed(lower_upper, perm)
+
+
+def _reconstructed(lower_upper: Any, perm: Any) -> Any:
+    shape = tf.shape(lower_upper)
+    lower = tf.linalg.set_diag(
+        tf.linalg.band_part(lower_upper, num_lower=-1, num_upper=0), tf.ones(shape[:-1], dtype=lower_upper.dtype)
+    )
+    upper = tf.linalg.band_part(lower_upper, num_lower=0, num_upper=-1)
+    return tf.gather(tf.matmul(lower, upper), tf.invert_permutation(perm))
+
+
+def tridiagonal_solve(
+    diagonals: Any,
+    rhs: Any,
+    diagonals_format: str = "compact",
+    transpose_rhs: bool = False,
+    conjugate_rhs: bool = False,
+    name: str | None = None,
+    partial_pivoting: bool = True,
+    perturb_singular: bool = False,
+) -> Any:
+    """x of a matrix of three diagonals x = rhs; diagonals as rows of one tensor (`compact`) or as three tensors."""
+    if perturb_singular and not partial_pivoting:
+        raise ValueError("partial_pivoting must be True if perturb_singular is True.")
+    if diagonals_format not in ("compact", "sequence"):
+        raise NotImplementedError("tf.linalg.tridiagonal_solve of whole matrices is not there; give their diagonals")
+    if diagonals_format == "sequence":
+        diagonals = tf.stack(_three(diagonals), axis=-2)
+    else:
+        diagonals = convert_to_tensor(diagonals, name="diagonals")
+    rhs = convert_to_tensor(rhs, name="rhs")
+    is_vector = diagonals.shape.rank is not None and rhs.shape.rank == diagonals.shape.rank - 1
+    if conjugate_rhs:
+        rhs = tf.conj(rhs)
+    if is_vector:
+        found = gen("TridiagonalSolve")(diagonals, tf.expand_dims(rhs, -1), partial_pivoting, perturb_singular, name=name)
+        return tf.squeeze(found, -1)
+    if transpose_rhs:
+        rhs = tf.matrix_transpose(rhs)
+    return gen("TridiagonalSolve")(diagonals, rhs, partial_pivoting, perturb_singular, name=name)
+
+
+def _three(diagonals: Any) -> list[Any]:
+    """Three diagonals of one length: those above and below the middle one have a zero more where they are shorter."""
+    above, middle, below = (convert_to_tensor(part) for part in diagonals)
+    size = middle.shape.as_list()[-1]
+    if size is None or above.shape.as_list()[-1] != size or below.shape.as_list()[-1] != size:
+        raise NotImplementedError("tf.linalg.tridiagonal_solve of diagonals of several lengths is not there; pad them")
+    return [above, middle, below]
+
+
+def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Any:
+    """A matrix of three diagonals times a matrix; the diagonals as rows of one tensor (`compact`) or as three tensors."""
+    if diagonals_format == "compact":
+        diagonals = convert_to_tensor(diagonals)
+        parts = [diagonals[..., i, :] for i in (0, 1, 2)]
+    elif diagonals_format == "sequence":
+        parts = _three(diagonals)
+    else:
+        raise NotImplementedError("tf.linalg.tridiagonal_matmul of whole matrices is not there; give their diagonals")
+    above, middle, below = (tf.expand_dims(part, -2) for part in parts)
+    return gen("TridiagonalMatMul")(above, middle, below, rhs, name=name)
+
+
+def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: str | None = None) -> Any:
+    """x of A x = rhs, by A's LU factorisation."""
+    with name_scope(name or "lu_solve"):
+        lower_upper = convert_to_tensor(lower_upper, dtype_hint=tf.float32, name="lower_upper")
+        perm = convert_to_tensor(perm, dtype_hint=tf.int32, name="perm")
+        rhs = convert_to_tensor(rhs, dtype_hint=lower_upper.dtype, name="rhs")
+        if rhs.shape.rank != 2 or perm.shape.rank != 1:
+            raise NotImplementedError("tf.linalg.lu_solve of batches is not there; solve one matrix at a time")
+        rows = tf.gather(rhs, perm, axis=-2)
+        lower = tf.linalg.set_diag(
+            gen("MatrixBandPart")(lower_upper, num_lower=-1, num_upper=0),
+            tf.ones(tf.shape(lower_upper)[:-1], dtype=lower_upper.dtype),
+        )
+        return matrix_triangular_solve(lower_upper, matrix_triangular_solve(lower, rows), lower=False)
+
+
+def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Any:
+    """The pseudo-inverse; singular values that are at most `rcond` times the largest count as 0."""
+    with name_scope(name or "pinv"):
+        a = convert_to_tensor(a, name="a")
+        if not a.dtype.is_floating:
+            raise TypeError(f"Input `a` must have `float`-like `dtype` (saw {a.dtype.name}).")
+        if rcond is None:
+            rows, columns = a.shape.as_list()[-2:]
+            if rows is None or columns is None:
+                raise NotImplementedError("tf.linalg.pinv of matrices whose sizes are not known needs rcond")
+            rcond = 10.0 * max(rows, columns) * _eps(a)
+        limit = convert_to_tensor(rcond, dtype=a.dtype, name="rcond")
+        values, left, right = svd(a, full_matrices=False, compute_uv=True)
+        cutoff = limit * tf.reduce_max(values, axis=-1)
+        kept = tf.where_v2(values > tf.expand_dims(cutoff, -1), values, np.array(np.inf, a.dtype.as_numpy_dtype))
+        found = tf.matmul(right / tf.expand_dims(kept, -2), left, adjoint_b=True)
+        if a.shape.rank is not None:
+            found.set_shape(a.shape[:-2].concatenate([a.shape[-1], a.shape[-2]]))
+        return found

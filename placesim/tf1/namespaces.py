@@ -12,9 +12,9 @@ from placesim.tf1.exports import packages, table
 
 def find(name: str) -> Any:
     """What `tf.NAME` is.  Raises AttributeError for what is no name, NotImplementedError's words for what is not there yet."""
-    if name.startswith("__"):
-        raise AttributeError(name)
     export = table().get(name)
+    if export is None and name.startswith("__"):
+        raise AttributeError(name)
     if export is not None:
         if not export.module:
             from placesim.tf1.generated import gen
@@ -24,7 +24,7 @@ def find(name: str) -> Any:
     if is_package(name):
         return namespace(name)
     parent, _, last = name.rpartition(".")
-    where = f"tensorflow.{parent}" if parent else "tensorflow"
+    where = f"tensorflow._api.v2.compat.v1.{parent}" if parent else "tensorflow.compat.v1"
     from placesim.tf1.missing import absent
 
     found = absent(name)
@@ -59,8 +59,6 @@ class Namespace(ModuleType):
         self._prefix = prefix
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
         found = _find_in(self._prefix, name)
         self.__dict__[name] = found
         return found

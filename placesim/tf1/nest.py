@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence
 from typing import Any
 
 from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
@@ -10,7 +10,7 @@ from placesim.tf1.sparse_values import IndexedSlices, SparseTensor
 
 def is_nested(value: Any) -> bool:
     """Whether a value is a structure, not a leaf."""
-    return isinstance(value, list | tuple | Mapping)
+    return isinstance(value, list | tuple | Mapping | MappingView | range)
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
@@ -32,6 +32,8 @@ def parts(structure: Any) -> Sequence[Any]:
     """What a structure consists of directly."""
     if isinstance(structure, Mapping):
         return [structure[key] for key in _sorted_keys(structure)]
+    if isinstance(structure, MappingView):
+        return list(structure)  # type: ignore[call-overload, no-any-return]
     return structure  # type: ignore[no-any-return]
 
 

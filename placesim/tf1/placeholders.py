@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from placesim.ops.attributes import UNKNOWN_RANK
+from placesim.tf1.constant_values import constant_value_as_shape
 from placesim.tf1.conversion import constant
 from placesim.tf1.generated import gen
 from placesim.tf1.shapes import TensorShape
@@ -28,15 +29,21 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
     """`tf.sparse_placeholder`: placeholders of the values, the indices and, where it is not given, the shape."""
     from placesim.tf1 import dtypes
 
-    known = None if shape is None else TensorShape(shape)
-    rank = None if known is None else known.rank
+    known: TensorShape | None
+    if isinstance(shape, Tensor):
+        known, rank = constant_value_as_shape(shape), shape.shape[0].value if shape.shape.rank is not None else None
+    else:
+        known = None if shape is None else TensorShape(shape)
+        rank = None if known is None else known.rank
 
     def named(part: str) -> str | None:
         return f"{name}/{part}" if name else None
 
-    if known is not None and known.sizes is not None:
+    if isinstance(shape, Tensor):
+        dense: Any = placeholder_with_default(shape, shape.shape, named("shape"))
+    elif known is not None and known.sizes is not None:
         sizes = constant(np.array(known.sizes, np.int64), name=named("shape_default") or "Const")
-        dense: Any = placeholder_with_default(sizes, [rank], named("shape"))
+        dense = placeholder_with_default(sizes, [rank], named("shape"))
     else:
         dense = placeholder(dtypes.int64, [rank], named("shape"))
     values = placeholder(dtype, [None], named("values"))

@@ -116,9 +116,9 @@ def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
     """`tf.sparse.retain`: the elements that are chosen."""
     sp_input = sparse(sp_input)
     chosen = tf.convert_to_tensor(to_retain)
-    chosen.shape.assert_has_rank(1)
+    count = chosen.shape.with_rank(1)[0]
     if sp_input.values.shape.dims is not None:
-        sp_input.values.shape.dims[0].assert_is_compatible_with(chosen.shape.dims[0])
+        sp_input.values.shape.dims[0].assert_is_compatible_with(count)
     places = tf.reshape(tf.where_v2(chosen), [-1])
     indices, values = tf.gather(sp_input.indices, places), tf.gather(sp_input.values, places)
     return SparseTensor(indices, values, tf.identity(sp_input.dense_shape))

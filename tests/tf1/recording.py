@@ -22,18 +22,18 @@ TIME_LIMIT = 120
 """Seconds that a script may take."""
 
 
-def record_in_fork(script: Path, mode: str = "plain", argv: Sequence[str] = (), call: str = "") -> Record:
+def record_in_fork(script: Path, mode: str = "plain", argv: Sequence[str] = (), call: str = "", writes: bool = False) -> Record:
     """What a script makes, from a process of its own; `died` where that came to an end without telling.
 
     `argv` follows the script in sys.argv.  With `call` the script is a module that is loaded, no main program, and these lines
-    are run in it then.
+    are run in it then.  `writes` also tells which graphs no graph file says with scopes.
     """
     with tempfile.NamedTemporaryFile(delete=False) as told:
         pass
     try:
         child = os.fork()
         if not child:
-            _tell(script, mode, argv, call, told.name)
+            _tell(script, (mode, argv, call, writes), told.name)
         _, status = os.waitpid(child, 0)
         data = Path(told.name).read_bytes()
         return pickle.loads(data) if data else {"died": f"exit status {status}"}
@@ -41,12 +41,12 @@ def record_in_fork(script: Path, mode: str = "plain", argv: Sequence[str] = (), 
         os.unlink(told.name)
 
 
-def _tell(script: Path, mode: str, argv: Sequence[str], call: str, path: str) -> None:
+def _tell(script: Path, how: tuple[Any, ...], path: str) -> None:
     signal.alarm(TIME_LIMIT)
     try:
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
-            found = record(script, mode, argv, call)
+            found = record(script, *how)
             os.chdir("/")
         data = pickle.dumps(found)
     except BaseException:
@@ -59,7 +59,7 @@ class _Stop(BaseException):
     """The script has come to its first session."""
 
 
-def record(script: Path, mode: str = "plain", argv: Sequence[str] = (), call: str = "") -> Record:
+def record(script: Path, mode: str = "plain", argv: Sequence[str] = (), call: str = "", writes: bool = False) -> Record:
     """As `record_in_fork`, in this process, which is not fit for another script then."""
     import random
 
@@ -105,6 +105,8 @@ def record(script: Path, mode: str = "plain", argv: Sequence[str] = (), call: st
     here = os.getcwd()
     told["stdout"] = re.sub(r"0x[0-9a-f]{6,}", "0x<address>", out.getvalue()).replace(here, "<cwd>")
     default = graph.get_default_graph()
+    if writes:
+        told["unwritten"] = list(filter(None, map(_unwritten, graphs)))
     told["graph"] = [_graph(one, one is default) for one in graphs if one.get_operations() and not one.building_function]
     return told
 
@@ -135,6 +137,17 @@ def _exception(error: BaseException, script: Path) -> Record:
     trace = "".join(traceback.format_exception(error))
     found = {"type": type(error).__name__, "message": str(getattr(error, "message", error)), "mro": mro, "trace": trace}
     return found | {"line": lines[-1] if lines else None}
+
+
+def _unwritten(graph: Any) -> str | None:
+    """What the graph file that a person would write of a graph does not say as it is; None where it says all of it."""
+    from placesim.formats.graph_file.scoped_writer import scoped_lines
+    from placesim.graph.steps import GraphFile
+
+    core = graph.builder.graph
+    if not len(core) or graph.building_function or scoped_lines(GraphFile("graph", core)) is not None:
+        return None
+    return f"a graph of {len(core)} nodes, from {core.nodes[0].name} on"
 
 
 def _graph(graph: Any, is_default: bool) -> Record:

@@ -200,3 +200,21 @@ def test_what_is_not_there_says_so_by_its_name() -> None:
         tf.contrib.crf.crf_log_likelihood(1, 2, 3)
     with pytest.raises(NotImplementedError, match="batch_norm with renorm"):
         layers.batch_norm(tf.zeros([2, 3]), renorm=True)
+
+
+def test_networks_have_their_layers_by_name() -> None:
+    vgg, resnet_v1, resnet_v2 = slim.nets.vgg, slim.nets.resnet_v1, slim.nets.resnet_v2
+    images = tf.placeholder(tf.float32, [2, 224, 224, 3])
+    with slim.arg_scope(vgg.vgg_arg_scope()):
+        logits, points = vgg.vgg_16(images, num_classes=10, is_training=False)
+    assert (logits.op.name, logits.shape.as_list()) == ("vgg_16/fc8/squeezed", [2, 10])
+    assert (list(points)[:3], len(points)) == (["vgg_16/conv1/conv1_1", "vgg_16/conv1/conv1_2", "vgg_16/pool1"], 21)
+    with slim.arg_scope(resnet_v1.resnet_arg_scope()):
+        logits, points = resnet_v1.resnet_v1_50(images, 10, is_training=False)
+    assert logits.op.name == "resnet_v1_50/logits/BiasAdd"
+    assert list(points)[:3] == [
+        *("resnet_v1_50/conv1", "resnet_v1_50/block1/unit_1/bottleneck_v1/shortcut"),
+        "resnet_v1_50/block1/unit_1/bottleneck_v1/conv1",
+    ]
+    wide, _ = resnet_v2.resnet_v2_50(images, output_stride=16, global_pool=False)
+    assert wide.shape.as_list() == [2, 14, 14, 2048]

@@ -132,7 +132,7 @@ class Annotations:
         key = (kind, self._key_position(position, node.id if first is None else first), text)
         found = self._known.get(key)
         if found is None:
-            location = Location(self._graph.file, *divmod(position, COLUMNS)) if position else None
+            location = self._graph.located(position)
             found = self._known[key] = Annotation(kind, key[1], text, node.name, location)
         return found
 

@@ -124,6 +124,11 @@ class Proof:
         """Its own request, as it was written and merged with the scopes around it; empty where there is none."""
         return self._node.device
 
+    @property
+    def gradient_of(self) -> tuple[str, Location | None] | None:
+        """The node that it was made for where it is of a gradient, and where that stands."""
+        return self.proofs.gradient_of(self._node)
+
     @cached_property
     def origins(self) -> tuple[Annotation, ...]:
         """Where its request was written."""
@@ -214,6 +219,13 @@ class Proofs:
     def of(self, node_id: int) -> Proof:
         """A node's proof.  Raises KeyError where an error came before its constraints were known."""
         return Proof(self.placement.reason(node_id), self)
+
+    def gradient_of(self, node: Node) -> tuple[str, Location | None] | None:
+        """The node that a node is the gradient of, or a part of that."""
+        name = self._written.gradients_of.get(node.name)
+        if name is None:
+            return None
+        return name, self._written.location(self._written.node(name)) if name in self._written.ids else None
 
     def origins(self, node: Node) -> tuple[Annotation, ...]:
         """Where a node's request was written; nowhere for a node that a rewrite made."""

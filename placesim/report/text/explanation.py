@@ -65,6 +65,12 @@ def _row(title: str, text: str) -> Marked:
 
 def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
     yield "requested", [_requested(found)]
+    if found.gradient_of is not None:
+        name, location = found.gradient_of
+        yield (
+            "gradient of",
+            [Marked(Marked(escape_line(name), role=Role.NODE), filled(" at {}", place(location)) if location else "")],
+        )
     yield "kernels", [_kernels(support) for support in found.kernels]
     yield "group", list(_group(found.group))
     held = found.held_to

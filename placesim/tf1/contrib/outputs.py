@@ -48,9 +48,9 @@ def gather_tensors_aliases(tensors: Any) -> list[str]:
 
 def collect_named_outputs(collections: Any, alias: str | None, outputs: Any) -> Any:
     """Puts a layer's output, named like its scope, into collections."""
-    if alias:
-        append_tensor_alias(outputs, alias)
     if collections:
+        if alias:
+            append_tensor_alias(outputs, alias)
         tf.add_to_collections([collections] if isinstance(collections, str) else collections, outputs)
     return outputs
 

@@ -15,8 +15,8 @@ _FLAGS = (
 )
 _FLAG_KINDS = (
     "ArgumentParser BooleanParser IntegerParser FloatParser EnumParser EnumClassParser ListParser "
-    "WhitespaceSeparatedListParser DEFINE DEFINE_multi DEFINE_enum_class DEFINE_multi_enum DEFINE_multi_enum_class DEFINE_alias "
-    "register_multi_flags_validator multi_flags_validator validator mark_flags_as_mutual_exclusive "
+    "WhitespaceSeparatedListParser DEFINE DEFINE_multi DEFINE_enum_class DEFINE_multi_enum DEFINE_multi_enum_class "
+    "DEFINE_alias register_multi_flags_validator multi_flags_validator validator mark_flags_as_mutual_exclusive "
     "mark_bool_flags_as_mutual_exclusive set_default override_value adopt_module_key_flags declare_key_flag "
     "disclaim_key_flags flag_dict_to_args get_help_width text_wrap doc_to_help"
 )

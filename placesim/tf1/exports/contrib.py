@@ -99,4 +99,24 @@ ROWS = {
         "convert_collection_to_dict constant_value static_cond smart_cond two_element_tuple n_positive_integers "
         "last_dimension channel_dimension",
     ),
+    "contrib.nets.classic": " ".join(
+        [
+            _under("slim.nets.vgg", "vgg_a vgg_16 vgg_d vgg_19 vgg_e vgg_arg_scope"),
+            _under("slim.nets.alexnet", "alexnet_v2 alexnet_v2_arg_scope"),
+            _under("slim.nets.overfeat", "overfeat overfeat_arg_scope"),
+        ]
+    ),
+    "contrib.nets.residual": " ".join(
+        [
+            *(
+                _under(
+                    f"slim.nets.resnet_v{version}",
+                    f"resnet_v{version} resnet_v{version}_block resnet_v{version}_50 resnet_v{version}_101 "
+                    f"resnet_v{version}_152 resnet_v{version}_200 resnet_arg_scope bottleneck=bottleneck_v{version}",
+                )
+                for version in (1, 2)
+            ),
+            _under("slim.nets.resnet_utils", "Block subsample conv2d_same stack_blocks_dense resnet_arg_scope"),
+        ]
+    ),
 }

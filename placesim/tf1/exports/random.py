@@ -5,7 +5,12 @@ from __future__ import annotations
 ROWS = {
     "random_stateless": (
         "random.stateless_uniform=stateless_random_uniform random.stateless_normal=stateless_random_normal "
-        "random.stateless_truncated_normal=stateless_truncated_normal"
+        "random.stateless_truncated_normal=stateless_truncated_normal random.stateless_multinomial "
+        "random.stateless_categorical random.stateless_poisson=stateless_random_poisson "
+        "random.stateless_binomial=stateless_random_binomial random.stateless_parameterized_truncated_normal "
+        "random.stateless_gamma=stateless_random_gamma random.experimental.stateless_shuffle "
+        "random.fold_in=stateless_fold_in "
+        "random.experimental.stateless_fold_in random.split=stateless_split random.experimental.stateless_split"
     ),
     "random_ops": (
         "random_normal random.normal=random_normal truncated_normal random.truncated_normal=truncated_normal random_uniform "

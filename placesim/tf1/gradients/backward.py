@@ -57,9 +57,9 @@ def gradients(
     ys, xs = _as_list(ys), _as_list(xs)
     stop = [] if stop_gradients is None else _as_list(stop_gradients)
     seeds = [None] * len(ys) if grad_ys is None else _as_list(grad_ys)
-    if len(seeds) != len(ys):
-        raise ValueError(f"Length mismatch. Passed {len(seeds)} grad_ys for {len(ys)} ys")
     with name_scope(name, "gradients", [*ys, *xs, *stop, *seeds]):
+        if len(seeds) != len(ys):
+            raise ValueError(f"Length mismatch. Passed {len(seeds)} grad_ys for {len(ys)} ys")
         tensors = _convert_all(ys, "y")
         sources = _convert_all([_differentiated(x) for x in xs], "x", as_ref=True)
         stops = _convert_all([_differentiated(x) for x in stop], "stop_gradient", as_ref=True)
@@ -99,6 +99,16 @@ def is_trainable(tensor: Tensor) -> bool:
         held = element_type(tensor)
         return held is None or dtypes.of(held).name in _TRAINABLE
     return name in _TRAINABLE
+
+
+@contextmanager
+def gradient_of(op: Operation) -> Iterator[None]:
+    """What is made inside is noted as an op's gradient."""
+    core = op.graph.builder.graph
+    first = len(core)
+    yield
+    for node in core.nodes[first:]:
+        core.gradients_of.setdefault(node.name, op.name)
 
 
 def gradient_function(op: Operation) -> GradientFunction | None:
@@ -287,7 +297,7 @@ class _Walk:
         for index, grad in enumerate(out_grads):
             if (grad is None or grad == []) and (function is None or is_trainable(op.outputs[index])):
                 out_grads[index] = self._zeros(op, index)
-        with name_scope(op.name + "_grad"):
+        with name_scope(op.name + "_grad"), gradient_of(op):
             if function is not None:
                 in_grads = function(op, *out_grads)
             else:

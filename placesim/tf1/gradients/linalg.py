@@ -342,6 +342,29 @@ def _svd(op: Any, s_grad: Any, u_grad: Any, v_grad: Any) -> Any:
         return tf.matrix_transpose(result) if wide else result
 
 
+def _tridiagonal_solve(op: Any, grad: Any) -> list[Any]:
+    """The transposed system gives the right side's gradient; its product with the solution that of the diagonals."""
+    diagonals, found = op.inputs[0], op.outputs[0]
+    middle = diagonals[..., 1, :]
+    batch = diagonals.shape[:-2].as_list()
+    zero = tf.zeros([*batch, 1], dtype=diagonals.dtype)
+    above = tf.concat((diagonals[..., 2, 1:], zero), axis=-1)
+    below = tf.concat((zero, diagonals[..., 0, :-1]), axis=-1)
+    turned = tf.stack([above, middle, below], axis=-2)
+    of_rhs = tf.linalg.tridiagonal_solve(turned, grad, partial_pivoting=op.get_attr("partial_pivoting"))
+    of_middle = tf.reduce_sum(of_rhs * found, axis=-1)
+    row = tf.zeros([*batch, 1, found.shape.as_list()[-1]], dtype=diagonals.dtype)
+    of_above = tf.reduce_sum(of_rhs * tf.concat((found[..., 1:, :], row), axis=-2), axis=-1)
+    of_below = tf.reduce_sum(of_rhs * tf.concat((row, found[..., :-1, :]), axis=-2), axis=-1)
+    return [-tf.stack([of_above, of_middle, of_below], axis=-2), of_rhs]
+
+
+def _least_squares(op: Any, grad: Any) -> list[Any]:
+    if not op.get_attr("fast"):
+        raise ValueError("Gradient not defined for fast=False")
+    raise NotImplementedError("the gradient of MatrixSolveLs is not there; tf.matrix_solve_ls by default makes other ops")
+
+
 GRADIENTS: dict[str, GradientFunction] = {
     "BatchMatMul": _batch_matmul,
     "BatchMatMulV2": _batch_matmul_broadcast,
@@ -358,4 +381,6 @@ GRADIENTS: dict[str, GradientFunction] = {
     "SelfAdjointEigV2": _self_adjoint_eig,
     "SparseMatMul": _sparse_matmul,
     "Svd": _svd,
+    "TridiagonalSolve": _tridiagonal_solve,
+    "MatrixSolveLs": _least_squares,
 }

@@ -38,12 +38,14 @@ def _real_inverse(rank: int, name: str) -> GradientFunction:
 
     def gradient(op: Any, grad: Any) -> list[Any]:
         length = op.inputs[1]
-        odd = tf.mod(_last(length), 2)
+        last = _last(length)
+        odd = gen("FloorMod")(last, 2, name="mod")
         inner = tf.shape(op.inputs[0])[-1] - 2 + odd
         real = grad.dtype
         mask = tf.concat([[1.0], 2.0 * tf.ones([inner], real), tf.ones([1 - odd], real)], 0)
         share = tf.math.reciprocal(_size(grad, rank, real))
-        found = getattr(tf.signal, name)(grad, length)
+        spelled = constant_value(length)
+        found = getattr(tf.signal, name)(grad, length if spelled is None else spelled.tolist())
         return [found * tf.cast(share * mask, op.inputs[0].dtype), None]
 
     return gradient
@@ -58,9 +60,23 @@ def _ranked(rank: int) -> str:
     return "" if rank == 1 else f"{rank}D"
 
 
+def _real_forward(op: Any, grad: Any) -> list[Any]:
+    """The first column, and of an even length the last, stand for one number and not for two."""
+    x, length = op.inputs
+    sizes = tf.shape(x)
+    is_even = tf.cast(1 - length[-1] % 2, grad.dtype)
+    first = grad[..., 0:1]
+    last = is_even * grad[..., -1:]
+    signs = tf.cast(1 - 2 * (tf.range(sizes[-1]) % 2), grad.dtype)
+    alone = first + last * signs
+    count = _size(x, 1, x.dtype)
+    return [0.5 * (tf.signal.irfft(grad, length) * count + tf.real(alone)), None]
+
+
 GRADIENTS: dict[str, GradientFunction] = {
     **{f"FFT{_ranked(rank)}": _forward(rank, f"IFFT{_ranked(rank)}") for rank in (1, 2, 3)},
     **{f"IFFT{_ranked(rank)}": _inverse(rank, f"FFT{_ranked(rank)}") for rank in (1, 2, 3)},
+    "RFFT": _real_forward,
     "IRFFT": _real_inverse(1, "rfft"),
     "IRFFT2D": _real_inverse(2, "rfft2d"),
 }

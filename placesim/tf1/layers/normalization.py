@@ -63,8 +63,8 @@ class BatchNormalization(Layer):
             received = f"Received input with shape {tuple(shape)} and axis={tuple(self.axis)}"
             raise ValueError(f"Input has undefined `axis` dimension. {received}")
         self.input_spec = InputSpec(ndim=shape.ndims, axes=known)
-        if self.fused is None:
-            self.fused = shape.ndims == 4 and self.axis in ([1], [3])
+        # the one kernel takes pictures and volumes alone, whoever asks for it
+        self.fused = self.fused is not False and shape.ndims in (4, 5) and self.axis in ([1], [shape.ndims - 1])
         dtype = self._given_dtype or tf.float32
         param_dtype = tf.float32 if dtype.name in ("float16", "bfloat16") else dtype
         sizes = [known[axis] for axis in self.axis]
@@ -77,12 +77,8 @@ class BatchNormalization(Layer):
 
         if self.scale:
             self.gamma = add("gamma", self._gamma, True)
-        elif self.fused:
-            self.gamma = tf.constant(1.0, dtype=param_dtype, shape=sizes)
         if self.center:
             self.beta = add("beta", self._beta, True)
-        elif self.fused:
-            self.beta = tf.constant(0.0, dtype=param_dtype, shape=sizes)
         self.moving_mean = add("moving_mean", (self._moving[0], None, None), False)
         self.moving_variance = add("moving_variance", (self._moving[1], None, None), False)
 
@@ -90,13 +86,17 @@ class BatchNormalization(Layer):
         return self._fused(inputs, training) if self.fused else self._plain(inputs, training)
 
     def _fused(self, inputs: Any, training: Any) -> Any:
-        layout = "NCHW" if self.axis == [1] else "NHWC"
+        sides = "HW" if inputs.shape.ndims == 4 else "DHW"
+        layout = f"NC{sides}" if self.axis == [1] else f"N{sides}C"
+        of = self.moving_mean
+        beta = self.beta if self.center else tf.constant(0.0, dtype=of.dtype.base_dtype, shape=of.get_shape())
+        gamma = self.gamma if self.scale else tf.constant(1.0, dtype=of.dtype.base_dtype, shape=of.get_shape())
 
         def normalized(is_training: bool) -> tuple[Any, Any, Any]:
             result = tf.nn.fused_batch_norm(
                 inputs,
-                self.gamma,
-                self.beta,
+                gamma,
+                beta,
                 mean=self.moving_mean,
                 variance=self.moving_variance,
                 epsilon=self.epsilon,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1 import nest
 from placesim.tf1.generated import gen
 from placesim.tf1.optimizers.slots import create_slot, create_slot_with_initializer, create_zeros_slot
 from placesim.tf1.tensor import Tensor
@@ -13,7 +14,8 @@ from placesim.tf1.variables.partitioned import PartitionedVariable
 from placesim.tf1.variables.resource import HandledVariable
 from placesim.tf1.variables.variable import Variable, create_variable
 
-_FLOATING = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+_FLOATING = ("float32", "float64", "float16", "bfloat16")
+"""What may be trained, in the order that TensorFlow tells them in."""
 
 
 class Optimizer:
@@ -112,6 +114,8 @@ class Optimizer:
         variables = [variable for gradient, variable in pairs if gradient is not None]
         if not variables:
             raise ValueError(f"No gradients provided for any variable: {[str(variable) for _, variable in pairs]}.")
+        for _, variable in pairs:
+            variable.op  # noqa: B018 -- what is no variable is refused before anything is made
         with tf.init_scope():
             self._create_slots(variables)
         updates = []
@@ -244,8 +248,8 @@ class Optimizer:
     def _call_if_callable(self, param: Any) -> Any:
         return param() if callable(param) and not isinstance(param, Tensor) else param
 
-    def _valid_dtypes(self) -> set[Any]:
-        return {tf.as_dtype(name) for name in _FLOATING}
+    def _valid_dtypes(self) -> list[Any]:
+        return [tf.as_dtype(name) for name in _FLOATING]
 
     def _assert_valid_dtypes(self, tensors: Iterable[Any]) -> None:
         valid = self._valid_dtypes()
@@ -276,11 +280,9 @@ def _as_gradient(gradient: Any) -> Any:
 
 
 def _flattened(variables: Any) -> list[Any]:
-    if isinstance(variables, (list, tuple, PartitionedVariable)):
-        return [item for entry in variables for item in _flattened(entry)]
-    if isinstance(variables, dict):
-        return [item for key in sorted(variables) for item in _flattened(variables[key])]
-    return [variables]
+    """The variables of a structure, and the parts of partitioned ones."""
+    leaves = nest.flatten(variables)
+    return [item for leaf in leaves for item in (leaf if isinstance(leaf, PartitionedVariable) else [leaf])]
 
 
 def _trainable() -> list[Any]:

@@ -42,6 +42,8 @@ class VariableStore:
         for setting in ("regularizer", "caching_device", "partitioner", "custom_getter", "reuse", "use_resource"):
             if arguments[setting] is None:
                 arguments[setting] = getattr(scope, setting)
+        if name is not None and not isinstance(name, str | bytes):
+            raise TypeError(f"expected string or bytes-like object, got '{type(name).__name__}'")
         full = scope.name if name is None else scope.name + "/" + name if scope.name else name
         with tf.name_scope(None):
             self._check_initial_value(arguments)

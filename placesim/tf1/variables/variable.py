@@ -229,7 +229,7 @@ class Variable(metaclass=_Creating):
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[Tensor]:
-        return iter(self.value())
+        return iter(self.read_value())
 
 
 Variable.SaveSliceInfo = SaveSliceInfo  # type: ignore[attr-defined]

@@ -31,7 +31,6 @@ TAG, SIMPLE, IMAGE, HISTOGRAM, AUDIO, NODE, TENSOR, METADATA = 1, 2, 4, 5, 6, 7,
 """Fields of `Summary.Value`."""
 PNG_COLORS = {1: 0, 3: 2, 4: 6}
 """The PNG color type for a number of channels."""
-DEFAULT_BAD_COLOR = np.array([255, 0, 0, 255], np.uint8)
 
 
 def _summary(values: Sequence[bytes]) -> Sequence[Tensor]:
@@ -228,8 +227,6 @@ def summarize_images(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         shown = ", ".join(map(str, images.shape))
         raise InvalidArgumentError(f"input tensor must have non-zero dims. Found: [{shown}].")
     tag, limit, bad_color = flat_strings(inputs[0])[0], attrs["max_images"], attrs["bad_color"].array
-    if bad_color.shape == (4,) and not bad_color.any():  # the registry's data tells the shape of a default, not its values
-        bad_color = DEFAULT_BAD_COLOR
     _, height, width, channels = images.shape
     if images.dtype != np.uint8 and len(bad_color) < channels:
         raise InvalidArgumentError(

@@ -1,0 +1,16 @@
+"""Signals."""
+
+from __future__ import annotations
+
+_BOTH = "rfft rfft2d rfft3d irfft irfft2d irfft3d"
+
+
+def _in_both(names: str) -> str:
+    return " ".join(f"signal.{name} spectral.{name}" for name in names.split())
+
+
+ROWS = {
+    "signal.fourier": _in_both(_BOTH) + " signal.fftshift signal.ifftshift",
+    "signal.cosine": _in_both("dct idct"),
+    "signal.windows": "signal.hann_window signal.hamming_window signal.vorbis_window",
+}

@@ -1,0 +1,115 @@
+"""Fourier transforms of real numbers, of any axes, and shifts of what they give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from placesim.tf1 import dtypes
+from placesim.tf1.constant_values import constant_value
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.generated import gen
+from placesim.tf1.namespaces import namespace
+from placesim.tf1.scopes import name_scope
+
+tf: Any = namespace("")
+
+_REAL, _COMPLEX = (dtypes.float32, dtypes.float64), (dtypes.complex64, dtypes.complex128)
+
+
+def _real(op: str, word: str, rank: int) -> Any:
+    def transform(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Any:
+        with name_scope(name, word, [input_tensor, fft_length]) as scope:
+            x = convert_to_tensor(input_tensor, preferred_dtype=dtypes.float32)
+            if x.dtype not in _REAL:
+                raise ValueError(f"RFFT requires tf.float32 or tf.float64 inputs, got: {x}")
+            x.shape.with_rank_at_least(rank)
+            length = _own_length(x, rank, False) if fft_length is None else convert_to_tensor(fft_length, dtypes.int32)
+            x, length = _padded(x, rank, length, False)
+            wide = dtypes.complex64 if x.dtype is dtypes.float32 else dtypes.complex128
+            return gen(op)(x, length, Tcomplex=wide, name=scope)
+
+    transform.__name__ = transform.__qualname__ = word
+    return transform
+
+
+def _inverse(op: str, word: str, rank: int) -> Any:
+    def transform(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Any:
+        with name_scope(name, word, [input_tensor, fft_length]) as scope:
+            x = convert_to_tensor(input_tensor, preferred_dtype=dtypes.complex64)
+            x.shape.with_rank_at_least(rank)
+            if x.dtype not in _COMPLEX:
+                raise ValueError(f"IRFFT requires tf.complex64 or tf.complex128 inputs, got: {x}")
+            length = _own_length(x, rank, True) if fft_length is None else convert_to_tensor(fft_length, dtypes.int32)
+            x, length = _padded(x, rank, length, True)
+            return gen(op)(x, length, Treal=x.dtype.real_dtype, name=scope)
+
+    transform.__name__ = transform.__qualname__ = word
+    return transform
+
+
+def _own_length(x: Any, rank: int, is_inverse: bool) -> Any:
+    """The sizes of the last dimensions; of the inverse the last one is that of the real numbers."""
+    known = x.shape[-rank:] if x.shape.rank is not None else None
+    if known is not None and known.is_fully_defined():
+        sizes = known.as_list()
+        if is_inverse:
+            sizes[-1] = max(0, 2 * (sizes[-1] - 1))
+        return convert_to_tensor(sizes, dtypes.int32)
+    found = tf.shape(x)[-rank:]
+    if is_inverse:
+        parts = tf.unstack(found, num=rank)
+        parts[-1] = tf.maximum(0, 2 * (parts[-1] - 1))
+        found = tf.stack(parts)
+    return found
+
+
+def _padded(x: Any, rank: int, length: Any, is_inverse: bool) -> tuple[Any, Any]:
+    """The input, which is as long as the transform needs; and the transform's length."""
+    spelled = constant_value(length)
+    known = x.shape[-rank:] if x.shape.rank is not None else None
+    if spelled is not None and known is not None and known.is_fully_defined():
+        wanted = [int(size) for size in spelled]
+        if is_inverse and wanted[-1] > 0:
+            wanted[-1] = wanted[-1] // 2 + 1
+        more = [max(size - have, 0) for size, have in zip(wanted, known.as_list(), strict=True)]
+        if any(more):
+            x = tf.pad(x, [[0, 0]] * (x.shape.rank - rank) + [[0, size] for size in more])
+        return x, convert_to_tensor(spelled, dtypes.int32, name="fft_length")
+    dims = tf.rank(x)
+    have = tf.shape(x)[-rank:]
+    before = tf.zeros([tf.maximum(0, dims - rank)], dtype=length.dtype)
+    wanted = tf.concat([length[:-1], length[-1:] // 2 + 1], 0) if is_inverse else length
+    after = tf.maximum(0, wanted - have)
+    sizes = tf.concat([before, after], 0)
+    return tf.pad(x, tf.stack([tf.zeros_like(sizes), sizes], axis=1)), length
+
+
+rfft, rfft2d, rfft3d = _real("RFFT", "rfft", 1), _real("RFFT2D", "rfft2d", 2), _real("RFFT3D", "rfft3d", 3)
+irfft, irfft2d, irfft3d = _inverse("IRFFT", "irfft", 1), _inverse("IRFFT2D", "irfft2d", 2), _inverse("IRFFT3D", "irfft3d", 3)
+
+
+def _shift(word: str, sign: int) -> Any:
+    def shift(x: Any, axes: Any = None, name: str | None = None) -> Any:
+        with name_scope(name, word) as scope:
+            x = convert_to_tensor(x)
+            if axes is None:
+                if x.shape.rank is None:
+                    raise TypeError("'NoneType' object cannot be interpreted as an integer")
+                places: Any = tuple(np.arange(x.shape.rank).tolist())
+                by = tf.shape(x)
+            elif isinstance(axes, int):
+                places, by = axes, tf.shape(x)[axes]
+            else:
+                dims = tf.rank(x)
+                places = tf.where(tf.less(axes, 0), axes + dims, axes)
+                by = tf.gather(tf.shape(x), places)
+            by = by // 2
+            return gen("Roll")(x, -by if sign < 0 else by, places, name=scope)
+
+    shift.__name__ = shift.__qualname__ = word
+    return shift
+
+
+fftshift, ifftshift = _shift("fftshift", 1), _shift("ifftshift", -1)

@@ -1,0 +1,134 @@
+"""What scripts do beside building a graph, what they need that is not there, and where messages point."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_scripts import run
+
+HEAD = "import tensorflow as tf\n"
+
+
+def placed(directory: Path, text: str, *arguments: str) -> tuple[str, str]:
+    """What `placesim place` prints of a script on both streams, which has to succeed."""
+    (directory / "script.py").write_text(text)
+    ended = run(directory, "place", "script.py", *arguments)
+    assert ended.code == 0, ended.complaint
+    return ended.output, ended.complaint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--n')\ntf.constant(0, name='n' + p.parse_args().n)",
+        "flags = tf.flags\nflags.DEFINE_integer('n', 1, '')\ndef main(_):\n  tf.constant(0, name='n%d' "
+        "% flags.FLAGS.n)\ntf.app.run()",
+        "import sys\ntf.constant(0, name='n' + sys.argv[2])\nsys.exit(3)",
+        "from part.of import made\nmade('n5')",
+        "import os\nos.chdir('/')\ntf.constant(0, name='n5')",
+        "tf.constant(len(open('data.txt').read()), name='n5')",
+        "tf.compat.v1.disable_v2_behavior()\ntf.compat.v1.placeholder(tf.float32, [2], name='n5')",
+        "import threading\ng = tf.get_default_graph()\ndef f():\n  with g.as_default():\n    tf.constant(0, name='n5')\n"
+        "t = threading.Thread(target=f)\nt.start()\nt.join()",
+        "import multiprocessing as mp\nif __name__ == '__main__':\n  with mp.get_context('fork').Pool(1) as pool:\n"
+        "    tf.constant(0, name='n%d' % pool.map(abs, [-5])[0])",
+    ],
+    ids=["argparse", "flags", "exit", "modules", "chdir", "files", "disable_v2", "threads", "processes"],
+)
+def test_a_script_does_what_programs_do(tmp_path: Path, text: str) -> None:
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "__init__.py").write_text("")
+    (tmp_path / "part" / "of.py").write_text(f"{HEAD}def made(name):\n    return tf.constant(1, name=name)\n")
+    (tmp_path / "data.txt").write_text("12345")
+    output, complaint = placed(tmp_path, HEAD + text, "--", "--n", "5")
+    assert "n5: (" in output
+    assert "script.py has run to its end" in complaint
+
+
+def test_what_is_drawn_goes_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "matplotlib").mkdir()
+    (tmp_path / "matplotlib" / "__init__.py").write_text("import os\nbackend = os.environ['MPLBACKEND']\n")
+    output, _ = placed(tmp_path, f"{HEAD}import matplotlib\ntf.constant(1, name=matplotlib.backend)")
+    assert "Agg: (Const)" in output
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1\nprint 'hello'", "script.py:3:1\n  print 'hello'\n  this is Python 2: `2to3 -w script.py` converts it"),
+        ("try:\n  pass\nexcept ValueError, e:\n  pass", "this is Python 2"),
+        ("for i in xrange(3): pass", "this is Python 2"),
+        ("{}.iteritems()", "this is Python 2"),
+        ("import cPickle", "this is Python 2"),
+        (
+            "import pycuda.autoinit",
+            "at script.py:2:1\n  import pycuda.autoinit\n  pycuda works on real GPUs",
+        ),
+        ("import horovod.tensorflow as hvd", "horovod works on real GPUs"),
+        ("import cupy", "cupy works on real GPUs"),
+        ("import no_such_module", "no_such_module is not installed for "),
+        ("print(tf.constant(1).numpy())", "this is written for TensorFlow 2, which computes at once"),
+        ("with tf.GradientTape() as tape: pass", "this is written for TensorFlow 2, which computes at once"),
+        ("def f(:", "SyntaxError: invalid syntax\n  at script.py:2:7\n  def f(:\n"),
+        ("import json\njson.loads('{')", "at script.py:3:1\n  json.loads('{')"),
+    ],
+)
+def test_what_is_not_there_is_named_with_a_way_out(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "script.py").write_text(HEAD + text + "\n")
+    ended = run(tmp_path, "place", "script.py")
+    assert ended.code == 2
+    assert said in ended.complaint
+    assert "Traceback" not in ended.complaint
+
+
+def test_only_what_is_python_2_is_said_to_be(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("x = = 1\n")
+    assert "Python 2" not in run(tmp_path, "place", "script.py").complaint
+
+
+def test_a_script_without_an_end_is_ended(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(f"{HEAD}while True: pass\n")
+    ended = run(tmp_path, "place", "script.py", "--timeout", "1")
+    assert ended.code != 0
+    assert "Timed out waiting for script.py: it has run for 1 seconds" in ended.complaint
+
+
+LINES = """\
+import tensorflow as tf
+from helper import layer
+f = lambda v: layer(v)
+with tf.device('/cpu:0'):
+    y = [f(tf.ones([1, 2])) for _ in range(2)]
+loss = tf.reduce_sum(
+    tf.multiply(y[0], 2.0))
+train = tf.train.GradientDescentOptimizer(0.1).minimize(
+    loss)
+"""
+
+
+def test_lines_are_those_that_made_the_op_its_gradient_and_what_that_is_of(tmp_path: Path) -> None:
+    helper = "import tensorflow as tf\ndef layer(x):\n    w = tf.Variable(tf.ones([2, 3]))\n    return tf.matmul(x, w)\n"
+    (tmp_path / "helper.py").write_text(helper)
+    (tmp_path / "script.py").write_text(LINES)
+    shown = run(tmp_path, "explain", "script.py", "MatMul_1", "gradients/Mul_grad/Mul", "gradients/MatMul_grad/MatMul").output
+    assert "MatMul_1: (MatMul): /job:localhost/replica:0/task:0/device:CPU:0 at helper.py:4:1\n" in shown
+    assert "gradients/Mul_grad/Mul: (Mul): /job:localhost/replica:0/task:0/device:CPU:0 at script.py:8:1\n" in shown
+    assert "gradient of  Mul at script.py:7:1\n" in shown
+    assert "gradient of  MatMul at helper.py:4:1\n" in shown
+
+
+def test_a_script_as_yaml_has_its_log_and_its_results(tmp_path: Path) -> None:
+    text = LINES + "with tf.Session() as s:\n    s.run(tf.global_variables_initializer())\n    print(s.run([train, loss]))\n"
+    helper = "import tensorflow as tf\ndef layer(x):\n    w = tf.Variable(tf.ones([2, 3]))\n    return tf.matmul(x, w)\n"
+    (tmp_path / "helper.py").write_text(helper)
+    (tmp_path / "script.py").write_text(text)
+    assert run(tmp_path, "convert", "script.py", "script.yaml").code == 0
+    written = (tmp_path / "script.yaml").read_text()
+    assert "value: 1.0, shape: [2, 3]}  # helper.py:3\n" in written
+    assert "- {variable: Variable, shape: [2, 3], initializer: {tensor: ones_1}}\n" in written
+    assert "- {initializer: init, device: /cpu:0}  # script.py:11\n" in written
+    assert run(tmp_path, "place", "script.py").output == run(tmp_path, "place", "script.yaml").output
+    results = run(tmp_path, "run", "script.py", "--fetch", "Sum:0", "--until", "end").output
+    assert run(tmp_path, "run", "script.yaml").output == results == "12.0\n"

@@ -1,0 +1,180 @@
+"""One call of a public function, and everything that it makes: written down as text, so that a difference can be read.
+
+`calls.json.gz` holds what TensorFlow 2.21's `tf.compat.v1` (v2 behaviour off) made of each call, on these inputs; nodes are
+`name = Op(inputs) {attrs} -> types and shapes of outputs`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_PATH = Path(__file__).parent.parent / "data" / "tf1" / "calls.json.gz"
+_LONGEST = 400
+"""Values that are longer as text are cut, and their length is told."""
+_INPUTS: dict[str, tuple[str, list[int | None] | None]] = {
+    **{name: ("float32", [2, 3]) for name in ("x", "y")},
+    "u": ("float32", [None, 3]),
+    "t": ("float32", None),
+    "c": ("float32", [4, 2, 3]),
+    "v": ("float32", [3]),
+    "f": ("float32", []),
+    "sq": ("float32", [3, 3]),
+    "bsq": ("float32", [2, 3, 3]),
+    "usq": ("float32", [None, None]),
+    "img": ("float32", [5, 6, 3]),
+    "imgs": ("float32", [2, 5, 6, 3]),
+    "uimg": ("float32", [None, None, 3]),
+    "uimgs": ("float32", [None, None, None, 3]),
+    "timg": ("float32", None),
+    "u8": ("uint8", [5, 6, 3]),
+    "uu8": ("uint8", [None, None, 3]),
+    "big": ("float32", [2, 200, 200, 3]),
+    "gray": ("float32", [2, 5, 6, 1]),
+    "i": ("int32", [3]),
+    "j": ("int64", [3]),
+    "i2": ("int32", [2, 3]),
+    "n": ("int32", []),
+    "p": ("bool", [3]),
+    "p2": ("bool", [2, 3]),
+    "s": ("string", [3]),
+    "s0": ("string", []),
+    "s2": ("string", [2, 3]),
+    "ts": ("string", None),
+    "us": ("string", [None]),
+    "d": ("float64", [2, 3]),
+    "z": ("complex64", [2, 4]),
+    "uz": ("complex64", [None, None]),
+    "sig": ("float32", [2, 64]),
+    "usig": ("float32", [None, None]),
+    "tsig": ("float32", None),
+    "pred": ("float32", [4]),
+    "lab": ("int64", [4]),
+    "lab2": ("int64", [4, 1]),
+    "logits": ("float32", [4, 3]),
+    "wts": ("float32", [4]),
+    "labb": ("bool", [4]),
+    "boxes": ("float32", [6, 4]),
+    "scores": ("float32", [6]),
+    "bbox": ("float32", [2, 3, 4]),
+    "ii": ("int64", [2, 3]),
+    "ti": ("int32", None),
+    "uid": ("int64", [None]),
+    "one": ("float32", [1]),
+}
+_SPARSE = ("sp", "sp2", "usp", "spi", "sps")
+
+
+def calls() -> dict[str, dict[str, Any]]:
+    """Each call -> `nodes`, `gnodes` (what its gradients make), `result`, `grad`."""
+    found: dict[str, dict[str, Any]] = json.loads(gzip.decompress(_PATH.read_bytes()))
+    return found
+
+
+def record(tf: Any, call: str) -> dict[str, Any]:
+    """What a call makes in a new graph; an exception is told in `result`."""
+    found: dict[str, Any] = {}
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(7)
+        scope: dict[str, Any] = {"tf": tf, "np": np}
+        for name in sorted({*re.findall(r"\b[a-z][a-z0-9]*\b", call)} & {*_INPUTS, *_SPARSE}):
+            if re.search(rf"(?<![\w.'\"]){name}\b(?!\s*=[^=])", call):
+                scope[name] = _input(tf, name)
+        before = len(graph.get_operations())
+        made = None
+        try:
+            made = eval(call, scope)
+            found["result"] = _told(tf, made)
+        except Exception as error:
+            found["result"] = f"ERR {type(error).__name__}: {_without_addresses(str(error))}"[:500]
+        middle = len(graph.get_operations())
+        found["nodes"] = [_node(tf, operation) for operation in graph.get_operations()[before:]]
+        of = [tensor for name, tensor in scope.items() if name in _INPUTS and _has_gradients(tensor)]
+        if of and (ys := [tensor for tensor in _flat(tf, made) if _has_gradients(tensor)]) and "#nograd" not in call:
+            try:
+                found["grad"] = _told(tf, tf.gradients(ys, of))
+            except Exception as error:
+                found["grad"] = f"ERR {type(error).__name__}: {error}"[:300]
+            found["gnodes"] = [_node(tf, operation) for operation in graph.get_operations()[middle:]]
+    return found
+
+
+def _input(tf: Any, name: str) -> Any:
+    if name in _INPUTS:
+        return tf.placeholder(*_INPUTS[name], name=name)
+    if name == "usp":
+        return tf.sparse_placeholder(tf.float32, name=name)
+    places = [[0, 0], [1, 2]] if name == "sp2" else [[0, 1], [1, 2]]
+    values = {"spi": lambda: tf.constant([1, 2], tf.int64), "sps": lambda: ["a", "b"]}.get(name, lambda: [1.0, 2.0])
+    return tf.SparseTensor(places, values(), [2, 3])
+
+
+def _has_gradients(tensor: Any) -> bool:
+    return bool(tensor.dtype.is_floating or tensor.dtype.is_complex)
+
+
+def _without_addresses(text: str) -> str:
+    return re.sub(r"0x[0-9a-f]{6,}", "0x", text)
+
+
+def _node(tf: Any, operation: Any) -> str:
+    definition = operation.node_def
+    attrs = []
+    for key in sorted(definition.attr):
+        if key == "_output_shapes" or (key == "container" and not definition.attr[key].s):
+            continue
+        if operation.type == "Const" and key == "value":
+            attrs.append("value=" + _literal(tf.get_static_value(operation.outputs[0])))
+        else:
+            attrs.append(key + "=" + " ".join(str(definition.attr[key]).split()).replace("type: ", ""))
+    inputs = [name.removesuffix(":0") for name in definition.input if not name.startswith("^")]
+    inputs += sorted(name for name in definition.input if name.startswith("^"))
+    outputs = " ".join(f"{tensor.dtype.name}{tensor.shape}" for tensor in operation.outputs)
+    device = f" @{definition.device}" if definition.device else ""
+    return f"{operation.name} = {operation.type}({', '.join(inputs)}) {{{'; '.join(attrs)}}}{device} -> {outputs}"
+
+
+def _literal(value: Any) -> str:
+    array = np.asarray(value)
+    if array.dtype.kind == "c":
+        text = str([_rounded(array.real), _rounded(array.imag)])
+    else:
+        text = str(_rounded(array) if array.dtype.kind in "fV" else array.tolist())
+    return text if len(text) < _LONGEST else f"{text[:_LONGEST]}#{len(text)}"
+
+
+def _rounded(array: Any) -> Any:
+    numbers = np.asarray(array).astype("float64").tolist()
+    return json.loads(json.dumps(numbers), parse_float=lambda text: float(f"{float(text):.6g}"))
+
+
+def _told(tf: Any, value: Any) -> str:
+    if isinstance(value, tf.SparseTensor):
+        return f"Sparse({','.join(_told(tf, part) for part in _flat(tf, value))};{value.shape})"
+    if isinstance(value, tf.Tensor):
+        return f"{value.name}:{value.dtype.name}{value.shape}"
+    if isinstance(value, tf.Operation):
+        return f"op {value.name}"
+    if isinstance(value, tf.IndexedSlices):
+        return f"Slices({','.join(_told(tf, part) for part in (value.values, value.indices, value.dense_shape))})"
+    if hasattr(value, "_fields"):
+        fields = ",".join(f"{key}={_told(tf, item)}" for key, item in zip(value._fields, value, strict=True))
+        return f"{type(value).__name__}({fields})"
+    if isinstance(value, list | tuple):
+        return f"{type(value).__name__}({','.join(_told(tf, item) for item in value)})"
+    return _without_addresses(repr(value))[:600]
+
+
+def _flat(tf: Any, value: Any) -> list[Any]:
+    if isinstance(value, tf.SparseTensor):
+        return [value.indices, value.values, value.dense_shape]
+    if isinstance(value, tf.Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in _flat(tf, item)]
+    return []
