@@ -266,7 +266,7 @@ class _Simulation:
         self._shapes = run_within(config.timeout_seconds, lambda: check_shapes(file))
         if self._options.log_placement is None:
             self._shows_log = config.log_device_placement
-        steps = steps_of(self._loaded, file, self._options)
+        steps = steps_of(self._loaded, file, self._options, one_by_one=self._stage >= Stage.EXECUTED)
         if self._loaded.needs_fetch and self._stage >= Stage.EXECUTED and self._options.fetch is None:
             raise UsageError(self._loaded.needs_fetch)
         tasks, self._links = machine_of(file, self._options)
@@ -563,8 +563,8 @@ def find_gpu_model(name: str) -> GpuModel:
     return found
 
 
-def steps_of(loaded: Loaded, file: GraphFile, options: Options) -> tuple[Step, ...]:
-    """The file's steps under `fetch` and `feed`.
+def steps_of(loaded: Loaded, file: GraphFile, options: Options, *, one_by_one: bool = False) -> tuple[Step, ...]:
+    """The file's steps under `fetch` and `feed`; `one_by_one` each with what it was fed itself.
 
     `fetch` puts one step in the place of all those that fetch a tensor, with the last step's feeds; steps that only run
     targets, as initializers do, are kept before it.  `feed` is given in every step, in the place of a feed of the same tensor.
@@ -574,6 +574,8 @@ def steps_of(loaded: Loaded, file: GraphFile, options: Options) -> tuple[Step, .
     from placesim.graph.steps import Step
 
     steps = (Step(),) if file.steps is None else file.steps
+    if one_by_one and file.each_step is not None:
+        steps = file.each_step
     if options.fetch is not None:
         names = (options.fetch,) if isinstance(options.fetch, str) else options.fetch
         feeds = steps[-1].feeds if steps else ()

@@ -31,6 +31,7 @@ class _Recorded:
     locations: array[int]
     config: Config
     steps: tuple[Step, ...] | None
+    each_step: tuple[Step, ...] | None
     inventory: tuple[TaskInventory, ...] | None
     links: MachineLinks
 
@@ -77,6 +78,7 @@ def write_script_graph(file: GraphFile) -> bytes:
         array("q", [node.location for node in file.graph.nodes]),
         replace(file.config, gpu_options_location=None),
         file.steps,
+        file.each_step,
         file.inventory,
         file.links,
     )
@@ -99,6 +101,7 @@ def read_script_graph(data: bytes | memoryview) -> GraphFile:
         file,
         config=recorded.config,
         steps=recorded.steps,
+        each_step=recorded.each_step,
         inventory=recorded.inventory,
         links=recorded.links if recorded.links else NO_LINKS,
     )

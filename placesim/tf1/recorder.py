@@ -13,27 +13,13 @@ from placesim.errors import PlacesimError
 from placesim.graph.steps import Config, Feed, Fetch, GraphFile, Step
 from placesim.machines import current_machine, override_machines
 from placesim.tf1 import graph as graphs
+from placesim.tf1.default_steps import default_steps, is_initialisation
 from placesim.tf1.script_process import answer, execute, exit_code, leave
 from placesim.tf1.session import placement_log, watching
 
 if TYPE_CHECKING:
     from placesim.tf1.graph import Graph
     from placesim.tf1.session.sessions import BaseSession
-
-INITIALISERS = frozenset(
-    (
-        "Assign",
-        "AssignVariableOp",
-        "InitializeTable",
-        "InitializeTableV2",
-        "InitializeTableFromTextFile",
-        "InitializeTableFromTextFileV2",
-        "LookupTableImport",
-        "LookupTableImportV2",
-        "MakeIterator",
-    )
-)
-"""Ops that only give something its first value."""
 
 
 class _Recorded:
@@ -43,15 +29,34 @@ class _Recorded:
         self.graph: Graph = session.graph
         self.session = session
         self.steps: list[Step] = []
+        self.each_step: list[Step] | None = []
+        """The same one by one; None once that is too much to keep."""
+        self.fed_bytes = 0
         self.has_run = False
 
     def add(self, step: Step) -> None:
         """The next step; one like the last is a repetition of it, whatever is fed."""
+        self._keep(step)
         last = self.steps[-1] if self.steps else None
         if last is not None and _shape_of(last) == _shape_of(step):
             self.steps[-1] = replace(last, repeat=last.repeat + 1)
         else:
             self.steps.append(step)
+
+    def _keep(self, step: Step) -> None:
+        self.fed_bytes += sum(feed.value.nbytes for feed in step.feeds)
+        if self.each_step is None or self.fed_bytes > MAX_FED_BYTES:
+            self.each_step = None
+            return
+        last = self.each_step[-1] if self.each_step else None
+        if last is not None and not step.feeds and _shape_of(last) == _shape_of(step):
+            self.each_step[-1] = replace(last, repeat=last.repeat + 1)
+        else:
+            self.each_step.append(step)
+
+
+MAX_FED_BYTES = 2**28
+"""How much all steps of a script may be fed if each is to be kept as it was; an assumption."""
 
 
 def _shape_of(step: Step) -> tuple[Any, ...]:
@@ -79,7 +84,7 @@ class Recorder:
         recorded = next(one for one in self._sessions if one.session is session)
         if not elements:
             return self.computes
-        is_first = not is_initialisation(elements)
+        is_first = not (is_initialisation(elements) or watching.is_background())
         recorded.has_run |= is_first
         recorded.add(_step_of(elements, feeds))
         if is_first and not self.computes:
@@ -117,10 +122,12 @@ class Recorder:
             from placesim.simulation import machine_of
 
             tasks, links = machine_of(None, machine.options)
-            return GraphFile(name, core, inventory=tasks, links=links, config=Config())
+            return GraphFile(name, core, inventory=tasks, links=links, config=Config(), steps=default_steps(graph))
         opened = recorded.session._opened
-        steps = tuple(recorded.steps) or None
-        return GraphFile(name, core, inventory=opened.tasks, links=opened.links, config=opened.config, steps=steps)
+        steps = tuple(recorded.steps) or default_steps(graph)
+        each_step = tuple(recorded.each_step or ()) or None
+        config, links = opened.config, opened.links
+        return GraphFile(name, core, inventory=opened.tasks, links=links, config=config, steps=steps, each_step=each_step)
 
     def _chosen(self) -> _Recorded | None:
         """The first session that ran something, else one that was asked for something, else one that has a graph."""
@@ -135,24 +142,6 @@ class Recorder:
         if len(default.builder.graph):
             return default
         return next((graph for graph in reversed(graphs.kept or ()) if len(graph.builder.graph)), default)
-
-
-def is_initialisation(elements: Sequence[Any]) -> bool:
-    """Whether a step only gives variables, tables and iterators their first values, by operations alone."""
-    waiting = list(elements)
-    seen: set[int] = set()
-    while waiting:
-        operation = waiting.pop()
-        if not hasattr(operation, "node"):
-            return False
-        if operation.node.id in seen:
-            continue
-        seen.add(operation.node.id)
-        if operation.type == "NoOp":
-            waiting += operation.control_inputs
-        elif operation.type not in INITIALISERS:
-            return False
-    return True
 
 
 def _step_of(elements: Sequence[Any], feeds: Mapping[Any, Any]) -> Step:

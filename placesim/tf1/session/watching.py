@@ -74,26 +74,42 @@ def closed(session: BaseSession) -> None:
         watcher.closed(session)
 
 
-class _Untold(threading.local):
-    depth = 0
+class _Kinds(threading.local):
+    untold = 0
+    background = 0
 
 
-_untold = _Untold()
+_kinds = _Kinds()
 
 
 @contextmanager
 def untold() -> Iterator[None]:
     """Steps of this thread inside are the API's own and not the script's: nobody is told of them."""
-    _untold.depth += 1
+    _kinds.untold += 1
     try:
         yield
     finally:
-        _untold.depth -= 1
+        _kinds.untold -= 1
+
+
+@contextmanager
+def background() -> Iterator[None]:
+    """Steps of this thread inside fill queues: none of them is the one that a script is run for."""
+    _kinds.background += 1
+    try:
+        yield
+    finally:
+        _kinds.background -= 1
+
+
+def is_background() -> bool:
+    """Whether a step of this thread fills queues."""
+    return _kinds.background > 0
 
 
 def wants_step(session: BaseSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
     """Whether all want a step computed."""
-    if _untold.depth:
+    if _kinds.untold:
         return computes_steps()
     wishes = [watcher.wants_step(session, elements, feeds) for watcher in _watchers]  # each is asked
     return all(wishes)

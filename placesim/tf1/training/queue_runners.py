@@ -14,6 +14,7 @@ from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1 import errors
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.graph_keys import GraphKeys
+from placesim.tf1.session import watching
 
 
 class Coordinator:
@@ -237,6 +238,12 @@ class QueueRunner:
             self._runs[sess] = len(self._enqueue_ops)
             self._exceptions_raised = []
         name = "QueueRunnerThread-{}-{}".format
+        if not watching.computes_steps():
+            # one step each tells what they would do, and no thread runs ahead of the script
+            with watching.background():
+                for op in self._enqueue_ops:
+                    sess.run(op)
+            start, coord = False, None
         found = [
             threading.Thread(target=self._run, args=(sess, op, coord), name=name(self._name, op.name))
             for op in self._enqueue_ops
@@ -254,6 +261,8 @@ class QueueRunner:
         return found
 
     def _run(self, sess: Any, enqueue_op: Any, coord: Any) -> None:
+        if not watching.computes_steps():
+            return
         counted = True
         try:
             while coord is None or not coord.should_stop():

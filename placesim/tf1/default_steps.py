@@ -1,0 +1,79 @@
+"""The steps of a graph that no session was asked for: one that initializes, and one that runs everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from placesim.graph.steps import Fetch, Step
+from placesim.tf1.graph_keys import GraphKeys
+
+if TYPE_CHECKING:
+    from placesim.tf1.graph import Graph
+
+INITIALISERS = frozenset(
+    (
+        "Assign",
+        "AssignVariableOp",
+        "InitializeTable",
+        "InitializeTableV2",
+        "InitializeTableFromTextFile",
+        "InitializeTableFromTextFileV2",
+        "LookupTableImport",
+        "LookupTableImportV2",
+        "MakeIterator",
+    )
+)
+"""Ops that only give something its first value."""
+_WRITERS = frozenset(("SaveV2", "MergeV2Checkpoints", "Save", "SaveSlices", "ShardedFilename"))
+"""Ops of a Saver: what a step is that the graph is made for does not save."""
+
+
+def is_initialisation(elements: Any) -> bool:
+    """Whether a step only gives variables, tables and iterators their first values, by operations alone."""
+    waiting = list(elements)
+    seen: set[int] = set()
+    while waiting:
+        operation = waiting.pop()
+        if not hasattr(operation, "node"):
+            return False
+        if operation.node.id in seen:
+            continue
+        seen.add(operation.node.id)
+        if operation.type == "NoOp":
+            waiting += operation.control_inputs
+        elif operation.type not in INITIALISERS:
+            return False
+    return True
+
+
+def default_steps(graph: Graph) -> tuple[Step, ...] | None:
+    """The two steps; None for a graph without variables and tables, all of which is one step anyway."""
+    known = [
+        variable for key in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES) for variable in graph.get_collection(key)
+    ]
+    names = [variable.initializer.name for variable in known if getattr(variable, "initializer", None) is not None]
+    names += [table.name for table in graph.get_collection(GraphKeys.TABLE_INITIALIZERS)]
+    if not names:
+        return None
+    initial = Step(tuple(Fetch(name) for name in dict.fromkeys(names)))
+    rest = tuple(_ends(graph))
+    return (initial, Step(rest)) if rest else (initial,)
+
+
+def _ends(graph: Graph) -> Iterator[Fetch]:
+    """What nothing else uses, and neither initializes nor saves."""
+    operations = graph.get_operations()
+    used = {tensor.op.name for operation in operations for tensor in operation.inputs}
+    used |= {other.name for operation in operations for other in operation.control_inputs}
+    for operation in operations:
+        if operation.name in used or is_initialisation([operation]) or _saves(operation):
+            continue
+        values = [
+            tensor.name for tensor in operation.outputs if not (tensor.dtype._is_ref_dtype or tensor.dtype.name == "resource")
+        ]
+        yield from map(Fetch, values or [operation.name])
+
+
+def _saves(operation: Any) -> bool:
+    return any(other.type in _WRITERS for other in (operation, *operation.control_inputs, *(t.op for t in operation.inputs)))

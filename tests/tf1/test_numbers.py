@@ -1,0 +1,34 @@
+"""Training reaches TensorFlow's values: seeded numbers are its, and optimizers compute as its."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+RECORDED = json.loads((HERE.parent / "data" / "tf1" / "losses.json").read_text())
+_PRINT = (
+    "import json, sys; from placesim.tf1 import importing; importing.install(); sys.path.insert(0, sys.argv[1]); "
+    "import training_programs as found; print(json.dumps({name: found.losses(name) for name in found.PROGRAMS}))"
+)
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, list[float]]:
+    """The losses of all programs, from a process in which `tensorflow` is answered here."""
+    done = subprocess.run([sys.executable, "-c", _PRINT, str(HERE)], capture_output=True, text=True, check=True)
+    losses: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
+    return losses
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_losses_agree_with_tensorflow(name: str, found: dict[str, list[float]]) -> None:
+    assert found[name] == pytest.approx(RECORDED[name], rel=1e-4)
+
+
+def test_every_program_is_recorded(found: dict[str, list[float]]) -> None:
+    assert set(found) == set(RECORDED)
