@@ -50,6 +50,7 @@ class FunctionGraph(Graph):
         self.name = name
         self.outer_graph = get_default_graph() if outer is None else outer
         outer = self.outer_graph
+        self.builder.graph.files = outer.builder.graph.files
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
         self.structured_outputs: Any = None
