@@ -208,6 +208,10 @@ def build_program(
     late = late_reads(graph, state.device.name) if state.guesses is None else {}
     for node in graph.nodes:
         kernel = kernels.get(node.op)
+        if kernel is None and node.op in graph.functions:
+            from placesim.runtime.kernels.functional import calling  # few graphs call functions by their names
+
+            kernel = calling(node.op)
         if kernel is None:
             raise _missing_kernel(graph, node, state)
         _check_kernel_exists(graph, node, state)
