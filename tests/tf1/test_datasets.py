@@ -192,3 +192,21 @@ def test_draws_from_datasets_are_seeded() -> None:
     assert _listed(drawn) == [10, 0, 1, 2, 11, 12]
     chosen = tf.data.experimental.choose_from_datasets(datasets, tf.data.Dataset.range(2).repeat(3))
     assert _listed(chosen) == [0, 10, 1, 11, 2, 12]
+
+
+def test_exceptions_of_functions_are_told_with_their_lines() -> None:
+    """In TensorFlow's words."""
+
+    def broken(x: Any) -> Any:
+        raise KeyError("abc")
+
+    with pytest.raises(KeyError) as caught:
+        tf.data.Dataset.range(3).map(broken)
+    line = broken.__code__.co_firstlineno + 1
+    lines = f'in user code:\n\n    File "{__file__}", line {line}, in broken  *\n        raise KeyError("abc")\n\n'
+    assert str(caught.value) == f"{lines}    KeyError: 'abc'\n"
+    with pytest.raises(TypeError, match=r"inner_factory.<locals>.<lambda>\(\) takes 0 positional arguments but 1 was given"):
+        tf.data.Dataset.range(3).map(lambda: 1)
+    with pytest.raises(AttributeError) as missing:
+        tf.data.Dataset.range(3).map(lambda x: x.foo)
+    assert "in None  *\n        lambda x: x.foo\n" in str(missing.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABCMeta
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -23,7 +24,7 @@ _VERSION_2 = (
 """Ops whose datasets TensorFlow has no version 1 of: `apply` shows them as they are."""
 
 
-class Dataset:
+class Dataset(metaclass=ABCMeta):
     """A sequence of elements of one structure.  TensorFlow's class of this name; every dataset is a DatasetV1Adapter."""
 
     def __init__(self, variant_tensor: Tensor, element_spec: Any, kind: str, options: Options | None = None) -> None:

@@ -12,6 +12,7 @@ from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.functions.building import build, function_name
 from placesim.tf1.functions.definitions import add_function
 from placesim.tf1.functions.function_graph import FunctionGraph
+from placesim.tf1.functions.user_code import call_user_code
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.tensor import Tensor
 from placesim.tf1.type_specs import type_spec_of
@@ -47,7 +48,7 @@ class ElementFunction:
     def _call(self, *tensors: Tensor) -> list[Tensor]:
         element = structures.from_tensors(self._spec, tensors)
         parts = tuple(element) if self._unpacks and isinstance(element, tuple) else (element,)
-        given = self._function(*parts)
+        given = call_user_code(self._function, *parts)
         if isinstance(given, list):
             given = tuple(given)
         self.output_spec = structures.map_structure(type_spec_of, given)
