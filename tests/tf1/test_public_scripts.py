@@ -132,9 +132,8 @@ def test_a_normal_distribution_draws_and_weighs(graph: Any) -> None:
     assert drawn.shape.as_list() == [3, None, 1]
     before = len(nodes(graph))
     made.log_prob(0.5)
-    assert [kind for _, kind in nodes(graph)[before:]] == (
-        ["Const", "Sub", "RealDiv", "Square", "Const", "Mul", "Log", "Const", "AddV2", "Sub"]
-    )
+    kinds = ["Const", "Sub", "RealDiv", "Square", "Const", "Mul", "Log", "Const", "AddV2", "Sub"]
+    assert [kind for _, kind in nodes(graph)[before:]] == kinds
     fixed = tf.distributions.Normal(0.0, 1.0)
     with tf.Session() as session:
         values = session.run([fixed.log_prob(0.0), fixed.entropy(), tf.distributions.kl_divergence(fixed, fixed)])
