@@ -96,16 +96,22 @@ def default_config() -> Any:
 
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     """The machine's processors and GPUs, all of them or those of a type."""
-    from placesim.tf1.session.devices import list_local_devices
-
     found: list[PhysicalDevice] = []
-    for device in list_local_devices():
+    for device in _machine_devices():
         if device.device_type not in ("CPU", "GPU") or device_type not in (None, device.device_type):
             continue
         if device.device_type == "CPU" and any(one.device_type == "CPU" for one in found):
             continue  # several CPU devices are parts of one
         found.append(PhysicalDevice(device.name.replace("/device:", "/physical_device:"), device.device_type))
     return found
+
+
+def _machine_devices() -> list[Any]:
+    """The machine's devices, of which none is taken by asking."""
+    from placesim.devices.gpu_memory import GpuProcess
+    from placesim.tf1.session.devices import list_local_devices
+
+    return list_local_devices(process=GpuProcess())
 
 
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
@@ -187,10 +193,8 @@ def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
     _known(device)
     if device.device_type != "GPU":
         return {}
-    from placesim.tf1.session.devices import list_local_devices
-
     name = device.name.replace("/physical_device:", "/device:")
-    told = next(one.physical_device_desc for one in list_local_devices() if one.name == name)
+    told = next(one.physical_device_desc for one in _machine_devices() if one.name == name)
     parts = dict(part.strip().split(": ", 1) for part in told.split(",") if ": " in part)
     found: dict[str, Any] = {}
     if "name" in parts:

@@ -19,6 +19,7 @@ _ROWS = {
     "framework.constant_op": "conversion",
     "framework.sparse_tensor framework.indexed_slices": "sparse_values tf",
     "framework.device": "device_spec",
+    "framework.function": "functions.defun",
     "framework.device_spec": "device_spec",
     "framework.random_seed": "randomness",
     "framework.errors framework.errors_impl": "errors",

@@ -181,7 +181,9 @@ class Tensor:
 
 
 class SymbolicTensor(Tensor):
-    """What every tensor of a graph is; scripts see the name in messages."""
+    """What every tensor of a graph is; scripts see the name in messages, and print it."""
+
+    __module__ = "tensorflow.python.framework.ops"
 
 
 class Reference:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-import placesim.tf1 as tf
 from placesim.formats.tensorflow.function_def import REST
 from placesim.graph.graph import Function
 from placesim.tf1 import session as sessions
 from placesim.tf1.functions.building import build, function_name
 from placesim.tf1.functions.definitions import add_function
 from placesim.tf1.functions.function_graph import FunctionGraph, InaccessibleTensorError
+from placesim.tf1.namespaces import namespace
+
+tf: Any = namespace("")
+Decorator = Callable[[Callable[..., Any]], Any]
+traced: Decorator = tf.function
 
 
 @pytest.fixture(autouse=True)
@@ -292,16 +296,16 @@ def test_second_derivatives() -> None:
 
 
 def test_a_function_is_traced_for_each_kind_of_arguments() -> None:
-    traced = []
+    seen = []
 
-    @tf.function
+    @traced
     def twice(a: Any, by: float = 2.0) -> Any:
-        traced.append(by)
+        seen.append(by)
         return a * by
 
     x = tf.placeholder(tf.float32, [2], name="x")
     one, other, third = twice(x), twice(x), twice(x, 3.0)
-    assert traced == [2.0, 3.0]
+    assert seen == [2.0, 3.0]
     assert [tensor.name for tensor in (one, other, third)] == [
         "PartitionedCall:0",
         "PartitionedCall_1:0",
@@ -314,7 +318,7 @@ def test_a_function_is_traced_for_each_kind_of_arguments() -> None:
 def test_effects_keep_their_order() -> None:
     v = tf.Variable(1.0, use_resource=True, name="v")
 
-    @tf.function
+    @traced
     def change() -> Any:
         v.assign_add(1.0)
         v.assign(v * 10.0)
@@ -332,7 +336,9 @@ def test_effects_keep_their_order() -> None:
 
 
 def test_a_signature_is_one_trace_and_the_call_knows_the_shape() -> None:
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)])
+    signed: Decorator = tf.function(input_signature=[tf.TensorSpec([None], tf.float32)])
+
+    @signed
     def parts(t: Any) -> Any:
         return {"s": tf.reduce_sum(t), "m": t * 2.0}
 
@@ -346,7 +352,7 @@ def test_the_gradient_of_a_call_makes_it_give_what_the_gradient_reads() -> None:
     v = tf.Variable([1.0, 2.0], use_resource=True, name="v")
     x = tf.placeholder(tf.float32, [2], name="x")
 
-    @tf.function
+    @traced
     def f(a: Any) -> Any:
         return tf.exp(a) * v
 
@@ -364,9 +370,85 @@ def test_the_gradient_of_a_call_makes_it_give_what_the_gradient_reads() -> None:
 
 
 def test_python_conditions_on_tensors_are_refused_by_name() -> None:
-    @tf.function
+    @traced
     def f(a: Any) -> Any:
         return a if a > 0.0 else -a
 
     with pytest.raises(NotImplementedError, match="AutoGraph"):
         f(tf.constant(1.0))
+
+
+def test_a_signature_converts_and_refuses() -> None:
+    signed: Decorator = tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="nm"), tf.TensorSpec([], tf.int32)])
+
+    @signed
+    def scaled(a: Any, b: Any) -> Any:
+        return a * tf.cast(b, tf.float32)
+
+    x = tf.placeholder(tf.float32, [2], name="x")
+    assert scaled(x, 3).op.inputs[1].op.type == "Const"
+    with pytest.raises(TypeError, match="failed due to `missing a required argument: 'b'`"):
+        scaled(x)
+    with pytest.raises(TypeError, match="Can not cast TensorSpec"):
+        scaled(tf.ones([2, 2]), 1)
+
+
+def test_a_function_that_gives_an_op_is_refused() -> None:
+    with pytest.raises(TypeError, match="found return value of type Operation"):
+        tf.function(lambda: tf.no_op())()
+
+
+def test_a_method_has_traces_of_its_object() -> None:
+    class Scale:
+        def __init__(self, by: float) -> None:
+            self.by = by
+
+        @traced
+        def call(self, a: Any) -> Any:
+            return a * self.by
+
+    x = tf.placeholder(tf.float32, [], name="x")
+    found = [Scale(by).call(x) for by in (2.0, 3.0)]
+    with sessions.Session() as session:
+        assert session.run(found, {x: 5.0}) == [10.0, 15.0]
+
+
+# --- Defun ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_defun_is_an_op_of_its_name() -> None:
+    from placesim.tf1.functions.defun import Defun
+
+    y = tf.placeholder(tf.float32, [2], name="y")
+
+    @Defun(tf.float32, func_name="Named")
+    def plus(a: Any) -> Any:
+        return a + y
+
+    x = tf.placeholder(tf.float32, [2], name="x")
+    made = plus(x)
+    assert (made.name, made.op.type) == ("Named:0", "Named")
+    assert [tensor.name for tensor in made.op.inputs] == ["x:0", "y:0"]
+    assert [arg.name for arg in _body("Named").inputs] == ["a", "add_placeholder"]
+    assert "_construction_context" not in _body("Named").attrs
+    grad = tf.gradients(made, x)[0]
+    assert (grad.name, grad.op.type) == ("gradients/Named_grad/SymbolicGradient:0", "SymbolicGradient")
+    with sessions.Session() as session:
+        assert session.run(made, {x: [1.0, 2.0], y: [3.0, 4.0]}).tolist() == [4.0, 6.0]
+
+
+def test_a_defun_keeps_switch_and_merge_and_its_own_gradient() -> None:
+    from placesim.tf1.functions.defun import Defun
+
+    tf.disable_control_flow_v2()
+
+    @Defun(tf.float32, func_name="Chosen", python_grad_func=lambda op, grad: grad * 3.0)
+    def chosen(a: Any) -> Any:
+        return tf.cond(a > 0.0, lambda: a * 2.0, lambda: a)
+
+    x = tf.placeholder(tf.float32, [], name="x")
+    made = chosen(x)
+    assert "Switch" in {node.op for node in _body("Chosen").nodes}
+    assert tf.gradients(made, x)[0].name == "gradients/Chosen_grad/mul:0"
+    with pytest.raises(ValueError, match="Expected number of arguments: 1, received: 2"):
+        chosen(x, x)

@@ -115,3 +115,31 @@ def test_the_first_version_of_something_needs_no_number() -> None:
     assert list(names_of("VariableV1")) == ["VariableV1", "Variable"]
     assert list(names_of("reduce_sum_v1")) == ["reduce_sum_v1", "reduce_sum"]
     assert list(names_of("V1")) == ["V1"]
+
+
+def test_a_normal_distribution_draws_and_weighs(graph: Any) -> None:
+    made = tf.distributions.Normal(tf.placeholder(tf.float32, [None, 1]), 2.0, name="policy")
+    drawn = made.sample(3)
+    assert [name for name, _ in nodes(graph)][1:8] == [
+        "policy/loc",
+        "policy/scale/input",
+        "policy/scale",
+        "policy/sample/sample_shape",
+        "policy/sample/sample_shape_1",
+        "policy/batch_shape_tensor/Shape",
+        "policy/batch_shape_tensor/Shape_1",
+    ]
+    assert drawn.shape.as_list() == [3, None, 1]
+    before = len(nodes(graph))
+    made.log_prob(0.5)
+    kinds = ["Const", "Sub", "RealDiv", "Square", "Const", "Mul", "Log", "Const", "AddV2", "Sub"]
+    assert [kind for _, kind in nodes(graph)[before:]] == kinds
+    fixed = tf.distributions.Normal(0.0, 1.0)
+    with tf.Session() as session:
+        values = session.run([fixed.log_prob(0.0), fixed.entropy(), tf.distributions.kl_divergence(fixed, fixed)])
+    assert values == pytest.approx([-0.9189385, 1.4189385, 0.0])
+
+
+def test_divergences_of_other_distributions_are_not_there() -> None:
+    with pytest.raises(NotImplementedError, match="No KL"):
+        tf.distributions.kl_divergence(1, 2)

@@ -196,7 +196,7 @@ def losses_of(outputs: Any, steps: int = 4) -> list[float]:
     ],
 )
 def test_a_cell_of_one_op_learns_as_the_plain_one(block: Callable[[], Any], plain: Callable[[], Any]) -> None:
-    found = []
+    found: list[Any] = []
     for make in (block, plain):
         with tf.Graph().as_default():
             tf.set_random_seed(1)
@@ -282,7 +282,7 @@ def test_a_greedy_decoder_goes_on_until_the_end_symbol() -> None:
     # each symbol's embedding makes the next symbol the most likely one
     following = np.roll(np.eye(5, dtype=np.float32), 1, axis=1)
 
-    class Passing(CELLS.RNNCell):  # type: ignore[misc, name-defined]
+    class Passing(CELLS.RNNCell):  # type: ignore[misc]
         state_size: Any = 1
         output_size: Any = 5
 
@@ -297,3 +297,37 @@ def test_a_greedy_decoder_goes_on_until_the_end_symbol() -> None:
     assert symbols[0].tolist() == [1, 2, 3, 4]
     assert symbols[1, :2].tolist() == [3, 4]
     assert ends.tolist() == [4, 2]
+
+
+def test_beam_search_finds_the_most_likely_sequences() -> None:
+    symbols, end, width, steps = 5, 4, 4, 4
+    shares = np.random.RandomState(3).rand(symbols, symbols) ** 3
+    chances = np.log(shares / shares.sum(1, keepdims=True)).astype(np.float32)
+
+    class Passing(CELLS.RNNCell):  # type: ignore[misc]
+        """What follows depends on the last symbol alone: its embedding says how likely each is."""
+
+        state_size: Any = 1
+        output_size: Any = symbols
+
+        def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
+            return inputs, state
+
+    cell = Passing()
+    first = SEQ2SEQ.tile_batch(cell.zero_state(3, tf.float32), width)
+    decoder = SEQ2SEQ.BeamSearchDecoder(cell, tf.constant(chances), [0, 1, 2], end, first, width)
+    outputs, state, _ = SEQ2SEQ.dynamic_decode(decoder, maximum_iterations=steps)
+    found, totals = run(outputs.predicted_ids, state.log_probs)
+    for start in range(3):
+        beams: list[tuple[list[int], float]] = [([], 0.0)]
+        for _ in range(steps):
+            longer = []
+            for sequence, total in beams:
+                last = sequence[-1] if sequence else start
+                if sequence and last == end:
+                    longer.append(([*sequence, end], total))
+                else:
+                    longer += [([*sequence, word], total + chances[last, word]) for word in range(symbols)]
+            beams = sorted(longer, key=lambda beam: -beam[1])[:width]
+        assert found[start].T.tolist() == [sequence for sequence, _ in beams]
+        np.testing.assert_allclose(totals[start], [total for _, total in beams], atol=1e-4)

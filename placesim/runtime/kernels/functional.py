@@ -83,6 +83,15 @@ def partitioned_call(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
     return results
 
 
+def calling(name: str) -> Kernel:
+    """The kernel of an op that is a function's name: its attrs are those that the function is instantiated with."""
+
+    def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+        return _call(context, FunctionName(name, tuple(attrs.items())), inputs)
+
+    return Kernel(compute, infer_declared, needs_context=True)
+
+
 def is_true(value: Any) -> bool:
     """Whether a condition holds: a scalar by its value (an empty string is false), others by whether they have elements."""
     # TensorFlow's `ToBool`: of a scalar string, whether it has bytes

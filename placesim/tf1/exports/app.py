@@ -33,5 +33,10 @@ ROWS = {
     "flag_kinds": " ".join(f"flags.{name} app.flags.{name}" for name in _FLAG_KINDS.split()),
     "gfile": " ".join([*(f"gfile.{name}" for name in _GFILE.split()), *(f"io.gfile.{item}" for item in _IO_GFILE.split())]),
     "app_logging": " ".join(f"logging.{name}" for name in _LOGGING.split()) + " get_logger",
+    "testing": (
+        "test.TestCase test.main test.get_temp_dir test.test_src_dir_path resource_loader.get_data_files_path "
+        "resource_loader.get_path_to_datafile resource_loader.get_root_dir_with_all_resources resource_loader.load_resource "
+        "resource_loader.readahead_file_path"
+    ),
     "python_functions": "py_func numpy_function py_function eager_py_func",
 }

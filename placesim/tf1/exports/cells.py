@@ -40,6 +40,10 @@ ROWS = {
     "rnn.decoding": _under(
         "contrib.seq2seq", "Decoder BasicDecoder BasicDecoderOutput dynamic_decode sequence_loss tile_batch"
     ),
+    "rnn.beams": _under(
+        "contrib.seq2seq",
+        "BeamSearchDecoder BeamSearchDecoderOutput BeamSearchDecoderState FinalBeamSearchDecoderOutput gather_tree",
+    ),
     "rnn.decoder_inputs": _under(
         "contrib.seq2seq",
         "Helper CustomHelper TrainingHelper ScheduledEmbeddingTrainingHelper GreedyEmbeddingHelper SampleEmbeddingHelper "

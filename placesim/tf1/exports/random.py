@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 ROWS = {
+    "distributions": "distributions.Normal distributions.kl_divergence",
     "random_stateless": (
         "random.stateless_uniform=stateless_random_uniform random.stateless_normal=stateless_random_normal "
         "random.stateless_truncated_normal=stateless_truncated_normal random.stateless_multinomial "

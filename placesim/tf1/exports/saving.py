@@ -12,4 +12,5 @@ ROWS = {
         "train.load_checkpoint train.load_variable train.list_variables train.NewCheckpointReader=CheckpointReader"
     ),
     "protos": "train.SaverDef=SaverDef train.CheckpointState=CheckpointState",
+    "saving.initializing": "train.init_from_checkpoint",
 }

@@ -144,32 +144,56 @@ class Function:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function that these arguments ask for."""
         bound = self._bound(args, kwargs)
-        leaves = [_as_argument(leaf) for leaf in nest.flatten(bound)]
+        leaves = self._leaves(bound)
         concrete = self._concrete(bound, leaves)
         return concrete.result(concrete.operation([leaf for leaf in leaves if isinstance(leaf, Tensor)]))
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
         """The function for arguments of these types: TensorSpecs, or values."""
         bound = self._bound(args, kwargs)
-        return self._concrete(bound, [_as_argument(leaf) for leaf in nest.flatten(bound)])
+        return self._concrete(bound, self._leaves(bound))
+
+    def _leaves(self, bound: dict[str, Any]) -> list[Any]:
+        """The arguments one by one: what is to be a tensor is one."""
+        leaves = nest.flatten(bound)
+        wanted = [] if self.input_signature is None else nest.flatten(list(self.input_signature))
+        wanted += [None] * (len(leaves) - len(wanted))
+        return [
+            _as_argument(leaf) if spec is None or isinstance(leaf, Tensor | TensorSpec) else convert_to_tensor(leaf, spec.dtype)
+            for leaf, spec in zip(leaves, wanted, strict=True)
+        ]
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by their names, with the defaults of those that were left out."""
         if self.input_signature is not None and not args and not kwargs:
             args = tuple(self.input_signature)
-        bound = inspect.signature(self.python_function).bind(*args, **kwargs)
+        try:
+            bound = inspect.signature(self.python_function).bind(*args, **kwargs)
+        except TypeError as error:
+            raise self._misbound(str(error), args, kwargs) from None
         bound.apply_defaults()
         return _Arguments(bound.arguments)
 
+    def _misbound(self, why: str, args: Any, kwargs: Any) -> TypeError:
+        signature = inspect.signature(self.python_function)
+        shown = str(signature)
+        if self.input_signature is not None:
+            pairs = zip(signature.parameters, self.input_signature, strict=False)
+            shown = f"({', '.join(f'{name}: {spec!r}' for name, spec in pairs)})"
+        return TypeError(
+            f"Binding inputs to tf.function failed due to `{why}`. Received args: {tuple(args)} and kwargs: {dict(kwargs)} "
+            f"for signature: {shown}."
+        )
+
     def _concrete(self, bound: dict[str, Any], leaves: Sequence[Any]) -> ConcreteFunction:
-        specs = self._specs(leaves)
+        specs = self._specs(leaves, tuple(bound.values()))
         key = (get_default_graph(), repr(nest.map_structure(lambda _: 0, bound)), tuple(_key(spec) for spec in specs))
         found = self._traces.get(key)
         if found is None:
             found = self._traces[key] = self._traced(bound, specs)
         return found
 
-    def _specs(self, leaves: Sequence[Any]) -> list[Any]:
+    def _specs(self, leaves: Sequence[Any], args: Any) -> list[Any]:
         if self.input_signature is None:
             return [TensorSpec(leaf.shape, leaf.dtype.base_dtype) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         wanted = iter(nest.flatten(list(self.input_signature)))
@@ -180,10 +204,8 @@ class Function:
                 found.append(leaf)
                 continue
             if isinstance(leaf, Tensor) and not (spec.dtype is leaf.dtype and spec.shape.is_compatible_with(leaf.shape)):
-                raise TypeError(
-                    f"Binding inputs to tf.function failed due to `Can not cast {TensorSpec(leaf.shape, leaf.dtype)!r} to "
-                    f"{spec!r}`."
-                )
+                got = TensorSpec(leaf.shape, leaf.dtype, spec.name)
+                raise self._misbound(f"Can not cast {got!r} to {spec!r}", args, {})
             found.append(spec)
         return found
 
@@ -197,18 +219,25 @@ class Function:
         ]
         packed = nest.pack_sequence_as(bound, arguments)
         given = inspect.BoundArguments(inspect.signature(self.python_function), packed)
-        build(body, lambda: self.python_function(*given.args, **given.kwargs), orders_effects=True)
-        body.name = function_name((f"__inference_{_word(self._name)}",))
+
+        def trace() -> Any:
+            result = self.python_function(*given.args, **given.kwargs)
+            for leaf in nest.flatten(result):
+                if isinstance(leaf, Operation):
+                    raise TypeError(
+                        "To be compatible with tf.function, Python functions must return zero or more Tensors or "
+                        f"ExtensionTypes or None values; in compilation of {self.python_function!s}, found return value of "
+                        "type Operation, which is not a Tensor or ExtensionType."
+                    )
+            return result
+
+        build(body, trace, orders_effects=True)
+        body.name = function_name((f"__inference_{self._name}",))
         return ConcreteFunction(body)
 
 
 class _Arguments(dict[str, Any]):
     """Arguments by name, in the order of the Python function's own."""
-
-
-def _word(name: str) -> str:
-    """A Python function's name as a part of a library function's."""
-    return "".join(letter if letter.isalnum() or letter in "_." else "" for letter in name)
 
 
 def _as_argument(value: Any) -> Any:

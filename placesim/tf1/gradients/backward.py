@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from placesim.ops.attributes import FunctionName
 from placesim.tf1 import dtypes
 from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.generated import gen
 from placesim.tf1.gradients.aggregation import AggregationMethod, aggregate
 from placesim.tf1.gradients.registry import GradientFunction, lookup
 from placesim.tf1.gradients.variables import variable_shape
@@ -298,13 +300,7 @@ class _Walk:
             if (grad is None or grad == []) and (function is None or is_trainable(op.outputs[index])):
                 out_grads[index] = self._zeros(op, index)
         with name_scope(op.name + "_grad"), gradient_of(op):
-            if function is not None:
-                in_grads = function(op, *out_grads)
-            else:
-                raise NotImplementedError(
-                    f"placesim.tf1 has no gradients of calls of functions ({op.name}, op type {op.type}); calling the Python "
-                    "function itself has; placesim convert reads a GraphDef that TensorFlow made of them."
-                )
+            in_grads = _symbolic(op, out_grads) if function is None else function(op, *out_grads)
             in_grads = _as_list(in_grads)
             if op.type not in ("While", "StatelessWhile") and len(in_grads) != len(op.inputs):
                 raise ValueError(
@@ -379,6 +375,13 @@ class _Walk:
         if grad is None and zero_if_none:
             return _zeros_of(x)
         return grad
+
+
+def _symbolic(op: Operation, out_grads: Sequence[Any]) -> list[Any]:
+    """The gradients of a call of a function as an op: the runtime differentiates the function."""
+    called = FunctionName(op.type, tuple(sorted(op.node.attrs.items())))
+    types = [tensor.dtype.base_dtype for tensor in op.inputs]
+    return list(gen("SymbolicGradient")([*op.inputs, *out_grads], types, called))
 
 
 def _bodies_around(graph: Graph) -> list[Any]:

@@ -61,8 +61,7 @@ def call_gradient(called: ConcreteFunction, op: Operation, *grads: Any) -> list[
     if not back.outputs:
         return [None] * len(op.inputs)
     given = [_given(grad, tensor) for grad, tensor in zip(grads, outputs, strict=True) if is_trainable(tensor)]
-    made = iter(concrete.operation(given, captures).outputs)
-    return [None if grad is None else next(made) for grad in back.structured_outputs]
+    return list(concrete.result(concrete.operation(given, captures)))
 
 
 def _backward(forward: FunctionGraph, outputs: list[Tensor]) -> tuple[_Backward, str]:
@@ -74,8 +73,7 @@ def _backward(forward: FunctionGraph, outputs: list[Tensor]) -> tuple[_Backward,
 
     def differentiate() -> Any:
         with tf.device(None):
-            found = gradients(trainable, forward.inputs, grad_ys=arguments, source=forward)
-        return [None if grad is None else convert_to_tensor(grad) for grad in found]
+            return gradients(trainable, forward.inputs, grad_ys=arguments, source=forward)
 
     build(back, differentiate, orders_effects=True)
     return back, plain

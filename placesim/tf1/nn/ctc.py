@@ -87,7 +87,8 @@ def ctc_loss_v2(
         # the op's blank is the last class
         parts = [logits[:, :, :blank_index], logits[:, :, blank_index + 1 :], logits[:, :, blank_index : blank_index + 1]]
         logits = tf.concat(parts, axis=2)
-        numbers = tf.where(labels.values < blank_index, labels.values, labels.values - 1)
+        numbers: Any = labels.values
+        numbers = tf.where(numbers < blank_index, numbers, numbers - 1)
         labels = SparseTensor(labels.indices, numbers, labels.dense_shape)
     return ctc_loss(labels, logits, logit_length, time_major=logits_time_major)
 

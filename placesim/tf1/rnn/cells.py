@@ -9,6 +9,7 @@ from placesim.tf1.layers.layer import InputSpec, Layer
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.rnn.states import zeros_of
 from placesim.tf1.shapes import TensorShape
+from placesim.tf1.tensor import Tensor
 
 tf: Any = namespace("")
 
@@ -58,6 +59,16 @@ class RNNCell(Layer):
         if inputs is not None:
             inputs = convert_to_tensor(inputs, name="inputs")
             known = inputs.shape.as_list()[0]
+            if batch_size is not None and (isinstance(batch_size, Tensor) or known != batch_size):
+                raise ValueError(
+                    "batch size from input tensor is different from the input param. "
+                    f"Input tensor batch: {known}, batch_size: {batch_size}"
+                )
+            if dtype is not None and inputs.dtype != dtype:
+                raise ValueError(
+                    "dtype from input tensor is different from the input param. "
+                    f"Input tensor dtype: {inputs.dtype}, dtype: {dtype}"
+                )
             batch_size = known if known is not None else tf.shape(inputs)[0]
             dtype = inputs.dtype
         if batch_size is None or dtype is None:
@@ -131,10 +142,10 @@ class UnitCell(LayerRNNCell):
     def _depth(self, input_shape: Any) -> int:
         """The size of the inputs.  Raises ValueError where it is not known."""
         shape = TensorShape(input_shape if not isinstance(input_shape, list) else input_shape[0])
-        if shape.dims is None or shape.dims[-1].value is None:
-            known = None if shape.dims is None else tuple(shape.as_list())
-            raise ValueError(f"Expected inputs.shape[-1] to be known, received shape: {known}")
-        return int(shape.dims[-1].value)
+        sizes = shape.as_list()
+        if sizes[-1] is None:
+            raise ValueError(f"Expected inputs.shape[-1] to be known, received shape: {tuple(sizes)}")
+        return int(sizes[-1])
 
     def _add_bias(self, name: str, size: int, value: float = 0.0) -> Any:
         kind = tf.constant_initializer(value, dtype=self._given_dtype) if value else tf.zeros_initializer(self._given_dtype)

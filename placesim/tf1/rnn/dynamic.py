@@ -170,7 +170,7 @@ def _known_sizes(inputs: Sequence[Any]) -> tuple[int | None, int | None]:
         if shape[0] != first[0]:
             raise ValueError(
                 "Time steps is not the same for all the elements in the input in a batch. "
-                f"Received steps={shape[0]} for input={value}."
+                f"Received time steps={shape[0]} for input={value}."
             )
         if shape[1] != first[1]:
             raise ValueError(

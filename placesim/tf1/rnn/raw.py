@@ -26,7 +26,7 @@ def raw_rnn(
     """The outputs' arrays, the last state, and what `loop_fn` carried through the loop."""
     check_cell("cell", cell)
     if not callable(loop_fn):
-        raise TypeError("Argument `loop_fn` must be a callable.")
+        raise TypeError(f"Argument `loop_fn` must be a callable. Received: {loop_fn}.")
     with tf.variable_scope(scope or "rnn") as varscope:
         cache_variables(varscope)
         time = constant(0, dtype="int32")

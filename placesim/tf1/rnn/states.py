@@ -30,7 +30,7 @@ def joined_sizes(prefix: Any, suffix: Any) -> Any:
     """The sizes of both, one after the other, as a tensor.  Raises ValueError where one is not known."""
     parts = [_as_vector(prefix), _as_vector(suffix)]
     if any(part is None for part in parts):
-        raise ValueError(f"Provided a prefix or suffix of None: {prefix} and {suffix}")
+        raise ValueError(f"Prefix or suffix can't be None. Received prefix = {prefix} and suffix = {suffix}")
     return tf.concat(parts, 0)
 
 
@@ -59,12 +59,7 @@ def zeros_of(sizes: Any, batch: Any, dtype: Any) -> Any:
         made.set_shape(joined_shape(batch, size))
         return made
 
-    return map_sizes(zeros, sizes)
-
-
-def map_sizes(function: Any, sizes: Any) -> Any:
-    """The structure whose leaves are what the function makes of each size."""
-    return nest.map_structure(function, sizes)
+    return nest.map_structure(zeros, sizes)
 
 
 def state_dtype(given: Any, state: Any) -> Any:

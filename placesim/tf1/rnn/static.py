@@ -42,7 +42,10 @@ def static_rnn(
         if sequence_length is not None:
             sequence_length = convert_to_tensor(sequence_length, name="sequence_length")
             if sequence_length.shape.rank not in (None, 1):
-                raise ValueError("Argument `sequence_length` must be a vector of length batch_size")
+                raise ValueError(
+                    f"Argument `sequence_length` must be a vector of length {batch}. "
+                    f"Received sequence_length={sequence_length}."
+                )
             dtype = state_dtype(dtype, state)
             zeros = nest.map_structure(lambda size: _zero_output(batch, size, dtype), cell.output_size)
             lengths = Lengths(tf.cast(sequence_length, tf.int32))
@@ -98,12 +101,16 @@ class _StateSaver:
     def load(self, size: Any) -> Any:
         if nest.is_nested(size) != nest.is_nested(self.names):
             raise ValueError(
-                "Argument `state_name` should be the same type as `cell.state_size`, but received: "
-                f"state_name={self.names!r} and cell.state_size={size!r}."
+                "Argument `state_name` should be the same type as `cell.state_size`. "
+                f"Received: state_name={self.names}, cell.state_size={size}."
             )
         names = nest.flatten(self.names)
-        if len(names) != len(nest.flatten(size)):
-            raise ValueError("Number of elements in argument `state_name` and `cell.state_size` are mismatched.")
+        wanted = len(nest.flatten(size))
+        if len(names) != wanted:
+            raise ValueError(
+                "Number of elements in argument `state_name` and `cell.state_size` are mismatched. Received "
+                f"state_name={self.names} with {len(names)} elements and cell.state_size={size} with {wanted} elements."
+            )
         return nest.pack_sequence_as(size, [self.saver.state(name) for name in names])
 
     def save(self, state: Any) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from placesim.devices.gpu_memory import GpuProcess
 from placesim.formats.tensorflow.messages import message_class
 from placesim.graph.steps import Config
 from placesim.machines import current_machine
@@ -16,13 +17,16 @@ def incarnation_of(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little") >> 1
 
 
-def list_local_devices(session_config: Any = None) -> list[Any]:
-    """The machine's devices as DeviceAttributes messages, named as a process of its own names them (`/device:CPU:0`)."""
+def list_local_devices(session_config: Any = None, process: GpuProcess | None = None) -> list[Any]:
+    """The machine's devices as DeviceAttributes messages, named as a process of its own names them (`/device:CPU:0`).
+
+    They stay this process's devices, unless another `process` is given.
+    """
     from placesim.simulation import open_machine
 
     machine = current_machine()
     config = Config() if session_config is None else config_of(session_config)
-    opened = open_machine(config, machine.options, machine.process, puts_counts_aside=machine.is_overridden)
+    opened = open_machine(config, machine.options, process or machine.process, puts_counts_aside=machine.is_overridden)
     found = []
     for device in opened.devices:
         attributes = message_class("DeviceAttributes")(

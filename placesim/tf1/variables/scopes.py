@@ -151,6 +151,11 @@ def _scopes() -> _Scopes:
     return found
 
 
+def current_store() -> VariableStore:
+    """The variables of the default graph that `get_variable` made."""
+    return _scopes().store
+
+
 def get_variable_scope() -> VariableScope:
     """The current variable scope."""
     return _scopes().current

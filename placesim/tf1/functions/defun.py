@@ -1,0 +1,178 @@
+"""`function.Defun`: the older way to make functions of the library, which are ops of their own name."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from placesim.formats.tensorflow.function_def import write_function
+from placesim.formats.tensorflow.node_def import NodeWriter
+from placesim.graph.graph import Function
+from placesim.tf1 import dtypes
+from placesim.tf1.conversion import convert_to_tensor
+from placesim.tf1.functions.definitions import define
+from placesim.tf1.functions.function_graph import FunctionGraph
+from placesim.tf1.graph import Graph, get_default_graph
+from placesim.tf1.op_arguments import graph_of
+from placesim.tf1.scopes import name_scope
+from placesim.tf1.tensor import Operation, Tensor
+
+_CALL_ATTRS = {"_disable_call_shape_inference": True}
+
+
+class _DefunGraph(FunctionGraph):
+    """A body in which control flow is as in any graph of version 1."""
+
+    control_flow_is_version_2 = False
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, keeps_devices=False)
+
+    def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
+        return super().capture(tensor, name or "Placeholder")
+
+
+class DefinedFunction:
+    """A Python function of arguments of fixed types; its body is made when it is first called or asked about."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[Any],
+        func_name: str | None,
+        grad_func: Any,
+        python_grad_func: Any,
+        out_names: Sequence[str] | None,
+        shape_func: Any,
+        attrs: dict[str, Any],
+    ) -> None:
+        self._function = function
+        self._types = [dtypes.as_dtype(each) for each in types]
+        self._func_name = func_name
+        self._grad_func = grad_func
+        self._python_grad_func = python_grad_func
+        self._out_names = list(out_names or ())
+        self._shape_func = shape_func
+        self._attrs = attrs
+        self._body: FunctionGraph | None = None
+        self._defined: Function | None = None
+
+    @property
+    def name(self) -> str:
+        """The function's name in the library: with a hash of what it does where none was given."""
+        return self._made()[1].name
+
+    @property
+    def declared_input_types(self) -> tuple[dtypes.DType, ...]:
+        return tuple(self._types)
+
+    @property
+    def captured_inputs(self) -> list[Tensor]:
+        """The tensors outside that it reads."""
+        return self._made()[0].external_captures
+
+    @property
+    def stateful_ops(self) -> list[tuple[str, str]]:
+        """Names and types of its ops that have state."""
+        return [(op.name, op.type) for op in self._made()[0]._operations if op._is_stateful]
+
+    def _made(self) -> tuple[FunctionGraph, Function]:
+        if self._body is None or self._defined is None:
+            plain = self._func_name or getattr(self._function, "__name__", "lambda").replace("<lambda>", "lambda")
+            self._body = body = _DefunGraph(plain)
+            with body.as_default():
+                names = list(inspect.signature(self._function).parameters)
+                arguments = [
+                    body.add_argument(dtype, None, name)
+                    for dtype, name in zip(self._types, _numbered(names, self._types), strict=True)
+                ]
+                result = self._function(*arguments)
+                given = [] if result is None or isinstance(result, Operation) else result
+                given = list(given) if isinstance(given, list | tuple) else [given]
+                body.outputs = [body.capture(convert_to_tensor(value)) for value in given]
+            defined = define(body, _CALL_ATTRS | self._attrs, self._out_names)
+            attrs = {key: value for key, value in defined.attrs.items() if key != "_construction_context"}
+            defined = replace(defined, attrs=attrs)
+            if self._func_name is None:
+                defined = replace(defined, name=f"{plain}_{_hash(defined)}")
+            body.name = defined.name
+            self._defined = defined
+        return self._body, self._defined
+
+    def add_to_graph(self, graph: Graph) -> None:
+        """Puts it, those that it calls, and the function of its gradient, in a graph's library."""
+        body, defined = self._made()
+        for name, function in (*body.functions.items(), (defined.name, defined)):
+            graph.functions.setdefault(name, function)
+        if isinstance(self._grad_func, DefinedFunction):
+            self._grad_func.add_to_graph(graph)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs of a call: a tensor, a tuple of them, or the op where there are none."""
+        name = kwargs.pop("name", None)
+        if kwargs:
+            raise ValueError(f"Unknown keyword arguments: {kwargs.keys()}.")
+        body, defined = self._made()
+        if len(args) != len(self._types):
+            raise ValueError(f"Expected number of arguments: {len(self._types)}, received: {len(args)}")
+        graph = get_default_graph()
+        self.add_to_graph(graph)
+        with name_scope(name or defined.name) as scope:
+            tensors = [convert_to_tensor(arg, dtype) for arg, dtype in zip(args, self._types, strict=True)]
+            inputs = [*tensors, *body.external_captures]
+            graph_of(inputs)
+            op = graph.make(defined.name, graph.claim_name(defined.name, scope), inputs, dict(_CALL_ATTRS))
+        if self._python_grad_func is not None:
+            op._gradient_function = self._python_grad_func
+        if self._shape_func is not None:
+            for tensor, shape in zip(op.outputs, self._shape_func(op), strict=True):
+                tensor.set_shape(shape)
+        if not op.outputs:
+            return op
+        return op.outputs[0] if len(op.outputs) == 1 else tuple(op.outputs)
+
+
+def _numbered(names: Sequence[str], types: Sequence[Any]) -> list[str]:
+    """A name for each argument; those that a starred parameter takes share its."""
+    return [names[min(i, len(names) - 1)] for i in range(len(types))]
+
+
+def _hash(function: Function) -> str:
+    """Eleven letters that follow from what a function does.
+
+    TensorFlow's are made of its own hash of the FunctionDef, so they differ from these; names alone tell.
+    """
+    digest = hashlib.sha256(write_function(function, NodeWriter())).digest()
+    return base64.b64encode(digest[:8], b"aA").decode().rstrip("=")
+
+
+class Defun:
+    """The decorator: `Defun(*types, func_name=..., grad_func=..., python_grad_func=..., out_names=..., shape_func=...)`."""
+
+    def __init__(self, *input_types: Any, **kwargs: Any) -> None:
+        self._types = input_types
+        self._func_name = kwargs.pop("func_name", None)
+        self._grad_func = kwargs.pop("grad_func", None)
+        self._python_grad_func = kwargs.pop("python_grad_func", None)
+        self._out_names = kwargs.pop("out_names", None)
+        self._shape_func = kwargs.pop("shape_func", None)
+        self._attrs = {f"_{key}": value for key, value in kwargs.items()}
+
+    def __call__(self, function: Callable[..., Any]) -> DefinedFunction:
+        """The function.  Raises ValueError for what can't be called."""
+        if not callable(function):
+            raise ValueError(f"function {function} must be callable.")
+        return DefinedFunction(
+            function,
+            self._types,
+            self._func_name,
+            self._grad_func,
+            self._python_grad_func,
+            self._out_names,
+            self._shape_func,
+            self._attrs,
+        )

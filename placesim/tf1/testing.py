@@ -1,0 +1,147 @@
+"""`tf.test` and `tf.resource_loader`: test cases with sessions, and files beside a script."""
+
+# ruff: noqa: PT009, PT027 -- what is written here is such a class
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import unittest
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import placesim.tf1 as tf
+
+
+@cache
+def get_temp_dir() -> str:
+    """A directory for files of this process's tests."""
+    return os.environ.get("TEST_TMPDIR") or tempfile.mkdtemp(prefix="placesim-test-")
+
+
+def test_src_dir_path(relative_path: str) -> str:
+    """A path as seen from the working directory."""
+    return os.path.join(os.environ.get("TEST_SRCDIR", ""), relative_path)
+
+
+test_src_dir_path.__test__ = False  # type: ignore[attr-defined] # a name of TensorFlow's, and no test of ours
+
+
+def main(argv: Any = None) -> None:
+    """Runs the tests of the script."""
+    unittest.main(argv=argv)
+
+
+class TestCase(unittest.TestCase):
+    """A test case that begins with an empty default graph."""
+
+    __test__ = False
+
+    def setUp(self) -> None:
+        self._cached: Any = None
+        tf.reset_default_graph()
+        tf.set_random_seed(87654321)
+
+    def tearDown(self) -> None:
+        if self._cached is not None:
+            self._cached.close()
+
+    def get_temp_dir(self) -> str:
+        """A directory of this test's."""
+        return tempfile.mkdtemp(dir=get_temp_dir())
+
+    @contextmanager
+    def session(self, graph: Any = None, config: Any = None, use_gpu: bool = True, force_gpu: bool = False) -> Iterator[Any]:
+        """A session for a block."""
+        with tf.Session(graph=graph, config=config) as opened:
+            yield opened
+
+    @contextmanager
+    def cached_session(
+        self, graph: Any = None, config: Any = None, use_gpu: bool = True, force_gpu: bool = False
+    ) -> Iterator[Any]:
+        """The test's own session for a block: the same one in each."""
+        if self._cached is None:
+            self._cached = tf.Session(graph=graph, config=config)
+        with self._cached.graph.as_default(), self._cached.as_default():
+            yield self._cached
+
+    test_session = cached_session
+
+    def evaluate(self, tensors: Any) -> Any:
+        """The values of tensors, in the default session or the test's own."""
+        found = tf.get_default_session()
+        if found is not None:
+            return found.run(tensors)
+        with self.cached_session() as opened:
+            return opened.run(tensors)
+
+    def _value(self, given: Any) -> Any:
+        import numpy as np
+
+        is_tensor = isinstance(given, (tf.Tensor, tf.Variable))
+        return np.asarray(self.evaluate(given) if is_tensor else given)
+
+    def assertAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:  # noqa: N802
+        """Two arrays, lists or tensors have the same elements."""
+        import numpy as np
+
+        np.testing.assert_array_equal(self._value(a), self._value(b), err_msg=msg or "")
+
+    def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None) -> None:  # noqa: N802
+        """Two arrays, lists or tensors, or dictionaries and sequences of them, are about the same."""
+        import numpy as np
+
+        if isinstance(a, dict):
+            self.assertEqual(a.keys(), b.keys(), msg)
+            for key, value in a.items():
+                self.assertAllClose(value, b[key], rtol, atol, f"{msg or ''} {key}")
+            return
+        np.testing.assert_allclose(self._value(a), self._value(b), rtol=rtol, atol=atol, err_msg=msg or "")
+
+    def assertNear(self, f1: float, f2: float, err: float, msg: str | None = None) -> None:  # noqa: N802
+        """Two numbers are no further from each other than this."""
+        self.assertTrue(f1 == f2 or abs(f1 - f2) <= err, f"{f1} != {f2} +/- {err} {msg or ''}")
+
+    def assertShapeEqual(self, np_array: Any, tf_tensor: Any, msg: str | None = None) -> None:  # noqa: N802
+        """An array and a tensor are of one shape."""
+        self.assertEqual(list(np_array.shape), tf_tensor.get_shape().as_list(), msg)
+
+    @contextmanager
+    def assertRaisesOpError(self, expected_err_re_or_predicate: Any) -> Iterator[None]:  # noqa: N802
+        """A block ends with an error of TensorFlow's, whose words match a pattern."""
+        with self.assertRaises(tf.errors.OpError) as raised:
+            yield
+        self.assertRegex(str(raised.exception), expected_err_re_or_predicate)
+
+
+# --- tf.resource_loader: files beside the script ---
+
+
+def get_data_files_path() -> str:
+    """The script's directory."""
+    return os.path.dirname(os.path.abspath(getattr(sys.modules["__main__"], "__file__", "")))
+
+
+def get_path_to_datafile(path: str) -> str:
+    """Where a file beside the script is."""
+    return os.path.join(get_data_files_path(), path)
+
+
+def get_root_dir_with_all_resources() -> str:
+    """The script's directory."""
+    return get_data_files_path()
+
+
+def load_resource(path: str) -> bytes:
+    """What is in a file beside the script."""
+    with open(get_path_to_datafile(path), "rb") as file:
+        return file.read()
+
+
+def readahead_file_path(path: str, readahead: str = "128M") -> str:
+    """The path as it is."""
+    return path
