@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from placesim.errors import Location
@@ -75,16 +75,17 @@ class Asides(NamedTuple):
 class Picture:
     """What can be seen of a placement.
 
-    `devices` are full names in device-set order; `copies` are the transfers, `asides` what else is copied.  `live` holds the reasons; it is None, and nodes have neither inputs nor
-    bytes, in a picture of a report that was read back.  `memory` is what devices hold while the steps run, where that was asked
-    for; `memory_note` says why it is not known.  `costs` tells what nodes take in a step, where that is known.
+    `devices` are full names in device-set order; `copies` are the transfers, `asides` what else is copied.  `live` holds the
+    reasons; it is None, and nodes have neither inputs nor bytes, in a picture of a report that was read back.  `memory` is what
+    devices hold while the steps run, where that was asked for; `memory_note` says why it is not known.  `costs` tells what
+    nodes take in a step, where that is known.
     """
 
     name: str
     devices: tuple[str, ...]
     nodes: tuple[PictureNode, ...] = ()
     copies: tuple[Copy, ...] = ()
-    asides: Asides = Asides()
+    asides: Asides = field(default_factory=Asides)
     live: Live | None = None
     warnings: tuple[str, ...] = ()
     error: str = ""

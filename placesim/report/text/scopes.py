@@ -2,7 +2,8 @@
 
 In a pipe every line begins with what it is, and has tabs between its parts: `scope`, path, nodes, bytes, and `DEVICE=nodes` for
 each device; then `transfers`, source, target, tensors, bytes.  Bytes are those that are known; where some are not, `+` follows.
-What else is copied: `host-copies`, device, tensors, bytes between its memory and the host's; `signals`, source, target, control edges.
+What else is copied: `host-copies`, device, tensors, bytes between its memory and the host's; `signals`, source, target, and how
+many control edges.
 Where memory was asked for: `memory`, device, bytes at its peak, its limit or `-`, the node at it; or `note` and a sentence.
 """
 
