@@ -103,11 +103,7 @@ def show_command(
       placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
     """
     from placesim.cli.graph_arguments import Wish, Wishes, open_subject
-<<<<<<< HEAD
-    from placesim.cli.output import gathered, is_terminal, tell, write, write_files, write_pieces
-=======
     from placesim.cli.output import gathered, is_terminal, write, write_error_text, write_files, write_pieces
->>>>>>> main
     from placesim.deadlines import run_within
     from placesim.inspection.picturing.picture import picture_of
 
