@@ -9,15 +9,16 @@ from typing import Any
 
 import click
 
+from placesim.cli.command import command
 from placesim.cli.forms import Form, form_option
-from placesim.cli.options import debug_option, given, machine_options, placement_options, shell_environment, source_options
+from placesim.cli.options import given, machine_options, placement_options, shell_environment, source_options
 from placesim.conversions import ENDINGS, NODES, WRITERS, content_of, form_of
 from placesim.errors import UsageError
 
 FORMS = tuple(Form(name, write, ENDINGS[name]) for name, write in WRITERS.items())
 
 
-@click.command("convert")
+@command("convert")
 @click.argument("graph", metavar="IN")
 @click.argument("out", metavar="[OUT]", required=False)
 @form_option(FORMS, "The form of OUT, where its ending doesn't tell; - is YAML.")
@@ -38,7 +39,6 @@ FORMS = tuple(Form(name, write, ENDINGS[name]) for name, write in WRITERS.items(
 @source_options
 @machine_options
 @placement_options
-@debug_option
 def convert_command(
     graph: str, out: str | None, form: str | None, placed: bool, nodes: str | None, partitioned: str | None, **values: Any
 ) -> int:

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from placesim.cli.command import command
 from placesim.cli.options import (
-    debug_option,
     format_option,
     given,
     machine_options,
@@ -18,7 +18,7 @@ from placesim.cli.options import (
 )
 
 
-@click.command("explain")
+@command("explain")
 @click.argument("graph")
 @click.argument("nodes", nargs=-1, metavar="[NODE|PATTERN]...")
 @machine_options
@@ -31,7 +31,6 @@ from placesim.cli.options import (
 @size_options("the cost")
 @profile_option
 @format_option
-@debug_option
 def explain_command(graph: str, nodes: tuple[str, ...], edits: int, cost: bool | None, form: str, **values: Any) -> int:
     """Explain why nodes are where they are, and what would change that.
 
