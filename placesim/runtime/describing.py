@@ -1,4 +1,4 @@
-"""What kernels gave, as numpy had it: the shape of each output, the bytes it takes, where they lie, and when they were freed."""
+"""What kernels gave, as numpy had it: shapes of outputs, the bytes they take, where they lie, and when they were freed."""
 
 from __future__ import annotations
 

@@ -51,12 +51,11 @@ def test_a_trace_without_memory_has_no_tensors() -> None:
 
 def _made_up() -> Any:
     stats = parse("StepStats", b"")
-    for number, rows in enumerate(
-        (
-            [("a", "", 100, 10, (8, 12)), ("b", "a, a:1, ^c", 105, 10, (8,)), ("n", "^b", 130, 0, ()), ("s", "b", 160, 3, ())],
-            [("g", "b", 120, 10, (8,)), ("h", "g", 90, 10, (8,))],
-        )
-    ):
+    kernels: tuple[list[tuple[str, str, int, int, tuple[int, ...]]], ...] = (
+        [("a", "", 100, 10, (8, 12)), ("b", "a, a:1, ^c", 105, 10, (8,)), ("n", "^b", 130, 0, ()), ("s", "b", 160, 3, ())],
+        [("g", "b", 120, 10, (8,)), ("h", "g", 90, 10, (8,))],
+    )
+    for number, rows in enumerate(kernels):
         device = stats.dev_stats.add(device=CPU.replace("CPU:0", f"CPU:{number}"))
         for name, inputs, start, took, sizes in rows:
             label = f"{name} = Op({inputs})"
