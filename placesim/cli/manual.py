@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from placesim.cli.command import command
-from placesim.cli.options import Word
+from placesim.cli.command import Word, command
 from placesim.errors import UsageError
 from placesim.manual.pages import find_sections, plain_number, read_page, read_parts, topics
 from placesim.suggestions import did_you_mean

@@ -7,6 +7,7 @@ is for `placesim check` to say.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 from placesim.devices.catalogue import GPU_MODELS
@@ -105,7 +106,7 @@ def _generated() -> Schema:
 
 def _config() -> Schema:
     """Of each field the types that its reader takes."""
-    known = {name: taken_by(lambda value, name=name: _read_field(name, value)) for name in FIELD_READERS}
+    known = {name: taken_by(partial(_read_field, name)) for name in FIELD_READERS}
     experimental = keyed(EXPERIMENTAL_GPU_OPTIONS, known)
     more = {
         "gpu_options": keyed((*GPU_OPTIONS, "experimental"), known | {"experimental": experimental}),
