@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.forms import Form, find_form, form_option
+from placesim.cli.forms import Form, check_page_file, find_form, form_option
 from placesim.cli.options import (
     debug_option,
     feed_option,
@@ -173,6 +173,7 @@ def plan_command(
     options = make_options(given(values | known))
     check_method(method)
     effort = Effort(seconds, evaluations, seed, jobs, method)
+    check_page_file("--html", html)
     aim = Aim(Sought(objective), contiguous, explain, html is not None, apart)
     patterns = ("*",) if free_all else free
     load = graph_loader(graph, options)
