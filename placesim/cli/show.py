@@ -21,6 +21,7 @@ from placesim.cli.options import (
     source_options,
 )
 from placesim.errors import UsageError
+from placesim.marked import Marked
 
 if TYPE_CHECKING:
     from placesim.inspection.picturing.picture import Picture
@@ -105,7 +106,7 @@ def show_command(
       placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
     """
     from placesim.cli.graph_arguments import Wish, Wishes, open_subject
-    from placesim.cli.output import complain, gathered, is_terminal, write, write_files, write_pieces
+    from placesim.cli.output import gathered, is_terminal, write, write_error_text, write_files, write_pieces
     from placesim.deadlines import run_within
     from placesim.inspection.picturing.picture import picture_of
 
@@ -123,7 +124,7 @@ def show_command(
         write_pieces(pieces) if output is None else write_files({Path(output): (piece.encode() for piece in pieces)})
         show_opened(target)
     if picture.error:
-        complain(picture.error + "\n")
+        write_error_text(snapshot.complaint or Marked(picture.error, "\n"))
     return 1 if picture.error else 0
 
 

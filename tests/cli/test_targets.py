@@ -43,7 +43,12 @@ def test_a_page_of_steps_has_a_pages_ending(shell: Shell, arguments: tuple[str, 
 @pytest.mark.parametrize("command", ["show", "memory", "simulate"])
 def test_open_shows_the_page_in_a_browser(shell: Shell, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
-    monkeypatch.setattr("webbrowser.open", lambda url: shown.append(url) or True)
+
+    def show(url: str) -> bool:
+        shown.append(url)
+        return True
+
+    monkeypatch.setattr("webbrowser.open", show)
     graph = shell.write("g.yaml", GRAPH)
     assert shell(command, graph, "--output", "x.html", "--open").code == 0
     assert shown == [(shell.directory / "x.html").as_uri()]

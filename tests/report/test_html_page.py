@@ -16,6 +16,8 @@ from placesim.cli.graph_arguments import Wish, Wishes, open_subject
 from placesim.inspection.amounts import readable_seconds
 from placesim.inspection.baseline import baseline_snapshot
 from placesim.inspection.explaining.paragraphs import NODE, Paragraphs
+from placesim.inspection.picturing.details import device_tasks
+from placesim.inspection.picturing.drawing import copies_by_edge
 from placesim.inspection.picturing.order import box_places
 from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.report.pictures import comparison_page, memory_page, sweep_page, timing_page
@@ -450,10 +452,15 @@ def test_each_device_has_a_lane_with_what_it_runs(browser: Browser, tmp_path: Pa
     page.press("c")
     pieces = dict(page.value(PIECES))
     assert list(pieces) == ["CPU:0", "GPU:0", "GPU:1"]
-    assert ["▸ tower_1", "17 ops"] in pieces["GPU:1"]
+    assert pieces["GPU:1"] == [
+        ["images", "Placeholder"],
+        ["▸ layer_0", "3 ops"],
+        ["▸ layer_1", "3 ops"],
+        ["▸ gradients", "10 ops"],
+    ]
     # a scope on two devices stands in both lanes
-    assert ["▸ train", "8 of 10 ops"] in pieces["CPU:0"]
-    assert ["▸ train", "2 of 10 ops"] in pieces["GPU:0"]
+    assert ["▸ layer_1", "4 of 5 ops"] in pieces["CPU:0"]
+    assert ["▸ layer_1", "1 of 5 ops"] in pieces["GPU:0"]
     assert page.value("document.documentElement.scrollWidth") <= width
     sizes = (
         "[...document.querySelectorAll('#lanes *')].filter(e => e.innerText).map(e => parseFloat(getComputedStyle(e).fontSize))"
@@ -473,11 +480,11 @@ def test_between_lanes_is_what_is_copied(browser: Browser, tmp_path: Path) -> No
     page = lanes(browser, seen, tmp_path)
     assert page.value("document.querySelectorAll('.wire').length") > 0
     totals = page.value("thePage.views.lanes.wires.flatMap(wire => [...wire.link.copies])")
-    assert set(totals) == {index for index, copy in enumerate(seen.copies) if copy.src != copy.dst}
+    assert sorted(totals) == sorted(set(copies_by_edge(seen).values()))
     page.value("document.querySelector('.pill').click()")
     assert "copied between devices" in page.text("#panel h2").lower()
-    page.value("[...document.querySelectorAll('.box')].find(box => box.title === 'tower_1').click()")
-    assert page.text("#panel h3") == "tower_1"
+    page.value("[...document.querySelectorAll('.box')].find(box => box.title === 'tower_1/gradients').click()")
+    assert page.text("#panel h3") == "tower_1/gradients"
     lit = page.value(
         "thePage.views.lanes.wires.filter(w => w.path.classList.contains('lit')).every(w => "
         "[w.link.source, w.link.target].includes(thePage.chosen))"
@@ -539,10 +546,9 @@ nodes:
 fetch: [b]
 """
     page = lanes(browser, picture(text), tmp_path)
-    assert page.value("[...document.querySelectorAll('.task')].map(t => t.innerText)") == [
-        "/job:ps/task:0",
-        "/job:worker/task:0",
-    ]
+    shown = page.value("[...document.querySelectorAll('.task')].map(t => t.innerText)")
+    assert shown == list(dict.fromkeys(device_tasks(picture(text).devices)))
+    assert set(shown) == {"/job:ps/task:0", "/job:worker/task:0"}
     assert page.value("document.querySelectorAll('.wire').length") == 1
 
 
