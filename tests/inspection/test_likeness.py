@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placesim.cli.graph_arguments import Wish, Wishes, open_subject
+from placesim.cli.graph_arguments import open_subject
 from placesim.inspection.picturing.details import allowed_devices, attr_texts, device_tasks, device_work, output_texts
 from placesim.inspection.picturing.order import box_places, node_depths
 from placesim.inspection.picturing.picture import PictureNode, Source, picture_of
 from placesim.inspection.picturing.scopes import Scope, scope_tree
+from placesim.subjects import Wish, Wishes
 from tests.inspection.pictures import picture, towers_text
 
 CIFAR = Path(__file__).parent.parent.parent / "graphs" / "cifar10-towers.yaml"
