@@ -64,7 +64,8 @@ ROOMS = {
     "forecasts": "timing planned planned_files sweeping loading options planning graph_plans report errors",
     "manual": "",
     "options": "suggestions devices errors",
-    "loading": "files options scripts formats checkpoints graph devices errors",
+    "building": "suggestions formats graph ops errors",
+    "loading": "building files options scripts formats checkpoints graph devices errors",
     "scripts": "options formats errors",
     "machines": "options devices errors",
     "simulation": (
@@ -79,7 +80,7 @@ ROOMS = {
         "timing planned planned_files sweeping loading scripts options manual inspection planning graph_plans prediction "
         "report marked formats devices errors placesim"
     ),
-    "__init__": "interrupts forecasts inspections machines simulation devices errors",
+    "__init__": "building interrupts forecasts inspections machines simulation devices errors",
     "__main__": "cli interrupts",
 }
 """Each room and what it may import beside itself; an arrow only points up this table."""
