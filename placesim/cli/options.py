@@ -24,6 +24,8 @@ _MACHINE = (
     option("--gpu-model", metavar="NAME", help="The GPUs' model, as `devices --gpu-models` lists them.", group=MACHINE),
     option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document.", group=MACHINE),
 )
+MACHINE_NAMES = ("cpu", "gpu", "gpu_model", "inventory")
+"""The same by their parameters: a script's sessions ask the environment for these themselves."""
 link_option = option(
     "--link",
     multiple=True,
