@@ -18,6 +18,14 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 format_option = option(
     "--format", "form", type=Word(("text", "json")), default="text", help="The form of the report.", group=REPORT
 )
+table_format_option = option(
+    "--format",
+    "form",
+    type=Word(("text", "json", "csv", "markdown")),
+    default="text",
+    help="The form of the table.",
+    group=REPORT,
+)
 _MACHINE = (
     option("--cpu", type=int, metavar="N", help="Number of CPU devices.", group=MACHINE),
     option("--gpu", type=int, metavar="N", help="Number of GPUs.", group=MACHINE),

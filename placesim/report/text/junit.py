@@ -6,10 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape as quote
 
 from placesim.escapes import escape, escape_line
-from placesim.inspection.checking.findings import Checked, Finding
-
-PLACED = "placed"
-"""The case that stands for the placement itself."""
+from placesim.inspection.checking.findings import PLACEABLE, Checked, Finding
 
 
 def junit_document(checked: Sequence[Checked], rules: Sequence[str]) -> Iterator[str]:
@@ -21,7 +18,8 @@ def junit_document(checked: Sequence[Checked], rules: Sequence[str]) -> Iterator
     yield f'<testsuites name="placesim check" {_counts(sum(map(len, suites)), failed, errors)}>\n'
     for graph, cases in zip(checked, suites, strict=True):
         name = _attribute(graph.name)
-        yield f'  <testsuite name="{name}" {_counts(len(cases), sum(bool(found) for _, found in cases), graph.error is not None)}>\n'
+        counts = _counts(len(cases), sum(bool(findings) for _, findings in cases), graph.error is not None)
+        yield f'  <testsuite name="{name}" {counts}>\n'
         for rule, findings in cases:
             yield from _case(name, rule, findings, graph.error)
         yield "  </testsuite>\n"
@@ -33,12 +31,9 @@ def _cases(graph: Checked, rules: Sequence[str]) -> Iterator[tuple[str, list[Fin
     broken: dict[str, list[Finding]] = {}
     for finding in graph.findings:
         broken.setdefault(finding.rule, []).append(finding)
-    unasked = [rule for rule in broken if rule not in rules]
-    if graph.error is not None or unasked:
-        yield from ((rule, broken[rule]) for rule in unasked or [PLACED] if unasked or graph.error is not None)
-        return
-    yield PLACED, []
-    yield from ((rule, broken.get(rule, [])) for rule in dict.fromkeys(rules))
+    yield PLACEABLE, broken.get(PLACEABLE, [])
+    if graph.error is None and PLACEABLE not in broken:
+        yield from ((rule, broken.get(rule, [])) for rule in dict.fromkeys(rules))
 
 
 def _case(graph: str, rule: str, findings: Sequence[Finding], error: str | None) -> Iterator[str]:
