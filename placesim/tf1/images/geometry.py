@@ -10,7 +10,8 @@ from placesim.tf1 import dtypes
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.grouping import with_dependencies
-from placesim.tf1.images.resizing import as_batch, checked, pad_to_bounding_box, resize_images, sizes_of
+from placesim.tf1.images.inputs import as_batch, checked, sizes_of
+from placesim.tf1.images.resizing import pad_to_bounding_box, resize_images
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.scopes import name_scope
 from placesim.tf1.tensor import Tensor

@@ -11,6 +11,7 @@ from placesim.tf1.generated import gen
 from placesim.tf1.graph import get_default_graph
 from placesim.tf1.shapes import TensorShape
 from placesim.tf1.tensor import Tensor
+from placesim.tf1.variables.guards import guarded
 from placesim.tf1.variables.reference import refuse_control_flow
 from placesim.tf1.variables.variable import (
     SaveSliceInfo,
@@ -18,7 +19,6 @@ from placesim.tf1.variables.variable import (
     VariableDef,
     add_to_collections,
     check_collections,
-    guarded,
     part_masks,
     set_roles,
 )
