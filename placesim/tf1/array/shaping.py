@@ -59,6 +59,12 @@ def size(input: Any, name: str | None = None, out_type: Any = None) -> Any:
         return gen("Size")(x, kind, name=scope)
 
 
+def size_along(tensor: Tensor, axis: int) -> Any:
+    """The size of a dimension: a number where it is known, else a tensor."""
+    known = tensor.shape.as_list()[axis]
+    return shape(tensor)[axis] if known is None else known
+
+
 def rank(input: Any, name: str | None = None) -> Any:
     """`tf.rank`: a Const where the static rank is known."""
     with name_scope(name, "Rank", [input]) as scope:

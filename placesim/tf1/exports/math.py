@@ -13,8 +13,8 @@ ROWS = {
     "math.elementwise": (
         "abs math.abs accumulate_n math.accumulate_n add math.add add_n math.add_n argmax math.argmax argmin math.argmin "
         "cumprod math.cumprod cumsum math.cumsum math.cumulative_logsumexp div div_no_nan math.divide_no_nan divide "
-        "math.divide floordiv math.floordiv log_sigmoid math.log_sigmoid logical_xor math.logical_xor math.multiply_no_nan pow math.pow "
-        "round math.round scalar_mul math.scalar_mul sigmoid math.sigmoid nn.sigmoid truediv math.truediv math.xdivy "
+        "math.divide floordiv math.floordiv log_sigmoid math.log_sigmoid logical_xor math.logical_xor math.multiply_no_nan pow "
+        "math.pow round math.round scalar_mul math.scalar_mul sigmoid math.sigmoid nn.sigmoid truediv math.truediv math.xdivy "
         "math.xlog1py"
     ),
     "math.casting": (

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from placesim.ops.attributes import FunctionName
+from placesim.tf1.arguments import as_list
 from placesim.tf1.conversion import convert_to_tensor
 from placesim.tf1.generated import gen
 from placesim.tf1.gradients.aggregation import AggregationMethod, aggregate
@@ -56,9 +57,9 @@ def gradients(
     """
     if unconnected_gradients not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
         raise ValueError(f"Unknown value for unconnected_gradients: {unconnected_gradients!r}")
-    ys, xs = _as_list(ys), _as_list(xs)
-    stop = [] if stop_gradients is None else _as_list(stop_gradients)
-    seeds = [None] * len(ys) if grad_ys is None else _as_list(grad_ys)
+    ys, xs = as_list(ys), as_list(xs)
+    stop = [] if stop_gradients is None else as_list(stop_gradients)
+    seeds = [None] * len(ys) if grad_ys is None else as_list(grad_ys)
     with name_scope(name, "gradients", [*ys, *xs, *stop, *seeds]):
         if len(seeds) != len(ys):
             raise ValueError(f"Length mismatch. Passed {len(seeds)} grad_ys for {len(ys)} ys")
@@ -69,10 +70,6 @@ def gradients(
         seeds = [seed if seed is None else _convert(seed, f"grad_y_{i}") for i, seed in enumerate(seeds)]
         walk.run(tensors, [walk.seed(i, y, seed) for i, (y, seed) in enumerate(zip(tensors, seeds, strict=True))])
     return [walk.found(x, unconnected_gradients == UnconnectedGradients.ZERO) for x in sources]
-
-
-def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _differentiated(value: Any) -> Any:
@@ -286,7 +283,7 @@ class _Walk:
                 out_grads[index] = self._zeros(op, index)
         with name_scope(op.name + "_grad"), gradient_of(op):
             in_grads = _symbolic(op, out_grads) if function is None else function(op, *out_grads)
-            in_grads = _as_list(in_grads)
+            in_grads = as_list(in_grads)
             if op.type not in ("While", "StatelessWhile") and len(in_grads) != len(op.inputs):
                 raise ValueError(
                     f"Num gradients {len(in_grads)} generated for op {op.node_def} do not match num inputs {len(op.inputs)}"

@@ -28,7 +28,8 @@ tf: Any = namespace("")
 
 
 @contextmanager
-def inside(context: ControlFlowContext | None) -> Iterator[None]:
+def within(context: ControlFlowContext | None) -> Iterator[None]:
+    """What is made inside belongs to a context; None is the context that is there."""
     with nullcontext() if context is None else context.entered():
         yield
 
@@ -45,7 +46,8 @@ def _merge(tensors: list[Tensor], name: str | None = None) -> Tensor:
     return found
 
 
-def known(tensor: Tensor) -> bool:
+def has_known_shape(tensor: Tensor) -> bool:
+    """Whether all sizes are known as the graph is built."""
     return bool(tensor.shape.is_fully_defined())
 
 
@@ -64,18 +66,18 @@ class GradLoopState:
         self.switches: dict[Operation, Tensor] = {}
         self._barriers: dict[str, Operation] = {}
         outer_forward = outer.forward_context if outer is not None else forward.outer
-        with inside(outer_forward):
+        with within(outer_forward):
             count, self.next_index = self._count_forward(forward, outer)
         if outer is not None:
             assert outer_forward is not None
             outer_forward.known.add(count)
             history = outer.record(count)
-            with inside(outer.backward_loop):
+            with within(outer.backward_loop):
                 self.backward_loop = self._grad_loop(forward)
                 real_count = outer.recall(history, count)
                 self.next_countdown = self._count_backward(self.backward_loop, real_count, outer)
         else:
-            with inside(outer_forward):
+            with within(outer_forward):
                 self.backward_loop = self._grad_loop(forward)
                 self.next_countdown = self._count_backward(self.backward_loop, count, None)
 
@@ -96,7 +98,7 @@ class GradLoopState:
         if outer is not None:
             # The pushes of one execution of an inner loop come before those of the next.
             start.op._add_control_input(outer.next_index.op.inputs[0].op)
-        with inside(loop):
+        with within(loop):
             loop.known.add(start)
             entered = _enter(start, loop, "f_count")
             loop.enters.append(entered)
@@ -115,7 +117,7 @@ class GradLoopState:
     def _count_backward(loop: WhileContext, count: Tensor, outer: GradLoopState | None) -> Tensor:
         """The counter of the gradient's loop, which makes it run; what the next iteration sees."""
         one = constant(1, name="b_count")
-        with inside(loop):
+        with within(loop):
             loop.known.add(count)
             entered = _enter(count, loop, "b_count")
             loop.enters.append(entered)
@@ -161,7 +163,7 @@ class GradLoopState:
         """A stack on which the forward loop pushes a tensor in each iteration."""
         current = get_default_graph()._control_flow_context
         with control_dependencies(None):
-            with inside(current), colocate_with(value):
+            with within(current), colocate_with(value):
                 limit = constant(-1, "int32")
                 stack = gen("StackV2")(max_size=limit, elem_type=value.dtype.base_dtype, name="f_acc")
             entered = self.forward_context.add_value(stack)
@@ -170,7 +172,7 @@ class GradLoopState:
             if in_branch and not isinstance(home, CondContext):
                 raise TypeError(f"value_ctxt is not a CondContext: {home}")
             is_dead = in_branch and dead_branch
-            with inside(home.outer if is_dead else home):
+            with within(home.outer if is_dead else home):
                 pushed = gen("StackPushV2")(entered, value, swap_memory=self.forward_context.swap_memory)
             if is_dead:
                 pushed.op._set_control_flow_context(home)
@@ -182,7 +184,7 @@ class GradLoopState:
     def recall(self, stack: Tensor, value: Tensor, dead_branch: bool = False) -> Tensor:
         """What the forward loop pushed, in the gradient's loop: the last first."""
         branch = _branch_between(value.op, stack.op)
-        with control_dependencies(None), inside(self.backward_loop):
+        with control_dependencies(None), within(self.backward_loop):
             if branch is not None:
                 # Only the branch that ran has pushed.
                 side = 1 - branch.branch if dead_branch else branch.branch
@@ -233,8 +235,8 @@ class GradLoopState:
             return self._sum_up_slices(op, grad)
         loop.leave()
         outer = loop.outer
-        if known(grad):
-            with inside(outer):
+        if has_known_shape(grad):
+            with within(outer):
                 start = constant(0, grad.dtype, shape=grad.shape, name="b_acc")
         else:
             start = self._zeros_outside(op.inputs[0], grad.dtype)
@@ -256,12 +258,12 @@ class GradLoopState:
         outer = self.backward_loop.outer
         if isinstance(outer, WhileContext) and outer.grad_state is not None:
             assert self.outer is not None
-            with inside(self.forward_context.outer):
+            with within(self.forward_context.outer):
                 shape = gen("Shape")(value)
             history = self.outer.record(shape)
-            with inside(outer):
+            with within(outer):
                 return tf.zeros(self.outer.recall(history, shape), dtype)  # type: ignore[no-any-return]
-        with inside(outer):
+        with within(outer):
             shape = _shape_of(value)
             return tf.zeros(shape, dtype)  # type: ignore[no-any-return]
 
@@ -269,15 +271,15 @@ class GradLoopState:
         loop = self.backward_loop
         values, indices, dense_shape = grad.values, grad.indices, grad.dense_shape
         loop.leave()
-        with inside(loop.outer):
-            if known(values):
+        with within(loop.outer):
+            if has_known_shape(values):
                 first = constant(0, values.dtype, shape=[1, *values.shape.as_list()[1:]], name="b_acc")
             else:
                 rest = _shape_of(op.inputs[0])[1:]
                 first = tf.zeros(tf.concat([[1], rest], 0), dtype=values.dtype)
             starts = [constant([0], indices.dtype), first]
             if dense_shape is not None:
-                if known(dense_shape):
+                if has_known_shape(dense_shape):
                     starts.append(constant(0, dense_shape.dtype, shape=dense_shape.shape))
                 else:
                     shape = gen("Shape")(op.inputs[0], out_type=dense_shape.dtype)

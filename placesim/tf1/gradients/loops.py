@@ -11,7 +11,7 @@ from placesim.tf1.control_flow.switching import LOOP_EXITS, SWITCHES, switch_col
 from placesim.tf1.conversion import constant
 from placesim.tf1.generated import gen
 from placesim.tf1.gradients.conditions import zeros_like_output
-from placesim.tf1.gradients.loop_state import GradLoopState, inside, known
+from placesim.tf1.gradients.loop_state import GradLoopState, within, has_known_shape
 from placesim.tf1.gradients.variables import variable_shape
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.tensor import Operation, Tensor
@@ -107,16 +107,16 @@ class LoopGradients:
         outer_loop = None if loop.outer is None else loop.outer.while_context
         state = None if outer_loop is None else self._states.get(outer_loop)
         if state is None:
-            if known(output):
+            if has_known_shape(output):
                 return tf.zeros(output.shape.as_list(), output.dtype)
             return tf.zeros_like(output, optimize=False)
-        if known(output):
-            with inside(state.backward_loop):
+        if has_known_shape(output):
+            with within(state.backward_loop):
                 return tf.zeros(output.shape.as_list(), output.dtype)
-        with inside(loop.outer):
+        with within(loop.outer):
             shape = gen("Shape")(output)
         history = state.record(shape)
-        with inside(state.backward_loop):
+        with within(state.backward_loop):
             return tf.zeros(state.recall(history, shape), output.dtype)
 
     def zeros_like_output(self, op: Operation, index: int) -> Any:
@@ -129,7 +129,7 @@ class LoopGradients:
             return zeros_like_output(op, index)
         context: Any = op._control_flow_context
         output = op.outputs[index]
-        if known(output):
+        if has_known_shape(output):
             if output.dtype.base_dtype.name == "resource":
                 shape, dtype = variable_shape(output, with_dtype=True)
                 result = tf.zeros(shape, dtype)
@@ -140,13 +140,13 @@ class LoopGradients:
                 result = switch_colocated(result, pred)[1 - context.branch]
             return result
         if is_dead:
-            with inside(context.outer):
+            with within(context.outer):
                 passed = switch_colocated(op.inputs[0], context.pred)[1 - context.branch]
                 shape = gen("Shape")(passed)
             passed.op._set_control_flow_context(context)
             shape.op._set_control_flow_context(context)
         else:
-            with inside(context):
+            with within(context):
                 shape = gen("Shape")(output)
         state.backward_loop.leave()
         history = state.record(shape, dead_branch=is_dead)
@@ -160,14 +160,14 @@ class LoopGradients:
             for merged in state.switches.values():
                 if merged.op.inputs[0] is not merged.op.inputs[1]:
                     continue
-                if known(merged):
-                    with inside(loop):
+                if has_known_shape(merged):
+                    with within(loop):
                         zeros = constant(0, dtype=merged.dtype, shape=merged.shape)
                         following = gen("NextIteration")(zeros)
                 else:
-                    with inside(loop.outer):
+                    with within(loop.outer):
                         source = merged.op.inputs[0].op.inputs[0]
                         zeros = tf.zeros(gen("Shape")(source))
-                    with inside(loop):
+                    with within(loop):
                         following = gen("NextIteration")(zeros)
                 merged.op._update_input(1, following)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1.array.shaping import expand_dims
+from placesim.tf1.array.shaping import expand_dims, rank, unstack
 from placesim.tf1.array.shaping import shape as array_shape
 from placesim.tf1.tensor import Tensor
 
@@ -22,8 +22,6 @@ def checked(image: Tensor, least_rank: int = 3) -> list[Any]:
     from placesim.tf1.assertions.conditions import assert_greater_equal, assert_positive
 
     checks = [assert_positive(array_shape(image)[-3:], ["inner 3 dims of 'image.shape' must be > 0."])]
-    from placesim.tf1.array.shaping import rank
-
     checks.append(assert_greater_equal(rank(image), 3, message="'image' must be at least three-dimensional."))
     return checks
 
@@ -33,14 +31,12 @@ def sizes_of(image: Tensor, rank: int) -> list[Any]:
     if image.shape.is_fully_defined():
         return list(image.shape.as_list())
     static = image.shape.with_rank(rank).as_list()
-    dynamic = [None] * rank
-    from placesim.tf1.array.shaping import unstack
-
     dynamic = unstack(array_shape(image), rank)
     return [size if size is not None else found for size, found in zip(static, dynamic, strict=True)]
 
 
 def as_batch(image: Tensor) -> tuple[Tensor, bool]:
+    """An image, or a batch of them, as a batch of shape [N, H, W, C]; and whether it was one already."""
     known = image.shape.rank
     if known is None:
         image = expand_dims(image, 0)

@@ -49,6 +49,7 @@ def matched(predictions: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]
 
 
 def collect(value: Any, collections: Any) -> None:
+    """Puts a metric's value or update into the collections that its caller names, if any."""
     if collections:
         tf.add_to_collections(collections, value)
 

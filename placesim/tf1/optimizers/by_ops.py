@@ -70,5 +70,6 @@ class ByOps(Optimizer):
 
 
 def refuse_negative(label: str, value: float, wanted: str) -> None:
+    """Raises ValueError for a number below zero."""
     if value < 0.0:
         raise ValueError(f"{label} {value} needs to {wanted}")

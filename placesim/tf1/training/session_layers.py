@@ -98,6 +98,8 @@ class _Layer:
 
 
 class Hooked(_Layer):
+    """Calls hooks before and after each step, and fetches and feeds what they ask for."""
+
     def __init__(self, session: Any, hooks: Sequence[SessionRunHook]) -> None:
         super().__init__(session)
         self._hooks = hooks
@@ -156,6 +158,8 @@ def _join_options(options: Any, more: Any) -> None:
 
 
 class Coordinated(_Layer):
+    """Ends with the threads of a Coordinator, whose exceptions its steps raise."""
+
     def __init__(self, session: Any, coord: Coordinator, patience_seconds: float) -> None:
         super().__init__(session)
         self._coord, self._patience_seconds = coord, patience_seconds
@@ -190,6 +194,8 @@ class Coordinated(_Layer):
 
 
 class Recoverable(_Layer):
+    """Makes the session anew when a task is lost, and does the step again."""
+
     def __init__(self, create: Callable[[], Any]) -> None:
         self._create = create
         super().__init__(self._created())

@@ -30,6 +30,7 @@ def _set_resource_default(enabled: bool) -> None:
 
 
 def resource_variables_enabled() -> bool:
+    """Whether variables are resources unless a scope or call says otherwise."""
     return _resource_by_default
 
 

@@ -162,6 +162,7 @@ class _Scopes:
 
 
 def scopes_of_graph() -> _Scopes:
+    """The variable scopes of the default graph, and the store of its variables."""
     graph = get_default_graph()
     found = getattr(graph, "variable_scopes", None)
     if found is None:

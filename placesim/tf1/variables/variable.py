@@ -168,6 +168,9 @@ class Variable(metaclass=_Creating):
     def sparse_read(self, indices: Any, name: str | None = None) -> Any:
         raise AttributeError
 
+    def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        return tf.batch_scatter_update(self, sparse_delta.indices, sparse_delta.values, use_locking=use_locking, name=name)
+
     def gather_nd(self, indices: Any, name: str | None = None) -> Any:
         raise AttributeError
 
@@ -232,6 +235,12 @@ class Variable(metaclass=_Creating):
 
 
 Variable.SaveSliceInfo = SaveSliceInfo  # type: ignore[attr-defined]
+
+
+def finder_of_elements(graph: Any, import_scope: str | None) -> Callable[[str], Any]:
+    """A function that finds what a VariableDef names, in a graph that it was imported into under a scope."""
+    prefix = f"{import_scope.rstrip('/')}/" if import_scope else ""
+    return lambda name: graph.as_graph_element(prefix + name)
 
 
 def part_masks(part: Tensor) -> dict[str, Any]:
