@@ -11,7 +11,7 @@ from placesim.tf1.control_flow.switching import LOOP_EXITS, SWITCHES, switch_col
 from placesim.tf1.conversion import constant
 from placesim.tf1.generated import gen
 from placesim.tf1.gradients.conditions import zeros_like_output
-from placesim.tf1.gradients.loop_state import GradLoopState, within, has_known_shape
+from placesim.tf1.gradients.loop_state import GradLoopState, has_known_shape, within
 from placesim.tf1.gradients.variables import variable_shape
 from placesim.tf1.namespaces import namespace
 from placesim.tf1.tensor import Operation, Tensor
