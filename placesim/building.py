@@ -123,8 +123,8 @@ class GraphBuilder:
     ) -> Made:
         """A variable with its initializer; as an input it is its value.
 
-        `initializer` is what a graph file's is (`"zeros"`, `{"random_normal": {"stddev": 0.1}}`, `{"value": [1.0, 2.0]}`), whose
-        value may say shape and dtype; `kind` is `ref` or `resource`.
+        `initializer` is what a graph file's is (`"zeros"`, `{"random_normal": {"stddev": 0.1}}`, `{"value": [1.0, 2.0]}`),
+        whose value may say shape and dtype; `kind` is `ref` or `resource`.
         """
         from placesim.errors import GraphBuildError
         from placesim.formats.graph_file.plain_values import constant_value, dtype_value, known_shape

@@ -69,7 +69,7 @@ def test_a_builder_is_a_source_of_everything_and_may_grow() -> None:
     assert placesim.show(builder).picture.name == "sums"
     assert placesim.simulate(builder).seconds > 0
     assert placesim.memory(builder, gpu=1).memory
-    builder.add("Add", b, np.float32([10, 10]), name="c")
+    builder.add("Add", b, np.array([10, 10], np.float32), name="c")
     np.testing.assert_array_equal(placesim.run(builder, fetch="c").results["c"], [9, 8])
     with builder.control_dependencies([b]), builder.colocate_with(a):
         d = builder.add("NoOp")
