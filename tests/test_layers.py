@@ -71,8 +71,8 @@ ROOMS = {
     ),
     "cli": (
         "collector escapes files suggestions deadlines interrupts simulation calibration known sizing timing planned "
-        "planned_files sweeping loading scripts options manual examples inspection planning graph_plans prediction report marked "
-        "formats devices errors placesim"
+        "planned_files sweeping loading scripts options manual examples inspection planning graph_plans prediction report "
+        "marked formats devices errors placesim"
     ),
     "__init__": "interrupts forecasts machines simulation devices errors",
     "__main__": "cli interrupts",

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import click
 
-from placesim.cli.options import debug_option
+from placesim.cli.command import EXITS, command
 from placesim.errors import UsageError
 
 
-@click.command("new")
+@command("new", exits={0: EXITS[0], 2: EXITS[2]})
 @click.argument("name", required=False)
 @click.argument("out", required=False, type=click.Path())
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
-@debug_option
 def new_command(name: str | None, out: str | None, force: bool) -> int:
     """Write out a graph file to start from; without NAME, list those that there are.
 

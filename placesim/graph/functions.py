@@ -54,6 +54,7 @@ def instantiate(graph: Graph, function: Function, attrs: Attrs) -> FunctionBody:
     controls = [names.resolve(f"^{name}")[1:] for name in function.control_outputs.values()]
     made = Graph(graph.registry, graph.functions, graph.file)
     made.functions = graph.functions
+    made.files = graph.files
     made.extend((*args, *body, *results))
     ordered = made.in_order(made.runtime_order())
     return FunctionBody(

@@ -32,6 +32,7 @@ from placesim.runtime.allocation import KEEPING, AllocationCheck, checked_kernel
 from placesim.runtime.boxes import with_boxes
 from placesim.runtime.int32_attrs import int32_problem
 from placesim.runtime.kernels.kernel import Kernel, KernelContext
+from placesim.runtime.late_reads import late_reads, reading_late
 from placesim.runtime.process_memory import MAX_ELEMENTS, ProcessMemory, out_of_memory, tensor_bytes
 from placesim.runtime.resources import ResourceManager, Variable
 
@@ -204,6 +205,7 @@ def build_program(
         size += max(1, len(node.signature.output_dtypes))
     full: dict[tuple[int, int], tuple[Attrs, AllocationCheck | None, Kernel]] = {}
     instructions = []
+    late = late_reads(graph, state.device.name) if state.guesses is None else {}
     for node in graph.nodes:
         kernel = kernels.get(node.op)
         if kernel is None and node.op in graph.functions:
@@ -218,6 +220,8 @@ def build_program(
         if found is None:
             found = full[alike] = _prepared(graph, node, kernel, state)
         attrs, allocation, kernel = found
+        if node.id in late:
+            kernel = reading_late(kernel, late[node.id], state.resources)
         if state.guesses is not None:
             from placesim.runtime.sketches import sketched
 

@@ -110,8 +110,9 @@ def _input(tf: Any, name: str) -> Any:
     if name == "usp":
         return tf.sparse_placeholder(tf.float32, name=name)
     places = [[0, 0], [1, 2]] if name == "sp2" else [[0, 1], [1, 2]]
-    values = {"spi": lambda: tf.constant([1, 2], tf.int64), "sps": lambda: ["a", "b"]}.get(name, lambda: [1.0, 2.0])
-    return tf.SparseTensor(places, values(), [2, 3])
+    if name == "spi":
+        return tf.SparseTensor(places, tf.constant([1, 2], tf.int64), [2, 3])
+    return tf.SparseTensor(places, ["a", "b"] if name == "sps" else [1.0, 2.0], [2, 3])
 
 
 def _has_gradients(tensor: Any) -> bool:

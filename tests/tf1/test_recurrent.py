@@ -196,7 +196,7 @@ def losses_of(outputs: Any, steps: int = 4) -> list[float]:
     ],
 )
 def test_a_cell_of_one_op_learns_as_the_plain_one(block: Callable[[], Any], plain: Callable[[], Any]) -> None:
-    found = []
+    found: list[Any] = []
     for make in (block, plain):
         with tf.Graph().as_default():
             tf.set_random_seed(1)
@@ -282,7 +282,7 @@ def test_a_greedy_decoder_goes_on_until_the_end_symbol() -> None:
     # each symbol's embedding makes the next symbol the most likely one
     following = np.roll(np.eye(5, dtype=np.float32), 1, axis=1)
 
-    class Passing(CELLS.RNNCell):  # type: ignore[misc, name-defined]
+    class Passing(CELLS.RNNCell):  # type: ignore[misc]
         state_size: Any = 1
         output_size: Any = 5
 
@@ -304,7 +304,7 @@ def test_beam_search_finds_the_most_likely_sequences() -> None:
     shares = np.random.RandomState(3).rand(symbols, symbols) ** 3
     chances = np.log(shares / shares.sum(1, keepdims=True)).astype(np.float32)
 
-    class Passing(CELLS.RNNCell):  # type: ignore[misc, name-defined]
+    class Passing(CELLS.RNNCell):  # type: ignore[misc]
         """What follows depends on the last symbol alone: its embedding says how likely each is."""
 
         state_size: Any = 1

@@ -215,6 +215,31 @@ def test_fetched_reference_variables_are_as_the_step_leaves_them() -> None:
     assert [value.ravel().tolist() for value in found] == [[2, 3], [2, 3], [2, 3], [1, 2], [2, 3]]
 
 
+def test_what_follows_an_update_sees_it() -> None:
+    w = tf.Variable([1.0, 2.0])
+    added = w.assign_add([1.0, 1.0])
+    with tf.control_dependencies([added]):
+        after = w * 1.0
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(after).tolist() == [2.0, 3.0]
+
+
+@pytest.mark.parametrize(("aggregated", "runs"), [(1, 6), (2, 11)])
+def test_replicas_are_synchronized(aggregated: int, runs: int) -> None:
+    w = tf.get_variable("w", [2], initializer=tf.ones_initializer())
+    step = tf.train.get_or_create_global_step()
+    sync = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), aggregated, aggregated)
+    train = sync.minimize(tf.reduce_sum(w), global_step=step)
+    hooks = [sync.make_session_run_hook(True), tf.train.StopAtStepHook(last_step=5)]
+    done = 0
+    with tf.train.MonitoredTrainingSession(hooks=hooks) as session:
+        while not session.should_stop() and done < 50:
+            session.run(train)
+            done += 1
+    assert aggregated * 4 <= done <= runs
+
+
 # --- servers --------------------------------------------------------------------------------------------------------
 
 

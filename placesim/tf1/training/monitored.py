@@ -22,6 +22,8 @@ from placesim.tf1.training.session_creators import ChiefSessionCreator, SessionC
 USE_DEFAULT: Any = object()
 _LOST = (errors.AbortedError, errors.UnavailableError)
 """What a step raises whose task is gone: another session may do it."""
+_PATIENCE_SECONDS = 2.0
+"""How long threads are waited for at most; TensorFlow's two minutes are for steps of other machines."""
 _MAKING_LOST = (
     "An error was raised while a session was being created. This may be due to a preemption of a connected worker or parameter "
     "server. A new session will be created. This error may also occur due to a gRPC failure caused by high memory or network "
@@ -153,7 +155,9 @@ class _Coordinated(_Layer):
         """Ends the threads, then the session."""
         self._coord.request_stop()
         try:
-            self._coord.join(stop_grace_period_secs=self._patience_seconds, ignore_live_threads=True)
+            # a thread whose step waits for something that will not come ends with the session, which is closed next
+            patience = min(self._patience_seconds, _PATIENCE_SECONDS)
+            self._coord.join(stop_grace_period_secs=patience, ignore_live_threads=True)
         finally:
             super().close()
 

@@ -279,7 +279,8 @@ class QueueRunner:
                     return
         except Exception as error:
             if coord is not None:
-                coord.request_stop(error)
+                if not coord.joined:  # else the session was closed while the op waited
+                    coord.request_stop(error)
                 return
             sys.stderr.write(f"ERROR:tensorflow:Exception in QueueRunner: {error}\n")
             with self._lock:
