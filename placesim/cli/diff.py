@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import MACHINE, REPORT, command, option
+from placesim.cli.forms import check_page_file
 from placesim.cli.options import (
     Command,
     format_option,
@@ -80,11 +81,12 @@ def diff_command(
       placesim diff model.yaml --batch 64 --a-gpu-model 'Tesla K80' --b-gpu-model 'Tesla V100-SXM2-16GB'
       placesim diff old.yaml new.yaml --html difference.html
     """
-    from placesim.cli.graph_arguments import Wish, Wishes, open_subject
+    from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import complain, write_styled
     from placesim.inspection.difference import compare
     from placesim.report.document import json_text
     from placesim.report.text.difference import difference_document, format_difference
+    from placesim.subjects import Wish, Wishes
 
     sides = [_values_of(side, values) for side in ("a", "b")]
     if b is None and sides[0] == sides[1]:
@@ -92,6 +94,7 @@ def diff_command(
     if a == "-" and b in ("-", None):
         raise click.UsageError("standard input twice: got - for both, expected it once")
     names = (a, a if b is None else b)
+    check_page_file("--html", html)
     if html is not None:
         _check_steps(names)
     sized = {key: value for side in sides for key, value in side.items() if key in ("batch", "shape")}
