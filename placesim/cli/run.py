@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.options import (
+    Word,
     debug_option,
     feed_option,
     file_access_options,
-    format_option,
     given,
     machine_options,
     placement_options,
@@ -38,7 +38,13 @@ if TYPE_CHECKING:
 @placement_options
 @feed_option
 @report_options
-@format_option
+@click.option(
+    "--format",
+    "form",
+    type=Word(("text", "json", "jsonl")),
+    default="text",
+    help="The form of the report; jsonl has a line for each step, when it ends.",
+)
 @click.option("--intra-op-threads", type=int, metavar="N", help="Threads inside an op; 0 lets the system pick.")
 @click.option("--inter-op-threads", type=int, metavar="N", help="Threads between ops; 0 lets the system pick.")
 @file_access_options
@@ -109,12 +115,15 @@ def run_command(
     with (
         _traced(trace) as measurements,
         TerminalProgress() as progress,
-        ReportWriter(form, None, summary, log_filters, progress.clear) as writer,
+        ReportWriter(form, None, summary, log_filters, progress) as writer,
     ):
-        report = simulate(
-            loaded, options, Stage.EXECUTED, progress.update, writer, tells_memory=summary, measurements=measurements
-        )
-        progress.clear()
+
+        def told(*counts: int) -> None:
+            writer.settle()
+            progress.update(*counts)
+
+        report = simulate(loaded, options, Stage.EXECUTED, told, writer, tells_memory=summary, measurements=measurements)
+        progress.close()
         if log_creation:
             write_creation(report)
         if log_memory:
