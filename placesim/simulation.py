@@ -23,7 +23,7 @@ from placesim.devices.links import NO_LINKS, MachineLinks
 from placesim.errors import DeadlineExceededError, GraphFileError, Interrupted, PlacesimError, UsageError
 from placesim.interrupts import LastWords
 from placesim.loading import Loaded, load, read_bytes
-from placesim.options import Options, OptionValues, make_options
+from placesim.options import Options, OptionValues, make_options, with_options
 
 if TYPE_CHECKING:
     from pathlib import PurePath
@@ -89,6 +89,7 @@ class Stage(IntEnum):
 # --- for Python callers ---------------------------------------------------------------------------------------------
 
 
+@with_options
 def run(source: Source, **options: Unpack[OptionValues]) -> Report:
     """Load, place and execute a graph: a path, an open file, or the mapping itself.
 
@@ -99,12 +100,14 @@ def run(source: Source, **options: Unpack[OptionValues]) -> Report:
     return _checked(simulate(load(source, None, chosen), chosen, Stage.EXECUTED if chosen.execute else Stage.PARTITIONED))
 
 
+@with_options
 def place(source: Source, **options: Unpack[OptionValues]) -> Report:
     """The same without execution: no kernels, feeds or values are needed."""
     chosen = make_options({"log_placement": True, **options})
     return _checked(simulate(load(source, None, chosen), chosen, Stage.PARTITIONED))
 
 
+@with_options
 def memory(source: Source, **options: Unpack[OptionValues]) -> Report:
     """Walk through a graph's steps without computing: the report's `memory` says what each device has to hold.
 
@@ -274,6 +277,7 @@ class _Simulation:
             self._options.log_style,
             self._shows_log,
             annotations=self._loaded.annotations,
+            file=self._loaded.file,
         )
 
     def interruption(self) -> Interrupted:

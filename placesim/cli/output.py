@@ -8,13 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-import click
-
-from placesim.cli.options import Settings
+from placesim.cli.command import current_settings
 from placesim.cli.streams import write_complaint, write_result
 from placesim.errors import PlacesimError, UsageError
 from placesim.escapes import escape, escape_line
-from placesim.files.writing import WholeFiles
+from placesim.files.writing import WholeFiles, gathered
 from placesim.marked import Marked
 
 if TYPE_CHECKING:
@@ -24,10 +22,6 @@ if TYPE_CHECKING:
 def is_terminal(stream: TextIO) -> bool:
     """Whether to write for a person: on a terminal, or where FORCE_COLOR says so."""
     return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
-
-
-PIECE_LETTERS = 1 << 16
-"""Written at a time, where the work is faster than a look at the clock."""
 
 
 def write(text: str, is_styled: bool = False) -> bool:
@@ -40,22 +34,14 @@ def write_pieces(pieces: Iterable[str]) -> bool:
     return all(write(text) for text in gathered(pieces))
 
 
-def gathered(pieces: Iterable[str]) -> Iterator[str]:
-    """The same text in pieces that are worth a call each."""
-    some: list[str] = []
-    letters = 0
-    for piece in pieces:
-        some.append(piece)
-        letters += len(piece)
-        if letters >= PIECE_LETTERS:
-            yield "".join(some)
-            some, letters = [], 0
-    if some:
-        yield "".join(some)
-
-
 def complain(text: str) -> None:
-    """What is no result: warnings, and what there is to know."""
+    """What is no result: warnings, and what there is to know; nothing under --quiet."""
+    if not current_settings().quiet:
+        tell(text)
+
+
+def tell(text: str) -> None:
+    """What belongs on standard error even under --quiet: errors, and what was asked for."""
     write_complaint(escape(text))
 
 
@@ -136,13 +122,13 @@ def write_rows(
 def write_creation(report: Report) -> None:
     """What TensorFlow logs of the GPUs when a session is made, where it logs it."""
     for line in report.creation:
-        complain(f"{escape_line(line)}\n")
+        tell(f"{escape_line(line)}\n")
 
 
 def write_memory_log(report: Report) -> None:
     """What TensorFlow logs of a device that runs out of memory: the allocator's dump and all that follows."""
     for line in report.memory_log:
-        complain(f"{line.severity} {line.file}:{line.line}] {line.text}\n")
+        tell(f"{line.severity} {line.file}:{line.line}] {line.text}\n")
 
 
 def with_log_filter(report: Report, patterns: tuple[str, ...]) -> Report:
@@ -168,12 +154,10 @@ def unmet_filters(report: Report, patterns: tuple[str, ...]) -> Iterator[str]:
 
 def write_traceback(error: BaseException) -> None:
     """Where an error comes from, under --debug."""
-    context = click.get_current_context(silent=True)
-    settings = None if context is None else context.find_object(Settings)
-    if settings is not None and settings.debug:
+    if current_settings().debug:
         import traceback
 
-        complain("".join(traceback.format_exception(error)))
+        tell("".join(traceback.format_exception(error)))
 
 
 def write_error(error: PlacesimError) -> None:
@@ -190,4 +174,4 @@ def write_error_text(text: Marked) -> None:
 
         write_complaint(styled(text, sys.stderr))
     else:
-        complain(text)
+        tell(text)

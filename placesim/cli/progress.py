@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from placesim.cli.command import current_settings
+
 if TYPE_CHECKING:
     from threading import Event, RLock
 
@@ -25,7 +27,7 @@ class TerminalProgress:
 
     def __init__(self) -> None:
         self._started: float | None = None
-        self._is_shown = sys.stderr.isatty()
+        self._is_shown = sys.stderr.isatty() and not current_settings().quiet
         self._bar: Progress | None = None
         self._counts: dict[str, tuple[int, int | None]] = {}
         self._cleared = 0.0

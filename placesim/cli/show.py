@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from placesim.cli.command import command
 from placesim.cli.forms import Form, check_page_target, find_form, form_of_file, form_option
 from placesim.cli.options import (
-    debug_option,
     given,
     machine_options,
     memory_option,
@@ -67,7 +67,7 @@ FORMS = (
 )
 
 
-@click.command("show")
+@command("show")
 @click.argument("graph")
 @machine_options
 @source_options
@@ -77,8 +77,7 @@ FORMS = (
 @size_options("memory")
 @click.option("--signatures", is_flag=True, help="What the signatures of a model take and give, and no picture.")
 @form_option(FORMS, "The form of the picture.")
-@output_option
-@debug_option
+@output_option()
 def show_command(
     graph: str,
     depth: int | None,
@@ -103,10 +102,12 @@ def show_command(
       placesim show model.pb --format dot --depth 2 | dot -Tsvg > model.svg
       placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
     """
-    from placesim.cli.graph_arguments import Wish, Wishes, open_subject
-    from placesim.cli.output import gathered, is_terminal, write, write_error_text, write_files, write_pieces
+    from placesim.cli.graph_arguments import open_subject
+    from placesim.cli.output import is_terminal, write, write_error_text, write_files, write_pieces
     from placesim.deadlines import run_within
+    from placesim.files.writing import gathered
     from placesim.inspection.picturing.picture import picture_of
+    from placesim.subjects import Wish, Wishes
 
     if signatures:
         return _show_signatures(graph, form or "text", output, values)

@@ -137,9 +137,8 @@ def initializer_value(value: Any) -> Initializer:
         if kind in INITIALIZER_FIELDS:
             return Initializer(kind, _initializer_fields(kind, {} if fields is None else fields))
         value = kind
-    raise Wrong(
-        f"unknown initializer: got {shown(value)}, expected one of {', '.join(kinds)}{did_you_mean(value, kinds, SIMILAR_AMONG_FEW)}"
-    )
+    near = did_you_mean(value, kinds, SIMILAR_AMONG_FEW)
+    raise Wrong(f"unknown initializer: got {shown(value)}, expected one of {', '.join(kinds)}{near}")
 
 
 def _initializer_fields(kind: str, fields: Any) -> dict[str, Any]:

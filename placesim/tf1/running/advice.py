@@ -80,6 +80,6 @@ def _gpu_library(error: BaseException) -> str | None:
 
 def _is_tensorflow_2(error: BaseException) -> bool:
     if isinstance(error, AttributeError) and error.name == "numpy":
-        return type(error.obj).__module__.startswith("placesim.tf1")
+        return type(error.obj).__module__.startswith(("placesim.tf1", "tensorflow."))
     kinds = (AttributeError, ImportError, NotImplementedError)
     return isinstance(error, kinds) and bool(_TENSORFLOW_2_NAMES.search(str(error)))
