@@ -6,7 +6,7 @@ import io
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby, islice
 from shutil import get_terminal_size
 from typing import IO, TYPE_CHECKING, Any
@@ -57,7 +57,7 @@ def write_report(
 class ReportWriter:
     """Writes results as steps end, behind what the report says before them, as soon as that is certain.
 
-    A `progress` bar is taken away before something is written.
+    A `progress` bar is taken away before something is written; `opening` is called before all of it.
     """
 
     def __init__(
@@ -67,7 +67,9 @@ class ReportWriter:
         with_summary: bool = False,
         log_filters: tuple[str, ...] = (),
         progress: TerminalProgress | None = None,
+        opening: Callable[[Report], None] | None = None,
     ) -> None:
+        self._opening = opening
         self._format = _FORMATS[form](graph, with_summary)
         self._filters = log_filters
         self._out = _Output(progress)
@@ -140,6 +142,9 @@ class ReportWriter:
 
     def _begin(self, report: Report) -> None:
         self._has_head = True
+        if self._opening is not None:
+            with self._out.aside():
+                self._opening(report)
         self._out.add(self._format.head(report))
         self._out.add(self._waiting.pieces())
 
@@ -202,6 +207,10 @@ class _Output:
             if self._letters >= PIECE_LETTERS:
                 self.flush()
 
+    def aside(self) -> AbstractContextManager[None]:
+        """A `with` block during which no bar is up."""
+        return nullcontext() if self._progress is None else self._progress.aside()
+
     def end(self) -> None:
         """There is no bar any more."""
         if self._progress is not None:
@@ -222,7 +231,7 @@ class _Output:
     def _write(self, text: str, is_styled: bool = False) -> None:
         if not self.is_read:
             return
-        with nullcontext() if self._progress is None else self._progress.aside():
+        with self.aside():
             self.is_read = write(text, is_styled)
 
 

@@ -125,7 +125,7 @@ def run_command(
     with (
         _traced(trace) as measurements,
         TerminalProgress() as progress,
-        ReportWriter(form, None, summary, log_filters, progress) as writer,
+        ReportWriter(form, None, summary, log_filters, progress, write_creation if log_creation else None) as writer,
     ):
 
         def told(*counts: int) -> None:
@@ -134,8 +134,6 @@ def run_command(
 
         report = simulate(loaded, options, Stage.EXECUTED, told, writer, tells_memory=summary, measurements=measurements)
         progress.close()
-        if log_creation:
-            write_creation(report)
         if log_memory:
             write_memory_log(report)
         writer.finish(report)
