@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from placesim.formats.graph_file.loops import Loops
 from placesim.formats.graph_file.node_entries import NODE_KEYS, NodeEntries
 from placesim.formats.graph_file.raw_nodes import RawNodes
 from placesim.formats.graph_file.references import References
-from placesim.formats.graph_file.scope_entries import ScopeEntries
+from placesim.formats.graph_file.scope_entries import SCOPE_KEYS, ScopeEntries
 from placesim.formats.graph_file.scoped_names import Broken, ScopedNames
-from placesim.formats.graph_file.variable_entries import VariableEntries
+from placesim.formats.graph_file.variable_entries import INITIALIZER_KEYS, VARIABLE_KEYS, VariableEntries
 from placesim.formats.problems import Problems, own_position, shown, value_position
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import split_tensor_name
 
 _KINDS = "op, variable, initializer or nodes"
+ENTRY_KEYS: Mapping[str, Collection[str]] = {
+    "op": NODE_KEYS,
+    "nodes": SCOPE_KEYS,
+    "variable": VARIABLE_KEYS,
+    "initializer": INITIALIZER_KEYS,
+}
+"""Each kind of entry by the key that tells it, the first that an entry has, with all of its keys."""
 
 
 class Entries:

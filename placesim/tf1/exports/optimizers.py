@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-_KINDS = "GradientDescent Momentum RMSProp Adagrad Adadelta Ftrl ProximalGradientDescent ProximalAdagrad AdagradDA Adam"
+_KINDS = "GradientDescent Momentum RMSProp Adagrad Adadelta Adam"
+_PROXIMAL = "Ftrl ProximalGradientDescent ProximalAdagrad AdagradDA"
 
 ROWS = {
     "optimizers.averages": "train.ExponentialMovingAverage",
@@ -17,4 +18,5 @@ ROWS = {
     ),
     "optimizers.optimizer": "train.Optimizer",
     "optimizers.kinds": " ".join(f"train.{kind}Optimizer" for kind in _KINDS.split()),
+    "optimizers.proximal": " ".join(f"train.{kind}Optimizer" for kind in _PROXIMAL.split()),
 }
