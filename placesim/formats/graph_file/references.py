@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from placesim.errors import GraphBuildError
 from placesim.formats.graph_file.plain_values import literal
-from placesim.formats.graph_file.scoped_names import ScopedNames, Unresolved
+from placesim.formats.graph_file.scoped_names import ScopedNames, Unresolved, slot_of
 from placesim.formats.problems import WRONG, Problems, Wrong, shown, value_position
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import split_tensor_name
@@ -44,7 +44,7 @@ class References:
         nodes = []
         for text in inputs:
             node_id = look_up(text) if text.__class__ is str else None
-            if node_id is None or node_id in variables:
+            if node_id.__class__ is not int or node_id in variables:
                 return None
             nodes.append(node_id)
         return nodes
@@ -59,7 +59,7 @@ class References:
             if isinstance(item, str) and item[:1] == "^":
                 controls += self._nodes(tree, index, item[1:], reader, waits)
             elif isinstance(item, str):
-                items += self._tensors(tree, index, item, reader, waits)
+                items += self.tensors(tree, index, item, reader, waits)
             else:
                 items.append(self._literal(tree, index, item))
         return Inputs(items, tuple(controls))
@@ -73,7 +73,8 @@ class References:
             self._problems.add(value_position(tree, index), str(wrong))
             return WRONG
 
-    def _tensors(self, tree: Any, index: int, text: str, reader: str, waits: list[Unresolved]) -> list[Any]:
+    def tensors(self, tree: Any, index: Any, text: str, reader: str, waits: list[Unresolved]) -> list[Any]:
+        """What a text stands for, as items of Inputs: `tree` and `index` say where it stands."""
         name, slot = split_tensor_name(text)
         found = self._names.resolve(name)
         if found is None:
@@ -89,10 +90,10 @@ class References:
             elif is_value and node_id in variables:
                 items.append(variables[node_id])
             else:
-                items.append(self._operand(tree, index, node_id, slot))
+                items.append(self._operand(tree, index, int(node_id), slot_of(node_id) if is_value else slot))
         return items
 
-    def _operand(self, tree: Any, index: int, node_id: int, slot: int) -> Any:
+    def _operand(self, tree: Any, index: Any, node_id: int, slot: int) -> Any:
         try:
             return self._builder.operand(node_id, slot)
         except GraphBuildError as error:
@@ -135,7 +136,7 @@ class References:
             return []
         if None in found:
             waits.append(self._names.unresolved(value_position(tree, key), text, reader))
-        return [node_id for node_id in found if node_id is not None]
+        return [int(node_id) for node_id in found if node_id is not None]
 
     # --- what only the whole list shows -----------------------------------------------------------------------------
 

@@ -16,6 +16,23 @@ Targets = tuple[int | None, ...]
 """The nodes that a name stands for, one for each copy of its scope; None for one that is broken."""
 
 
+class Derivative(int):
+    """A node of which an id stands for the output `slot`: the derivative by the node `source`."""
+
+    slot: int
+    source: int
+
+    def __new__(cls, node: int, slot: int, source: int) -> Derivative:
+        made = super().__new__(cls, node)
+        made.slot, made.source = slot, source
+        return made
+
+
+def slot_of(target: int) -> int:
+    """The output that a name alone stands for: of most nodes the first."""
+    return target.slot if isinstance(target, Derivative) else 0
+
+
 class Broken(Exception):  # never seen outside of the entries' modules: what is wrong has been reported
     """An entry that cannot become a node."""
 

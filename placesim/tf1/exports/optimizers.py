@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_KINDS = "GradientDescent Momentum RMSProp Adagrad Adadelta Ftrl ProximalGradientDescent ProximalAdagrad AdagradDA Adam"
+KINDS = "GradientDescent Momentum RMSProp Adagrad Adadelta Ftrl ProximalGradientDescent ProximalAdagrad AdagradDA Adam".split()
 
 ROWS = {
     "optimizers.averages": "train.ExponentialMovingAverage",
@@ -16,5 +16,5 @@ ROWS = {
         "train.linear_cosine_decay train.noisy_linear_cosine_decay"
     ),
     "optimizers.optimizer": "train.Optimizer",
-    "optimizers.kinds": " ".join(f"train.{kind}Optimizer" for kind in _KINDS.split()),
+    "optimizers.kinds": " ".join(f"train.{kind}Optimizer" for kind in KINDS),
 }
