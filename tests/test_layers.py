@@ -151,6 +151,18 @@ def test_third_party_packages_stay_in_their_rooms(path: Path) -> None:
         assert any(name_of(path).startswith(place) for place in THIRD_PARTY[package]), f"{package} has no place here"
 
 
+def test_one_module_above_is_asked_for_by_its_name() -> None:
+    texts = {name_of(path): path.read_text() for path in MODULES}
+    named = {
+        (name, node.value)
+        for name, text in texts.items()
+        if "import_module" in text and room_of(name) not in ("cli", "tf1")
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("placesim.")
+    }
+    assert named == {("formats/graph_file/training_entries", "placesim.tf1.file_training")}
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_no_module_is_named_after_nothing(path: Path) -> None:
     assert not {"utils", "util", "helpers", "common", "base", "manager", "misc"} & set(name_of(path).split("/"))

@@ -44,7 +44,7 @@ class Training:
     ) -> list[tuple[Any, TensorRef | None]]:
         """What `of` is derived by, each with its gradient; None where `of` does not depend on it.
 
-        `by` of None is every trainable variable.  Of a gradient of rows (`tf.IndexedSlices`) it is the rows' values: see `rows`.
+        `by` of None is every trainable variable.  A gradient of rows (`tf.IndexedSlices`) is given by their values: see `rows`.
         """
         with self._graph.building(position):
             if by is None:
@@ -63,7 +63,7 @@ class Training:
         if isinstance(gradient, IndexedSlices):
             self._slices[gradient.values.node_ref] = gradient
             return gradient.values.node_ref
-        return None if gradient is None else gradient.node_ref  # type: ignore[no-any-return]
+        return None if gradient is None else gradient.node_ref
 
     def _gradient(self, ref: TensorRef) -> Tensor | IndexedSlices:
         return self._slices.get(ref) or self._graph.tensor(ref)

@@ -16,7 +16,7 @@ from placesim.formats.graph_file.references import References
 from placesim.formats.graph_file.scope_entries import ScopeEntries
 from placesim.formats.graph_file.scoped_names import Broken, Output, ScopedNames, Targets, Unresolved, slot_of
 from placesim.formats.problems import WRONG, Problems, key_position, own_position, shown, value_position
-from placesim.graph.binding import Operand, Variable
+from placesim.graph.binding import Operand
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import TensorRef, split_tensor_name
 
@@ -96,7 +96,8 @@ class Surroundings:
     def items(self, text: str, reader: str) -> list[Any] | None:
         """What the node `reader` is given for a tensor's text, WRONG for what is broken; None where nothing has the name.
 
-        Without a reader it is an OuterTensor, which TensorFlow's Python brings in where it makes its reader.  Raises GraphBuildError where a node has no such output.
+        Without a reader it is an OuterTensor, which TensorFlow's Python brings in where it makes its reader.  Raises
+        GraphBuildError where a node has no such output.
         """
         name, slot = split_tensor_name(text)
         found = self._around.find(name)

@@ -41,8 +41,8 @@ class References:
     """Looks up what entries refer to; `settle` reports what has turned out to stand for nothing."""
 
     def __init__(self, builder: GraphBuilder, problems: Problems, names: ScopedNames) -> None:
-        self._builder = builder
-        self._problems = problems
+        self.builder = builder
+        self.problems = problems
         self._names = names
         self._unresolved: list[Unresolved] = []
         self.outside: Outside | None = None
@@ -55,8 +55,8 @@ class References:
             return []
         if not isinstance(inputs, list):
             return None
-        look_up = self._builder.graph.ids.get if self._names.is_flat else self._names.resolve_one
-        variables = self._builder.variables
+        look_up = self.builder.graph.ids.get if self._names.is_flat else self._names.resolve_one
+        variables = self.builder.variables
         nodes = []
         for text in inputs:
             node_id = look_up(text) if text.__class__ is str else None
@@ -68,12 +68,12 @@ class References:
     def inputs(self, entry: dict[Any, Any], reader: str, waits: list[Unresolved]) -> Inputs:
         """The inputs of an entry for the node `reader`; what is not there yet is added to `waits`."""
         given = entry.get("inputs")
-        tree = () if given is None else self._problems.sequence(given, value_position(entry, "inputs"), "'inputs'")
+        tree = () if given is None else self.problems.sequence(given, value_position(entry, "inputs"), "'inputs'")
         items: list[Any] = []
         controls: list[int] = []
         for index, item in enumerate(tree):
             if isinstance(item, str) and item[:1] == "^":
-                controls += self._nodes(tree, index, item[1:], reader, waits)
+                controls += self._nodes(tree, index, item[1:], reader, waits, self.outside)
             elif isinstance(item, str):
                 items += self.tensors(tree, index, item, reader, waits)
             else:
@@ -87,7 +87,7 @@ class References:
                 raise Wrong("wrong type of an input: got null, expected a reference or a literal")
             return literal(item)
         except Wrong as wrong:
-            self._problems.add(value_position(tree, index), str(wrong))
+            self.problems.add(value_position(tree, index), str(wrong))
             return WRONG
 
     def tensors(self, tree: Any, index: Any, text: str, reader: str, waits: list[Unresolved]) -> list[Any]:
@@ -96,7 +96,7 @@ class References:
         found = self._names.resolve(name)
         if found is None:
             return self._from_outside(tree, index, text, reader, waits)
-        variables = self._builder.variables
+        variables = self.builder.variables
         is_value = name == text
         items: list[Any] = []
         for node_id in found:
@@ -114,7 +114,7 @@ class References:
         try:
             items = None if self.outside is None else self.outside.items(text, reader)
         except GraphBuildError as error:
-            self._problems.add(value_position(tree, index), error.message)
+            self.problems.add(value_position(tree, index), error.message)
             return [WRONG]
         if items is None:
             items = [self._wait_for(value_position(tree, index), text, reader)]
@@ -125,9 +125,9 @@ class References:
 
     def _operand(self, tree: Any, index: Any, node_id: int, slot: int) -> Any:
         try:
-            return self._builder.operand(node_id, slot)
+            return self.builder.operand(node_id, slot)
         except GraphBuildError as error:
-            self._problems.add(value_position(tree, index), error.message)
+            self.problems.add(value_position(tree, index), error.message)
             return WRONG
 
     def input_position(self, entry: dict[Any, Any], index: int, default: int) -> int:
@@ -148,21 +148,24 @@ class References:
     def nodes(self, entry: dict[Any, Any], key: str, reader: str, waits: list[Unresolved]) -> list[int]:
         """The nodes under `control_inputs` or `colocate_with`: a name or a list of them."""
         tree = entry[key]
+        outside = self.outside if key != "colocate_with" else None
         if isinstance(tree, str):
-            return self._nodes(entry, key, tree, reader, waits)
+            return self._nodes(entry, key, tree, reader, waits, outside)
         nodes: list[int] = []
-        for index, item in enumerate(self._problems.sequence(tree, value_position(entry, key), f"'{key}'")):
+        for index, item in enumerate(self.problems.sequence(tree, value_position(entry, key), f"'{key}'")):
             if isinstance(item, str):
-                nodes += self._nodes(tree, index, item, reader, waits)
+                nodes += self._nodes(tree, index, item, reader, waits, outside)
             else:
                 message = f"wrong type in '{key}': got {shown(item)}, expected a node's name"
-                self._problems.add(value_position(tree, index), message)
+                self.problems.add(value_position(tree, index), message)
         return nodes
 
-    def _nodes(self, tree: Any, key: Any, text: str, reader: str, waits: list[Unresolved]) -> list[int]:
+    def _nodes(
+        self, tree: Any, key: Any, text: str, reader: str, waits: list[Unresolved], outside: Outside | None
+    ) -> list[int]:
         found = self._names.resolve(split_tensor_name(text.removeprefix("^"))[0])
         if found is None:
-            if self.outside is None or not self.outside.wait_for(split_tensor_name(text.removeprefix("^"))[0]):
+            if outside is None or not outside.wait_for(split_tensor_name(text.removeprefix("^"))[0]):
                 waits.append(self._wait_for(value_position(tree, key), text, reader))
             return []
         if None in found:
@@ -199,18 +202,22 @@ class References:
         elif unresolved.reader not in in_cycles:
             in_cycles.update(path)
             cycle = " -> ".join([*reversed(path), unresolved.reader])
-            self._problems.add(unresolved.position, f"a cycle: {cycle}; expected only NextIteration to lead back, into a Merge")
+            self.problems.add(unresolved.position, f"a cycle: {cycle}; expected only NextIteration to lead back, into a Merge")
 
     def report_later(self, unresolved: Unresolved) -> None:
         """A name that stands for a node below its reader."""
         expected = "expected a node above (only a Merge may read a NextIteration below)"
         message = f"reference to a later node: got '{unresolved.text}', {expected}"
-        self._problems.add(unresolved.position, message)
+        self.problems.add(unresolved.position, message)
 
     def report_unknown(self, unresolved: Unresolved) -> None:
         """A name that stands for nothing in the file."""
         name = split_tensor_name(unresolved.text.removeprefix("^"))[0]
+<<<<<<< HEAD
         around = () if self.outside is None else self.outside.all_names()
-        near = self._problems.did_you_mean(name, chain(self._names.all_names(), around))
+        near = self.problems.did_you_mean(name, chain(self._names.all_names(), around))
+=======
+        near = self.problems.did_you_mean(name, self._names.all_names())
+>>>>>>> h-yamlgrads
         message = f"unknown node: got '{unresolved.text}', expected the name or id of a node{near}"
-        self._problems.add(unresolved.position, message)
+        self.problems.add(unresolved.position, message)

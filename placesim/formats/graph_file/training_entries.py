@@ -6,67 +6,30 @@ the first such entry is met.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, NoReturn
 
 from placesim.errors import GraphBuildError
-from placesim.formats.graph_file.plain_values import bool_value, figure_value, number_value, text_value
 from placesim.formats.graph_file.references import References
 from placesim.formats.graph_file.scope_entries import ScopeEntries
-from placesim.formats.graph_file.scoped_names import Broken, Derivative, ScopedNames, Unresolved
-from placesim.formats.problems import WRONG, Problems, Wrong, own_position, shown, value_position
-from placesim.graph.binding import Operand, Variable
+from placesim.formats.graph_file.scoped_names import Broken, Derivative, ScopedNames
+from placesim.formats.graph_file.training_reader import (
+    APPLY_OPTIONS,
+    GRADIENT_OPTIONS,
+    MINIMIZE_OPTIONS,
+    Training,
+    TrainingReader,
+)
+from placesim.formats.problems import Problems, own_position, shown, value_position
 from placesim.graph.builder import GraphBuilder
 from placesim.graph.graph import TensorRef
-from placesim.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 MAKER = "placesim.tf1.file_training"
 """The module whose `Training` makes the nodes."""
 _AROUND = ("id", "name", "device", "colocate_with", "control_inputs")
 GRADIENTS_KEYS = ("gradients", *_AROUND)
 TRAIN_KEYS = ("train", *_AROUND)
-_AGGREGATION = {"add_n": 0, "tree": 1, "accumulate_n": 2}
-_GATES = {"none": 0, "op": 1, "graph": 2}
-
-
-class Parameter(Protocol):
-    """What an optimizer is given: `figure` is a number, `tensor` one or a tensor, `flag`, `text`, or a `variable`."""
-
-    kind: str
-    is_required: bool
-
-
-class Training(Protocol):
-    """What makes the nodes.  Every method that does raises GraphBuildError."""
-
-    def derive(
-        self, of: Sequence[Any], by: Sequence[Any] | None, options: Mapping[str, Any], position: int
-    ) -> list[tuple[Any, TensorRef | None]]:
-        """What `of` is derived by, every trainable variable where that is None, each with its gradient or None."""
-
-    def rows(self, gradient: TensorRef) -> TensorRef | None:
-        """The indices of the rows that a gradient consists of; None of a gradient that is one tensor."""
-
-    def parameters(self, kind: str) -> Mapping[str, Parameter] | None:
-        """What the optimizer of this name is given; None where there is none."""
-
-    def kinds(self) -> Sequence[str]:
-        """The names of the optimizers."""
-
-    def minimize(
-        self, loss: Any, optimizer: tuple[str, Mapping[str, Any]], options: Mapping[str, Any], position: int
-    ) -> int:
-        """The node that makes one step down a loss."""
-
-    def apply(
-        self,
-        pairs: Sequence[tuple[Sequence[TensorRef], Any]],
-        optimizer: tuple[str, Mapping[str, Any]],
-        options: Mapping[str, Any],
-        position: int,
-    ) -> int:
-        """The node that applies gradients, of several their mean, to variables."""
 
 
 class TrainingEntries:
@@ -100,7 +63,9 @@ class TrainingEntries:
         for position, variables in self._uninitialized.items():
             names = ", ".join(self._builder.graph.nodes[node].name for node in variables[:3])
             more = f" and {len(variables) - 3} more" if len(variables) > 3 else ""
-            message = f"variables that no initializer starts: got {names}{more}, expected the entry 'initializer' below this one"
+            message = (
+                f"variables that no initializer starts: got {names}{more}, expected the entry 'initializer' below this one"
+            )
             self._problems.doubt(position, message)
         self._uninitialized.clear()
 
@@ -111,11 +76,11 @@ class TrainingEntries:
         self._problems.unknown_keys(entry, GRADIENTS_KEYS, "an entry of gradients")
         position = own_position(entry)
         tree = self._problems.mapping(entry["gradients"], value_position(entry, "gradients"), "'gradients'")
-        reader = _Reader(self, tree, "'gradients'")
+        reader = TrainingReader(self._names, self._references, tree, "'gradients'")
         of = reader.references("of", is_required=True)
         by, ids = reader.derived_by()
-        options = reader.options(_GRADIENT_OPTIONS)
-        reader.check_keys(("of", "with_respect_to", *_GRADIENT_OPTIONS))
+        options = reader.options(GRADIENT_OPTIONS)
+        reader.check_keys(("of", "with_respect_to", *GRADIENT_OPTIONS))
         name = reader.own_text(entry, "name")
         own_id = reader.own_text(entry, "id")
         if name is not None:
@@ -150,7 +115,7 @@ class TrainingEntries:
             if rows is not None:
                 self._names.bind(f"{name}.indices", (Derivative(rows.node, rows.slot, target.source),))
 
-    def _refuse(self, entry: dict[Any, Any], ids: Sequence[str | None]) -> None:
+    def _refuse(self, entry: dict[Any, Any], ids: Sequence[str | None]) -> NoReturn:
         """Raises Broken; what reads these ids is not reported as well."""
         for name in ids:
             if name is not None:
@@ -164,8 +129,8 @@ class TrainingEntries:
         self._problems.unknown_keys(entry, TRAIN_KEYS, "an entry of training")
         position = own_position(entry)
         tree = self._problems.mapping(entry["train"], value_position(entry, "train"), "'train'")
-        reader = _Reader(self, tree, "'train'")
-        optimizer = reader.optimizer()
+        reader = TrainingReader(self._names, self._references, tree, "'train'")
+        optimizer = reader.optimizer(self._training)
         applies = "apply" in tree
         if applies and "minimize" in tree:
             reader.report(tree, "minimize", "two ways to train: got 'minimize' beside 'apply', expected one of them")
@@ -173,7 +138,7 @@ class TrainingEntries:
         loss = None if applies else reader.references("minimize", is_required=True)
         if loss is not None and len(loss) != 1 and not reader.is_wrong:
             reader.report(tree, "minimize", f"wrong number of losses: got {len(loss)}, expected 1")
-        known = _APPLY_OPTIONS if applies else _MINIMIZE_OPTIONS
+        known = APPLY_OPTIONS if applies else MINIMIZE_OPTIONS
         options = reader.options(known)
         reader.check_keys(("apply" if applies else "minimize", "optimizer", *known))
         name, own_id = reader.own_text(entry, "name"), reader.own_text(entry, "id")
@@ -198,268 +163,6 @@ class TrainingEntries:
             self._names.check_claim(entry, self._builder.prefix + name, position)
         self._names.mark_named(node)
         self._names.bind_entry(entry, name, node)
-
-
-class _Reader:
-    """What stands under `gradients` or `train`; `is_wrong` once something there has been reported."""
-
-    def __init__(self, entries: TrainingEntries, tree: dict[Any, Any], what: str) -> None:
-        self._builder = entries._builder
-        self._problems = entries._problems
-        self._names = entries._names
-        self._references = entries._references
-        self._entries = entries
-        self._tree = tree
-        self._what = what
-        self.is_wrong = False
-
-    def report(self, tree: Any, key: Any, message: str) -> None:
-        """A problem where the value of a key stands."""
-        self._problems.add(value_position(tree, key) if key in tree else own_position(tree), message)
-        self.is_wrong = True
-
-    def check_keys(self, known: Sequence[str]) -> None:
-        """Report the keys that mean nothing."""
-        self.is_wrong |= self._problems.unknown_keys(self._tree, known, self._what)
-
-    def own_text(self, entry: dict[Any, Any], key: str) -> str | None:
-        """The entry's own `id` or `name`; None where it has none, or no text."""
-        found = self._problems.read(entry, key, lambda value: text_value(value, f"'{key}'"), None)
-        if found is WRONG:
-            self.is_wrong = True
-            return None
-        return found or None
-
-    # --- references -------------------------------------------------------------------------------------------------
-
-    def references(self, key: str, is_required: bool = False) -> list[Any]:
-        """The tensors and variables that a name, or a list of names, stands for."""
-        tree = self._tree
-        if key not in tree:
-            if is_required:
-                known = "'minimize' or 'apply'" if key == "minimize" else f"'{key}'"
-                self.report(tree, key, f"no {known} in {self._what}: got no such key, expected one")
-            return []
-        if isinstance(tree[key], str):
-            return self._found(tree, key)
-        listed = self._problems.sequence(tree[key], value_position(tree, key), f"'{key}'")
-        self.is_wrong |= not isinstance(tree[key], list | tuple)
-        return [item for index in range(len(listed)) for item in self._found(listed, index)]
-
-    def _found(self, tree: Any, index: Any) -> list[Any]:
-        text = tree[index]
-        if not isinstance(text, str) or text[:1] == "^":
-            position = value_position(tree, index)
-            self._problems.add(position, f"wrong type of a reference: got {shown(text)}, expected the name or id of a tensor")
-            self.is_wrong = True
-            return []
-        waits: list[Unresolved] = []
-        items = self._references.tensors(tree, index, text, "", waits)
-        if waits or any(item is WRONG for item in items):
-            self.is_wrong = True
-            return []
-        return [TensorRef(item.node, item.slot) if isinstance(item, Operand) else item for item in items]
-
-    def derived_by(self) -> tuple[list[Any] | None, list[str]]:
-        """What `with_respect_to` names, None for every trainable variable, and the gradients' ids where it gives them."""
-        tree = self._tree.get("with_respect_to")
-        if "with_respect_to" not in self._tree:
-            return None, []
-        if not isinstance(tree, dict):
-            return self.references("with_respect_to"), []
-        found = []
-        for name in tree:
-            items = self._found(tree, name)
-            if not isinstance(name, str) or not name:
-                self.report(tree, name, f"wrong type of an id: got {shown(name)}, expected a text")
-            elif len(items) > 1:
-                self.report(tree, name, f"more than one tensor for one id: got {len(items)}, expected 1")
-            found += items[:1]
-        return found, [name for name in tree if isinstance(name, str)]
-
-    def position_of_target(self, index: int) -> int:
-        """Where `with_respect_to` names the target of this number."""
-        tree = self._tree["with_respect_to"]
-        if isinstance(tree, dict):
-            return value_position(tree, list(tree)[index])
-        if isinstance(tree, list | tuple):
-            for place, text in enumerate(tree):
-                index -= len(self._found(tree, place)) if isinstance(text, str) else 0
-                if index < 0:
-                    return value_position(tree, place)
-        return value_position(self._tree, "with_respect_to")
-
-    def pairs(self) -> list[tuple[list[TensorRef], Any]]:
-        """What `apply` pairs: the gradients of each variable, and the variable."""
-        tree = self._tree["apply"]
-        if isinstance(tree, dict):
-            return self._written_pairs(tree)
-        texts = [tree] if isinstance(tree, str) else tree
-        if not isinstance(texts, list | tuple):
-            self.report(self._tree, "apply", f"wrong type of 'apply': got {shown(tree)}, expected ids of gradients, or a mapping")
-            return []
-        by_source: dict[int, list[TensorRef]] = {}
-        for index, text in enumerate(texts):
-            found = self._names.resolve(text) if isinstance(text, str) else None
-            if found is None or not all(isinstance(target, Derivative) for target in found):
-                place, key = (self._tree, "apply") if isinstance(tree, str) else (tree, index)
-                if found is None or None not in found:
-                    message = f"no gradients: got {shown(text)}, expected the id of an entry 'gradients', or {{VARIABLE: GRADIENT}}"
-                    self._problems.add(value_position(place, key), message)
-                self.is_wrong = True
-                continue
-            for target in found:
-                by_source.setdefault(target.source, []).append(TensorRef(int(target), target.slot))
-        variables = self._builder.variables
-        for source in by_source:
-            if source not in variables:
-                name = self._builder.graph.nodes[source].name
-                self.report(self._tree, "apply", f"a gradient of what is no variable: got '{name}', expected variables' alone")
-        return [(refs, variables[source]) for source, refs in by_source.items() if source in variables]
-
-    def _written_pairs(self, tree: dict[Any, Any]) -> list[tuple[list[TensorRef], Any]]:
-        pairs = []
-        for name, value in tree.items():
-            node = self._names.resolve_one(name) if isinstance(name, str) else None
-            listed = value if isinstance(value, list | tuple) else None
-            refs = (
-                self._found(tree, name)
-                if listed is None
-                else [item for index in range(len(listed)) for item in self._found(listed, index)]
-            )
-            if node not in self._builder.variables:
-                self.report(tree, name, f"no variable: got {shown(name)}, expected {{VARIABLE: GRADIENT}}")
-            elif any(isinstance(item, Variable) for item in refs) or not refs:
-                self.report(tree, name, f"no gradient: got {shown(value)}, expected a tensor")
-            else:
-                pairs.append((refs, self._builder.variables[node]))
-        return pairs
-
-    # --- options ----------------------------------------------------------------------------------------------------
-
-    def options(self, known: Mapping[str, Callable[[_Reader, str], Any]]) -> dict[str, Any]:
-        """The keys that are arguments of TensorFlow's function, under its names for them."""
-        found = {}
-        for key, read in known.items():
-            if key in self._tree:
-                found[_ARGUMENTS.get(key, key)] = read(self, key)
-        return found
-
-    def flag(self, key: str) -> Any:
-        return self._read(key, lambda value: bool_value(value, f"'{key}'"))
-
-    def _read(self, key: str, read: Callable[[Any], Any], tree: Any = None) -> Any:
-        found = self._problems.read(self._tree if tree is None else tree, key, read, None)
-        self.is_wrong |= found is WRONG
-        return found
-
-    def word(self, key: str, words: Mapping[str, Any]) -> Any:
-        """One of some words, as what it stands for."""
-
-        def value_of(value: Any) -> Any:
-            if isinstance(value, str) and value in words:
-                return words[value]
-            near = did_you_mean(value, words, SIMILAR_AMONG_FEW)
-            raise Wrong(f"unknown '{key}': got {shown(value)}, expected {' or '.join(words)}{near}")
-
-        return self._read(key, value_of)
-
-    def one(self, key: str, tree: Any = None) -> Any:
-        """One tensor or variable."""
-        tree = self._tree if tree is None else tree
-        found = self._found(tree, key)
-        if len(found) > 1:
-            self.report(tree, key, f"more than one tensor: got {shown(tree[key])}, expected 1")
-        return found[0] if found else None
-
-    def variable(self, key: str, tree: Any = None) -> Any:
-        """One variable."""
-        found = self.one(key, tree)
-        if found is not None and not isinstance(found, Variable):
-            tree = self._tree if tree is None else tree
-            self.report(tree, key, f"no variable: got {shown(tree[key])}, expected the name of an entry 'variable'")
-        return found
-
-    def variables(self, key: str) -> list[Any]:
-        """Variables."""
-        found = self.references(key)
-        if any(not isinstance(item, Variable) for item in found):
-            self.report(self._tree, key, "no variable: got another tensor among them, expected names of entries 'variable'")
-        return found
-
-    # --- the optimizer ----------------------------------------------------------------------------------------------
-
-    def optimizer(self) -> tuple[str, dict[str, Any]] | None:
-        """The optimizer's name and what it is given: `NAME`, or `{NAME: {KEY: VALUE}}`; None where it is wrong."""
-        tree = self._tree
-        if "optimizer" not in tree:
-            self.report(tree, "optimizer", f"no optimizer in {self._what}: got no key 'optimizer', expected one")
-            return None
-        given = tree["optimizer"]
-        if isinstance(given, str):
-            kind, fields, place, where = given, {}, tree, "optimizer"
-        elif isinstance(given, dict) and len(given) == 1 and isinstance(next(iter(given)), str):
-            ((kind, fields),) = given.items()
-            place, where = given, kind
-        else:
-            self.report(tree, "optimizer", f"wrong type of 'optimizer': got {shown(given)}, expected {{NAME: {{KEY: VALUE}}}}")
-            return None
-        training = self._entries._training
-        kind = kind.removesuffix("Optimizer")
-        parameters = training.parameters(kind)
-        if parameters is None:
-            near = did_you_mean(kind, training.kinds(), SIMILAR_AMONG_FEW)
-            message = f"unknown optimizer: got {shown(kind)}, expected {', '.join(training.kinds())}{near}"
-            self._problems.add(own_position(place) if where == kind else value_position(place, where), message)
-            self.is_wrong = True
-            return None
-        if fields is None:
-            fields = {}
-        if not isinstance(fields, dict):
-            self.report(place, where, f"wrong type of '{kind}': got {shown(fields)}, expected a mapping of {', '.join(parameters)}")
-            return None
-        self.is_wrong |= self._problems.unknown_keys(fields, parameters, f"'{kind}'")
-        for key, parameter in parameters.items():
-            if parameter.is_required and key not in fields:
-                self._problems.add(value_position(place, where), f"no '{key}' of '{kind}': got nothing, expected it")
-                self.is_wrong = True
-        return kind, {key: self._figure(fields, key, parameters[key].kind) for key in fields if key in parameters}
-
-    def _figure(self, fields: dict[Any, Any], key: str, kind: str) -> Any:
-        if kind == "variable":
-            return self.variable(key, fields)
-        if kind == "tensor" and isinstance(fields[key], str):
-            return self.one(key, fields)
-        return self._read(key, lambda value: _VALUES[kind](value, f"'{key}'"), fields)
-
-
-_VALUES: dict[str, Callable[[Any, str], Any]] = {
-    "flag": bool_value,
-    "text": text_value,
-    "figure": number_value,
-    "tensor": figure_value,
-}
-_GRADIENT_OPTIONS: dict[str, Callable[[_Reader, str], Any]] = {
-    "grad_ys": _Reader.references,
-    "stop_gradients": _Reader.references,
-    "colocate_gradients_with_ops": _Reader.flag,
-    "gate_gradients": _Reader.flag,
-    "aggregation_method": lambda reader, key: reader.word(key, _AGGREGATION),
-    "unconnected_gradients": lambda reader, key: reader.word(key, {"none": "none", "zero": "zero"}),
-}
-"""What `tf.gradients` takes beside its ys and xs."""
-_APPLY_OPTIONS: dict[str, Callable[[_Reader, str], Any]] = {"global_step": _Reader.variable}
-_MINIMIZE_OPTIONS: dict[str, Callable[[_Reader, str], Any]] = {
-    "variables": _Reader.variables,
-    "global_step": _Reader.variable,
-    "grad_loss": _Reader.one,
-    "colocate_gradients_with_ops": _Reader.flag,
-    "gate_gradients": lambda reader, key: reader.word(key, _GATES),
-    "aggregation_method": lambda reader, key: reader.word(key, _AGGREGATION),
-}
-"""What `tf.train.Optimizer.minimize` takes beside the loss."""
-_ARGUMENTS = {"variables": "var_list"}
-"""Arguments that have another name here."""
 
 
 def _texts(tree: Any) -> str:

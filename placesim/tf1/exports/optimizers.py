@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-KINDS = "GradientDescent Momentum RMSProp Adagrad Adadelta Ftrl ProximalGradientDescent ProximalAdagrad AdagradDA Adam".split()
+KINDS = [
+    "GradientDescent",
+    "Momentum",
+    "RMSProp",
+    "Adagrad",
+    "Adadelta",
+    "Ftrl",
+    "ProximalGradientDescent",
+    "ProximalAdagrad",
+    "AdagradDA",
+    "Adam",
+]
 
 ROWS = {
     "optimizers.averages": "train.ExponentialMovingAverage",
